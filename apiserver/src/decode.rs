@@ -21,9 +21,9 @@ pub(crate) use patch::{Configuration, Patch, patch, patched};
 
 /// The kind that a body must have.
 #[derive(Clone, Copy, Debug)]
-    /// API group.
-    /// API version.
-    /// Kind.
+pub(crate) struct Expected<'a> {
+    pub group: &'static str,
+    pub version: &'static str,
     pub kind: &'static str,
     /// The version of a custom kind, with its schema; `None` for kinds in the table of built-in types.
     pub custom: Option<&'a CustomVersion>,

@@ -24,6 +24,7 @@ pub const RECENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// How long a recent change stays in memory at least, if the bounds above allow it. Older changes are dropped, at up to twice this age,
 /// while there are more than [`RECENT_CALM_BYTES`]: a busy time must not occupy memory forever.
+pub const RECENT_AGE: Duration = Duration::from_secs(20);
 
 /// Bytes of recent changes that stay in memory whatever their age.
 pub const RECENT_CALM_BYTES: usize = 1024 * 1024;

@@ -1,9 +1,9 @@
-//! How often a repeated message may be logged. Not a limit on requests.
+//! [`RateLimited`]: limits how often a repeated message is logged.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Lets a message through at most once in an interval, and counts those that it holds back.
+/// Allows a message at most once in an interval, and counts those that it suppresses.
 #[derive(Debug)]
 pub(crate) struct RateLimited {
     interval: Duration,
@@ -12,12 +12,12 @@ pub(crate) struct RateLimited {
 }
 
 impl RateLimited {
-    /// One message in each `interval`.
+    /// A limit of one message in each `interval`.
     pub(crate) fn every(interval: Duration) -> Self {
         Self { interval, latest: None, held_back: 0 }
     }
 
-    /// Whether a message may be logged now: how many were held back since the last one, or `None`.
+    /// Whether a message may be logged now: the number of messages suppressed since the last one, or `None`.
     pub(crate) fn allow(&mut self) -> Option<u64> {
         if self.latest.is_some_and(|latest| latest.elapsed() < self.interval) {
             self.held_back += 1;

@@ -1,12 +1,13 @@
-//! [`Undecided`]: how a decision about a write ends without a result. Decisions (`admission`, `pipeline`, the closures of
-//! `registry::guaranteed_update`) are synchronous functions of a state; one that needs an answer from outside the process hands its
-//! caller a future and is called again once that future has completed. Not the calls themselves: those are `admission::webhook`'s.
+//! [`Undecided`]: a decision about a write ended without a result. Decisions (`admission`, `pipeline`, the
+//! closures of `registry::guaranteed_update`) are synchronous functions of a state. A decision that needs an
+//! answer from outside the process returns a future to its caller, and is called again after that future has
+//! completed. `admission::dynamic` and `outbound` make the calls.
 
 use futures::future::BoxFuture;
 use kstore_api::status::Status;
 use std::fmt;
 
-/// Why a decision about a write has no result yet.
+/// A decision about a write has no result: the reason.
 pub enum Undecided {
     /// The write is refused.
     Refused(Status),
@@ -30,7 +31,7 @@ impl fmt::Debug for Undecided {
     }
 }
 
-/// Makes a decision, waiting for whatever it needs from outside the process.
+/// Repeats a decision until it has a result, awaiting the futures that it needs.
 ///
 /// # Errors
 /// The refusal.

@@ -18,6 +18,7 @@ pub(super) struct Attributes<'a> {
 /// The decision of a policy: how much of a request is recorded, and at which stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
+    pub(super) level: Level,
     /// Stages without an event.
     pub(super) omit_stages: Stages,
     /// Whether recorded objects lack their managed fields.

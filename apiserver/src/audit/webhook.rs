@@ -24,6 +24,7 @@ const LAST_CALL: Duration = Duration::from_secs(1);
 /// Options of an audit webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebhookOptions {
+    /// Whether requests wait until their events are sent.
     pub mode: Mode,
     /// How events are batched.
     pub batching: Batching,

@@ -1,4 +1,4 @@
-//! The fuzz targets without a fuzzer: random bytes, and the corpus that is kept in `fuzz/corpus`.
+//! Runs the fuzz targets without a fuzzer: on random bytes, and on the corpus in `fuzz/corpus`.
 
 use super::TARGETS;
 use proptest::collection::vec;

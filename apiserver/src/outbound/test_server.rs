@@ -100,7 +100,7 @@ impl TestServer {
         }
     }
 
-    /// How many requests have come.
+    /// The number of requests received so far.
     pub(crate) fn count(&self) -> usize {
         self.requests.lock().len()
     }

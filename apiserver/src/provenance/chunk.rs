@@ -1,62 +1,62 @@
-//! Some thousand records behind each other in one allocation, each string once, so that what is remembered for long leaves no holes
-//! between what is not. Not which chunks are kept: see `log`.
+//! [`Chunk`]: some thousand records in one allocation, with each string stored once. Long-lived records in a
+//! few large allocations leave no holes in the heap. `log` decides which chunks are kept.
 
 use super::record::{Effect, Record};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes after which a chunk is full. Large enough that the strings repeated in each chunk do not count, small enough that the
-/// log forgets in small steps.
+/// Bytes after which a chunk is full. Large enough that repeating strings in each chunk costs little; small
+/// enough that the log drops old records in small steps.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Room that a chunk begins with.
+/// The initial capacity of a chunk.
 const FIRST_BYTES: usize = 4 * 1024;
-/// More than almost every record needs.
+/// Free capacity that is more than almost every record needs.
 const ROOM: usize = 512;
 
-/// A full chunk: records in the order of their revisions.
+/// A full chunk: encoded records in the order of their revisions.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk(Arc<[u8]>);
 
-/// The chunk that records are added to.
+/// The chunk that new records are appended to.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     bytes: Vec<u8>,
-    /// The number of each storage key, in the order in which they came.
+    /// The number of each storage key, in the order of first occurrence.
     keys: BTreeMap<Box<str>, u32>,
-    /// The number of each writer: user, agent, verb.
+    /// The number of each writer: user, agent and verb.
     writers: BTreeMap<[Box<str>; 3], u32>,
     last: Last,
 }
 
-/// What the numbers of the next record are relative to.
+/// The revision and time of the previous record: the next record is encoded relative to them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     revision: i64,
     time_us: i64,
 }
 
-/// A string, or strings, written out where they come first and named by their number from then on.
+/// A string, or several, written in full at the first occurrence and as a number from then on.
 #[derive(bincode::Encode, bincode::BorrowDecode)]
 enum Named<T> {
     New(T),
     Known(u32),
 }
 
-/// A record as its bytes say it.
+/// The encoded form of a record.
 #[derive(bincode::Encode, bincode::BorrowDecode)]
 struct Stored<'c> {
-    /// Since the record before.
+    /// Revisions since the previous record.
     revisions: i64,
-    /// Since the record before.
+    /// Microseconds since the previous record.
     microseconds: i64,
     writer: Named<Writer<'c>>,
-    /// How many revisions before the record's each of them is.
+    /// The distance of each cause from the record's revision.
     causes: Vec<i64>,
     keys: Vec<(Named<&'c str>, Effect)>,
 }
 
-/// Who wrote, and how: the same few combinations occur again and again.
+/// The author and the kind of a write: the same few combinations occur again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bincode::Encode, bincode::BorrowDecode)]
 pub(super) struct Writer<'c> {
     pub(super) user: &'c str,
@@ -64,20 +64,20 @@ pub(super) struct Writer<'c> {
     pub(super) verb: &'c str,
 }
 
-/// A record that is read out of a chunk.
+/// A record that was decoded from a chunk.
 #[derive(Clone, Debug)]
 pub(super) struct Write<'c> {
     pub(super) revision: i64,
     pub(super) time_us: i64,
     pub(super) writer: Writer<'c>,
-    /// Earlier revisions only: others are no causes.
+    /// Revisions of the causes; all are earlier than the record's.
     pub(super) causes: Vec<i64>,
-    /// Storage keys, at least one.
+    /// Storage keys with the effect on each; at least one.
     pub(super) keys: Vec<(&'c str, Effect)>,
 }
 
 impl Builder {
-    /// Adds a record that is newer than all others of the chunk.
+    /// Adds a record, which must be newer than all others of the chunk.
     pub(super) fn push(&mut self, record: &Record) {
         let note = &record.note;
         let last =
@@ -112,8 +112,8 @@ impl Builder {
             .expect("encoding into memory does not fail");
     }
 
-    /// Doubles, from a little to a whole chunk: the log of a short-lived cluster stays small, and that of a long-lived one has no room that
-    /// it does not use.
+    /// Doubles the capacity up to a whole chunk. The log of a short-lived cluster stays small, and that of a
+    /// long-lived one has little unused capacity.
     fn make_room(&mut self) {
         let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
         if capacity - len < ROOM && capacity < CHUNK_BYTES {
@@ -127,17 +127,17 @@ impl Builder {
         self.bytes.len() >= CHUNK_BYTES
     }
 
-    /// What it holds, in bytes.
+    /// The size in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The chunk that the records make. `None` if there are none.
+    /// Finishes the chunk; `None` if it has no records.
     pub(super) fn seal(self) -> Option<Chunk> {
         (!self.bytes.is_empty()).then(|| Chunk(self.bytes.into()))
     }
 
-    /// A chunk of the records so far; the builder goes on.
+    /// Copies the records so far into a chunk; the builder can be used further.
     pub(super) fn snapshot(&self) -> Option<Chunk> {
         (!self.bytes.is_empty()).then(|| Chunk(self.bytes.as_slice().into()))
     }
@@ -148,18 +148,18 @@ fn number(len: usize) -> u32 {
 }
 
 impl Chunk {
-    /// What it holds, in bytes.
+    /// The size in bytes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Its records, in the order of their revisions.
+    /// The records, in the order of their revisions.
     pub(super) fn writes(&self) -> Writes<'_> {
         Writes { rest: &self.0, keys: Vec::new(), writers: Vec::new(), last: Last::default() }
     }
 }
 
-/// The records of a chunk.
+/// An iterator over the records of a chunk.
 pub(super) struct Writes<'c> {
     rest: &'c [u8],
     keys: Vec<&'c str>,
@@ -167,7 +167,7 @@ pub(super) struct Writes<'c> {
     last: Last,
 }
 
-/// What a number stands for; remembers what is new.
+/// The value of a reference; a new value gets the next number.
 fn resolve<T: Copy>(named: Named<T>, known: &mut Vec<T>) -> Option<T> {
     match named {
         Named::New(new) => {

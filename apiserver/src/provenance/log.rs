@@ -1,10 +1,10 @@
-//! The writes that `explain` can show, in memory, bounded by bytes. Not the tree that is made of them: see `tree`.
+//! [`Log`]: the writes that `explain` can show, in memory, bounded by bytes. `tree` builds the tree of them.
 
 use super::chunk::{Builder, Chunk};
 use super::record::Record;
 use std::collections::VecDeque;
 
-/// The newest writes. The oldest give way at the budget, a chunk at a time.
+/// The newest writes, in chunks. Beyond the budget the oldest chunk is dropped.
 #[derive(Debug)]
 pub(super) struct Log {
     full: VecDeque<Chunk>,
@@ -17,12 +17,12 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// An empty log that keeps about as many bytes as `budget`.
+    /// An empty log that keeps about `budget` bytes.
     pub(super) fn new(budget: usize) -> Self {
         Self { full: VecDeque::new(), newest: Builder::default(), bytes: 0, budget, newest_revision: 0 }
     }
 
-    /// Adds a write that is newer than all others.
+    /// Adds a write, which must be newer than all others.
     pub(super) fn insert(&mut self, record: &Record) {
         if self.newest.is_full() {
             self.full_stop();
@@ -35,7 +35,8 @@ impl Log {
         }
     }
 
-    /// Puts the writes of another log, which are all older, before its own, as far as the budget allows; whether that was all.
+    /// Inserts the writes of an older log before its own, as far as the budget allows. Returns whether all of
+    /// them fit.
     pub(super) fn prepend(&mut self, mut older: Self) -> bool {
         older.full_stop();
         self.newest_revision = self.newest_revision.max(older.newest_revision);
@@ -49,12 +50,12 @@ impl Log {
         true
     }
 
-    /// What its writes take, in bytes.
+    /// The size of all writes in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes + self.newest.len()
     }
 
-    /// Everything that is remembered, oldest first; it stays as it is while the log goes on.
+    /// A snapshot of all chunks, oldest first.
     pub(super) fn chunks(&self) -> Vec<Chunk> {
         self.full.iter().cloned().chain(self.newest.snapshot()).collect()
     }
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(kept, Vec::from_iter(kept[0]..30_000));
     }
 
-    /// What `limits::TRACE_BYTES` says of itself.
+    /// Checks the numbers of writes that the documentation of `limits::TRACE_BYTES` states.
     #[test]
     fn the_budget_of_the_trace_holds_as_many_writes_as_it_says() {
         let kept = |key: fn(i64) -> i64| {
@@ -150,7 +151,7 @@ mod tests {
             }
             revisions(&log).len()
         };
-        // Sixty-four pods at a time, six writes to each; and objects whose two writes are far from each other.
+        // Sixty-four pods at a time with six writes each, and objects whose two writes are far apart.
         let (pods, short_lived) = (kept(|nth| nth / 384 * 64 + nth % 64), kept(|nth| nth % 25_000));
         assert!(pods > 150_000 && short_lived > 60_000, "{pods} and {short_lived} writes");
     }

@@ -1,4 +1,4 @@
-//! The Accept header: its clauses, best first. Pure. Which clause can be served is the caller's business.
+//! The Accept header: its clauses in order of preference. Pure. Callers decide which clause can be served.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -8,7 +8,7 @@ use http::header::ACCEPT;
 pub(super) struct Clause {
     /// `type/subtype`, lower case; `*/*` for anything.
     pub(super) media: String,
-    /// Parameters but `q`, in the order given.
+    /// Parameters except `q`, in the order of the header.
     pub(super) parameters: Vec<(String, String)>,
     quality: f32,
 }
@@ -19,7 +19,7 @@ impl Clause {
         self.parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
-    /// Whether it accepts this media type.
+    /// Whether the clause accepts this media type.
     pub(super) fn accepts(&self, media: &str) -> bool {
         let (kind, subtype) = self.media.split_once('/').unwrap_or((&self.media, "*"));
         let (wanted, wanted_subtype) = media.split_once('/').unwrap_or((media, ""));
@@ -27,7 +27,8 @@ impl Clause {
     }
 }
 
-/// The clauses, by quality and then in the order given; `*/*` alone if there is no header. Clauses of quality 0 are left out.
+/// The clauses by descending quality, then in the order of the header; `*/*` alone without a header. Clauses
+/// of quality 0 are left out.
 pub(super) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     let texts: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
     let mut clauses: Vec<Clause> =

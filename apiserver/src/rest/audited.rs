@@ -1,4 +1,4 @@
-//! REST requests in the audit log: what a request asks for, before anything of it is handled, and what became of it.
+//! REST requests in the audit log: the operation of a request, before it is handled, and its outcome.
 
 use super::query::Query;
 use super::respond::Reply;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Rest {
-    /// Handles a request with a trail.
+    /// Handles a request and records its audit events.
     pub(super) async fn serve_recorded(
         &self,
         audit: &Arc<Audit>,
@@ -32,7 +32,7 @@ impl Rest {
         let uri = request.uri().path_and_query().map_or("/", |uri| uri.as_str()).to_owned();
         let clock = self.pipeline.nondet().clock;
         let trail = Trail::begin(audit, clock, id, uri, (request.headers(), request.extensions()));
-        // A client that leaves before there is a response has made a request all the same.
+        // A request whose client leaves before the response is recorded as well.
         let end = trail.stream_end();
         let response = audit::scope(trail.clone(), Box::pin(self.handle(request))).await;
         if !trail.is_recorded() {
@@ -46,19 +46,19 @@ impl Rest {
         }
     }
 
-    /// The trail of the request that is being handled, if it may be recorded.
+    /// The audit trail of the request that is being handled, if there is an audit log.
     pub(super) fn trail(&self) -> Option<Arc<Trail>> {
         self.audit.as_ref().and_then(|_| audit::current())
     }
 
-    /// Notes the object that came with a request.
+    /// Adds the object of the request to the audit trail.
     pub(super) fn note_request(&self, request: &Request) {
         if let Some(trail) = self.trail() {
             trail.request_object(0, || object_of(&request.action));
         }
     }
 
-    /// Notes the object with which a request is answered.
+    /// Adds the object of the response to the audit trail.
     pub(super) fn note_answer(&self, reply: &Reply, answered: &Result<Answered, Refused>) {
         if let (Some(trail), Ok(answered)) = (self.trail(), answered) {
             trail.response_object(0, || reply.plain(&answered.answer));
@@ -66,10 +66,11 @@ impl Rest {
     }
 }
 
-/// Records that a request has come, once it is known from whom, and gives that back.
+/// Records the arrival of a request once authentication has finished, and returns the authenticated user.
 ///
 /// # Errors
-/// The caller is not known; or 500, if the request cannot be recorded and must not be served then.
+/// The error of authentication; or 500, if the event cannot be recorded and the mode requires that the
+/// request fails.
 pub(super) async fn arrived(
     trail: Arc<Trail>,
     parts: &Parts,
@@ -83,7 +84,7 @@ pub(super) async fn arrived(
     identified
 }
 
-/// What a request asks for, whether or not there is such a thing.
+/// The operation of a request for the audit log, also for resources that do not exist.
 fn operation(parts: &Parts) -> Operation {
     let path = parts.uri.path().to_owned();
     let Some(place) = router::place(&path) else {
@@ -98,7 +99,7 @@ fn operation(parts: &Parts) -> Operation {
     Operation { verb, version, place: Some(place), path }
 }
 
-/// What came with a request, and whether it is a whole object.
+/// The object of a request, and whether it is a whole object.
 fn object_of(action: &Action) -> Option<(Value, bool)> {
     match action {
         Action::Create(body, _) | Action::Update(body, _) => Some((decode::tree(body).ok()?, true)),
@@ -113,7 +114,7 @@ fn object_of(action: &Action) -> Option<(Value, bool)> {
     }
 }
 
-/// `metav1.DeleteOptions`, if any are set.
+/// The delete options as `metav1.DeleteOptions`; `None` if none are set.
 fn delete_options(options: &DeleteOptions) -> Option<Value> {
     let propagation = options.propagation.map(|propagation| match propagation {
         Propagation::Orphan => "Orphan",
@@ -135,7 +136,7 @@ fn delete_options(options: &DeleteOptions) -> Option<Value> {
     (object.as_object()?.len() > 2).then_some(object)
 }
 
-/// A response and the Status in it, if it is a refusal that has one.
+/// Extracts the Status of a refusal; returns the response unchanged.
 async fn with_refusal(response: Response<HttpBody>) -> (Response<HttpBody>, Option<Status>) {
     let is_refusal = response.status().is_client_error() || response.status().is_server_error();
     let is_short =
@@ -145,7 +146,7 @@ async fn with_refusal(response: Response<HttpBody>) -> (Response<HttpBody>, Opti
     }
     let (parts, body) = response.into_parts();
     let Ok(body) = body.collect().await else {
-        // A body of known size is in memory; one that is not cannot be sent either.
+        // A body of known size is in memory; if reading it fails, it cannot be sent either.
         return (Response::from_parts(parts, HttpBody::empty()), None);
     };
     let bytes = body.to_bytes();

@@ -1,5 +1,5 @@
-//! A document that is made once and read often: discovery, OpenAPI, `/version`. Kept compressed, since the large ones are read
-//! rarely; tagged by its content. Not an object: those change.
+//! [`Document`]: a static document that is encoded once and read often: discovery, OpenAPI, `/version`. Large
+//! ones are kept compressed, since they are read rarely. Each has an entity tag of its content.
 
 use super::chunk::{Chunk, Joined};
 use bytes::Bytes;
@@ -18,12 +18,12 @@ use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::sync::Arc;
 
-/// Below this size compression saves nothing worth its time (Kubernetes compresses answers from here on, too).
+/// The size from which documents are compressed, as in Kubernetes; below it compression saves too little.
 const COMPRESS_FROM: usize = 128 * 1024;
 
 const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-/// The bytes, their type and their tag.
+/// The bytes of a document, their type and their entity tag.
 #[derive(Debug)]
 pub(super) struct Document {
     content_type: &'static str,
@@ -50,14 +50,15 @@ impl Document {
         Self { content_type, tag, content }
     }
 
-    /// A document that consists of these chunks. Its tag follows from theirs, so that what stays is neither hashed nor compressed again.
+    /// A document of chunks. Its tag is the hash of their hashes, so that unchanged chunks are neither hashed
+    /// nor compressed again.
     pub(super) fn joined(content_type: &'static str, chunks: Vec<Arc<Chunk>>) -> Self {
         let mut digest = Sha512::new();
         chunks.iter().for_each(|chunk| digest.update(chunk.digest()));
         Self { content_type, tag: hex(&digest.finalize()), content: Content::Joined(Joined::new(chunks)) }
     }
 
-    /// The answer to a GET: 304 if the caller has it already.
+    /// Answers a GET: with 304 if the caller has the present version.
     pub(super) fn respond(&self, headers: &HeaderMap) -> Response<Bytes> {
         let quoted = format!("\"{}\"", self.tag);
         let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok());
@@ -74,7 +75,8 @@ impl Document {
         response
     }
 
-    /// As [`Document::respond`], for an address that contains the tag: it may be kept for a year.
+    /// Answers like [`Document::respond`], for a URL that contains the tag: caches may keep the answer for a
+    /// year.
     pub(super) fn respond_immutable(&self, headers: &HeaderMap, now: Timestamp) -> Response<Bytes> {
         let mut response = self.respond(headers);
         let fields = response.headers_mut();
@@ -86,7 +88,7 @@ impl Document {
         response
     }
 
-    /// What it says, uncompressed.
+    /// The content, uncompressed.
     pub(super) fn content(&self) -> Bytes {
         match &self.content {
             Content::Plain(bytes) => bytes.clone(),
@@ -126,7 +128,7 @@ fn hex(digest: &[u8]) -> String {
     })
 }
 
-/// An answer with a type and a body.
+/// A response with a content type and a body.
 pub(super) fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -134,7 +136,7 @@ pub(super) fn reply(status: StatusCode, content_type: &'static str, body: Bytes)
     response
 }
 
-/// The same in gzip.
+/// Compresses with gzip.
 pub(super) fn compress(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(content.len() / 8), Compression::fast());
     encoder.write_all(content).expect("compressing into memory does not fail");

@@ -1,4 +1,4 @@
-//! A door for fuzzers: lines that claim to be the head of a request.
+//! Fuzz target for routing and content negotiation: lines that are parsed as the head of a request.
 
 use super::content::{self, Offer};
 use super::query::Query;
@@ -10,8 +10,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use kstore_api::status::Status;
 use std::fmt::Write;
 
-/// The lines are a path, a query, `Accept` and `Content-Type`. Each is read or refused as a mistake of the client; a place in the
-/// resource tree has a URL that leads to it, and the operations that are allowed there fit its form.
+/// Parses the lines as path, query, `Accept` and `Content-Type`. Each must be accepted or refused as a client
+/// error. A location in the resource tree must have a URL that routes back to it, and the operations allowed
+/// there must fit its form.
 pub(crate) fn routing(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split('\n');
@@ -51,7 +52,7 @@ fn leads_back(place: &ResourcePath) {
     assert_eq!(parts(&again), parts(place), "{url}");
 }
 
-/// The URL of a place, with everything escaped that came from outside.
+/// The URL of a location, with all client input percent-encoded.
 fn url(place: &ResourcePath) -> String {
     let row = place.resource;
     let mut url = if row.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", row.group) };
@@ -95,7 +96,8 @@ fn operations_fit(place: &ResourcePath) {
     }
 }
 
-/// 400 and 422 are what a query can be refused with; of a watch also 500 without a reason, for a revision that is none.
+/// Unwraps a parsed query. A query may be refused with 400 or 422 only; that of a watch also with 500, for an
+/// invalid revision.
 fn clients_mistake<T>(read: Result<T, Status>) -> Option<T> {
     let is_expected = |status: &Status| match status.code {
         500 => status.message.starts_with("resourceVersion: Invalid value: "),

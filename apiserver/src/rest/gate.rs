@@ -1,5 +1,6 @@
-//! Whoever may not do something hears that, and nothing of what else is wrong with the request: neither which resources there
-//! are nor how a body reads. Requests that can be understood are authorized by the pipeline; here are the others.
+//! Authorization of requests that do not reach the pipeline. Authorization failures take precedence over all
+//! other errors of a request: a caller without permission must not learn which resources exist, or whether a
+//! body is valid. The pipeline authorizes all other requests.
 
 use super::content;
 use super::path;
@@ -17,7 +18,7 @@ use kstore_api::status::Status;
 use tokio::time::Instant;
 
 impl Rest {
-    /// Refuses a request: with `status` if its caller may make it.
+    /// Refuses a request with `status`, or with 403 if its caller lacks the permission for it.
     pub(super) async fn refuse(
         &self,
         parts: &Parts,
@@ -29,7 +30,7 @@ impl Rest {
         refusal_as(&status, content::of_status(&parts.headers))
     }
 
-    /// Answers a request about a group that is not there.
+    /// Answers a request about a group that does not exist.
     pub(super) async fn refuse_group(
         &self,
         parts: &Parts,
@@ -42,7 +43,7 @@ impl Rest {
         }
     }
 
-    /// Counts a request that ended before the pipeline saw it.
+    /// Counts a request that ended before the pipeline.
     pub(super) fn count(&self, operation: Option<Operation>, path: &ResourcePath, code: u16) {
         let below = path.resource.subresource(&path.subresource).map(|sub| sub.name);
         let below = below.or_else(|| path.subresource.is_empty().then_some(""));
@@ -52,8 +53,9 @@ impl Rest {
         self.pipeline.metrics().begin(kind, false).end(code);
     }
 
-    /// May the caller send the body of this request? Allowed by the permissions at hand: the pipeline judges the request by the newest
-    /// ones, after it was read.
+    /// Checks whether the caller may send the body of this request. The permissions in the cache suffice to
+    /// allow it: the pipeline authorizes the request again, by the newest permissions, after the body was
+    /// read.
     pub(super) async fn may_write(
         &self,
         parts: &Parts,
@@ -63,12 +65,13 @@ impl Rest {
         let verb = router::verb(&parts.method, !place.name.is_empty(), false);
         match self.pipeline.authorizer().check(&attributes(user, &verb, place, &place.name)).await {
             Ok(()) => Ok(()),
-            // The permission may just have been given.
+            // The permission may just have been granted; check again with the newest permissions.
             Err(_) => self.may(parts, user, place).await,
         }
     }
 
-    /// May the caller do this? A refusal counts only once everything that was answered before this request can be seen.
+    /// Checks whether the caller may make this request, by permissions that include everything that was
+    /// answered before it.
     pub(super) async fn may(&self, parts: &Parts, user: &UserInfo, place: &Place) -> Result<(), Status> {
         self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
         let query = Query::parse(parts.uri.query());

@@ -1,5 +1,5 @@
-//! `/livez`, `/readyz`, `/healthz`: named checks, each true or false at the moment of asking. What a check looks at is given by
-//! its owner; nothing is measured in the background.
+//! `/livez`, `/readyz`, `/healthz`: named checks, evaluated at each request. The owner of a state provides
+//! the check; nothing is measured in the background.
 
 use super::document::reply;
 use super::router::decode_query;
@@ -12,34 +12,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The state that the checks look at.
+/// The state that the checks read.
 pub struct Health {
     storage: Box<dyn Fn() -> bool + Send + Sync>,
     bootstrapped: AtomicBool,
     stopping: AtomicBool,
-    /// How often each check of each endpoint held, and did not.
+    /// Number of successes and failures of each check, by endpoint.
     asked: [[[Counter; 2]; CHECKS.len()]; ENDPOINTS.len()],
 }
 
-/// The three, by path.
+/// The endpoints, by path.
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
-/// One named check.
 struct Check {
     name: &'static str,
-    /// Asked by `/readyz` only.
+    /// Whether only `/readyz` evaluates the check.
     readiness: bool,
     holds: fn(&Health) -> bool,
 }
 
-/// In the order shown. The names are those that clients of Kubernetes know, where the check means the same.
+/// All checks, in the order of the answer. Names are those that clients of Kubernetes know, where the check
+/// means the same.
 const CHECKS: [Check; 11] = [
     Check { name: "ping", readiness: false, holds: |_| true },
     Check { name: "log", readiness: false, holds: |_| true },
     Check { name: "etcd", readiness: false, holds: |health| (health.storage)() },
     Check { name: "etcd-readiness", readiness: true, holds: |health| (health.storage)() },
     Check { name: "informer-sync", readiness: true, holds: Health::is_bootstrapped },
-    // The watch cache is what admission and authorization look at.
+    // Admission and authorization read the watch cache.
     Check {
         name: "poststarthook/start-apiserver-admission-initializer",
         readiness: false,
@@ -65,7 +65,8 @@ const CHECKS: [Check; 11] = [
 ];
 
 impl Health {
-    /// A server that has just begun to start. `storage` says whether the storage takes requests.
+    /// The health of a server that has begun to start. `storage` returns whether the storage accepts
+    /// requests.
     pub fn new(storage: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self {
             storage: Box::new(storage),
@@ -75,12 +76,12 @@ impl Health {
         }
     }
 
-    /// The cache is filled and the objects that every cluster has are there.
+    /// Records that the cache is filled and the initial objects exist.
     pub fn set_bootstrapped(&self) {
         self.bootstrapped.store(true, Ordering::Relaxed);
     }
 
-    /// The end has begun: still alive, but no longer ready.
+    /// Records that the server is stopping: it is still alive, but no longer ready.
     pub fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
@@ -89,12 +90,12 @@ impl Health {
         self.bootstrapped.load(Ordering::Relaxed)
     }
 
-    /// Whether `/readyz` would say ok.
+    /// Whether `/readyz` would succeed.
     pub fn is_ready(&self) -> bool {
         CHECKS.iter().all(|check| (check.holds)(self))
     }
 
-    /// The answer to a GET of a health path (`/livez`, `/readyz/ping`, …); `None` if the path is none.
+    /// Answers a GET of a health path (`/livez`, `/readyz/ping`, …); `None` for other paths.
     pub fn answer(&self, path: &str, query: Option<&str>) -> Option<Response<Bytes>> {
         let path = path.strip_prefix('/')?;
         let (endpoint, name) = path.split_once('/').unwrap_or((path, ""));
@@ -149,7 +150,7 @@ impl Health {
         }
     }
 
-    /// All paths that are answered.
+    /// All paths of health checks.
     pub fn paths() -> impl Iterator<Item = String> {
         let own = |(at, endpoint): (usize, &&str)| {
             let checks = checks(at).map(|(_, check)| format!("/{endpoint}/{}", check.name));
@@ -158,7 +159,8 @@ impl Health {
         ENDPOINTS.iter().enumerate().flat_map(own)
     }
 
-    /// What `/metrics/slis` says: whether each check holds now, and how often it did when asked.
+    /// Renders the metrics of `/metrics/slis`: the present result of each check, and the number of its
+    /// results.
     pub fn render(&self, page: &mut Page<'_>) {
         let all = || {
             let of = |(at, endpoint): (usize, &&'static str)| {
@@ -168,13 +170,13 @@ impl Health {
             ENDPOINTS.iter().enumerate().flat_map(of)
         };
         let name = "kubernetes_healthcheck";
-        page.head(name, "gauge", "Whether a check of health holds.");
+       page.head(name, "gauge", "Whether a health check succeeds.");
         for (_, check, endpoint, row) in all() {
             let holds = u8::from((CHECKS[check].holds)(self));
             page.line(name, &[("name", row), ("type", endpoint)], holds);
         }
         let name = "kubernetes_healthchecks_total";
-        page.head(name, "counter", "How often a check of health was asked, by what it said.");
+       page.head(name, "counter", "Evaluations of a health check, by result.");
         for (at, check, endpoint, row) in all() {
             for (status, asked) in ["success", "error"].iter().zip(&self.asked[at][check]) {
                 if asked.get() > 0 {
@@ -185,7 +187,7 @@ impl Health {
     }
 }
 
-/// The checks of an endpoint, by their places in [`CHECKS`].
+/// The checks of an endpoint, with their indexes in [`CHECKS`].
 fn checks(endpoint: usize) -> impl Iterator<Item = (usize, &'static Check)> {
     let ready = ENDPOINTS[endpoint] == "readyz";
     CHECKS.iter().enumerate().filter(move |(_, check)| ready || !check.readiness)

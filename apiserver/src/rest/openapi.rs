@@ -1,6 +1,7 @@
-//! `/openapi/v3`: the index, and one document per group and version; `/openapi/v2`: one for everything. A document is made when a client
-//! first asks for it, and kept compressed, as JSON and as protobuf. A change of a definition leaves the documents of other groups as
-//! they are, and the pieces of v2 too. What is in the documents is `kstore_api::openapi`'s.
+//! `/openapi/v3`: the index, and one document per group and version; `/openapi/v2`: one document for
+//! everything. A document is built when a client first requests it, and kept compressed, as JSON and as
+//! protobuf. A change of a definition rebuilds the documents of its own group only, and its own part of v2.
+//! `kstore_api::openapi` defines the contents.
 
 use super::accept;
 use super::chunk::Chunk;
@@ -23,73 +24,73 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// The most threads that make one document.
+/// The largest number of threads that build one document.
 const THREADS: usize = 4;
-/// Pieces of custom kinds that take longer than starting a thread does.
+/// Pieces of custom kinds whose building takes longer than starting a thread.
 const WORTH_A_THREAD: usize = 8;
-/// Pieces of what is built in, so that several threads make them: the models, and about equally many paths in each other one.
+/// Pieces of the built-in part, so that several threads can build them: the models, and about the same number
+/// of paths in each of the others.
 const BUILT_IN_PIECES: usize = 4;
 const JSON: &str = "application/json";
 const V3: &str = "/openapi/v3";
 const V2: &str = "/openapi/v2";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
-/// Names of old, answered under the new ones.
+/// Deprecated media types, answered with the present ones.
 const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// All documents of one server.
+/// All OpenAPI documents of one server.
 pub struct OpenApi {
     index: Document,
-    /// By name, such as `apis/apps/v1`.
+    /// Documents by name, such as `apis/apps/v1`.
     documents: BTreeMap<String, Entry>,
-    /// What v2 says of built-in kinds, in [`BUILT_IN_PIECES`].
+    /// The v2 document of built-in kinds, in [`BUILT_IN_PIECES`].
     built_in: Arc<OnceLock<Vec<Chunked>>>,
-    /// What other API servers say of theirs.
+    /// The documents of aggregated API servers.
     aggregated: Vec<Arc<ApiDocuments>>,
     swagger: Arc<Forms>,
 }
 
-/// The document of a group and version, or a small one.
+/// The v3 document of a group and version, or of a few paths outside of groups.
 struct Entry {
-    /// The definitions of the custom kinds in it, and their revisions.
+    /// Storage keys and revisions of the definitions of its custom kinds.
     definitions: Vec<(String, i64)>,
     content: Arc<Content>,
 }
 
-/// A part of the documentation that changes only as a whole.
+/// The content of a v3 document and of the corresponding part of v2; it is built as a whole.
 struct Content {
-    /// What is built in of it.
+    /// The built-in part.
     part: Option<Part>,
     custom: Vec<CustomDoc>,
     fingerprint: String,
     forms: Forms,
-    /// What v2 says of its custom kinds.
+    /// The part of v2 with its custom kinds.
     piece: OnceLock<Chunked>,
 }
 
-/// A piece of the v2 document in chunks.
+/// A part of the v2 document in chunks.
 struct Chunked {
-    /// Shared parameters in JSON by name.
+    /// Shared parameters in JSON, by name.
     parameters: BTreeMap<String, String>,
     paths: Arc<Chunk>,
     definitions: Arc<Chunk>,
 }
 
-/// A version of a custom kind, with the stored definition, which has the schema as its author wrote it.
+/// A version of a custom kind and its stored definition, which has the schema as its author wrote it.
 pub(super) struct CustomDoc {
     version: CustomVersion,
     stored: Option<Arc<Stored>>,
 }
 
-/// A document in the encodings asked for so far.
+/// A document in the encodings requested so far.
 #[derive(Default)]
 struct Forms {
     json: OnceLock<Document>,
     protobuf: OnceLock<Document>,
 }
 
-/// An encoding of a document.
 #[derive(Clone, Copy)]
 enum Form {
     Json,
@@ -97,8 +98,8 @@ enum Form {
 }
 
 impl OpenApi {
-    /// The documents for what is served; none is made yet. What has not changed since `previous` is taken over. `stored` finds the
-    /// stored definition of a custom kind.
+    /// The documents for all kinds; they are built on demand. Contents that have not changed since `previous`
+    /// are reused. `stored` returns the stored definition of a custom kind.
     pub(crate) fn new(
         kinds: &Kinds,
         apis: &AggregatedApis,
@@ -129,10 +130,10 @@ impl OpenApi {
         Self { index, documents, built_in, aggregated, swagger }
     }
 
-    /// The answer to a GET of an OpenAPI path; `None` if the path is none.
+    /// Answers a GET of an OpenAPI path; `None` for other paths.
     ///
     /// # Errors
-    /// 406 if the caller accepts no form of it.
+    /// 406 if the caller accepts no encoding of it.
     pub fn answer(
         &self,
         path: &str,
@@ -155,12 +156,12 @@ impl OpenApi {
         let form = form(headers, [V2_PROTOBUF, V2_PROTOBUF_OLD])?;
         let document = self.swagger.of(form, V2_PROTOBUF, || self.swagger_json(), gnostic::v2);
         let mut response = document.respond(headers);
-        // It changes at its address: clients ask again each time, with its tag.
+        // The content changes at the same URL, so clients revalidate it by its tag each time.
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         Ok(response)
     }
 
-    /// What other API servers add to `here`, whose models they may share.
+    /// The v2 parts of aggregated API servers. They may share models with `here`.
     fn aggregated(&self, here: &[&Chunked]) -> Vec<Chunked> {
         let cuts: Vec<_> = self.aggregated.iter().filter_map(|said| said.swagger.as_ref()).collect();
         if cuts.is_empty() {
@@ -209,8 +210,8 @@ impl OpenApi {
     }
 }
 
-/// Does `count` pieces of work, each once: on several processors if there are enough for that, since the first document of all kinds
-/// takes a while.
+/// Runs `count` pieces of work, each once, on several threads if there are enough processors: building the
+/// first v2 document takes a while.
 fn at_once(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(threads);
     let next = AtomicUsize::new(0);
@@ -219,14 +220,14 @@ fn at_once(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
     thread::scope(|scope| {
         for _ in 1..threads {
             let builder = thread::Builder::new().name("kstore-openapi".to_owned());
-            // Without another thread this one does all.
+            // If no thread can be started, this one does all the work.
             drop(builder.spawn_scoped(scope, take_all));
         }
         take_all();
     });
 }
 
-/// A piece of what these parts say. The first has all models, the others have paths.
+/// Builds a piece of the built-in parts. The first piece has all models, the others have paths.
 fn built_in_piece(parts: &[&Part], index: usize) -> Chunked {
     let Some(index) = index.checked_sub(1) else { return Chunked::new(Piece::models_of(parts), "") };
     let mut shares = parts.chunks(parts.len().div_ceil(BUILT_IN_PIECES - 1).max(1));
@@ -235,7 +236,7 @@ fn built_in_piece(parts: &[&Part], index: usize) -> Chunked {
 }
 
 impl Chunked {
-    /// With `separator` before what it adds, if anything: built-in kinds come first, and there are always some.
+    /// Splits a piece into chunks. Members follow `separator`, since built-in kinds always precede them.
     fn new(piece: Piece, separator: &str) -> Self {
         let chunk = |members: String| match members.is_empty() {
             true => Chunk::new(Vec::new()),
@@ -262,7 +263,7 @@ impl Content {
         Arc::new(Self { part, custom, fingerprint, forms: Forms::default(), piece: OnceLock::new() })
     }
 
-    /// The v3 document.
+    /// Builds the v3 document.
     fn document(&self) -> Value {
         let fragments: Vec<_> = self.custom.iter().map(|custom| custom.fragment(crd::v3)).collect();
         match &self.part {
@@ -294,7 +295,7 @@ impl Content {
         Ok(match hash {
             "" => document().respond(headers),
             hash if hash == self.fingerprint => document().respond_immutable(headers, now),
-            // What the caller knows is gone; the address of what is there now says so to its cache.
+            // The requested version no longer exists; redirect to the URL of the present one.
             _ => moved(&format!("{V3}/{name}?hash={}", self.fingerprint)),
         })
     }
@@ -315,7 +316,7 @@ impl CustomDoc {
 }
 
 impl Forms {
-    /// The document in an encoding; `json` makes it, and `encode` makes protobuf of it.
+    /// The document in an encoding. `json` builds it, and `encode` converts it to protobuf.
     fn of(
         &self,
         form: Form,
@@ -334,7 +335,7 @@ impl Forms {
     }
 }
 
-/// What there is to document. As in Kubernetes, the documents of a group alone are those of built-in groups.
+/// All v3 documents. As in Kubernetes, only built-in groups have a document of the group alone.
 fn entries(
     kinds: &Kinds,
     previous: Option<&OpenApi>,
@@ -365,7 +366,7 @@ fn entries(
             let part = (!built_in.is_empty()).then_some(Part::Resources(gv, built_in));
             let custom = custom.into_iter().map(|version| CustomDoc { stored: stored(&version), version });
             let content = Content::new(part, custom.collect());
-            // A definition may change without a change of what is documented: its status does.
+            // A definition may change without affecting the document, for example in its status.
             let before = previous.and_then(|previous| previous.documents.get(&name));
             match before.filter(|entry| entry.content.fingerprint == content.fingerprint) {
                 Some(entry) => entry.content.clone(),
@@ -377,7 +378,7 @@ fn entries(
     plain.chain(resources)
 }
 
-/// The stored definition of a custom kind.
+/// Returns the stored definition of a custom kind.
 pub(super) fn stored_definition(cache: &Cache, custom: &CustomVersion) -> Option<Arc<Stored>> {
     cache.get(definitions(), &custom.kind.key)
 }

@@ -1,58 +1,59 @@
-//! URL and method → what is asked for: the grammar of Kubernetes' paths. Pure; nothing here reads a body or knows a handler.
+//! Routing: URL and method → operation, by the grammar of Kubernetes' paths. Pure; it reads no bodies and
+//! knows no handlers.
 
 use crate::kinds::{CustomVersion, Kinds};
 use http::Method;
 use kstore_api::kind::Resource;
 
-/// What a path means.
+/// The meaning of a path.
 #[derive(Clone, Debug)]
 pub enum Route {
-    /// A resource request.
+    /// A resource that is served.
     Resource(ResourcePath),
-    /// Anything else: discovery, health, OpenAPI, our own endpoints.
+    /// A path outside the resource API: discovery, health, OpenAPI, our own endpoints.
     Path,
-    /// A path of a group that is not in the table.
+    /// A resource path in an unknown group.
     UnknownGroup(Place),
-    /// A resource path whose version or plural is not in the table.
+    /// A resource path with an unknown version or plural.
     UnknownResource(Place),
 }
 
-/// A place in the resource tree, whether or not there is such a resource: what authorization looks at.
+/// A location in the resource tree, whether or not the resource exists: the target of authorization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The API group.
     pub group: String,
     /// The plural.
     pub resource: String,
-    /// "" or the subresource.
+    /// The subresource, or "".
     pub subresource: String,
-    /// "" or the namespace.
+    /// The namespace, or "".
     pub namespace: String,
-    /// "" or the name.
+    /// The object's name, or "".
     pub name: String,
-    /// The deprecated `/watch/` form.
+    /// Whether the path has the deprecated `/watch/` form.
     pub watch: bool,
 }
 
-/// A place in the resource tree, as a URL names it.
+/// A location in the resource tree whose resource is served.
 #[derive(Clone, Debug)]
 pub struct ResourcePath {
-    /// The table row.
+    /// The row of the resource in the table of kinds.
     pub resource: &'static Resource,
-    /// Its definition, if it is a custom kind.
+    /// The definition of a custom kind.
     pub custom: Option<CustomVersion>,
-    /// "" or the subresource.
+    /// The subresource, or "".
     pub subresource: String,
-    /// "" or the namespace.
+    /// The namespace, or "".
     pub namespace: String,
-    /// "" or the name.
+    /// The object's name, or "".
     pub name: String,
-    /// The deprecated `/watch/` form.
+    /// Whether the path has the deprecated `/watch/` form.
     pub watch: bool,
 }
 
 impl ResourcePath {
-    /// The place, as authorization sees it.
+    /// The location for authorization.
     pub(super) fn place(&self) -> Place {
         Place {
             group: self.resource.group.to_owned(),
@@ -65,7 +66,7 @@ impl ResourcePath {
     }
 }
 
-/// The operation that a method means on a resource path.
+/// The operation of a method on a resource path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// GET or HEAD with a name.
@@ -87,7 +88,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The verb that authorization and figures know.
+    /// The verb for authorization and metrics.
     pub(super) fn verb(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -101,7 +102,7 @@ impl Operation {
         }
     }
 
-    /// The kind of its options, in refusals.
+    /// The name of the operation's options in refusals.
     pub(super) fn options(self) -> &'static str {
         match self {
             Self::Get => "GetOptions",
@@ -114,7 +115,7 @@ impl Operation {
     }
 }
 
-/// Reads a path (still percent-encoded).
+/// Routes a path, which is still percent-encoded.
 pub fn route(kinds: &Kinds, path: &str) -> Route {
     let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -125,7 +126,7 @@ pub fn route(kinds: &Kinds, path: &str) -> Route {
     }
 }
 
-/// The verb that authorization asks about, whether or not the method is allowed.
+/// The verb for authorization, whether or not the method is allowed.
 pub fn verb(method: &Method, named: bool, watch: bool) -> String {
     match *method {
         Method::GET | Method::HEAD if watch => "watch".into(),
@@ -138,11 +139,11 @@ pub fn verb(method: &Method, named: bool, watch: bool) -> String {
     }
 }
 
-/// What `method` means on `path`; `None`: the method is not allowed there.
+/// The operation of `method` on `path`; `None` if the method is not allowed there.
 pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Operation> {
     let named = !path.name.is_empty();
     let watch = watch || path.watch;
-    // Over all namespaces one can only look.
+    // Across all namespaces, only reading is allowed.
     let everywhere = path.resource.namespaced && path.namespace.is_empty() && !named;
     Some(match *method {
         Method::GET | Method::HEAD if watch && path.subresource.is_empty() => Operation::Watch,
@@ -157,7 +158,7 @@ pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Op
     })
 }
 
-/// The place that a path names, whether or not there is such a resource; `None` if it is no resource path.
+/// The location that a path names, whether or not the resource exists; `None` if it is not a resource path.
 pub fn place(path: &str) -> Option<Place> {
     let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -168,7 +169,7 @@ pub fn place(path: &str) -> Option<Place> {
     }
 }
 
-/// What a resource path says behind its version.
+/// The part of a resource path after its version.
 struct Below<'a> {
     watch: bool,
     namespace: &'a str,
@@ -178,7 +179,7 @@ struct Below<'a> {
 }
 
 impl<'a> Below<'a> {
-    /// `None` if it names no resource.
+    /// Parses the segments; `None` if they name no resource.
     fn read(rest: &[&'a str]) -> Option<Self> {
         let (watch, rest) = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
@@ -216,7 +217,7 @@ fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Ro
     let (plural, namespace, name) = (below.plural, below.namespace, below.name);
     let served = kinds.lookup(group, version, plural).map(|served| (served.resource, served.custom));
     match served {
-        // Objects that live in namespaces have no path outside of one.
+        // An object in a namespace has no path outside of it.
         Some((resource, _)) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {
             Route::UnknownResource(below.place(group))
         }
@@ -231,7 +232,7 @@ fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Ro
             })
         }
         None if !kinds.rows().groups().any(|known| known == group) => Route::UnknownGroup(below.place(group)),
-        // In groups that only custom kinds have, Kubernetes does not tell an unknown resource from an unknown path.
+        // In groups that only custom kinds have, Kubernetes answers unknown resources like unknown paths.
         None if kstore_api::kind::groups().all(|built_in| built_in != group) => {
             Route::UnknownGroup(below.place(group))
         }
@@ -239,12 +240,12 @@ fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Ro
     }
 }
 
-/// Percent-decodes one path segment; what is no valid escape stays as it is.
+/// Percent-decodes one path segment; invalid escapes are kept.
 pub fn decode(segment: &str) -> String {
     decode_with(segment, false)
 }
 
-/// Percent-decodes one query component, in which `+` is a space.
+/// Percent-decodes one component of a query, in which `+` is a space.
 pub fn decode_query(component: &str) -> String {
     decode_with(component, true)
 }

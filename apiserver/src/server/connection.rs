@@ -1,5 +1,6 @@
-//! One connection: TLS handshake, HTTP/1.1 or HTTP/2, and its end: when the client leaves, is silent for too long, gives way to
-//! another connection, or the server stops. What a request means is the router's business.
+//! One connection: TLS handshake, HTTP/1.1 or HTTP/2, and its end. It ends when the client leaves or is idle
+//! for too long, when another connection takes its slot, or when the server stops. The router handles
+//! requests.
 
 use super::activity::{Activity, InFlight};
 use super::connections::Place;
@@ -31,25 +32,25 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-/// What every connection of a listener shares. Cheap to clone.
+/// State that all connections of a listener share. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) router: Router,
-    /// For gRPC calls; without it they are requests like others.
+    /// Authenticates gRPC calls before their messages are read; without it gRPC calls are plain requests.
     pub(super) grpc: Option<CallAuthenticator>,
     pub(super) stop: CancellationToken,
-    /// If there are any, they decide what a certificate is good for.
+    /// Front proxies; if present, they decide which client certificates authenticate users.
     pub(super) front_proxies: Option<Arc<FrontProxies>>,
     pub(super) clock: Clock,
 }
 
-/// `None`: the client does not speak TLS, or not in time.
+/// Performs the TLS handshake; `None` if the client does not complete it in time.
 pub(super) async fn handshake(
     acceptor: TlsAcceptor,
     socket: TcpStream,
     address: SocketAddr,
 ) -> Option<TlsStream<TcpStream>> {
-    // Small answers must not wait for more.
+    // Small answers must not wait to be combined with others.
     let _ = socket.set_nodelay(true);
     match tokio::time::timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {
         Ok(Ok(tls)) => return Some(tls),
@@ -122,7 +123,8 @@ where
         ended = serving.as_mut() => return ended,
         () = stop.cancelled() => true,
         () = activity.evicted.cancelled() => false,
-        // A first request may be on its way when the time is over; one that comes later opens a new connection.
+        // A first request may arrive just as the time passes, so shutdown is graceful; later requests open a
+        // new connection.
         () = activity.idle_for_too_long() => true,
     };
     if !graceful {
@@ -132,13 +134,14 @@ where
     tokio::select! {
         biased;
         ended = serving.as_mut() => ended,
-        // A client that is silent does not answer a goodbye either. When the server stops, the listener cuts what is left.
+        // An idle client may not answer the shutdown. When the server stops, the listener closes the
+        // remaining connections.
         () = drained(&activity), if !stop.is_cancelled() => Ok(()),
         () = activity.evicted.cancelled() => Ok(()),
     }
 }
 
-/// Returns [`limits::CONNECTION_FAREWELL`] after the last request was answered.
+/// Waits until [`limits::CONNECTION_FAREWELL`] after the last request was answered.
 async fn drained(activity: &Activity) {
     loop {
         tokio::time::sleep(limits::CONNECTION_FAREWELL).await;
@@ -148,7 +151,8 @@ async fn drained(activity: &Activity) {
     }
 }
 
-/// The answer, whose end is the end of its request and of its line in the access log.
+/// The answer, wrapped so that its end is recorded: the request leaves flight, and its line is written to the
+/// access log.
 fn finished(
     response: Response<Body>,
     record: Option<AccessRecord>,
@@ -166,7 +170,7 @@ fn finished(
     response.map(|inner| ObservedBody::new(inner, in_flight, ignore))
 }
 
-/// A socket that keeps its place among the open connections, also after an upgrade has taken it away from HTTP.
+/// A socket that owns the slot of its connection, also after an upgrade has taken it away from HTTP.
 struct PlacedSocket<T> {
     socket: T,
     _place: Place,

@@ -1,8 +1,9 @@
-//! The connections that are open, and which of them gives way when there are too many. No sockets.
+//! [`Connections`]: the open connections of a listener, and the choice of an idle one to close when there are
+//! too many. No sockets.
 //!
-//! A full server takes a new connection by ending an idle one, so that peers that connect and say nothing lock nobody out. Peers that
-//! never had a request answered give way first, those of the address with the most connections before others, the one that has been
-//! idle the longest first.
+//! A full server accepts a new connection by closing an idle one, so that silent peers cannot lock out
+//! others. Connections without an answered request are closed first. Among these, the address with the most
+//! connections comes first, then the connection that has been idle for the longest time.
 
 use super::activity::Activity;
 use parking_lot::Mutex;
@@ -15,7 +16,7 @@ use tokio::sync::Notify;
 /// The open connections of one listener.
 #[derive(Debug)]
 pub(super) struct Connections {
-    /// How many may be open.
+    /// The largest number of open connections.
     capacity: usize,
     open: Mutex<Open>,
     left: Notify,
@@ -24,18 +25,18 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    /// By the order in which they came.
+    /// Activities of open connections, in the order of their arrival.
     activities: BTreeMap<u64, Arc<Activity>>,
 }
 
 impl Connections {
-    /// None yet, and at most `capacity` at a time.
+    /// No connections yet; at most `capacity` may be open.
     pub(super) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self { capacity: capacity.max(1), open: Mutex::default(), left: Notify::new() })
     }
 
-    /// A place for a connection from `address`. When all are taken an idle connection ends for it; if none is idle, it waits until one
-    /// leaves. Cancel safe.
+    /// Waits for a slot for a connection from `address`. If all are taken, an idle connection is closed; if
+    /// none is idle, the call waits until one ends. Cancel safe.
     pub(super) async fn place(self: &Arc<Self>, address: IpAddr) -> Place {
         loop {
             let left = self.left.notified();
@@ -62,7 +63,7 @@ impl Connections {
 }
 
 impl Open {
-    /// The connection that gives way; `None` if none is idle.
+    /// The idle connection to close; `None` if none is idle.
     fn idle_victim(&self) -> Option<u64> {
         let mut by_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for activity in self.activities.values() {
@@ -76,7 +77,7 @@ impl Open {
     }
 }
 
-/// The place of an open connection, free again when it is dropped.
+/// The slot of an open connection; it is freed on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     connections: Arc<Connections>,
@@ -86,7 +87,7 @@ pub(super) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // An evicted connection has lost it already.
+        // An evicted connection has lost its slot already.
         if self.connections.open.lock().activities.remove(&self.id).is_some() {
             self.connections.left.notify_one();
         }
@@ -118,7 +119,7 @@ mod tests {
         let new = timeout(Duration::from_secs(1), connections.place(HERE)).await.unwrap();
         assert_eq!(silent.iter().map(is_open).collect::<Vec<_>>(), [false, true, true]);
         assert!(is_open(&new));
-        // Its place was given away; its end does not free another.
+        // The slot was given to another connection; dropping it must not free another.
         drop(silent.remove(0));
         assert_eq!(connections.open.lock().activities.len(), 3);
     }

@@ -1,4 +1,5 @@
-//! [`ServerImage`]: what a server has in memory of its storage, for a server over a copy of that storage.
+//! [`ServerImage`]: a server's memory of its storage, from which servers over copies of that storage can
+//! start.
 
 use super::{Memory, StartError, Task};
 use crate::authz::{Authorizer, AuthorizerImage};
@@ -9,11 +10,12 @@ use crate::provenance::Provenance;
 use crate::storage::{RawBatch, SharedStorage};
 use std::sync::Arc;
 
-/// What an API server has in memory of its storage at one revision. Immutable; any number of servers can begin with it, on any runtime. Obtained by [`super::ApiServer::image`].
+/// An API server's memory of its storage at one revision. Immutable; any number of servers can start from it,
+/// on any runtime. Obtained by [`super::ApiServer::image`].
 pub struct ServerImage {
     cache: CacheImage,
     provenance: Provenance,
-    /// The revision up to which `provenance` is complete; it may be ahead of the cache's.
+    /// The revision up to which `provenance` is complete; it may be ahead of the cache's revision.
     observed: i64,
     authorizer: AuthorizerImage,
 }
@@ -27,17 +29,18 @@ impl std::fmt::Debug for ServerImage {
 impl ServerImage {
     pub(super) fn of(origin: &Pipeline) -> Self {
         let cache = origin.cache().image();
-        // Later than the cache, so that it misses nothing that the cache has: a batch is observed before it is shown.
+        // Copied after the cache, so that it covers all revisions of the cache: a batch is observed before
+        // the cache shows it.
         let (provenance, observed) = origin.provenance().fork();
         Self { cache, provenance, observed, authorizer: origin.authorizer().image() }
     }
 
-    /// The revision of the image: storages to begin with it must have at least this one.
+    /// The revision of the image: storages to start from it must have at least this revision.
     pub fn revision(&self) -> i64 {
         self.cache.revision()
     }
 
-    /// The memory of a server that begins with this image, and the task that keeps it current.
+    /// The memory of a server that starts from this image, and the task that keeps it up to date.
     pub(super) async fn memory(
         &self,
         storage: SharedStorage,

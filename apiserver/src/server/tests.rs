@@ -1,4 +1,5 @@
-//! One connection over an in-memory pipe, with a router that refuses before it reads.
+//! Tests of one connection over an in-memory pipe, with a router that refuses requests before it reads their
+//! bodies.
 
 use super::connection::{Shared, speak};
 use super::*;
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use tonic::transport::{Channel, Endpoint};
 use tower::ServiceExt as _;
 
-/// Connections for a client, and the ends for the server.
+/// A client endpoint, a function that dials, and the server's ends of the dialled connections.
 fn pipes() -> (Endpoint, impl Fn() -> DuplexStream + Send + Clone, mpsc::UnboundedReceiver<DuplexStream>) {
     let (send, receive) = mpsc::unbounded_channel();
     let dial = move || {
@@ -24,7 +25,7 @@ fn pipes() -> (Endpoint, impl Fn() -> DuplexStream + Send + Clone, mpsc::Unbound
     (Endpoint::from_static("http://server"), dial, receive)
 }
 
-/// Answers `/watch` with a stream that goes on while `ticks` does, everything else with 404 before the body is read.
+/// Answers `/watch` with a stream of all `ticks`, and everything else with 404 before the body is read.
 fn refusing_router(ticks: tokio::sync::broadcast::Sender<Bytes>) -> Router {
     Router::new().fallback(move |request: Request<Body>| {
         let ticks = ticks.subscribe();

@@ -1,5 +1,5 @@
-//! One tunnel on this side: its open streams, and the messages that wait to go down. Takes what comes up without ever waiting,
-//! so that a stream nobody reads holds up no other.
+//! [`Link`]: one tunnel on the server's side: its open streams, and the messages to the node. Receiving never
+//! waits, so that a stream that is not read does not delay others.
 
 use super::OpenError;
 use super::stream::{FromNode, NodeStream};
@@ -14,14 +14,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Messages that one stream can have under way in one direction: as many of data as the window holds, and a few to open, grant
-/// and close. A channel of that size is never full unless the other side breaks the rules.
+/// The largest number of messages of one stream in flight in one direction: as many data messages as the
+/// window holds, and a few to open, grant and close. A queue of this size is full only if the other side
+/// violates the protocol.
 pub(super) const STREAM_MESSAGES: usize = STREAM_WINDOW / STREAM_FRAME_COST + 16;
 
-/// The messages that wait to go down.
+/// Messages to the node, in order.
 pub type Outbox = mpsc::Receiver<pb::TunnelDown>;
 
-/// One tunnel.
+/// One tunnel, on the server's side.
 pub struct Link {
     streams: Mutex<Streams>,
     down: mpsc::Sender<pb::TunnelDown>,
@@ -34,29 +35,29 @@ struct Streams {
     ended: bool,
 }
 
-/// What the link knows of a stream.
+/// The state of an open stream.
 struct Entry {
     inbox: mpsc::Sender<FromNode>,
     room: Arc<Room>,
     allowance: Arc<Allowance>,
 }
 
-/// The other side broke the rules: its tunnel ends.
+/// The node's side violated the protocol: its tunnel ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// It sent more than it was granted.
+    /// It sent more data than it was granted.
     #[error("more data than was granted")]
     Window,
-    /// It granted more than was taken.
+    /// It granted more credit than was used.
     #[error("more credit than was taken")]
     Credit,
-    /// A message without content.
+    /// It sent a message without content.
     #[error("an empty message")]
     Empty,
 }
 
 impl Link {
-    /// A tunnel without streams, and where its messages come out.
+    /// A tunnel without streams, and the receiver of its messages.
     pub fn new() -> (Arc<Self>, Outbox) {
         let (down, outbox) = mpsc::channel(TUNNEL_STREAMS * STREAM_MESSAGES);
         (Arc::new(Self { streams: Mutex::default(), down }), outbox)
@@ -82,13 +83,14 @@ impl Link {
         Ok(NodeStream::new(self.clone(), id, messages, room, allowance))
     }
 
-    /// Takes a message of the node's side. What is about streams that have ended here is dropped: their end is on its way.
+    /// Handles a message from the node's side. Messages about streams that have ended here are dropped: the
+    /// node will receive their end.
     ///
     /// # Errors
-    /// When the other side broke the rules.
+    /// The other side violated the protocol.
     pub fn receive(&self, message: Up) -> Result<(), Violation> {
         match message {
-            // Who serves what is the caller's matter.
+            // The caller of this function handles claims of nodes.
             Up::Nodes(_) => Ok(()),
             Up::Begun(begun) => self.deliver(begun.id, FromNode::Begun, 0),
             Up::Data(data) => {
@@ -104,7 +106,8 @@ impl Link {
             Up::Close(close) => {
                 if let Some(entry) = self.streams.lock().open.remove(&close.id) {
                     entry.allowance.close();
-                    // A full inbox means that the other side broke the rules; the stream ends all the same.
+                    // A full inbox means that the other side violated the protocol; the stream ends all the
+                    // same.
                     let _ = entry.inbox.try_send(FromNode::Closed(Box::new(status(&close.status_json))));
                 }
                 Ok(())
@@ -119,13 +122,13 @@ impl Link {
             return Err(Violation::Window);
         }
         match entry.inbox.try_send(item) {
-            // Whoever read it has gone; its close is on its way.
+            // The reader was dropped; the close message is on its way.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(Violation::Window),
         }
     }
 
-    /// Nobody waits for this stream any more.
+    /// Ends a stream whose reader was dropped.
     pub(super) fn forget(&self, id: u64) {
         if let Some(entry) = self.streams.lock().open.remove(&id) {
             entry.allowance.close();
@@ -133,12 +136,13 @@ impl Link {
         }
     }
 
-    /// Queues a message. There is always room, see [`STREAM_MESSAGES`]; if the tunnel has ended it goes nowhere.
+    /// Queues a message. The queue has capacity for it, see [`STREAM_MESSAGES`]; if the tunnel has ended, the
+    /// message is dropped.
     pub(super) fn send(&self, message: Down) {
         let _ = self.down.try_send(pb::TunnelDown { message: Some(message) });
     }
 
-    /// Ends every stream; no new one can be opened.
+    /// Ends all streams and refuses new ones.
     pub(super) fn end(&self) {
         let mut streams = self.streams.lock();
         streams.ended = true;
@@ -146,7 +150,7 @@ impl Link {
     }
 }
 
-/// The Status of a close; one that cannot be read is a failure.
+/// Decodes the Status of a close message; an undecodable one counts as a failure.
 fn status(json: &[u8]) -> Status {
     serde_json::from_slice(json).unwrap_or_else(|_| {
         let mut status = Status::internal("the node ended the stream without a readable status");

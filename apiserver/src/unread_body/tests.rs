@@ -1,4 +1,4 @@
-//! Which bodies are discarded, and when discarding ends.
+//! Tests of the bodies that are discarded, and of the end of discarding.
 
 use super::*;
 use crate::limits::{UNREAD_BODY_BYTES, UNREAD_BODY_TIME};
@@ -8,7 +8,7 @@ use std::convert::Infallible;
 
 type Sender = mpsc::UnboundedSender<Result<Frame<Bytes>, Infallible>>;
 
-/// A body that the test writes, as its wrapper; the receiver hears when the body itself is dropped.
+/// A body that the test writes, in its wrapper; the receiver is notified when the body itself is dropped.
 fn body(headers: &HeaderMap, stop: &CancellationToken) -> (Sender, impl Send + use<>, oneshot::Receiver<()>) {
     let (frames, received) = mpsc::unbounded();
     let (dropped, hears) = oneshot::channel::<()>();

@@ -1,4 +1,4 @@
-//! `pods/log`: what a container logged, as text, and what it will log if the caller follows it.
+//! `pods/log`: the log of a container as text, and its continuation if the caller follows it.
 
 use super::protocol;
 use super::websocket::{self, Handshake};
@@ -24,7 +24,7 @@ impl Streams {
         Ok(response(StatusCode::OK, "text/plain", body))
     }
 
-    /// The same on a WebSocket: each piece is a message.
+    /// Serves the log on a WebSocket: each chunk is a message.
     pub(super) async fn log_socket(
         &self,
         asked: &Asked<'_>,
@@ -59,7 +59,7 @@ impl Streams {
         Ok(response)
     }
 
-    /// The stream of the log; `None` for a pod without a node, which has logged nothing.
+    /// Opens the stream of the log; `None` for a pod without a node, which has no log.
     pub(super) async fn open_log(
         &self,
         asked: &Asked<'_>,
@@ -84,7 +84,8 @@ impl Streams {
     }
 }
 
-/// What the node sends, until it says that this was all, or the caller's credentials expire. A log that ends otherwise ends with an error.
+/// The data from the node until it closes the stream or the caller's credentials expire. If the tunnel ends
+/// first, the log ends with an error.
 fn text(
     mut reader: Reader,
     stop: CancellationToken,
@@ -112,10 +113,10 @@ fn text(
     }
 }
 
-/// The options of a query.
+/// Parses the log options of a query.
 ///
 /// # Errors
-/// 400 for a number or a time that is none.
+/// 400 for an invalid number or time.
 fn options(query: &Query) -> Result<pb::LogStream, Status> {
     let text = |key: &str| Some(query.get(key).to_owned()).filter(|text| !text.is_empty());
     let number = |key: &str| match text(key) {
@@ -142,7 +143,7 @@ fn options(query: &Query) -> Result<pb::LogStream, Status> {
     })
 }
 
-/// Kubernetes' rules for the options together.
+/// Validates the options with Kubernetes' rules.
 fn validate(options: &pb::LogStream) -> ErrorList {
     let mut errors = ErrorList::new();
     if let Some(lines) = options.tail_lines.filter(|lines| *lines < 0) {

@@ -1,19 +1,19 @@
-//! Which container on which node a stream is about: Kubernetes' checks, in its order and with its texts.
+//! The pod, container and node of a stream: Kubernetes' checks, in its order and with its texts.
 
 use super::{Asked, Streams};
 use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::Value;
 
-/// A pod, as far as streams need to know it.
+/// A pod and the node that it is bound to.
 pub(super) struct Place {
     pub(super) pod: Value,
-    /// The node that it is bound to, or "".
+    /// The name of the node; "" if the pod is not bound.
     pub(super) node: String,
 }
 
 impl Streams {
-    /// The pod that is asked about.
+    /// The pod of a request.
     pub(super) fn pod(&self, asked: &Asked<'_>) -> Result<Place, Status> {
         let target = &asked.target;
         let entry = self.pipeline.cache().get(target.resource, &target.key());
@@ -22,7 +22,7 @@ impl Streams {
         Ok(Place { pod, node })
     }
 
-    /// The pod that is asked about, which must have a node.
+    /// The pod of a request, which must be bound to an existing node.
     pub(super) fn bound(&self, asked: &Asked<'_>) -> Result<Place, Status> {
         let place = self.pod(asked)?;
         if place.node.is_empty() {
@@ -33,7 +33,7 @@ impl Streams {
         Ok(place)
     }
 
-    /// The node must exist for the server to know how to reach it.
+    /// Checks that the node exists, so that the server can reach it.
     pub(super) fn check_node(&self, node: &str) -> Result<(), Status> {
         let nodes = kind::lookup("", "v1", "nodes").expect("nodes are in the table");
         match self.pipeline.cache().get(nodes, &nodes.storage_key("", node)) {
@@ -44,7 +44,7 @@ impl Streams {
 }
 
 impl Place {
-    /// The container that `asked` names, or the only one there is.
+    /// The container named `asked`, or the only container of the pod if the name is empty.
     pub(super) fn container(&self, asked: &str) -> Result<String, Status> {
         let name = self.pod["metadata"]["name"].as_str().unwrap_or_default();
         let all = ["initContainers", "containers", "ephemeralContainers"];
@@ -70,7 +70,6 @@ impl Place {
         list.filter_map(|container| container["name"].as_str())
     }
 
-    /// The pod's uid.
     pub(super) fn uid(&self) -> &str {
         self.pod["metadata"]["uid"].as_str().unwrap_or_default()
     }

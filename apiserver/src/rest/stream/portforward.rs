@@ -1,5 +1,6 @@
-//! `pods/portforward`: connections of the client to ports of the pod, each a stream to the node. Over SPDY, also inside a
-//! WebSocket, clients open as many as they like; over a plain WebSocket there is one per port that the query names.
+//! `pods/portforward`: connections of the client to ports of the pod, each a stream to the node. Over SPDY,
+//! plain or inside a WebSocket, clients open any number of connections; over a plain WebSocket there is one
+//! per port in the query.
 
 use super::protocol::{self, Frame, Protocol};
 use super::spdy::{Connection, Event, Sender};
@@ -20,10 +21,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// SPDY inside a WebSocket.
+/// The WebSocket subprotocol of SPDY inside a WebSocket.
 const TUNNELLED: &str = "SPDY/3.1+portforward.k8s.io";
 
-/// How the ports of one pod are reached.
+/// Opens connections to the ports of one pod.
 #[derive(Clone)]
 struct Ports {
     tunnels: Arc<Tunnels>,
@@ -98,7 +99,7 @@ impl Streams {
 }
 
 impl Ports {
-    /// Opens a connection; else says why there is none.
+    /// Opens a connection to a port; the error is a text for the client.
     async fn connect(&self, port: u16) -> Result<(Reader, Writer), String> {
         let what = Some(What::Port(pb::PortStream { port: port.into() }));
         let open = pb::StreamOpen { what, ..self.open.clone() };
@@ -112,7 +113,7 @@ impl Ports {
     }
 }
 
-/// The two streams of one connection, of which clients open one after the other.
+/// The error and the data stream of one connection; clients open both, one after the other.
 #[derive(Default)]
 struct Pair {
     error: Option<u32>,
@@ -120,7 +121,7 @@ struct Pair {
     port: u16,
 }
 
-/// Serves the connections of a client until it goes.
+/// Serves the connections of a client until it leaves.
 async fn forward(mut connection: Connection, ports: Ports) {
     let mut tasks = JoinSet::new();
     let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
@@ -150,7 +151,7 @@ async fn forward(mut connection: Connection, ports: Ports) {
                 }
             }
             Event::Data(id, data) => {
-                // A connection that has ended takes nothing more.
+                // A connection that has ended accepts no more data.
                 if let Some(inbox) = inboxes.get(&id)
                     && inbox.send(data).await.is_err()
                 {
@@ -162,7 +163,7 @@ async fn forward(mut connection: Connection, ports: Ports) {
     }
 }
 
-/// One connection, from its first byte to its last.
+/// Serves one connection until it ends.
 async fn serve(pair: Pair, ports: Ports, sender: Sender) {
     let (Some(error), Some((data, mut pieces))) = (pair.error, pair.data) else { return };
     match ports.connect(pair.port).await {
@@ -196,7 +197,8 @@ async fn serve(pair: Pair, ports: Ports, sender: Sender) {
     sender.end(error).await;
 }
 
-/// One connection per port: channel 2n is its data, 2n + 1 what went wrong with it. Each begins with the port's number.
+/// Serves one connection per port: channel 2n has its data, channel 2n + 1 its errors. Each channel begins
+/// with the port's number.
 async fn forward_channels(socket: Socket, protocol: Protocol, numbers: &[u16], ports: Ports) {
     let (mut outgoing, mut incoming) = socket.split();
     let (sender, mut outbox) = mpsc::channel(FORWARD_PIECES);
@@ -218,7 +220,7 @@ async fn forward_channels(socket: Socket, protocol: Protocol, numbers: &[u16], p
             if let Frame::Data(channel, data) = frame
                 && let (0, Some(inbox)) = (channel % 2, inboxes.get(usize::from(channel / 2)))
             {
-                // A connection that has ended takes nothing more.
+                // A connection that has ended accepts no more data.
                 let _ = inbox.send(data).await;
             }
         }
@@ -231,7 +233,7 @@ async fn forward_channels(socket: Socket, protocol: Protocol, numbers: &[u16], p
     websocket::close(outgoing, incoming).await;
 }
 
-/// Returns when every connection has ended or the client has gone.
+/// Sends data to the client. Returns when every connection has ended or the client has left.
 async fn to_client(outgoing: &mut Outgoing, outbox: &mut mpsc::Receiver<(u8, Bytes)>, protocol: Protocol) {
     while let Some((channel, data)) = outbox.recv().await {
         if websocket::send(outgoing, protocol.encode(channel, &data)).await.is_err() {

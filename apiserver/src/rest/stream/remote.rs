@@ -1,4 +1,5 @@
-//! `pods/exec` and `pods/attach` over WebSockets: channels of the client to channels of the node and back.
+//! `pods/exec` and `pods/attach` over WebSockets: copies between the channels of the client and those of the
+//! node.
 
 use super::protocol::{self, Frame, Protocol};
 use super::websocket::{self, Handshake, Incoming, Opening, Outgoing};
@@ -29,7 +30,7 @@ impl Streams {
         Ok(response)
     }
 
-    /// The stream of an `exec` or `attach`, served by the node.
+    /// Opens the stream of an `exec` or `attach` and waits until the node has accepted it.
     pub(super) async fn open_remote(
         &self,
         which: Which,
@@ -41,11 +42,11 @@ impl Streams {
         self.open(open, &url).await
     }
 
-    /// What the node is asked for.
+    /// The request to the node.
     pub(super) fn remote_request(&self, which: Which, asked: &Asked<'_>) -> Result<pb::StreamOpen, Status> {
         let flag = |name| asked.query.flag(name);
         let (stdin, stdout, tty) = (flag("stdin"), flag("stdout"), flag("tty"));
-        // A terminal has one stream.
+        // A terminal has a single output stream.
         let stderr = flag("stderr") && !tty;
         let container = self.pod(asked)?.container(asked.query.get("container"))?;
         let place = self.bound(asked)?;
@@ -68,7 +69,7 @@ impl Streams {
     }
 }
 
-/// Carries data both ways until the node says how it ended, or the client goes.
+/// Copies data in both directions until the node reports the result or the client leaves.
 async fn carry(opening: Opening, protocol: Protocol, out: bool, mut reader: Reader, writer: Writer) {
     let Some(socket) = opening.socket().await else { return };
     let (mut outgoing, mut incoming) = socket.split();
@@ -78,8 +79,9 @@ async fn carry(opening: Opening, protocol: Protocol, out: bool, mut reader: Read
             return;
         }
     }
-    // kubectl drops what arrives on a channel before it has made its stream for it, and it starts reading first: a command that fails at
-    // once would have succeeded.
+    // kubectl drops data on a channel that arrives before it has created the channel's stream, and it reads
+    // before it has created all of them. Without the pause, a command that fails at once would seem to have
+    // succeeded.
     tokio::time::sleep(CLIENT_STREAMS).await;
     let ended = tokio::select! {
         biased;
@@ -95,7 +97,7 @@ async fn carry(opening: Opening, protocol: Protocol, out: bool, mut reader: Read
     websocket::close(outgoing, incoming).await;
 }
 
-/// Returns how it ended; `None` if the client has gone.
+/// Sends the node's data to the client. Returns the result of the stream; `None` if the client has left.
 async fn from_node(reader: &mut Reader, outgoing: &mut Outgoing, protocol: Protocol) -> Option<Status> {
     loop {
         match reader.next().await {
@@ -110,17 +112,17 @@ async fn from_node(reader: &mut Reader, outgoing: &mut Outgoing, protocol: Proto
     }
 }
 
-/// Returns when the client has gone.
+/// Sends the client's data to the node. Returns when the client has left.
 async fn from_client(incoming: &mut Incoming, writer: &Writer, protocol: Protocol) {
     while let Some(frame) = websocket::next(incoming, protocol).await {
         let goes_on = match frame {
             Frame::Data(channel @ (0 | 4), data) => writer.send(u32::from(channel), data).await,
             Frame::End(channel) => writer.end(u32::from(channel)).await,
-            // Nothing else comes from a client.
+            // Clients send data on no other channel.
             Frame::Data(..) => true,
         };
         if !goes_on {
-            // The node has ended it: what it said last is on its way.
+            // The node has ended the stream; its last data is still being sent.
             return std::future::pending().await;
         }
     }

@@ -1,4 +1,4 @@
-//! `pods/exec` and `pods/attach` over SPDY, as clients before WebSockets speak them: a stream per channel.
+//! `pods/exec` and `pods/attach` over SPDY, for clients older than WebSockets: one SPDY stream per channel.
 
 use super::spdy::{Connection, Event, Sender};
 use super::upgrade::SpdyHandshake;
@@ -10,11 +10,11 @@ use http::Response;
 use hyper::upgrade::OnUpgrade;
 use kstore_api::status::{Outcome, Status};
 
-/// The newest first.
+/// Protocol versions, the newest first.
 const PROTOCOLS: [&str; 4] =
     ["v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 
-/// The streams of a client, by what they are for.
+/// The SPDY stream of each channel.
 #[derive(Default)]
 struct Ids {
     error: Option<u32>,
@@ -36,7 +36,7 @@ impl Streams {
         let (reader, writer) = self.open_remote(which, asked).await?;
         let flag = |name| usize::from(asked.query.flag(name));
         let tty = flag("tty");
-        // Terminals have no stderr, and since version 3 a size.
+        // A terminal has no stderr, and since version 3 a stream of its sizes.
         let sizes = usize::from(matches!(protocol, "v4.channel.k8s.io" | "v3.channel.k8s.io")) * tty;
         let expected = 1 + flag("stdin") + flag("stdout") + flag("stderr") * (1 - tty) + sizes;
         let (response, upgrade) = handshake.accept(protocol);
@@ -45,7 +45,8 @@ impl Streams {
     }
 }
 
-/// Carries data both ways until the node says how it ended, or the client goes. `json`: the end is told as a Status.
+/// Copies data in both directions until the node reports the result or the client leaves. `json`: the result
+/// is sent as a Status.
 async fn carry(upgrade: OnUpgrade, expected: usize, json: bool, mut reader: Reader, writer: Writer) {
     let Ok(upgraded) = upgrade.await else { return };
     let (mut connection, writing) = Connection::raw(upgraded);
@@ -63,7 +64,7 @@ async fn carry(upgrade: OnUpgrade, expected: usize, json: bool, mut reader: Read
     tokio::join!(writing, talking);
 }
 
-/// Waits until the client has opened all its streams; `None` if it goes before.
+/// Waits until the client has opened all its streams; `None` if it leaves before, or opens an unknown one.
 async fn streams(connection: &mut Connection, expected: usize) -> Option<Ids> {
     let mut ids = Ids::default();
     let mut count = 0;
@@ -83,7 +84,7 @@ async fn streams(connection: &mut Connection, expected: usize) -> Option<Ids> {
     Some(ids)
 }
 
-/// Returns how it ended.
+/// Sends the node's data to the client. Returns the result of the stream.
 async fn from_node(reader: &mut Reader, sender: &Sender, ids: &Ids) -> Status {
     loop {
         match reader.next().await {
@@ -114,7 +115,7 @@ async fn end(sender: &Sender, ids: &Ids, status: &Status, json: bool) {
     }
 }
 
-/// Returns when the client has gone.
+/// Sends the client's data to the node. Returns when the client has left.
 async fn from_client(connection: &mut Connection, writer: &Writer, ids: &Ids) {
     while let Some(event) = connection.next().await {
         match event {

@@ -1,4 +1,4 @@
-//! The end of a watch and its bookmarks while events never cease.
+//! Tests of the end of a watch and its bookmarks while there are always events.
 
 use super::*;
 use crate::cache::{Filter, WatchStart};
@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use kstore_api::kind;
 use kstore_store::{Config, Store};
 
-/// Writes an object at a new revision; when it returns, the cache has it.
+/// Writes an object at a new revision; on return the cache has it.
 async fn change(cache: &Cache, maps: &Resource, number: usize) {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "c", "namespace": "ns"}, "data": {"n": number.to_string()}});
@@ -20,7 +20,7 @@ async fn change(cache: &Cache, maps: &Resource, number: usize) {
     cache.fresh().await.unwrap();
 }
 
-/// There is always an event when the client asks for the next one: the watch must hear of its time all the same.
+/// There is an event whenever the client asks for the next one: the timer must still fire.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_always_busy_sends_bookmarks_and_ends_at_its_deadline() {
     const SECONDS: u64 = 150;

@@ -1,4 +1,4 @@
-//! Every form in which a key comes gives the same key, and tokens of either algorithm are verified.
+//! Tests that all encodings of a key yield the same key, and that tokens of both algorithms are verified.
 
 use super::*;
 use crate::token::{Bound, Claims, Refused, Tokens};

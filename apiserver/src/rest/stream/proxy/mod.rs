@@ -1,6 +1,6 @@
-//! The `proxy` subresources of pods, services and nodes: an HTTP request handed on to whom the path names, through the tunnel of
-//! its node, and the answer handed back. Who may and where to is decided here; what is changed on the way is in `headers`,
-//! `links` and `page`.
+//! The `proxy` subresources of pods, services and nodes: forwards an HTTP request to a backend through the
+//! tunnel of its node. This file authorizes requests and streams bodies; `headers`, `links` and `page`
+//! rewrite requests and responses.
 
 pub(in crate::rest) mod headers;
 mod links;
@@ -33,19 +33,20 @@ use links::Links;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
-/// Whether a path is handed on.
+/// Whether the path is a `proxy` subresource.
 pub(in crate::rest) fn is_proxy(path: &ResourcePath) -> bool {
     below(path).is_some()
 }
 
-/// The part of a path behind `proxy`, without a slash in front; `None` if the path is about something else.
+/// The part of a path after `proxy`, without the slash before it; `None` for other subresources.
 fn below(path: &ResourcePath) -> Option<&str> {
     let known = matches!(path.resource.plural, "nodes" | "pods" | "services");
     let rest = path.subresource.strip_prefix("proxy").filter(|_| known && path.resource.group.is_empty())?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
-/// The verb that a method means here; OPTIONS means none, which only rules for all verbs allow.
+/// The verb of a method on a `proxy` subresource. OPTIONS has an empty verb, which only rules for all verbs
+/// allow.
 fn verb(method: &Method) -> Option<&'static str> {
     match *method {
         Method::GET | Method::HEAD => Some("get"),
@@ -59,7 +60,8 @@ fn verb(method: &Method) -> Option<&'static str> {
 }
 
 impl Streams {
-    /// Serves one request. It takes no place among the requests in flight, and ends with its caller's credentials.
+    /// Serves one request. It does not count as a request in flight, and ends when its caller's credentials
+    /// expire.
     pub(in crate::rest) async fn proxy(
         &self,
         parts: Parts,
@@ -116,7 +118,7 @@ impl Streams {
         }
     }
 
-    /// The client's connection and the backend's become one.
+    /// Joins the client's connection and the backend's after both switched protocols.
     pub(in crate::rest) fn switched<B>(
         &self,
         mut answered: Response<B>,
@@ -126,7 +128,7 @@ impl Streams {
         let backend = hyper::upgrade::on(&mut answered);
         self.go_on(expiry, async move {
             if let (Ok(client), Ok(backend)) = (client.await, backend.await) {
-                // Whoever goes first ends it for both.
+                // The first side that ends its connection ends both.
                 let (mut client, mut backend) = (TokioIo::new(client), TokioIo::new(backend));
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut backend).await;
             }
@@ -135,7 +137,7 @@ impl Streams {
     }
 }
 
-/// The options of the connection, as webhooks and policies see them.
+/// The options of the connection for admission.
 fn options(target: &Target, below: &str) -> Value {
     let mut options = json!({ "kind": format!("{}ProxyOptions", target.resource.kind), "apiVersion": "v1" });
     if !below.is_empty() {
@@ -144,7 +146,7 @@ fn options(target: &Target, below: &str) -> Value {
     options
 }
 
-/// The host that the client speaks to.
+/// The host that the client connected to.
 fn host(parts: &Parts) -> String {
     match parts.uri.authority() {
         Some(authority) => authority.to_string(),
@@ -152,7 +154,7 @@ fn host(parts: &Parts) -> String {
     }
 }
 
-/// Where a request comes from, if it came over a network.
+/// The client's address, if it came over a network.
 pub(in crate::rest) fn peer(parts: &Parts) -> Option<IpAddr> {
     match parts.extensions.get() {
         Some(Peer::Tls { address, .. }) => Some(address.ip()),
@@ -160,7 +162,7 @@ pub(in crate::rest) fn peer(parts: &Parts) -> Option<IpAddr> {
     }
 }
 
-/// 301 to the same path with a slash at its end: pages refer to what is below it.
+/// 301 to the same path with a slash at its end, since relative links of pages depend on it.
 fn moved(uri: &Uri) -> Response<Body> {
     let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
     let mut response = Response::new(Body::empty());
@@ -171,7 +173,7 @@ fn moved(uri: &Uri) -> Response<Body> {
     response
 }
 
-/// What the backend is asked.
+/// Builds the request to the backend.
 fn request(
     mut parts: Parts,
     body: Body,
@@ -194,7 +196,7 @@ fn request(
     Ok(request)
 }
 
-/// What the client is answered.
+/// Builds the response to the client.
 async fn response(answered: Response<Incoming>, links: &Links) -> Result<Response<Body>, Status> {
     let (mut parts, body) = answered.into_parts();
     headers::back(&mut parts.headers);
@@ -212,7 +214,7 @@ async fn response(answered: Response<Incoming>, links: &Links) -> Result<Respons
     Ok(Response::from_parts(parts, body))
 }
 
-/// A page whose links lead through here. One that is too long to be held is left as it is.
+/// Rewrites the links of a page. A page that exceeds the limit is forwarded unchanged.
 async fn page(parts: &mut http::response::Parts, body: Incoming, links: &Links) -> Result<Body, Status> {
     let mut read = BytesMut::new();
     let mut pieces = body.into_data_stream();

@@ -1,4 +1,4 @@
-//! What is changed on the way to a backend and back.
+//! Tests of rewriting requests and responses.
 
 use super::headers;
 use super::links::{Links, escape, way};

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 exchange with a backend: the tunnel's stream as the bytes of a connection, hyper's client on it.
+//! HTTP/1.1 exchange with a backend: hyper's client over a stream of the tunnel.
 
 use super::place::{Backend, closed, unreachable};
 use crate::limits::{PROXY_HEAD, PROXY_LINGER, STREAM_BEGIN, STREAM_FRAME_BYTES};
@@ -14,14 +14,14 @@ use kstore_api::status::Status;
 use std::sync::{Arc, OnceLock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
-/// Why the node refused the connection, once it has said so.
+/// The node's reason for refusing the connection, once it is received.
 type Refused = Arc<OnceLock<String>>;
 
 impl Streams {
-    /// Asks the backend, on a connection of its own, and waits for the head of its answer.
+    /// Sends a request to the backend on a connection of its own, and waits for the head of the answer.
     ///
     /// # Errors
-    /// 503 with the reason when there is none.
+    /// 503 with the reason.
     pub(super) async fn exchange(
         &self,
         backend: &Backend,
@@ -45,7 +45,7 @@ impl Streams {
         }
     }
 
-    /// A connection to the backend.
+    /// Opens a connection to the backend.
     async fn connect(
         &self,
         backend: &Backend,
@@ -69,7 +69,7 @@ impl Streams {
     }
 }
 
-/// Carries bytes both ways until the node has ended the stream, or nobody reads what it says.
+/// Copies bytes in both directions until the node ends the stream or the receiver of its data is dropped.
 async fn carry(far: DuplexStream, mut reader: Reader, writer: Writer, refused: Refused) {
     let (mut from_client, mut to_client) = tokio::io::split(far);
     let to_node = async {

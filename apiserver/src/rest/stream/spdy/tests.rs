@@ -1,4 +1,5 @@
-//! Frames as clients send them. The header blocks were made by the reference implementation of zlib.
+//! Tests with frames as clients send them. The header blocks were made by the reference implementation of
+//! zlib.
 
 use super::frame::{Broken, Decoder, Frame, data, pong, reply};
 use super::headers::{Inflate, dictionary};
@@ -98,7 +99,7 @@ proptest! {
     fn no_bytes_make_the_decoder_panic(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..64), 0..8)) {
         let mut decoder = Decoder::new();
         for mut piece in pieces {
-            // Most random bytes are no control frame; make some that are.
+            // Most random bytes are not a control frame; make some that are.
             if piece.len() > 12 && piece[0] % 2 == 0 {
                 let head = [0x80, 3, 0, piece[1] % 10, 0, 0, 0, piece[2] % 48];
                 piece[..8].copy_from_slice(&head);
