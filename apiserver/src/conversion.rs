@@ -1,5 +1,6 @@
-//! [`Converter`]: calls conversion webhooks for custom objects that readers request in another version. A reader notes the missing
-//! conversions in its kind's `Conversions`. The encoding of reviews and the texts of failures are `kstore_api::admission::conversion`'s.
+//! [`Converter`]: calls conversion webhooks for custom objects that readers request in another version. A
+//! reader notes the missing conversions in its kind's `Conversions`. The encoding of reviews and the texts of
+//! failures are `kstore_api::admission::conversion`'s.
 
 mod selection;
 
@@ -44,8 +45,8 @@ impl Converter {
         move |out| metrics.render(&mut Page::new(out))
     }
 
-    /// Converts all objects of the kind that readers have noted as missing. On return, `Conversions` has each result or the reason for its
-    /// failure.
+    /// Converts all objects of the kind that readers have noted as missing. On return, `Conversions` has each
+    /// result or the reason for its failure.
     pub(crate) async fn convert(&self, cache: &Arc<Cache>, kind: &CustomKind) {
         let _turn = kind.conversions.turn.lock().await;
         for missing in kind.conversions.take_missing() {
@@ -102,7 +103,8 @@ impl Converter {
         answered.map_err(|error| error.status())
     }
 
-    /// Converts the entries that are not yet available in the version, so that reading them no longer waits for a webhook.
+    /// Converts the entries that are not yet available in the version, so that reading them no longer waits
+    /// for a webhook.
     ///
     /// # Errors
     /// The reason for which an entry cannot be converted.

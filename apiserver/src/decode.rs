@@ -1,5 +1,6 @@
-//! Decoding of request bodies: parses the encoding, checks that the object is of the URL's kind, and checks types and fields against the
-//! schema. Pure. Defaulting and validation come later and see only decoded objects.
+//! Decoding of request bodies: parses the encoding, checks that the object is of the URL's kind, and checks
+//! types and fields against the schema. Pure. Defaulting and validation come later and see only decoded
+//! objects.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -55,7 +56,8 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Decodes a whole object. Fields that strict validation would refuse are dropped, and reported as `validation` says.
+/// Decodes a whole object. Fields that strict validation would refuse are dropped, and reported as
+/// `validation` says.
 pub(crate) fn object(
     expected: Expected<'_>,
     body: &Body,
@@ -100,7 +102,8 @@ pub(crate) fn canonical(
     report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)
 }
 
-/// Brings an object that a webhook changed into canonical form: checks its types, and drops fields that the kind does not have.
+/// Brings an object that a webhook changed into canonical form: checks its types, and drops fields that the
+/// kind does not have.
 ///
 /// # Errors
 /// 500 if it is not an object of the kind.
@@ -213,7 +216,8 @@ fn other_custom_kind(expected: Expected<'_>, kind: &str, object: &Map<String, Va
     Status::invalid(expected.group, kind, name, &errors)
 }
 
-/// Checks an apply configuration and brings its values into canonical form. Fields that its author wrote are kept, also with zero values.
+/// Checks an apply configuration and brings its values into canonical form. Fields that its author wrote are
+/// kept, also with zero values.
 pub(crate) fn configuration(
     expected: Expected<'_>,
     object: ObjectType<'_>,
@@ -225,7 +229,8 @@ pub(crate) fn configuration(
         let (group, version) = split_api_version(&api_version);
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
-    // This check reports values of a wrong type by their path; the decoder below then only finds values out of range.
+    // This check reports values of a wrong type by their path; the decoder below then only finds values out
+    // of range.
     apply::check(value, object).map_err(|e| match e {
         ApplyError::BadRequest(text) => Status::bad_request(text),
         ApplyError::Unclassified(text) => Status::unclassified(text),

@@ -1,5 +1,5 @@
-//! Conversion of internal errors to a Kubernetes Status, and of a Status to a gRPC status, all in one place. There are no wildcard arms:
-//! each new error needs a decision on what its caller should do.
+//! Conversion of internal errors to a Kubernetes Status, and of a Status to a gRPC status, all in one place.
+//! There are no wildcard arms: each new error needs a decision on what its caller should do.
 
 use crate::cache::WatchEnd;
 use crate::request::Target;
@@ -144,7 +144,8 @@ pub fn version_required(target: &Target) -> Status {
     one_field(resource.group, plural, &qualified, &target.name, "metadata.resourceVersion", problem.into())
 }
 
-/// 422 about one field. `problem` is the body of a field error: its class, and for most classes a value and a detail.
+/// 422 about one field. `problem` is the body of a field error: its class, and for most classes a value and a
+/// detail.
 pub fn invalid_field(target: &Target, field: &str, problem: impl Into<String>) -> Status {
     one_field(
         target.resource.group,
@@ -193,7 +194,8 @@ pub fn not_served_any_more(resource: &Resource) -> Status {
     Status::expired(&text)
 }
 
-/// 500: a webhook must be called before the object can be read. The server calls it and reads again; clients do not see this error.
+/// 500: a webhook must be called before the object can be read. The server calls it and reads again; clients
+/// do not see this error.
 pub fn conversion_needed(api_version: &str, kind: &str) -> Status {
     Status::unclassified(format!("conversion webhook for {api_version}, Kind={kind} {CONVERSION_NEEDED}"))
 }
@@ -205,8 +207,9 @@ pub fn is_conversion_needed(status: &Status) -> bool {
 
 const CONVERSION_NEEDED: &str = "was not called yet";
 
-/// 409: the definition of a custom kind changed while a write was checked against it. The server retries the request. A client sees this
-/// error only if the definition changes faster than a request is served, or if the kind is deleted.
+/// 409: the definition of a custom kind changed while a write was checked against it. The server retries the
+/// request. A client sees this error only if the definition changes faster than a request is served, or if
+/// the kind is deleted.
 pub fn definition_changed(target: &Target) -> Status {
     Status::conflict(target.resource, &target.name, DEFINITION_CHANGED)
 }
@@ -270,7 +273,8 @@ pub fn of_patch(refused: &PatchError) -> Status {
     }
 }
 
-/// 422 without a field and without a reason. Kubernetes does not disclose the reason here; callers add it as a warning.
+/// 422 without a field and without a reason. Kubernetes does not disclose the reason here; callers add it as
+/// a warning.
 fn unprocessable() -> Status {
     let mut status = Status::bad_request("the server rejected our request due to an error in our request");
     (status.code, status.reason) = (422, Reason::Invalid);
@@ -292,8 +296,8 @@ pub fn to_grpc(status: &Status) -> tonic::Status {
     tonic::Status::with_details(grpc_code(status), status.message.clone(), details.encode_to_vec().into())
 }
 
-/// Extracts the Status from a gRPC status. A status that [`to_grpc`] did not make becomes a Status with its text, by default of an internal
-/// error.
+/// Extracts the Status from a gRPC status. A status that [`to_grpc`] did not make becomes a Status with its
+/// text, by default of an internal error.
 pub(crate) fn of_grpc(status: &tonic::Status) -> Status {
     let details = RpcStatus::decode(status.details()).ok();
     let detail = details.as_ref().and_then(|details| details.details.first());

@@ -1,5 +1,5 @@
-//! [`Fence`]: the term of leadership in which a request writes. It parses the header and compares the term with a Lease. `registry` makes
-//! sure that the term holds at the revision of the write. Clocks play no role.
+//! [`Fence`]: the term of leadership in which a request writes. It parses the header and compares the term
+//! with a Lease. `registry` makes sure that the term holds at the revision of the write. Clocks play no role.
 
 use http::HeaderMap;
 use kstore_api::kind::{self, Resource};
@@ -7,7 +7,8 @@ use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The header, or gRPC metadata key, in which a client names its term of leadership (`kstore.proto` has its grammar).
+/// The header, or gRPC metadata key, in which a client names its term of leadership (`kstore.proto` has its
+/// grammar).
 const HEADER: &str = "kstore-fence";
 
 /// Bytes of the longest object name.
@@ -26,7 +27,8 @@ impl Fence {
     /// Parses the fence from the headers, if there is one.
     ///
     /// # Errors
-    /// 400 if the fence is malformed: a write that should be fenced must not be carried out without its fence.
+    /// 400 if the fence is malformed: a write that should be fenced must not be carried out without its
+    /// fence.
     pub fn of(headers: &HeaderMap) -> Result<Option<Arc<Self>>, Status> {
         let mut values = headers.get_all(HEADER).iter();
         match (values.next(), values.next()) {
@@ -68,7 +70,8 @@ impl Fence {
         spec["holderIdentity"] == self.holder && transitions == i64::from(self.transitions)
     }
 
-    /// 409: the term is over. The text does not name the present leader, since the writer may lack the permission to read the Lease.
+    /// 409: the term is over. The text does not name the present leader, since the writer may lack the
+    /// permission to read the Lease.
     pub fn broken(&self) -> Status {
         let why =
             format!("{:?} does not hold it with {} transitions any more", self.holder, self.transitions);
@@ -121,7 +124,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_fence_names_a_term_and_nothing_else_is_one() {
+    fn malformed_fences_are_refused() {
         let fence = Fence::parse("kube-system/office/7/host-1_5f%2F%C3%A4%20").unwrap();
         assert_eq!(fence.key(), "/registry/leases/kube-system/office");
         assert_eq!((fence.holder.as_str(), fence.transitions), ("host-1_5f/ä ", 7));
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_cannot_be_read_is_refused_and_none_is_none() {
+    fn a_malformed_fence_header_is_refused_and_a_missing_one_is_no_fence() {
         let mut headers = HeaderMap::new();
         assert_eq!(Fence::of(&headers), Ok(None));
         headers.insert(HEADER, "ns/office/7/a".parse().unwrap());
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_goes_on_while_holder_and_transitions_are_the_same() {
+    fn a_term_holds_while_holder_and_transitions_are_unchanged() {
         let fence = Fence::parse("ns/office/0/a").unwrap();
         let lease = |spec: Value| json!({ "spec": spec });
         assert!(fence.holds(Some(&lease(json!({ "holderIdentity": "a" })))), "none is zero");

@@ -1,5 +1,5 @@
-//! Fuzz targets of this crate: each takes any bytes and returns, or panics on a defect. The tests of this crate run them over random bytes
-//! and the stored corpus. Not an API for users.
+//! Fuzz targets of this crate: each takes any bytes and returns, or panics on a defect. The tests of this
+//! crate run them over random bytes and the stored corpus. Not an API for users.
 
 #[cfg(test)]
 mod tests;

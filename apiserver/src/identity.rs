@@ -1,5 +1,6 @@
-//! The Lease that shows that this server runs: `apiserver-<hash>` in `kube-system`, one for each machine, renewed every ten seconds. Any
-//! server deletes such Leases an hour after their last renewal. All writes pass through the pipeline, like a client's.
+//! The Lease that shows that this server runs: `apiserver-<hash>` in `kube-system`, one for each machine,
+//! renewed every ten seconds. Any server deletes such Leases an hour after their last renewal. All writes
+//! pass through the pipeline, like a client's.
 
 use crate::bootstrap;
 use crate::cache::Filter;
@@ -25,7 +26,8 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const AGENT: &str = "kstore-apiserver";
 /// How long a server counts as running after its last renewal, as upstream.
 const DURATION: Duration = Duration::from_secs(3600);
-/// Time between two renewals, as upstream; and the bound of the random addition that keeps servers from renewing at the same moment.
+/// Time between two renewals, as upstream; and the bound of the random addition that keeps servers from
+/// renewing at the same moment.
 const RENEWAL: Duration = Duration::from_secs(10);
 const JITTER_MS: u64 = 400;
 /// Time between two searches for expired leases, as upstream.
@@ -40,8 +42,8 @@ struct Identity {
     hostname: String,
 }
 
-/// Renews the Lease of the server on this host, and deletes expired Leases of servers, until `stop` is cancelled. A failed renewal is
-/// logged and tried again at the next interval.
+/// Renews the Lease of the server on this host, and deletes expired Leases of servers, until `stop` is
+/// cancelled. A failed renewal is logged and tried again at the next interval.
 pub(crate) async fn keep(pipeline: &Pipeline, hostname: String, stop: CancellationToken) {
     let nondet = pipeline.nondet();
     let lease = lease_name(&hostname);
@@ -52,7 +54,7 @@ pub(crate) async fn keep(pipeline: &Pipeline, hostname: String, stop: Cancellati
             tracing::warn!(error = %status.message, "cannot renew the lease {}", identity.lease);
         }
         if Instant::now() >= sweep {
-            sweep_out(pipeline).await;
+            delete_expired(pipeline).await;
             sweep = Instant::now() + SWEEP;
         }
         let next = Instant::now() + RENEWAL + Duration::from_millis(nondet.rng.below(JITTER_MS));
@@ -64,7 +66,8 @@ pub(crate) async fn keep(pipeline: &Pipeline, hostname: String, stop: Cancellati
     }
 }
 
-/// The Lease's name, derived as in Kubernetes: a hash over the host name and the kind of server, each after its length.
+/// The Lease's name, derived as in Kubernetes: a hash over the host name and the kind of server, each after
+/// its length.
 fn lease_name(hostname: &str) -> String {
     let mut hash = Sha256::new();
     for part in [hostname, SERVER] {
@@ -84,8 +87,8 @@ fn base32(bytes: &[u8]) -> String {
 }
 
 async fn renew(pipeline: &Pipeline, identity: &Identity) -> Result<(), Status> {
-    let sign = sign(identity, pipeline.nondet().clock.now());
-    let bytes = || serde_json::to_vec(&sign).expect("a value has string keys only");
+    let lease_object = lease_object(identity, pipeline.nondet().clock.now());
+    let bytes = || serde_json::to_vec(&lease_object).expect("a value has string keys only");
     let renewed = Action::Patch(PatchType::Merge, bytes().into(), options());
     match pipeline.serve(request(&identity.lease, renewed)).await {
         Err(refused) if refused.status.reason == Reason::NotFound => {
@@ -97,7 +100,7 @@ async fn renew(pipeline: &Pipeline, identity: &Identity) -> Result<(), Status> {
 }
 
 /// The Lease object with the current time as renewal time.
-fn sign(identity: &Identity, now: Timestamp) -> Value {
+fn lease_object(identity: &Identity, now: Timestamp) -> Value {
     let mut labels = json!({ IDENTITY: SERVER });
     // Not every host name is a valid label value.
     if name::label_value(&identity.hostname).is_empty() {
@@ -116,12 +119,12 @@ fn sign(identity: &Identity, now: Timestamp) -> Value {
 }
 
 /// Deletes expired Leases of servers, unless they have been changed meanwhile.
-async fn sweep_out(pipeline: &Pipeline) {
+async fn delete_expired(pipeline: &Pipeline) {
     let now = pipeline.nondet().clock.now();
     let filter = Filter { namespace: NAMESPACE.to_owned(), ..Filter::all(leases()) };
     let (entries, _) = pipeline.cache().scan(&filter);
     let found = entries.iter().map(|entry| (entry.parse(), entry.revision));
-    for (lease, revision) in found.filter(|(lease, _)| has_run_out(lease, now)) {
+    for (lease, revision) in found.filter(|(lease, _)| is_expired(lease, now)) {
         let delete = DeleteOptions {
             uid: Some(meta::uid(&lease).to_owned()),
             resource_version: Some(revision),
@@ -139,8 +142,9 @@ async fn sweep_out(pipeline: &Pipeline) {
     }
 }
 
-/// Whether this is an expired Lease of an API server. A Lease without renewal time or duration counts as expired.
-fn has_run_out(lease: &Value, now: Timestamp) -> bool {
+/// Whether this is an expired Lease of an API server. A Lease without renewal time or duration counts as
+/// expired.
+fn is_expired(lease: &Value, now: Timestamp) -> bool {
     if lease["metadata"]["labels"][IDENTITY] != SERVER {
         return false;
     }
@@ -174,30 +178,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_follows_from_the_machine_as_in_kubernetes() {
+    fn lease_names_derive_from_the_host_name_as_in_kubernetes() {
         assert_eq!(lease_name("node-1"), "apiserver-lgabes5ywnaqeagh5dny4zlzs4");
         assert_eq!(base32(b"foobar"), "mzxw6ytboi");
     }
 
     #[test]
-    fn a_lease_runs_out_after_its_time_or_if_it_says_none() {
+    fn leases_expire_after_their_duration_or_without_one() {
         let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
         let lease = |spec: Value| json!({ "metadata": { "labels": { IDENTITY: SERVER } }, "spec": spec });
         let renewed =
-            |time: &str| has_run_out(&lease(json!({ "renewTime": time, "leaseDurationSeconds": 3600 })), now);
+            |time: &str| is_expired(&lease(json!({ "renewTime": time, "leaseDurationSeconds": 3600 })), now);
         assert!(!renewed("2026-01-01T00:00:00.000000Z"));
         assert!(renewed("2025-12-31T23:59:59.999999Z"));
-        assert!(has_run_out(&lease(json!({ "renewTime": "2026-01-01T00:59:00.000000Z" })), now));
-        assert!(has_run_out(&lease(json!({ "leaseDurationSeconds": 3600 })), now));
+        assert!(is_expired(&lease(json!({ "renewTime": "2026-01-01T00:59:00.000000Z" })), now));
+        assert!(is_expired(&lease(json!({ "leaseDurationSeconds": 3600 })), now));
         let other = json!({ "metadata": { "labels": { IDENTITY: "other" } }, "spec": {} });
-        assert!(!has_run_out(&other, now) && !has_run_out(&json!({}), now));
+        assert!(!is_expired(&other, now) && !is_expired(&json!({}), now));
     }
 
     #[test]
-    fn a_name_that_no_label_can_have_is_left_out() {
+    fn host_names_that_are_invalid_labels_are_omitted() {
         let of =
             |hostname: &str| Identity { lease: "l".into(), holder: "h".into(), hostname: hostname.into() };
-        let labels = |hostname| sign(&of(hostname), Timestamp::UNIX_EPOCH)["metadata"]["labels"].clone();
+        let labels =
+            |hostname| lease_object(&of(hostname), Timestamp::UNIX_EPOCH)["metadata"]["labels"].clone();
         assert_eq!(labels("node-1"), json!({ IDENTITY: SERVER, HOSTNAME: "node-1" }));
         assert_eq!(labels("a b"), json!({ IDENTITY: SERVER }));
     }

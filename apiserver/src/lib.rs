@@ -1,7 +1,8 @@
 //! The API server: REST and gRPC front ends, authentication, authorization, admission, registry, watch cache.
 //!
-//! A request passes through `server` → `rest` or `grpc` → `pipeline` → `registry` → `storage`. Changes reach watchers through `storage` →
-//! `cache` → `rest` or `grpc`. The store itself is another crate. Controllers, scheduler and kubelet are clients of this one.
+//! A request passes through `server` → `rest` or `grpc` → `pipeline` → `registry` → `storage`. Changes reach
+//! watchers through `storage` → `cache` → `rest` or `grpc`. The store itself is another crate. Controllers,
+//! scheduler and kubelet are clients of this one.
 
 mod access;
 pub mod admission;

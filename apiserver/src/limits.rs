@@ -1,46 +1,53 @@
-//! All bounds of the apiserver, by name, each with its reason. The code that enforces a bound documents what happens at it.
+//! All bounds of the apiserver, by name, each with its reason. The code that enforces a bound documents what
+//! happens at it.
 
 use std::time::Duration;
 
 /// Bytes of the largest request body: Kubernetes' own limit. A larger body is refused with 413.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// Bytes of a request body that are read and discarded after an early answer. A body of any accepted size fits, so that an early answer
-/// does not cost the client its connection. The stream of a longer body is reset.
+/// Bytes of a request body that are read and discarded after an early answer. A body of any accepted size
+/// fits, so that an early answer does not cost the client its connection. The stream of a longer body is
+/// reset.
 pub const UNREAD_BODY_BYTES: usize = BODY_BYTES + 64 * 1024;
 
-/// How long the server waits for the rest of such a body before it resets the stream. Long enough for [`UNREAD_BODY_BYTES`] over a slow
-/// link.
+/// How long the server waits for the rest of such a body before it resets the stream. Long enough for
+/// [`UNREAD_BODY_BYTES`] over a slow link.
 pub const UNREAD_BODY_TIME: Duration = Duration::from_secs(10);
 
-/// Bytes of the largest stored object: etcd's default request limit, which clients of a real cluster are used to.
+/// Bytes of the largest stored object: etcd's default request limit, which clients of a real cluster are used
+/// to.
 pub const OBJECT_BYTES: usize = 1_572_864;
 
 /// Recent changes of all kinds that stay in memory for watches that resume.
 pub const RECENT_CHANGES: usize = 16_384;
 
-/// Bytes of these recent changes, with their objects and events. Older changes are read from the storage's history.
+/// Bytes of these recent changes, with their objects and events. Older changes are read from the storage's
+/// history.
 pub const RECENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// How long a recent change stays in memory at least, if the bounds above allow it. Older changes are dropped, at up to twice this age,
-/// while there are more than [`RECENT_CALM_BYTES`]: a busy time must not occupy memory forever.
+/// How long a recent change stays in memory at least, if the bounds above allow it. Older changes are
+/// dropped, at up to twice this age, while there are more than [`RECENT_CALM_BYTES`]: a busy time must not
+/// occupy memory forever.
 pub const RECENT_AGE: Duration = Duration::from_secs(20);
 
 /// Bytes of recent changes that stay in memory whatever their age.
 pub const RECENT_CALM_BYTES: usize = 1024 * 1024;
 
-/// Bytes of objects that are kept in a second form, as protobuf messages. Further objects are encoded for each answer.
+/// Bytes of objects that are kept in a second form, as protobuf messages. Further objects are encoded for
+/// each answer.
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Undelivered changes of one watch, by bytes of the shared objects that they keep alive. Beyond it the watch ends and its client resumes
-/// from the last revision that it received: memory must not grow with slow clients.
+/// Undelivered changes of one watch, by bytes of the shared objects that they keep alive. Beyond it the watch
+/// ends and its client resumes from the last revision that it received: memory must not grow with slow
+/// clients.
 pub const WATCH_BACKLOG_BYTES: usize = 32 * 1024 * 1024;
 
 /// Undelivered changes of one watch, by number; bounds the work of one wake-up.
 pub const WATCH_BACKLOG_CHANGES: usize = 65_536;
 
-/// Watches that are woken before other tasks run. Enough for one change in a cluster with some controllers and a few dozen clients; few
-/// enough that a thousand watchers of one object do not delay writers.
+/// Watches that are woken before other tasks run. Enough for one change in a cluster with some controllers
+/// and a few dozen clients; few enough that a thousand watchers of one object do not delay writers.
 pub const WAKE_UPS: usize = 64;
 
 /// Interval of bookmarks on a quiet watch that asked for them. Kubernetes: about a minute.
@@ -49,10 +56,12 @@ pub const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// The time between the last bookmark of a watch and its timeout. Kubernetes: 2 s.
 pub const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-/// The timeout of a watch that states none. A random time of up to the same length is added, so that clients do not reconnect together.
+/// The timeout of a watch that states none. A random time of up to the same length is added, so that clients
+/// do not reconnect together.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// How long a read waits for a revision that the cache does not have yet, before it fails with 504. Kubernetes: 3 s.
+/// How long a read waits for a revision that the cache does not have yet, before it fails with 504.
+/// Kubernetes: 3 s.
 pub const FRESH_WAIT: Duration = Duration::from_secs(3);
 
 /// The timeout of a unary request. Kubernetes: 60 s.
@@ -61,11 +70,12 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The timeout of a write, including all retries after lost races; then 504. Kubernetes: 34 s.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
 
-/// Operations of one transaction; more are refused. etcd accepts 128 of its own, and most of ours become one of those.
+/// Operations of one transaction; more are refused. etcd accepts 128 of its own, and most of ours become one
+/// of those.
 pub const TRANSACTION_OPERATIONS: usize = 128;
 
-/// Keys that one transaction may guard or write: its objects with their addresses and ports, the namespaces in which it creates objects,
-/// and its fence. etcd accepts 128 in its default configuration.
+/// Keys that one transaction may guard or write: its objects with their addresses and ports, the namespaces
+/// in which it creates objects, and its fence. etcd accepts 128 in its default configuration.
 pub const TRANSACTION_KEYS: usize = 128;
 
 /// Attempts to find a free generated name. Kubernetes: 8.
@@ -74,53 +84,56 @@ pub const GENERATE_NAME_ATTEMPTS: usize = 8;
 /// Causes that one write may name; further ones are ignored. See the informer's cause sets.
 pub const CAUSES: usize = 16;
 
-/// Bytes of the `User-Agent` that is stored with a write; the rest is cut. User agents of Kubernetes' clients have about 100 bytes, and
-/// every write stores one.
+/// Bytes of the `User-Agent` that is stored with a write; the rest is cut. User agents of Kubernetes' clients
+/// have about 100 bytes, and every write stores one.
 pub const USER_AGENT_BYTES: usize = 256;
 
 /// Bytes of the longest name of a field manager: Kubernetes' own limit.
 pub const FIELD_MANAGER_BYTES: usize = 128;
 
-/// The longest timeout of a watch; a watch that asks for more ends after this time. Clients resume a watch that ended, and the clock can
-/// represent every deadline.
+/// The longest timeout of a watch; a watch that asks for more ends after this time. Clients resume a watch
+/// that ended, and the clock can represent every deadline.
 pub const WATCH_TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Steps of comparing the rules of one role with those that its writer holds: about a tenth of a second. Roles with hundreds of rules take
-/// some thousands. Beyond it the write is refused with 403 and a hint.
+/// Steps of comparing the rules of one role with those that its writer holds: about a tenth of a second.
+/// Roles with hundreds of rules take some thousands. Beyond it the write is refused with 403 and a hint.
 pub const ESCALATION_STEPS: usize = 4_000_000;
 
 /// Rules that the refusal of an escalation lists: about a screen. The comparison ends with the last of them.
 pub const ESCALATION_RULES_SHOWN: usize = 100;
 
-/// Bytes of provenance in memory for `explain`: 150,000 writes of pods, or 60,000 of objects that are created and deleted. Older writes are
-/// still in the store, but not in the tree. The bound is in bytes because an idle server keeps this memory after a busy day.
+/// Bytes of provenance in memory for `explain`: 150,000 writes of pods, or 60,000 of objects that are created
+/// and deleted. Older writes are still in the store, but not in the tree. The bound is in bytes because an
+/// idle server keeps this memory after a busy day.
 pub const TRACE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Revisions of history that are read at a time, newest first, until the provenance in memory is full. Large enough that the cost of
-/// starting a read does not matter.
-pub const RECALL_STRETCH: i64 = 16_384;
+/// Revisions of history that are read at a time, newest first, until the provenance in memory is full. Large
+/// enough that the cost of starting a read does not matter.
+pub const RECALL_REVISIONS: i64 = 16_384;
 
 /// The depth of a provenance tree: JSON parsers commonly stop at 128 levels, and a write takes two.
 pub const TRACE_DEPTH: usize = 48;
 
-/// Bearer tokens with a verified signature that are cached: one for each pod that uses the API in a large cluster. Each takes about two
-/// KiB.
+/// Bearer tokens with a verified signature that are cached: one for each pod that uses the API in a large
+/// cluster. Each takes about two KiB.
 pub const VERIFIED_TOKENS: usize = 4096;
 
 /// Cached answers of a webhook of authentication or authorization. The oldest answers are dropped first.
 pub const WEBHOOK_ANSWERS: usize = 8192;
 
-/// Concurrent calls to one webhook of authentication or authorization. Further requests wait for a call to end.
+/// Concurrent calls to one webhook of authentication or authorization. Further requests wait for a call to
+/// end.
 pub const WEBHOOK_CALLS: usize = 64;
 
-/// Bytes of the longest OpenID Connect token: a longer one is refused without parsing. Tokens of real issuers have a few KiB.
+/// Bytes of the longest OpenID Connect token: a longer one is refused without parsing. Tokens of real issuers
+/// have a few KiB.
 pub const OIDC_TOKEN_BYTES: usize = 64 * 1024;
 
 /// Keys of one OpenID Connect issuer; further ones are ignored. Real issuers have a handful.
 pub const OIDC_KEYS: usize = 100;
 
-/// Bytes of the longest bearer token that is cached after verification. A review may present a token of megabytes, and its claims would be
-/// kept; a longer token is verified for each request.
+/// Bytes of the longest bearer token that is cached after verification. A review may present a token of
+/// megabytes, and its claims would be kept; a longer token is verified for each request.
 pub const VERIFIED_TOKEN_BYTES: usize = 8 * 1024;
 
 /// Selectors of one gRPC watch.
@@ -132,31 +145,34 @@ pub const LIST_CHUNK_ITEMS: usize = 500;
 /// Reads in flight; further ones wait in a queue. Kubernetes' default.
 pub const READS_IN_FLIGHT: usize = 400;
 
-/// Writes in flight; further ones wait in a queue. Kubernetes' default is 200. One process with a group commit serves more at once, and its
-/// own components write in parallel.
+/// Writes in flight; further ones wait in a queue. Kubernetes' default is 200. One process with a group
+/// commit serves more at once, and its own components write in parallel.
 pub const WRITES_IN_FLIGHT: usize = 400;
 
-/// Bytes of body and stored object from which on a request is served on a separate thread: decoding and checking then take milliseconds
-/// without a yield. Objects of clusters are rarely as large.
+/// Bytes of body and stored object from which on a request is served on a separate thread: decoding and
+/// checking then take milliseconds without a yield. Objects of clusters are rarely as large.
 pub const HEAVY_BYTES: usize = 128 * 1024;
 
-/// Such requests that are served concurrently. More would share the processors with all others without finishing sooner.
+/// Such requests that are served concurrently. More would share the processors with all others without
+/// finishing sooner.
 pub const HEAVY_AT_A_TIME: usize = 8;
 
 /// Requests that wait to be served, for reads and for writes each; further ones are refused with 429 at once.
 pub const REQUESTS_WAITING: usize = 4000;
 
-/// How long a request waits to be served before it is refused with 429. Kubernetes: a quarter of the request timeout.
+/// How long a request waits to be served before it is refused with 429. Kubernetes: a quarter of the request
+/// timeout.
 pub const PLACE_WAIT: Duration = Duration::from_secs(15);
 
-/// Open connections, if the limit of open files allows as many. At the bound, an idle connection is closed for a new one. Far above the
-/// number that clients of a large cluster open.
+/// Open connections, if the limit of open files allows as many. At the bound, an idle connection is closed
+/// for a new one. Far above the number that clients of a large cluster open.
 pub const CONNECTIONS: usize = 8192;
 
 /// The timeout of a TLS handshake. Kubernetes: none of its own, about 10 s in Go's server.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The timeout for the first request on a new connection; over HTTP/1.1 also for the complete head of each later request. Kubernetes: 32 s.
+/// The timeout for the first request on a new connection; over HTTP/1.1 also for the complete head of each
+/// later request. Kubernetes: 32 s.
 pub const FIRST_REQUEST: Duration = Duration::from_secs(32);
 
 /// How long a connection may be idle before it is closed. Kubernetes: 90 s.
@@ -171,7 +187,8 @@ pub const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// How long an HTTP/2 client may take to answer a ping.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Concurrent streams of one HTTP/2 connection. Clients with more watches open more connections. Kubernetes: 250.
+/// Concurrent streams of one HTTP/2 connection. Clients with more watches open more connections. Kubernetes:
+/// 250.
 pub const STREAMS: u32 = 250;
 
 /// Streams that a client reset before the server processed them; more end the connection (rapid reset).
@@ -186,7 +203,8 @@ pub const ANONYMOUS_MESSAGE_BYTES: usize = 16 * 1024;
 /// Bytes of a gRPC message beyond its object.
 pub const GRPC_OVERHEAD_BYTES: usize = 64 * 1024;
 
-/// Bytes of all request bodies in memory, while they are read or processed: some forty of the largest. Further bodies wait.
+/// Bytes of all request bodies in memory, while they are read or processed: some forty of the largest.
+/// Further bodies wait.
 pub const BODIES_BYTES: usize = 128 * 1024 * 1024;
 
 /// The timeout of reading a request body, including the wait for the memory budget; then 504.
@@ -198,8 +216,8 @@ pub const RESTART_BACKOFF_BASE: Duration = Duration::from_millis(500);
 pub const RESTART_BACKOFF_CAP: Duration = Duration::from_secs(30);
 /// A task that ran for this long before it panicked begins with the shortest pause again.
 pub const RESTART_BACKOFF_RESET: Duration = Duration::from_secs(60);
-/// Consecutive panics after which the watch cache is closed and the process ends in order. The cache cannot process what is stored; a new
-/// process is better than a cache that shows nothing new.
+/// Consecutive panics after which the watch cache is closed and the process ends in order. The cache cannot
+/// process what is stored; a new process is better than a cache that shows nothing new.
 pub const CACHE_PANICS: u32 = 5;
 
 /// The interval of a warning that a client can provoke.
@@ -211,8 +229,9 @@ pub const ETCD_CALL: Duration = Duration::from_secs(5);
 /// The timeout of connecting to a member of an external etcd.
 pub const ETCD_CONNECT: Duration = Duration::from_secs(2);
 
-/// How long calls are repeated, on all members in turn: above the time in which etcd elects a leader or restarts, plus one call. A request
-/// that a member forwarded to a leader that then died is never answered, and takes that long to fail.
+/// How long calls are repeated, on all members in turn: above the time in which etcd elects a leader or
+/// restarts, plus one call. A request that a member forwarded to a leader that then died is never answered,
+/// and takes that long to fail.
 pub const ETCD_PATIENCE: Duration = Duration::from_secs(8);
 
 /// How long an etcd may fail to answer before `/readyz` fails. A shorter outage may be a failover.
@@ -224,8 +243,8 @@ pub const ETCD_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such pause: the interval at which an unavailable etcd is tried.
 pub const ETCD_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A connection to a member that was idle for this long is pinged, and closed if the reply takes longer than this. etcd disconnects clients
-/// that ping more often than every five seconds.
+/// A connection to a member that was idle for this long is pinged, and closed if the reply takes longer than
+/// this. etcd disconnects clients that ping more often than every five seconds.
 pub const ETCD_KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The flow-control window of one stream from a member: a slow reader of history delays only itself.
@@ -237,21 +256,23 @@ pub const ETCD_PAGE: i64 = 1000;
 /// Readers that wait for the newest revision together; further ones wait for the next round.
 pub const ETCD_READERS: usize = 1024;
 
-/// Interval of progress requests to a member while a reader waits: a member whose watch is still catching up does not answer. Kubernetes'
-/// own interval.
+/// Interval of progress requests to a member while a reader waits: a member whose watch is still catching up
+/// does not answer. Kubernetes' own interval.
 pub const ETCD_PROGRESS: Duration = Duration::from_millis(100);
 
-/// Keys that are written within this time share a lease, and live up to this much longer than requested. As in Kubernetes.
+/// Keys that are written within this time share a lease, and live up to this much longer than requested. As
+/// in Kubernetes.
 pub const ETCD_LEASE_SHARE: Duration = Duration::from_secs(60);
 
 /// Keys of one lease: etcd deletes all of them at once. Kubernetes' default.
 pub const ETCD_LEASE_KEYS: usize = 1000;
 
-/// Concurrent streams of one tunnel; more are refused with 503. A stream is a followed log, a shell, or a forwarded connection: people open
-/// them, not controllers.
+/// Concurrent streams of one tunnel; more are refused with 503. A stream is a followed log, a shell, or a
+/// forwarded connection: people open them, not controllers.
 pub const TUNNEL_STREAMS: usize = 1024;
 
-/// How far the sender of a stream may be ahead of its reader, in cost units: the memory that a slow reader occupies. Fixed by kstore.v1.
+/// How far the sender of a stream may be ahead of its reader, in cost units: the memory that a slow reader
+/// occupies. Fixed by kstore.v1.
 pub const STREAM_WINDOW: usize = 64 * 1024;
 
 /// The cost of a stream message beyond its bytes, so that empty messages are bounded too. Fixed by kstore.v1.
@@ -263,14 +284,15 @@ pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
 /// How long a node may take to accept a stream. A kubelet's answer is bounded by the same order.
 pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
 
-/// Refused nodes listed in one message to a tunnel: with their reasons they must fit into a gRPC message. A client that asks again for the
-/// others receives the next refusals.
+/// Refused nodes listed in one message to a tunnel: with their reasons they must fit into a gRPC message. A
+/// client that asks again for the others receives the next refusals.
 pub const TUNNEL_REFUSALS: usize = 1_000;
 
 /// The timeout for the first message on a tunnel, which names the nodes that it reaches.
 pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);
 
-/// Bytes of the largest message from a WebSocket client. kubectl sends 32 KiB at a time; other clients send larger writes in one message.
+/// Bytes of the largest message from a WebSocket client. kubectl sends 32 KiB at a time; other clients send
+/// larger writes in one message.
 pub const WEBSOCKET_MESSAGE: usize = 1024 * 1024;
 
 /// How long a WebSocket client may take to answer a close message.
@@ -288,23 +310,27 @@ pub const SPDY_OUTBOX: usize = 16;
 /// Open and half-open connections of one port-forward; further ones are closed at once.
 pub const FORWARDED: usize = 256;
 
-/// How long a backend behind `proxy` may take to begin its answer. Kubernetes waits as long as the client does; here a silent backend must
-/// not occupy a stream of its node's tunnel forever.
+/// How long a backend behind `proxy` may take to begin its answer. Kubernetes waits as long as the client
+/// does; here a silent backend must not occupy a stream of its node's tunnel forever.
 pub const PROXY_HEAD: Duration = Duration::from_secs(600);
 
 /// How long a proxied connection continues after the client stopped sending.
 pub const PROXY_LINGER: Duration = Duration::from_secs(30);
 
-/// Bytes of the longest page whose links are rewritten, since it is held in memory. A longer page is forwarded unchanged.
+/// Bytes of the longest page whose links are rewritten, since it is held in memory. A longer page is
+/// forwarded unchanged.
 pub const PROXY_PAGE: usize = 4 * 1024 * 1024;
 
-/// Chunks of one forwarded connection that wait for their stream. When the queue is full, the whole client waits.
+/// Chunks of one forwarded connection that wait for their stream. When the queue is full, the whole client
+/// waits.
 pub const FORWARD_PIECES: usize = 16;
 
-/// Bytes of the largest answer of a webhook: a patch or converted objects cannot be larger than a request body.
+/// Bytes of the largest answer of a webhook: a patch or converted objects cannot be larger than a request
+/// body.
 pub const OUTBOUND_ANSWER_BYTES: usize = BODY_BYTES;
 
-/// Servers outside the process to which connections are kept open. Kubernetes keeps as many clients of webhooks.
+/// Servers outside the process to which connections are kept open. Kubernetes keeps as many clients of
+/// webhooks.
 pub const OUTBOUND_SERVERS: usize = 200;
 
 /// The timeout of this server's own requests to an aggregated API server, as in Kubernetes.
@@ -313,47 +339,55 @@ pub const AGGREGATED_PROBE: Duration = Duration::from_secs(5);
 /// Interval of availability checks of an aggregated API server that answers, as in Kubernetes.
 pub const AGGREGATED_PROBE_EVERY: Duration = Duration::from_secs(30);
 
-/// Interval at which discovery and OpenAPI documents of an aggregated API server are fetched, as in Kubernetes.
+/// Interval at which discovery and OpenAPI documents of an aggregated API server are fetched, as in
+/// Kubernetes.
 pub const AGGREGATED_DOCUMENTS_EVERY: Duration = Duration::from_secs(60);
 
-/// Half of the first pause before an aggregated API server that did not answer is tried again; it doubles with every failure, as in
-/// Kubernetes.
+/// Half of the first pause before an aggregated API server that did not answer is tried again; it doubles
+/// with every failure, as in Kubernetes.
 pub const AGGREGATED_BACKOFF_BASE: Duration = Duration::from_millis(5);
 
 /// The longest such pause.
 pub const AGGREGATED_BACKOFF_CAP: Duration = Duration::from_secs(30);
 
-/// Bytes of the largest discovery or OpenAPI document of an aggregated API server: Kubernetes' own OpenAPI document has 4 MB.
+/// Bytes of the largest discovery or OpenAPI document of an aggregated API server: Kubernetes' own OpenAPI
+/// document has 4 MB.
 pub const AGGREGATED_DOCUMENT_BYTES: usize = 16 << 20;
 
-/// How long an aggregated API server may take to begin its answer to a forwarded request, unless that is a watch or an upgrade. The same as
-/// the timeout of requests in Kubernetes.
+/// How long an aggregated API server may take to begin its answer to a forwarded request, unless that is a
+/// watch or an upgrade. The same as the timeout of requests in Kubernetes.
 pub const AGGREGATED_HEAD: Duration = Duration::from_secs(60);
 
-/// Values of one metric label that are names of clients' objects: webhooks, definitions, versions. Further values count as `other`, so that
-/// a client with ever new names does not let the metrics page and its memory grow without end.
+/// Values of one metric label that are names of clients' objects: webhooks, definitions, versions. Further
+/// values count as `other`, so that a client with ever new names does not let the metrics page and its memory
+/// grow without end.
 pub const METRIC_LABEL_VALUES: usize = 1000;
 
-/// Checks of admission policies that one request adds to the metrics. More checks come from many policies with many parameters each; these
-/// are a fair sample.
+/// Checks of admission policies that one request adds to the metrics. More checks come from many policies
+/// with many parameters each; these are a fair sample.
 pub const POLICY_CHECKS: usize = 1000;
 
-/// Distinct status codes of webhooks in metrics. Further codes count as 600, as Kubernetes counts codes above 600.
+/// Distinct status codes of webhooks in metrics. Further codes count as 600, as Kubernetes counts codes above
+/// 600.
 pub const METRIC_WEBHOOK_CODES: usize = 64;
 
-/// Audit events in the queue, as many as kube-apiserver buffers. When it is full, requests wait or events are dropped, as the mode says.
+/// Audit events in the queue, as many as kube-apiserver buffers. When it is full, requests wait or events are
+/// dropped, as the mode says.
 pub const AUDIT_QUEUE: usize = 10_000;
 
-/// The largest queue of audit events that may be configured for a webhook (`--audit-webhook-batch-buffer-size`); a larger number is cut.
+/// The largest queue of audit events that may be configured for a webhook
+/// (`--audit-webhook-batch-buffer-size`); a larger number is cut.
 pub const AUDIT_QUEUE_MAX: usize = 1_000_000;
 
 /// Lists of audit events that are posted to a webhook concurrently. Further ones wait in the queue.
 pub const AUDIT_LISTS: usize = 16;
 
-/// Bytes of audit events in the queue: events with large objects fill memory sooner than their number suggests.
+/// Bytes of audit events in the queue: events with large objects fill memory sooner than their number
+/// suggests.
 pub const AUDIT_QUEUE_BYTES: usize = 64 << 20;
 
-/// Bytes of the longest audit event: a request body and the resulting object fit. A longer event is written without its objects.
+/// Bytes of the longest audit event: a request body and the resulting object fit. A longer event is written
+/// without its objects.
 pub const AUDIT_EVENT_BYTES: usize = 10 << 20;
 
 /// Bytes of audit events that are written with one call; a single event may be larger.
@@ -365,17 +399,17 @@ pub const AUDIT_AGENT_BYTES: usize = 1024;
 /// Bytes of the longest refusal that is read for its audit event. Refusals are short.
 pub const AUDIT_REFUSAL_BYTES: u64 = 256 * 1024;
 
-/// Locks that serialize writes which charge quotas, by namespace. More of them let more namespaces be written concurrently; two namespaces
-/// with the same lock wait for each other.
+/// Locks that serialize writes which charge quotas, by namespace. More of them let more namespaces be written
+/// concurrently; two namespaces with the same lock wait for each other.
 pub const QUOTA_LEDGERS: usize = 64;
 
 /// Initial objects that one task creates: few enough that all threads have work, enough to be worth a task.
 pub const INITIAL_OBJECTS_PER_TASK: usize = 32;
 
-/// Pods of a namespace that are checked when its enforced level becomes stricter; the warnings do not mention further pods. Kubernetes'
-/// bound.
+/// Pods of a namespace that are checked when its enforced level becomes stricter; the warnings do not mention
+/// further pods. Kubernetes' bound.
 pub(crate) const POD_SECURITY_PODS: usize = 3000;
 
-/// How long a WebSocket client of `exec` and `attach` has to create its streams before the first message for them. A container on a real
-/// node takes longer to begin.
+/// How long a WebSocket client of `exec` and `attach` has to create its streams before the first message for
+/// them. A container on a real node takes longer to begin.
 pub(crate) const CLIENT_STREAMS: Duration = Duration::from_millis(20);

@@ -1,5 +1,6 @@
-//! Verification of a certificate that is itself listed as a trusted authority, as Go's library, and so Kubernetes, does it. Checks dates
-//! and purpose only. The signature does not matter; callers check names, and that the certificate is listed.
+//! Verification of a certificate that is itself listed as a trusted authority, as Go's library, and so
+//! Kubernetes, does it. Checks dates and purpose only. The signature does not matter; callers check names,
+//! and that the certificate is listed.
 
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{CertificateError, Error};
@@ -13,7 +14,8 @@ pub enum Purpose {
     Server,
 }
 
-/// Checks that a certificate is valid now and may be used for `purpose`. A certificate that names no purpose may be used for any.
+/// Checks that a certificate is valid now and may be used for `purpose`. A certificate that names no purpose
+/// may be used for any.
 ///
 /// # Errors
 /// `BadEncoding` if the bytes are not a certificate, `NotValidYet`, `Expired` or `InvalidPurpose`.

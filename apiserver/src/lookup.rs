@@ -1,5 +1,5 @@
-//! [`Lookup`]: read access to the cluster's objects for authorization and admission, backed by the watch cache. It is not a snapshot: each
-//! call returns the newest durable state.
+//! [`Lookup`]: read access to the cluster's objects for authorization and admission, backed by the watch
+//! cache. It is not a snapshot: each call returns the newest durable state.
 
 use crate::cache::Entry;
 use crate::kinds::Kinds;
@@ -15,7 +15,8 @@ pub trait Lookup: Send + Sync {
     /// Returns the stored entry of a key: its uid and revision are available without parsing the object.
     fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>>;
 
-    /// All objects of a kind in a namespace ("" for all namespaces and for cluster-scoped kinds), in key order.
+    /// All objects of a kind in a namespace ("" for all namespaces and for cluster-scoped kinds), in key
+    /// order.
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>>;
 
     /// The first `limit` objects of a kind in a namespace, in key order, and the number of all of them.
@@ -35,6 +36,7 @@ pub trait Lookup: Send + Sync {
     /// The kinds that are served.
     fn kinds(&self) -> Arc<Kinds>;
 
-    /// A number that changes whenever an object of the kind changes: values derived at the same number are still valid.
+    /// A number that changes whenever an object of the kind changes: values derived at the same number are
+    /// still valid.
     fn version(&self, resource: &'static Resource) -> i64;
 }

@@ -1,5 +1,6 @@
-//! [`ObservedBody`]: a body that forwards another one unchanged, shows each frame to an observer first, and owns a value until it is
-//! dropped: the slot of a request in flight, the line of the access log, or counters.
+//! [`ObservedBody`]: a body that forwards another one unchanged, shows each frame to an observer first, and
+//! owns a value until it is dropped: the slot of a request in flight, the line of the access log, or
+//! counters.
 
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
@@ -55,7 +56,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn frames_pass_unchanged_and_what_is_kept_goes_with_the_body() {
+    async fn frames_pass_unchanged_and_the_kept_value_is_dropped_with_the_body() {
         let kept = Arc::new(());
         let chunks = ["ab", "", "c"].map(|chunk| Ok::<_, axum::Error>(Bytes::from_static(chunk.as_bytes())));
         let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));

@@ -37,7 +37,7 @@ use crate::metrics::{self, Metrics};
 use crate::outbound::{Network, Outbound, ServiceBackends};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Mandate, Registry, View};
-use crate::request::{Action, Books, Request, Target, WriteOptions};
+use crate::request::{Action, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use crate::service_ranges::ServiceRanges;
 use crate::token::Tokens;
 use futures::FutureExt as _;
@@ -476,7 +476,10 @@ async fn in_time<T, E: From<Status>>(
 /// The same request without field ownership, if it can do without: not an apply, which is about what it owns, and not a scale, which is
 /// no object of its own.
 fn without_books(request: &Request) -> Option<Request> {
-    let dropped = |options: &WriteOptions| WriteOptions { books: Books::Dropped, ..options.clone() };
+    let dropped = |options: &WriteOptions| WriteOptions {
+        managed_fields: ManagedFieldsUpdate::Dropped,
+        ..options.clone()
+    };
     let action = match (&request.action, request.target.subresource) {
         (Action::Create(body, options), "") => Action::Create(body.clone(), dropped(options)),
         (Action::Update(body, options), below) if below != "scale" => {

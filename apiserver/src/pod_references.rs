@@ -90,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_place_that_names_an_object_is_found() {
+    fn all_references_of_a_pod_are_found() {
         let spec = json!({
             "imagePullSecrets": [{"name": "pull"}, {}],
             "initContainers": [{"env": [{"valueFrom": {"configMapKeyRef": {"name": "init"}}}]}],

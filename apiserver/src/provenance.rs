@@ -33,17 +33,22 @@ impl Provenance {
     /// Loads the notes of the storage's history up to a revision, as many as fit, so that a restart loses
     /// only compacted history. All writes that were observed before the call must be newer.
     pub async fn recall(&self, storage: &SharedStorage, upto: i64) -> Result<(), ReadError> {
-        self.recall_by(storage, upto, limits::RECALL_STRETCH).await
+        self.recall_ranges(storage, upto, limits::RECALL_REVISIONS).await
     }
 
     /// Loads history in ranges of `length` revisions, the newest first: only the end of a long history fits,
     /// and the rest need not be read.
-    async fn recall_by(&self, storage: &SharedStorage, mut upto: i64, length: i64) -> Result<(), ReadError> {
+    async fn recall_ranges(
+        &self,
+        storage: &SharedStorage,
+        mut upto: i64,
+        length: i64,
+    ) -> Result<(), ReadError> {
         let mut recalled = Log::new(limits::TRACE_BYTES);
         while upto > EMPTY_STORE_REVISION {
             let after = (upto - length).max(EMPTY_STORE_REVISION);
-            let stretch = Stretch::read(storage, after, upto).await?;
-            if !recalled.prepend(stretch.writes) || !stretch.is_whole {
+            let range = HistoryRange::read(storage, after, upto).await?;
+            if !recalled.prepend(range.writes) || !range.is_whole {
                 break;
             }
             upto = after;
@@ -78,43 +83,46 @@ impl Provenance {
 }
 
 /// The writes of a range of the history.
-struct Stretch {
+struct HistoryRange {
     writes: Log,
     /// Whether the whole range could be read, so that there may be older history.
     is_whole: bool,
 }
 
-impl Stretch {
+impl HistoryRange {
     /// Reads the history after one revision up to another.
     async fn read(storage: &SharedStorage, after: i64, upto: i64) -> Result<Self, ReadError> {
-        let (mut history, mut revision) = oldest(storage, after).await?;
-        let mut stretch = Self { writes: Log::new(limits::TRACE_BYTES), is_whole: revision == after };
+        let (mut history, mut revision) = watch_from_oldest(storage, after).await?;
+        let mut range = Self { writes: Log::new(limits::TRACE_BYTES), is_whole: revision == after };
         while revision < upto {
             // A storage that fails meanwhile does not prevent the start: only history is missing.
             let Ok(Some(batch)) = tokio::time::timeout(limits::FRESH_WAIT, history.next()).await else {
-                return Ok(Self { is_whole: false, ..stretch });
+                return Ok(Self { is_whole: false, ..range });
             };
             match batch {
                 Ok(batch) => {
                     revision = batch.revision;
                     // The watch cache delivers newer revisions.
                     let record = Record::of(&batch).filter(|_| revision <= upto);
-                    record.iter().for_each(|record| stretch.writes.insert(record));
+                    record.iter().for_each(|record| range.writes.insert(record));
                 }
                 Err(ReadError::Compacted { oldest: begin }) if begin > revision => {
-                    stretch.is_whole = false;
-                    (history, revision) = oldest(storage, begin).await?;
+                    range.is_whole = false;
+                    (history, revision) = watch_from_oldest(storage, begin).await?;
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(stretch)
+        Ok(range)
     }
 }
 
 /// Watches the history after `revision`, or after the oldest revision that compaction has left; returns that
 /// revision too.
-async fn oldest(storage: &SharedStorage, revision: i64) -> Result<(Box<dyn RawWatch>, i64), ReadError> {
+async fn watch_from_oldest(
+    storage: &SharedStorage,
+    revision: i64,
+) -> Result<(Box<dyn RawWatch>, i64), ReadError> {
     match storage.watch("", revision).await {
         Err(ReadError::Compacted { oldest }) if oldest > revision => {
             Ok((storage.watch("", oldest).await?, oldest))
@@ -136,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_recalled_in_stretches_is_what_was_observed() {
+    async fn recalled_provenance_equals_observed_provenance_for_every_range_length() {
         let config = kstore_store::Config::memory();
         let store = kstore_store::Store::open(config, kstore_nondet::Nondet::simulated(7)).await.unwrap();
         let storage: SharedStorage = Arc::new(crate::storage::embedded::Embedded::new(store));
@@ -164,13 +172,13 @@ mod tests {
         }
         for length in [1, 3, 20, newest - 1, newest, newest + 1, i64::from(u32::MAX)] {
             let recalled = Provenance::default();
-            recalled.recall_by(&storage, newest, length).await.unwrap();
+            recalled.recall_ranges(&storage, newest, length).await.unwrap();
             assert_eq!(shown(&recalled), shown(&observed), "stretches of {length}");
         }
         write(40).await.unwrap();
         let recalled = Provenance::default();
-        recalled.recall_by(&storage, newest, 7).await.unwrap();
-        assert_eq!(shown(&recalled), shown(&observed), "what came meanwhile is told by the cache");
+        recalled.recall_ranges(&storage, newest, 7).await.unwrap();
+        assert_eq!(shown(&recalled), shown(&observed), "newer revisions come from the cache");
     }
 
     /// Regression test: a server on a new store waited three seconds for the first revision, which has no

@@ -71,7 +71,7 @@ pub struct Transaction {
     /// The timeout that the caller states; the server's own timeout bounds it.
     pub timeout: Option<Duration>,
     /// The operations in order; 1 to [`limits::TRANSACTION_OPERATIONS`].
-    pub steps: Vec<Step>,
+    pub steps: Vec<TransactionStep>,
 }
 
 impl Transaction {
@@ -83,7 +83,7 @@ impl Transaction {
 
 /// One operation of a transaction.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum TransactionStep {
     /// Creates, updates, patches or deletes one object.
     Act(Target, Box<Action>),
     /// Requires something of an object without changing it.
@@ -306,12 +306,12 @@ pub struct WriteOptions {
     /// Server-side apply only: whether to take over fields from other managers.
     pub force: bool,
     /// How the write updates managed fields.
-    pub books: Books,
+    pub managed_fields: ManagedFieldsUpdate,
 }
 
 /// How a write updates the managed fields of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Books {
+pub enum ManagedFieldsUpdate {
     /// Changed fields are recorded under the request's field manager.
     #[default]
     Tracked,

@@ -71,7 +71,7 @@ impl Panics {
         self.in_a_row += 1;
         self.next = wait.saturating_mul(2).min(RESTART_BACKOFF_CAP);
         let reason = message(payload);
-        tracing::error!(task = self.task, reason, restart_in = ?wait, "a task of the server panicked and will run again");
+        tracing::error!(task = self.task, reason, restart_in = ?wait, "a task of the server panicked; restarting it");
         Panicked { in_a_row: self.in_a_row, wait }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use crate::metrics::Metrics;
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_runs_again_after_waits_that_double_and_is_counted() {
+    async fn panicked_tasks_restart_after_doubling_pauses_and_are_counted() {
         let (metrics, began) = (Metrics::default(), Instant::now());
         let mut attempts = 0;
         until_done("clumsy", metrics.restarts().clone(), || {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_calm_time_ends_a_row_of_panics() {
+    async fn a_long_run_resets_the_count_of_panics() {
         let mut panics = Panics::none("clumsy", TaskRestarts::default());
         for _ in 0..3 {
             let late = panics.contain(async {

@@ -32,7 +32,7 @@ use crate::token::Tokens;
 use crate::tunnel::Tunnels;
 use axum::Router;
 use axum::body::Body;
-use connections::{Connections, Place};
+use connections::{ConnectionSlot, Connections};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either};
 use http::{Request, Response};
@@ -84,7 +84,8 @@ pub struct Options {
     /// The components that run in the same process: the server warns about objects on which none of them
     /// acts.
     pub local_components: LocalComponents,
-    /// Whether requests without credentials are served as the user `system:anonymous`; otherwise they are refused with 401.
+    /// Whether requests without credentials are served as the user `system:anonymous`; otherwise they are
+    /// refused with 401.
     pub anonymous: bool,
     /// HTTPS client for webhooks and aggregated API servers.
     pub outbound: Arc<dyn Outbound>,
@@ -189,13 +190,13 @@ impl ApiServer {
         let metrics = Arc::new(Metrics::default());
         let storage = metrics.measure(storage);
         let (memory, follow) = match image {
-            None => Memory::read(storage, metrics.clone()).await?,
+            None => ServerMemory::read(storage, metrics.clone()).await?,
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
-        let Memory { cache, provenance } = memory;
+        let ServerMemory { cache, provenance } = memory;
         let (hand_over, started) = tokio::sync::oneshot::channel();
         spawn(Box::pin(async move {
-            tokio::join!(follow, keep(started));
+            tokio::join!(follow, run_background(started));
         }));
         let outbound = options.outbound;
         let settings = options.settings;
@@ -281,12 +282,12 @@ impl ApiServer {
         let acceptor = TlsAcceptor::from(tls);
         let connections = TaskTracker::new();
         let open = Connections::new(self.capacity.min(limits::CONNECTIONS));
-        let mut complaint = RateLimited::every(limits::REPEATED_WARNING);
+        let mut log_limit = RateLimited::every(limits::REPEATED_WARNING);
         loop {
             let next = async {
                 let accepted = listener.accept().await?;
-                let place = open.place(accepted.1.ip()).await;
-                std::io::Result::Ok((accepted, place))
+                let slot = open.slot(accepted.1.ip()).await;
+                std::io::Result::Ok((accepted, slot))
             };
             let accepted = tokio::select! {
                 biased;
@@ -294,14 +295,14 @@ impl ApiServer {
                 next = next => next,
             };
             match accepted {
-                Ok(((socket, address), place)) => {
+                Ok(((socket, address), slot)) => {
                     let span = tracing::debug_span!("server", %address);
-                    let serving = self.clone().connected(acceptor.clone(), socket, address, place);
+                    let serving = self.clone().connected(acceptor.clone(), socket, address, slot);
                     connections.spawn(serving.instrument(span));
                 }
                 Err(error) => {
-                    if let Some(unsaid) = complaint.allow() {
-                        tracing::warn!(%error, unsaid, "cannot accept a connection");
+                    if let Some(suppressed) = log_limit.allow() {
+                        tracing::warn!(%error, suppressed, "cannot accept a connection");
                     }
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
@@ -312,15 +313,21 @@ impl ApiServer {
         self.tunnels.tasks().close();
         let ended = async { tokio::join!(connections.wait(), self.tunnels.tasks().wait()) };
         if tokio::time::timeout(DRAIN, ended).await.is_err() {
-           tracing::info!(open = connections.len(), "closing connections that did not end in time");
+            tracing::info!(open = connections.len(), "closing connections that did not end in time");
         }
     }
 }
 
 impl ApiServer {
     /// Serves one accepted connection.
-    async fn connected(self, acceptor: TlsAcceptor, socket: TcpStream, address: SocketAddr, place: Place) {
-        let evicted = place.activity.evicted.clone();
+    async fn connected(
+        self,
+        acceptor: TlsAcceptor,
+        socket: TcpStream,
+        address: SocketAddr,
+        slot: ConnectionSlot,
+    ) {
+        let evicted = slot.activity.evicted.clone();
         let shaking = self.stop.run_until_cancelled(connection::handshake(acceptor, socket, address));
         // The server does not wait for a client's handshake when it stops or needs the slot for another
         // connection.
@@ -328,8 +335,8 @@ impl ApiServer {
             Some(Some(tls)) => {
                 let Self { router, grpc_calls, front_proxies, pipeline, stop, .. } = self;
                 let (grpc, clock) = (Some(grpc_calls), pipeline.nondet().clock);
-                let shared = connection::Shared { router, grpc, stop, front_proxies, clock };
-                connection::serve(shared, tls, address, place).await;
+                let shared = connection::ListenerState { router, grpc, stop, front_proxies, clock };
+                connection::serve(shared, tls, address, slot).await;
             }
             Some(None) => self.pipeline.metrics().handshake_failed(),
             None => {}
@@ -339,7 +346,7 @@ impl ApiServer {
 
 /// The background work of a started API server until the storage closes: finishes the deletion of
 /// definitions, and tracks aggregated API servers.
-async fn keep(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
+async fn run_background(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
     let Ok((pipeline, aggregator)) = started.await else { return };
     let restarts = || pipeline.metrics().restarts().clone();
     let definitions =
@@ -351,12 +358,12 @@ async fn keep(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
 }
 
 /// The parts of a storage that a server keeps in memory.
-struct Memory {
+struct ServerMemory {
     cache: Arc<Cache>,
     provenance: Arc<Provenance>,
 }
 
-impl Memory {
+impl ServerMemory {
     /// Loads everything. The returned task keeps it up to date.
     async fn read(storage: SharedStorage, metrics: Arc<Metrics>) -> Result<(Self, Task), StartError> {
         let provenance = Arc::new(Provenance::default());

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_cannot_be_are_refused_in_kubernetes_words() {
+    fn invalid_service_ranges_are_refused_with_kubernetes_messages() {
         for (text, error) in [
             ("10.0.0.0", ServiceRangesError::Primary),
             ("10.0.0.0/30", ServiceRangesError::TooSmall),

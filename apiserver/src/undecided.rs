@@ -11,8 +11,9 @@ use std::fmt;
 pub enum Undecided {
     /// The write is refused.
     Refused(Status),
-    /// The decision needs what this future obtains, for example the answer of an admission webhook. The caller awaits the future,
-    /// holding no lock, and makes the decision again from the start, on the newest state. The second decision finds the answer.
+    /// The decision needs what this future obtains, for example the answer of an admission webhook. The
+    /// caller awaits the future, holding no lock, and makes the decision again from the start, on the newest
+    /// state. The second decision finds the answer.
     Pending(BoxFuture<'static, ()>),
 }
 
@@ -52,7 +53,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn a_pending_decision_is_made_again_once_its_answer_is_there() {
+    async fn a_pending_decision_is_repeated_after_its_answer() {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let decision = decided(|| {
             let known = answers.lock().len();

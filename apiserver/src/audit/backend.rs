@@ -1,5 +1,5 @@
-//! Audit backends: a bounded queue of events to the writer of a log or to the sender to a webhook. The mode says whether requests wait for
-//! the queue.
+//! Audit backends: a bounded queue of events to the writer of a log or to the sender to a webhook. The mode
+//! says whether requests wait for the queue.
 
 use super::metrics::{AuditMetrics, Plugin};
 use crate::limits;
@@ -32,18 +32,18 @@ impl Mode {
 }
 
 /// An audit event in the queue of a backend.
-pub(super) struct Queued {
+pub(super) struct QueuedEvent {
     /// The event as a line of JSON; empty if the sender only waits for the events before it.
     pub(super) line: Vec<u8>,
     /// Receives whether the line was written. The receiver may be gone.
     pub(super) written: Option<oneshot::Sender<bool>>,
     /// The share of this event in the bytes of the queue.
-    _room: Option<OwnedSemaphorePermit>,
+    _share: Option<OwnedSemaphorePermit>,
 }
 
 /// Bounds of a backend's queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct QueueBounds {
     /// Events in the queue.
     pub(super) queue: usize,
     /// Bytes of the largest event.
@@ -53,7 +53,7 @@ pub(super) struct Bounds {
 /// The sending end of a backend's queue. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Backend {
-    queue: mpsc::Sender<Queued>,
+    queue: mpsc::Sender<QueuedEvent>,
     bytes: Arc<Semaphore>,
     plugin: Plugin,
     mode: Mode,
@@ -66,9 +66,9 @@ impl Backend {
     pub(super) fn new(
         plugin: Plugin,
         mode: Mode,
-        bounds: Bounds,
+        bounds: QueueBounds,
         metrics: Arc<AuditMetrics>,
-    ) -> (Self, mpsc::Receiver<Queued>) {
+    ) -> (Self, mpsc::Receiver<QueuedEvent>) {
         let (queue, receiver) = mpsc::channel(bounds.queue);
         let bytes = Arc::new(Semaphore::new(limits::AUDIT_QUEUE_BYTES));
         (Self { queue, bytes, plugin, mode, max_event: bounds.event, metrics }, receiver)
@@ -84,15 +84,16 @@ impl Backend {
         self.mode != Mode::BlockingStrict
     }
 
-    /// Queues an event and waits as the mode says. Returns false if the event was not recorded and the request must therefore fail.
+    /// Queues an event and waits as the mode says. Returns false if the event was not recorded and the
+    /// request must therefore fail.
     pub(super) async fn record(&self, line: Vec<u8>) -> bool {
         if self.mode == Mode::Batch {
             self.offer(line);
             return true;
         }
         let (written, outcome) = oneshot::channel();
-        let room = self.bytes.clone().acquire_many_owned(room(&line)).await.ok();
-        let queued = Queued { line, written: Some(written), _room: room };
+        let share = self.bytes.clone().acquire_many_owned(share(&line)).await.ok();
+        let queued = QueuedEvent { line, written: Some(written), _share: share };
         let is_written = self.queue.send(queued).await.is_ok() && outcome.await.unwrap_or(false);
         if !is_written {
             self.metrics.failed(self.plugin);
@@ -102,16 +103,18 @@ impl Backend {
 
     /// Queues an event if the queue has capacity for it; otherwise drops and counts it.
     fn offer(&self, line: Vec<u8>) {
-        let room = self.bytes.clone().try_acquire_many_owned(room(&line));
-        let is_queued = room
-            .is_ok_and(|room| self.queue.try_send(Queued { line, written: None, _room: Some(room) }).is_ok());
+        let share = self.bytes.clone().try_acquire_many_owned(share(&line));
+        let is_queued = share.is_ok_and(|share| {
+            self.queue.try_send(QueuedEvent { line, written: None, _share: Some(share) }).is_ok()
+        });
         if !is_queued {
             self.metrics.failed(Plugin::Buffered);
         }
     }
 
-    /// Records the last event of a stream without waiting: a spawned task waits for space in the queue, so there are at most as many such
-    /// tasks as streams. When the process ends and no runtime is left, the event is only offered to the queue.
+    /// Records the last event of a stream without waiting: a spawned task waits for space in the queue, so
+    /// there are at most as many such tasks as streams. When the process ends and no runtime is left, the
+    /// event is only offered to the queue.
     pub(super) fn record_detached(&self, line: Vec<u8>) {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) if self.mode != Mode::Batch => {
@@ -125,7 +128,7 @@ impl Backend {
     /// Waits until everything that was queued before is written.
     pub(super) async fn drain(&self) {
         let (written, outcome) = oneshot::channel();
-        let queued = Queued { line: Vec::new(), written: Some(written), _room: None };
+        let queued = QueuedEvent { line: Vec::new(), written: Some(written), _share: None };
         if self.queue.send(queued).await.is_ok() {
             // The writer may end without an answer; then no event is left to wait for.
             let _ = outcome.await;
@@ -134,7 +137,7 @@ impl Backend {
 }
 
 /// Bytes of the queue that an event takes: its length, and at most the whole queue.
-fn room(line: &[u8]) -> u32 {
+fn share(line: &[u8]) -> u32 {
     u32::try_from(line.len().clamp(1, limits::AUDIT_QUEUE_BYTES)).expect("the bound of the queue fits")
 }
 
@@ -149,13 +152,13 @@ mod tests {
         lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
     }
 
-    fn new(mode: Mode, metrics: &Arc<AuditMetrics>) -> (Backend, mpsc::Receiver<Queued>) {
-        let bounds = Bounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
+    fn new(mode: Mode, metrics: &Arc<AuditMetrics>) -> (Backend, mpsc::Receiver<QueuedEvent>) {
+        let bounds = QueueBounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
         Backend::new(Plugin::Log, mode, bounds, metrics.clone())
     }
 
     #[tokio::test]
-    async fn batch_mode_drops_and_counts_what_the_queue_does_not_take() {
+    async fn batch_mode_drops_and_counts_events_when_the_queue_is_full() {
         let metrics = Arc::new(AuditMetrics::default());
         let (backend, mut receiver) = new(Mode::Batch, &metrics);
         for _ in 0..limits::AUDIT_QUEUE + 3 {
@@ -164,7 +167,7 @@ mod tests {
         assert_eq!(failures(&metrics), 3);
         receiver.recv().await.unwrap();
         assert!(backend.record(vec![1]).await);
-        assert_eq!(failures(&metrics), 3, "there was room again");
+        assert_eq!(failures(&metrics), 3, "the queue had capacity again");
         let (backend, _receiver) = new(Mode::Batch, &metrics);
         for _ in 0..3 {
             backend.record(vec![0; limits::AUDIT_QUEUE_BYTES / 2]).await;

@@ -1,4 +1,5 @@
-//! Batching of audit events for webhooks: options, encoding as an event list, splitting by size, and a rate limit. Pure.
+//! Batching of audit events for webhooks: options, encoding as an event list, splitting by size, and a rate
+//! limit. Pure.
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -72,8 +73,8 @@ pub(super) fn list<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     body
 }
 
-/// Splits events of these sizes into lists of at most `max` bytes; returns the number of events in each list. A larger event is a list of
-/// its own.
+/// Splits events of these sizes into lists of at most `max` bytes; returns the number of events in each list.
+/// A larger event is a list of its own.
 pub(super) fn split(sizes: &[usize], max: usize) -> Vec<usize> {
     let (mut lists, mut bytes) = (Vec::new(), 0);
     for size in sizes {
@@ -91,13 +92,13 @@ pub(super) fn split(sizes: &[usize], max: usize) -> Vec<usize> {
 
 /// A token bucket: tokens are added at the rate of a throttle, up to its burst. Each list takes one token.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct TokenBucket {
     throttle: Throttle,
     tokens: f64,
     filled: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// A full bucket.
     pub(super) fn new(throttle: Throttle, now: Instant) -> Self {
         Self { throttle, tokens: f64::from(throttle.burst), filled: now }
@@ -106,9 +107,9 @@ impl Bucket {
     /// Takes one token and returns how long to wait for it.
     pub(super) fn take(&mut self, now: Instant) -> Duration {
         let interval = self.throttle.interval.as_secs_f64();
-        let come = now.duration_since(self.filled).as_secs_f64() / interval;
+        let refilled = now.duration_since(self.filled).as_secs_f64() / interval;
         self.filled = now;
-        self.tokens = (self.tokens + come).min(f64::from(self.throttle.burst)) - 1.0;
+        self.tokens = (self.tokens + refilled).min(f64::from(self.throttle.burst)) - 1.0;
         match self.tokens < 0.0 {
             true => Duration::try_from_secs_f64(-self.tokens * interval).unwrap_or(Duration::MAX),
             false => Duration::ZERO,
@@ -122,7 +123,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn items_of_a_list_have_no_kind_of_their_own() {
+    fn items_of_an_event_list_omit_kind_and_version() {
         let lines = [
             &b"{\"kind\":\"Event\",\"apiVersion\":\"audit.k8s.io/v1\",\"level\":\"Metadata\"}\n"[..],
             b"{\"a\":1}\n",
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_cut_where_they_become_too_large() {
+    fn large_event_lists_are_split() {
         for (sizes, lists) in [
             (&[][..], &[][..]),
             (&[5, 5], &[2]),
@@ -149,9 +150,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bucket_gives_its_burst_at_once_and_then_its_rate() {
+    async fn a_token_bucket_allows_its_burst_and_then_its_rate() {
         let mut bucket =
-            Bucket::new(Throttle { interval: Duration::from_millis(500), burst: 2 }, Instant::now());
+            TokenBucket::new(Throttle { interval: Duration::from_millis(500), burst: 2 }, Instant::now());
         let mut wait = || bucket.take(Instant::now()).as_millis();
         assert_eq!([wait(), wait(), wait(), wait()], [0, 0, 500, 1000]);
         tokio::time::advance(Duration::from_secs(60)).await;

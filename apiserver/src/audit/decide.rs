@@ -1,4 +1,5 @@
-//! The decision of an audit policy about a request: the first rule that matches applies, by Kubernetes' rules. Pure.
+//! The decision of an audit policy about a request: the first rule that matches applies, by Kubernetes'
+//! rules. Pure.
 
 use super::policy::{GroupResources, Level, Policy, Rule, Stages};
 use crate::authn::UserInfo;
@@ -79,8 +80,8 @@ impl GroupResources {
     }
 }
 
-/// `pods` is pods without their subresources, `pods/log` one of these, `pods/*` all of them and pods, `*/log` that subresource of all
-/// resources, `*` everything.
+/// `pods` is pods without their subresources, `pods/log` one of these, `pods/*` all of them and pods, `*/log`
+/// that subresource of all resources, `*` everything.
 fn is_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
     if pattern == "*" {
         return true;
@@ -200,7 +201,7 @@ mod tests {
         let both = [Stage::RequestReceived, Stage::Panic].into_iter().collect();
         let want = Verdict { level: Level::Request, omit_stages: both, omit_managed_fields: false };
         assert_eq!(verdict(Some(&bob), "get"), want);
-        assert_eq!(verdict(None, "get"), want, "whoever is not known is no user");
+        assert_eq!(verdict(None, "get"), want, "an unauthenticated request matches no user");
         let omit_stages = [Stage::RequestReceived].into_iter().collect();
         let want = Verdict { level: Level::RequestResponse, omit_stages, omit_managed_fields: true };
         assert_eq!(verdict(Some(&bob), "list"), want);

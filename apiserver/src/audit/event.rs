@@ -51,8 +51,8 @@ pub(super) struct Event<'a> {
 }
 
 impl Event<'_> {
-    /// Encodes the event as a line. A line longer than `max_bytes` is encoded again without its objects, and with an annotation that says
-    /// so.
+    /// Encodes the event as a line. A line longer than `max_bytes` is encoded again without its objects, and
+    /// with an annotation that says so.
     pub(super) fn line(&self, max_bytes: usize) -> Vec<u8> {
         let mut line = encode(self);
         if line.len() > max_bytes {
@@ -173,7 +173,8 @@ impl ResponseStatus {
         Self { metadata: Empty {}, status: None, message: String::new(), reason: None, details: None, code }
     }
 
-    /// The status of a request whose client left before the response. The operation may have been carried out.
+    /// The status of a request whose client left before the response. The operation may have been carried
+    /// out.
     pub(super) fn client_left() -> Self {
         let message = "the connection was closed before the response".to_owned();
         Self { status: Some(Outcome::Failure), message, ..Self::of_code(CLIENT_LEFT) }
@@ -211,8 +212,8 @@ pub(super) fn remove_managed_fields(object: &mut Value) {
     }
 }
 
-/// The addresses of the hops of a request: first those that proxies name in headers, then the address of the connection. Adjacent
-/// duplicates are dropped.
+/// The addresses of the hops of a request: first those that proxies name in headers, then the address of the
+/// connection. Adjacent duplicates are dropped.
 pub(super) fn source_ips(forwarded_for: &str, real_ip: &str, remote: Option<IpAddr>) -> Vec<IpAddr> {
     let address = |text: &str| text.trim().parse::<IpAddr>().ok();
     let mut addresses: Vec<_> = forwarded_for.split(',').filter_map(address).collect();
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_completed_by_the_object_and_not_changed_by_it() {
+    fn an_object_fills_missing_fields_of_its_reference_and_changes_no_others() {
         let target = Target::Resource {
             group: "apps",
             resource: "deployments",
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_proxies_come_before_that_of_the_connection() {
+    fn proxy_addresses_precede_the_connection_address() {
         let remote = Some("10.0.0.9".parse().unwrap());
         for (forwarded, real, remote, want) in [
             ("", "", remote, "10.0.0.9"),

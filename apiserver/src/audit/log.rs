@@ -1,7 +1,7 @@
-//! The audit log file: lines are appended; files are rotated by size and removed by age and number, as kube-apiserver's flags say. Writing
-//! blocks, so the writer has a thread of its own.
+//! The audit log file: lines are appended; files are rotated by size and removed by age and number, as
+//! kube-apiserver's flags say. Writing blocks, so the writer has a thread of its own.
 
-use super::backend::Queued;
+use super::backend::QueuedEvent;
 use crate::limits::AUDIT_WRITE_BYTES;
 use crate::rate_limited::RateLimited;
 use jiff::{SignedDuration, Timestamp};
@@ -29,7 +29,7 @@ pub struct Rotation {
 /// The output of audit lines: standard output or a rotated file.
 pub struct AuditLog {
     output: Output,
-    complaint: RateLimited,
+    log_limit: RateLimited,
 }
 
 enum Output {
@@ -52,11 +52,11 @@ impl AuditLog {
     }
 
     fn new(output: Output) -> Self {
-        Self { output, complaint: RateLimited::every(crate::limits::REPEATED_WARNING) }
+        Self { output, log_limit: RateLimited::every(crate::limits::REPEATED_WARNING) }
     }
 
     /// Writes queued events until all senders are dropped.
-    pub(super) fn run(mut self, mut queue: mpsc::Receiver<Queued>) {
+    pub(super) fn run(mut self, mut queue: mpsc::Receiver<QueuedEvent>) {
         while let Some(first) = queue.blocking_recv() {
             let mut batch = vec![first];
             let mut bytes = batch[0].line.len();
@@ -71,8 +71,8 @@ impl AuditLog {
             let is_written = match self.write(&lines) {
                 Ok(()) => true,
                 Err(error) => {
-                    if let Some(unsaid) = self.complaint.allow() {
-                        tracing::error!(%error, unsaid, "audit events cannot be written");
+                    if let Some(suppressed) = self.log_limit.allow() {
+                        tracing::error!(%error, suppressed, "audit events cannot be written");
                     }
                     false
                 }
@@ -216,7 +216,7 @@ mod tests {
     use kstore_nondet::Nondet;
 
     #[test]
-    fn rotated_files_carry_the_time_and_too_many_or_too_old_ones_go() {
+    fn rotated_files_are_named_by_time_and_removed_by_number_and_age() {
         let path = Path::new("/var/log/audit.log");
         let now: Timestamp = "2026-03-10T00:00:00Z".parse().unwrap();
         let name = backup_name(path, "2026-01-02T03:04:05.678Z".parse().unwrap());

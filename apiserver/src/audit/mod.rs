@@ -1,10 +1,12 @@
-//! The audit log: the caller, the operation and the outcome of requests, one event for each stage of a request, as a policy says. It covers
-//! every request of the REST and gRPC front ends, also requests that are refused before the pipeline.
+//! The audit log: the caller, the operation and the outcome of requests, one event for each stage of a
+//! request, as a policy says. It covers every request of the REST and gRPC front ends, also requests that are
+//! refused before the pipeline.
 //!
-//! Pure are `policy` (parsing and validation), `decide` (the rule that applies), `event` (the line of an event) and `batch` (batches for
-//! webhooks). `trail` is the state of one request, `backend` the bounded queue, `log` the file and `webhook` the client of a webhook.
-//! Without a policy there is no [`Audit`]: a request then costs the check of an `Option`, and the check of an empty task-local variable
-//! when it is authenticated.
+//! Pure are `policy` (parsing and validation), `decide` (the rule that applies), `event` (the line of an
+//! event) and `batch` (batches for webhooks). `trail` is the state of one request, `backend` the bounded
+//! queue, `log` the file and `webhook` the client of a webhook. Without a policy there is no [`Audit`]: a
+//! request then costs the check of an `Option`, and the check of an empty task-local variable when it is
+//! authenticated.
 
 mod backend;
 mod batch;
@@ -23,14 +25,15 @@ pub use batch::{Batching, Throttle, Truncation};
 pub use log::{AuditLog, Rotation};
 pub use policy::{Policy, PolicyError};
 pub(crate) use trail::{
-    Operation, StreamEnd, Trail, acts_as, authenticated, current, is_recording, scope, stream_end,
+    Operation, StreamEnd, Trail, authenticated, current, is_recording, record_impersonation, scope,
+    stream_end,
 };
 pub use webhook::{AuditSender, WebhookOptions};
 
 use crate::limits;
 use crate::metrics::Page;
 use crate::outbound::Remote;
-use backend::{Backend, Bounds, Queued};
+use backend::{Backend, QueueBounds, QueuedEvent};
 use event::Event;
 use kstore_nondet::Rng;
 use metrics::{AuditMetrics, Plugin};
@@ -73,7 +76,7 @@ impl Audit {
 
     /// Adds a log as a backend. Run the returned writer on a thread of its own.
     pub fn log_to(&mut self, mode: Mode, log: AuditLog) -> AuditWriter {
-        let bounds = Bounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
+        let bounds = QueueBounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
         let (backend, queue) = Backend::new(Plugin::Log, mode, bounds, self.metrics.clone());
         self.backends.push(backend);
         AuditWriter { log, queue }
@@ -82,7 +85,7 @@ impl Audit {
     /// Adds a webhook as a backend. Run the returned sender as a task.
     pub fn send_to(&mut self, remote: Remote, options: WebhookOptions, rng: Rng) -> AuditSender {
         let event = options.truncation.map_or(limits::AUDIT_EVENT_BYTES, |cut| cut.event_bytes);
-        let bounds = Bounds { queue: options.batching.buffer.clamp(1, limits::AUDIT_QUEUE_MAX), event };
+        let bounds = QueueBounds { queue: options.batching.buffer.clamp(1, limits::AUDIT_QUEUE_MAX), event };
         let (backend, queue) = Backend::new(Plugin::Webhook, options.mode, bounds, self.metrics.clone());
         self.backends.push(backend);
         AuditSender::new(remote, options, queue, rng, self.ending.clone())
@@ -93,7 +96,8 @@ impl Audit {
         futures::future::join_all(self.backends.iter().map(Backend::drain)).await;
     }
 
-    /// Waits like [`Audit::drain`], at the end of a process. Events that a webhook does not accept at once are dropped.
+    /// Waits like [`Audit::drain`], at the end of a process. Events that a webhook does not accept at once
+    /// are dropped.
     pub async fn end(&self) {
         self.ending.cancel();
         self.drain().await;
@@ -116,7 +120,8 @@ impl Audit {
         self.backends.iter().map(fit).collect()
     }
 
-    /// Queues an event in all backends and waits as their modes say. Returns false if a backend requires that the request fails.
+    /// Queues an event in all backends and waits as their modes say. Returns false if a backend requires that
+    /// the request fails.
     async fn record(&self, event: Encoded) -> bool {
         let recorded = self.backends.iter().zip(event).map(async |(backend, line)| match line {
             Some(line) => backend.record(line).await,
@@ -142,7 +147,7 @@ impl Audit {
 /// The writer of queued events to the log.
 pub struct AuditWriter {
     log: AuditLog,
-    queue: mpsc::Receiver<Queued>,
+    queue: mpsc::Receiver<QueuedEvent>,
 }
 
 impl AuditWriter {

@@ -1,5 +1,5 @@
-//! Audit policies: `audit.k8s.io/v1 Policy` documents, parsed and validated with Kubernetes' messages. Pure. [`super::decide`] applies
-//! them.
+//! Audit policies: `audit.k8s.io/v1 Policy` documents, parsed and validated with Kubernetes' messages. Pure.
+//! [`super::decide`] applies them.
 
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind::split_api_version;
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_policy_is_refused_in_kubernetes_words() {
+    fn invalid_policies_are_refused_with_kubernetes_messages() {
         let levels = r#"supported values: "None", "Metadata", "Request", "RequestResponse""#;
         let stages = r#"supported values: "RequestReceived", "ResponseStarted", "ResponseComplete", "Panic""#;
         let rule = |rule: &str| format!("rules: [{{level: None, {rule}}}]");

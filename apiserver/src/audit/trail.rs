@@ -1,5 +1,6 @@
-//! [`Trail`]: the state of one request from which its audit events are made. While a request is handled, its trail is in a task-local
-//! variable, as a tracing span is: admission adds annotations there without a reference to the front end.
+//! [`Trail`]: the state of one request from which its audit events are made. While a request is handled, its
+//! trail is in a task-local variable, as a tracing span is: admission adds annotations there without a
+//! reference to the front end.
 
 use super::decide::{Attributes, Verdict, decide};
 use super::event::{
@@ -11,7 +12,7 @@ use crate::authn::{Peer, UserInfo};
 use crate::authz::{self, Authorizer, Decision, Target};
 use crate::error::panicked;
 use crate::limits;
-use crate::rest::router::Place;
+use crate::rest::router::ResourceLocation;
 use http::{Extensions, HeaderMap};
 use jiff::Timestamp;
 use kstore_api::admission::review::AuditAnnotation;
@@ -29,7 +30,7 @@ const REASON: &str = "authorization.k8s.io/reason";
 /// Subresources whose requests are long-running: they end with their stream.
 const LONG_RUNNING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
 /// The suffix of a user agent that was truncated.
-const CUT: &str = "...TRUNCATED";
+const TRUNCATED_SUFFIX: &str = "...TRUNCATED";
 
 tokio::task_local! {
     static TRAIL: Arc<Trail>;
@@ -56,7 +57,7 @@ pub(crate) fn authenticated(caller: &Arc<UserInfo>) {
 }
 
 /// Records the impersonated user of the request that this task serves.
-pub(crate) fn acts_as(user: &Arc<UserInfo>) {
+pub(crate) fn record_impersonation(user: &Arc<UserInfo>) {
     let _ = TRAIL.try_with(|trail| {
         let mut state = trail.state.lock();
         if state.caller.as_ref().is_some_and(|caller| caller != user) {
@@ -65,7 +66,8 @@ pub(crate) fn acts_as(user: &Arc<UserInfo>) {
     });
 }
 
-/// Returns a guard that delays the completion of this task's request until it is dropped. It matters for long-running requests only.
+/// Returns a guard that delays the completion of this task's request until it is dropped. It matters for
+/// long-running requests only.
 pub(crate) fn stream_end() -> Option<StreamEnd> {
     TRAIL.try_with(|trail| trail.stream_end()).ok()
 }
@@ -78,29 +80,29 @@ pub(crate) struct Operation {
     /// The API version of the resource.
     pub(crate) version: String,
     /// The location in the resource tree; `None` for other paths.
-    pub(crate) place: Option<Place>,
+    pub(crate) location: Option<ResourceLocation>,
     /// The URL path.
     pub(crate) path: String,
 }
 
 impl Operation {
     fn target(&self) -> Target<'_> {
-        let Some(place) = &self.place else { return Target::Path(&self.path) };
-        let is_namespace = place.group.is_empty() && place.resource == "namespaces";
+        let Some(location) = &self.location else { return Target::Path(&self.path) };
+        let is_namespace = location.group.is_empty() && location.resource == "namespaces";
         Target::Resource {
-            group: &place.group,
-            resource: &place.resource,
-            subresource: &place.subresource,
+            group: &location.group,
+            resource: &location.resource,
+            subresource: &location.subresource,
             // A request about a namespace object is also a request in that namespace.
-            namespace: if is_namespace { &place.name } else { &place.namespace },
-            name: &place.name,
+            namespace: if is_namespace { &location.name } else { &location.namespace },
+            name: &location.name,
         }
     }
 
     fn is_long_running(&self) -> bool {
-        let subresource = self.place.as_ref().map_or("", |place| place.subresource.as_str());
+        let subresource = self.location.as_ref().map_or("", |location| location.subresource.as_str());
         let first = subresource.split('/').next().unwrap_or_default();
-        self.place.is_some() && (self.verb == "watch" || LONG_RUNNING.contains(&first))
+        self.location.is_some() && (self.verb == "watch" || LONG_RUNNING.contains(&first))
     }
 }
 
@@ -115,12 +117,12 @@ pub(crate) struct Trail {
     received: Timestamp,
     /// Authentication methods for which the caller presented credentials.
     attempted: Vec<&'static str>,
-    state: Mutex<State>,
+    state: Mutex<TrailState>,
     end: Mutex<Weak<EndOnDrop>>,
 }
 
 #[derive(Default)]
-struct State {
+struct TrailState {
     caller: Option<Arc<UserInfo>>,
     impersonated: Option<Arc<UserInfo>>,
     operations: Vec<RecordedOperation>,
@@ -175,10 +177,10 @@ impl Trail {
             clock,
             id: id.to_owned(),
             uri,
-            agent: shortened(text("user-agent")),
+            agent: truncated_user_agent(text("user-agent")),
             source_ips: source_ips(text("x-forwarded-for"), text("x-real-ip"), remote),
             attempted: attempts.into_iter().filter(|(_, tried)| *tried).map(|(name, _)| name).collect(),
-            state: Mutex::new(State { caller, ..State::default() }),
+            state: Mutex::new(TrailState { caller, ..TrailState::default() }),
             end: Mutex::default(),
         })
     }
@@ -248,8 +250,8 @@ impl Trail {
         self.record(Stage::ResponseStarted).await;
     }
 
-    /// Adds the object of a request, if the policy records the operation. `object` returns it, and whether it is a whole object and not a
-    /// patch or options.
+    /// Adds the object of a request, if the policy records the operation. `object` returns it, and whether it
+    /// is a whole object and not a patch or options.
     pub(crate) fn request_object(&self, index: usize, object: impl FnOnce() -> Option<(Value, bool)>) {
         if !self.has(index, Level::Metadata) {
             return;
@@ -309,7 +311,8 @@ impl Trail {
         }
     }
 
-    /// Records the response: that it is complete, or for a long-running request that it has begun. Returns true for the latter.
+    /// Records the response: that it is complete, or for a long-running request that it has begun. Returns
+    /// true for the latter.
     pub(crate) async fn answered(
         &self,
         authorizer: &Authorizer,
@@ -326,9 +329,9 @@ impl Trail {
                 Some(status) => ResponseStatus::of(status, code),
                 None => ResponseStatus::of_code(code),
             });
-            state.judge(authorizer, code);
+            state.add_authorization(authorizer, code);
             if let Some(status) = refused {
-                state.show_refusal(status);
+                state.set_refusal(status);
             }
             state.is_complete = is_panic || !state.is_long_running;
             !state.is_complete
@@ -386,7 +389,13 @@ impl Trail {
             .collect()
     }
 
-    fn event(&self, stage: Stage, now: Timestamp, state: &State, recorded: &RecordedOperation) -> Encoded {
+    fn event(
+        &self,
+        stage: Stage,
+        now: Timestamp,
+        state: &TrailState,
+        recorded: &RecordedOperation,
+    ) -> Encoded {
         self.audit.metrics.event();
         let mut annotations = state.annotations.clone();
         if let Some((decision, reason)) = &recorded.authorization {
@@ -417,10 +426,10 @@ impl Trail {
     }
 }
 
-impl State {
-    /// Adds the decision of authorization to each operation. The request was authorized before; permissions may have changed since. The
-    /// response code then tells how authorization decided for the request.
-    fn judge(&mut self, authorizer: &Authorizer, code: u16) {
+impl TrailState {
+    /// Adds the decision of authorization to each operation. The request was authorized before; permissions
+    /// may have changed since. The response code then tells how authorization decided for the request.
+    fn add_authorization(&mut self, authorizer: &Authorizer, code: u16) {
         let user = self.impersonated.as_ref().or(self.caller.as_ref());
         let Some(user) = user.cloned() else { return };
         for recorded in &mut self.operations {
@@ -441,7 +450,7 @@ impl State {
     }
 
     /// Makes a refusal the object of the response.
-    fn show_refusal(&mut self, status: &Status) {
+    fn set_refusal(&mut self, status: &Status) {
         let wants = |recorded: &&mut RecordedOperation| recorded.verdict.level == Level::RequestResponse;
         for recorded in self.operations.iter_mut().filter(wants) {
             recorded.response = serde_json::to_value(status).ok();
@@ -468,9 +477,11 @@ impl Drop for EndOnDrop {
 }
 
 /// Truncates a user agent to 1024 bytes, as Kubernetes does.
-fn shortened(agent: &str) -> String {
+fn truncated_user_agent(agent: &str) -> String {
     match agent.len() > limits::AUDIT_AGENT_BYTES {
-        true => format!("{}{CUT}", &agent[..agent.floor_char_boundary(limits::AUDIT_AGENT_BYTES)]),
+        true => {
+            format!("{}{TRUNCATED_SUFFIX}", &agent[..agent.floor_char_boundary(limits::AUDIT_AGENT_BYTES)])
+        }
         false => agent.to_owned(),
     }
 }

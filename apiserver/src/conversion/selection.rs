@@ -1,6 +1,6 @@
-//! Field selectors of custom kinds: fields and values are those of the requested version. The watch cache evaluates selectors on stored
-//! bytes. Where the requested version can differ from them, the cache's filter leaves the declared fields out; the functions here evaluate
-//! them on the results of lists and watches.
+//! Field selectors of custom kinds: fields and values are those of the requested version. The watch cache
+//! evaluates selectors on stored bytes. Where the requested version can differ from them, the cache's filter
+//! leaves the declared fields out; the functions here evaluate them on the results of lists and watches.
 
 use super::Converter;
 use crate::cache::{Cache, DeclaredFields, Delivery, Entry, Filter, Seen};
@@ -9,7 +9,8 @@ use kstore_api::selector::field::{self, Selector};
 use kstore_api::status::Status;
 use std::sync::Arc;
 
-/// Splits the filter of a request that `custom` serves into the fields that the cache evaluates and those that its reader evaluates.
+/// Splits the filter of a request that `custom` serves into the fields that the cache evaluates and those
+/// that its reader evaluates.
 pub(crate) fn filter_by_version(filter: &Filter, custom: Option<&CustomVersion>) -> Filter {
     let mut filter = filter.clone();
     let Some(custom) = custom else { return filter };
@@ -65,7 +66,8 @@ impl FieldSelection<'_> {
         Ok(selected)
     }
 
-    /// The initial state of a watch without the objects of this selector that do not satisfy the requirements.
+    /// The initial state of a watch without the objects of this selector that do not satisfy the
+    /// requirements.
     ///
     /// # Errors
     /// As for [`FieldSelection::entries`].
@@ -85,9 +87,9 @@ impl FieldSelection<'_> {
         Ok(selected)
     }
 
-    /// Filters the deliveries of a watch. A delivery of this selector is delivered as added when the object begins to satisfy the
-    /// requirements, and as deleted when it ceases to. A watch that resumed at revision `begun` may know the state at that revision, so
-    /// changes of that revision are never additions.
+    /// Filters the deliveries of a watch. A delivery of this selector is delivered as added when the object
+    /// begins to satisfy the requirements, and as deleted when it ceases to. A watch that resumed at revision
+    /// `begun` may know the state at that revision, so changes of that revision are never additions.
     ///
     /// # Errors
     /// As for [`FieldSelection::entries`].
@@ -129,7 +131,8 @@ impl FieldSelection<'_> {
     }
 }
 
-/// Whether the watch's filter passes the state before a change ([`Seen::Deleted`]) or the state after it ([`Seen::Modified`]).
+/// Whether the watch's filter passes the state before a change ([`Seen::Deleted`]) or the state after it
+/// ([`Seen::Modified`]).
 fn has(delivery: &Delivery, state: Seen) -> bool {
     match state {
         Seen::Deleted => delivery.seen != Seen::Added && delivery.change.old.is_some(),

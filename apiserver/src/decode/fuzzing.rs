@@ -16,14 +16,15 @@ const ROWS: [(&str, &str, &str); 4] = [
     ("rbac.authorization.k8s.io", "v1", "roles"),
 ];
 
-/// Checks the decoding of a text as YAML; its first byte chooses the expected kind. The validation level decides only whether the text is
-/// refused, never the decoded object. The object must be the same after a round trip through YAML and JSON.
+/// Checks the decoding of a text as YAML; its first byte chooses the expected kind. The validation level
+/// decides only whether the text is refused, never the decoded object. The object must be the same after a
+/// round trip through YAML and JSON.
 pub(crate) fn yaml(bytes: &[u8]) {
     let Some((first, text)) = bytes.split_first() else { return };
     let (group, version, plural) = ROWS[usize::from(*first) % ROWS.len()];
     let expected = Expected::of(kind::lookup(group, version, plural).expect("the table has these rows"), "");
     let text = Bytes::copy_from_slice(text);
-    as_a_tree(&text);
+    compare_trees(&text);
     let read = |format, bytes, validation| {
         let mut warnings = Vec::new();
         object(expected, &Body { format, bytes }, validation, &mut warnings).map(|object| (object, warnings))
@@ -45,9 +46,10 @@ pub(crate) fn yaml(bytes: &[u8]) {
     }
 }
 
-/// Compares our parse tree with another library's. Both must have the same maps and lists where both accept the text, except for merge keys
-/// and tags, which the other library does not interpret. Scalars may differ, since each library has its own rules for them.
-fn as_a_tree(text: &Bytes) {
+/// Compares our parse tree with another library's. Both must have the same maps and lists where both accept
+/// the text, except for merge keys and tags, which the other library does not interpret. Scalars may differ,
+/// since each library has its own rules for them.
+fn compare_trees(text: &Bytes) {
     let ours = tree(&Body { format: Format::Yaml, bytes: text.clone() });
     if versions_differ(text) {
         return;
@@ -57,7 +59,7 @@ fn as_a_tree(text: &Bytes) {
     if let (Ok(theirs), Ok(ours)) = (theirs, ours) {
         let holds = |value: &Value| value.is_object() || value.is_array();
         let both_scalars = !holds(&theirs) && !holds(&ours);
-        assert!(both_scalars || alike(&theirs, &ours), "{ours} was read, not {theirs}");
+        assert!(both_scalars || have_same_shape(&theirs, &ours), "{ours} was read, not {theirs}");
     }
 }
 
@@ -69,19 +71,21 @@ fn versions_differ(text: &[u8]) -> bool {
     !text.iter().all(is_usual)
         || has_merge_keys
         || has_tags_or_directives
-        || has_keys_without_a_blank(text)
-        || names_oddly(text)
-        || names_twice(text)
+        || has_keys_without_blank(text)
+        || has_unusual_anchors(text)
+        || has_duplicate_anchors(text)
         || ends_in_blanks(text)
 }
 
-/// Whether a `?` is followed by another character than a blank: in a flow, YAML 1.1 reads a key and YAML 1.2 a text.
-fn has_keys_without_a_blank(text: &[u8]) -> bool {
+/// Whether a `?` is followed by another character than a blank: in a flow, YAML 1.1 reads a key and YAML 1.2
+/// a text.
+fn has_keys_without_blank(text: &[u8]) -> bool {
     text.windows(2).any(|two| two[0] == b'?' && !matches!(two[1], b' ' | b'\n'))
 }
 
-/// Whether two nodes have the same anchor. Our aliases refer to the anchor before them; the other library uses the last one.
-fn names_twice(text: &[u8]) -> bool {
+/// Whether two nodes have the same anchor. Our aliases refer to the anchor before them; the other library
+/// uses the last one.
+fn has_duplicate_anchors(text: &[u8]) -> bool {
     let mut names = BTreeSet::new();
     let anchors = text.split(|byte| *byte == b'&').skip(1);
     let name =
@@ -89,14 +93,16 @@ fn names_twice(text: &[u8]) -> bool {
     anchors.map(name).any(|name| !names.insert(name))
 }
 
-/// Whether the last line is not terminated and consists of blanks only: the parser does not report the end of such a block scalar.
+/// Whether the last line is not terminated and consists of blanks only: the parser does not report the end of
+/// such a block scalar.
 fn ends_in_blanks(text: &[u8]) -> bool {
     let last = text.rsplit(|byte| matches!(byte, b'\n' | b'\r')).next().unwrap_or_default();
     !last.is_empty() && last.iter().all(|byte| *byte == b' ')
 }
 
-/// Whether the name of an anchor has characters other than letters and digits; versions of YAML differ about those.
-fn names_oddly(text: &[u8]) -> bool {
+/// Whether the name of an anchor has characters other than letters and digits; versions of YAML differ about
+/// those.
+fn has_unusual_anchors(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| matches!(byte, b'&' | b'*')) {
         rest = &rest[at + 1..];
@@ -108,18 +114,20 @@ fn names_oddly(text: &[u8]) -> bool {
     false
 }
 
-/// Whether two trees have the same shape, whatever their scalars mean. Some keys of `theirs` may be one key of `ours`.
-fn alike(theirs: &Value, ours: &Value) -> bool {
+/// Whether two trees have the same shape, ignoring the meaning of scalars. Some keys of `theirs` may be one key
+/// of `ours`.
+fn have_same_shape(theirs: &Value, ours: &Value) -> bool {
     match (theirs, ours) {
         (Value::Array(theirs), Value::Array(ours)) => {
-            theirs.len() == ours.len() && theirs.iter().zip(ours).all(|(theirs, ours)| alike(theirs, ours))
+            theirs.len() == ours.len()
+                && theirs.iter().zip(ours).all(|(theirs, ours)| have_same_shape(theirs, ours))
         }
         (Value::Object(theirs), Value::Object(ours)) => {
             // Keys such as 0 and 000 become one; the value of the last one counts.
             let merged = ours.len() < theirs.len();
             let is_alike = |key: &String, ours: &Value| {
-                theirs.get(key).is_none_or(|theirs| alike(theirs, ours))
-                    || merged && theirs.values().any(|theirs| alike(theirs, ours))
+                theirs.get(key).is_none_or(|theirs| have_same_shape(theirs, ours))
+                    || merged && theirs.values().any(|theirs| have_same_shape(theirs, ours))
             };
             ours.len() <= theirs.len() && ours.iter().all(|(key, ours)| is_alike(key, ours))
         }

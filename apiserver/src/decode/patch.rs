@@ -1,5 +1,5 @@
-//! Patch bodies: parsing, and canonical form of the result. Errors in the result are reported on the field `patch`, since that is what the
-//! client sent.
+//! Patch bodies: parsing, and canonical form of the result. Errors in the result are reported on the field
+//! `patch`, since that is what the client sent.
 
 use super::{Expected, check_kind, normalize_as};
 use crate::limits::BODY_BYTES;
@@ -48,8 +48,8 @@ pub(crate) fn patch(kind: PatchType, body: &[u8], validation: FieldValidation) -
     Ok(Patch { kind, value, problems })
 }
 
-/// A parsed apply configuration. Unknown fields are refused when it is applied, at every validation level: managed fields could not record
-/// them.
+/// A parsed apply configuration. Unknown fields are refused when it is applied, at every validation level:
+/// managed fields could not record them.
 #[derive(Debug)]
 pub(crate) struct Configuration {
     /// The fields that the author wrote, and no others.
@@ -85,11 +85,12 @@ impl Configuration {
         }
     }
 
-    /// The warnings about the text. Call it after the configuration was applied, since errors of applying come first.
+    /// The warnings about the text. Call it after the configuration was applied, since errors of applying
+    /// come first.
     ///
     /// # Errors
     /// 400 if strict validation refuses the text.
-    pub(crate) fn judged(&self, validation: FieldValidation) -> Result<&[String], Status> {
+    pub(crate) fn repeated_keys(&self, validation: FieldValidation) -> Result<&[String], Status> {
         if validation != FieldValidation::Strict || self.repeated.is_empty() {
             return Ok(&self.repeated);
         }
@@ -120,8 +121,8 @@ fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
 /// Brings the result of a patch into canonical form. `again` computes the result once more.
 ///
 /// # Errors
-/// 422 about the field `patch` if the result is not an object of the kind, or if strict validation refuses it; 400 if the result is in
-/// another namespace.
+/// 422 about the field `patch` if the result is not an object of the kind, or if strict validation refuses
+/// it; 400 if the result is in another namespace.
 pub(crate) fn patched(
     target: &Target,
     patch: &Patch,
@@ -131,8 +132,8 @@ pub(crate) fn patched(
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let expected = Expected::at(target);
-    // The value in an error: the patch itself for a strategic merge, otherwise the result. Nearly every patch succeeds, so the result is
-    // computed again for an error instead of being cloned for each patch.
+    // The value in an error: the patch itself for a strategic merge, otherwise the result. Nearly every patch
+    // succeeds, so the result is computed again for an error instead of being cloned for each patch.
     let shown = || match patch.kind {
         PatchType::Strategic => Ok(strategic::in_go(&patch.value)),
         PatchType::Json | PatchType::Merge | PatchType::Apply => Ok(again()?.to_string()),
@@ -171,8 +172,8 @@ pub(crate) fn patched(
     }
 }
 
-/// Sets `apiVersion` and `kind` of a strategic merge's result to those of the endpoint, as Kubernetes does: Ansible's `k8s_scale` patches a
-/// Scale with the kind of the workload.
+/// Sets `apiVersion` and `kind` of a strategic merge's result to those of the endpoint, as Kubernetes does:
+/// Ansible's `k8s_scale` patches a Scale with the kind of the workload.
 fn keep_kind(expected: Expected<'_>, value: &mut Value) {
     for (member, own) in [("apiVersion", expected.api_version()), ("kind", expected.kind.to_owned())] {
         if value.get(member).is_some_and(Value::is_string) {
@@ -181,8 +182,8 @@ fn keep_kind(expected: Expected<'_>, value: &mut Value) {
     }
 }
 
-/// The reason for which an object of another kind cannot be converted to the expected kind; `None` if it needs no conversion. An object of
-/// another version of the kind is converted.
+/// The reason for which an object of another kind cannot be converted to the expected kind; `None` if it
+/// needs no conversion. An object of another version of the kind is converted.
 fn foreign_kind(expected: Expected<'_>, value: &mut Value) -> Option<String> {
     let (api_version, kind) = (object::api_version(value).to_owned(), object::kind(value).to_owned());
     let own = expected.api_version();
@@ -211,8 +212,8 @@ fn foreign_kind(expected: Expected<'_>, value: &mut Value) -> Option<String> {
 /// The source location of Kubernetes' scheme, as its messages show it.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// The text of a type error. Kubernetes decodes the result of a strategic merge without writing it as JSON first, so its texts differ
-/// there.
+/// The text of a type error. Kubernetes decodes the result of a strategic merge without writing it as JSON
+/// first, so its texts differ there.
 fn mistyped(kind: PatchType, error: &MetadataError) -> String {
     let MetadataError::Object(DecodeError::Type { found, go_type, .. }) = error else {
         return error.to_string();

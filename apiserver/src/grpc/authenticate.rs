@@ -1,5 +1,6 @@
-//! Authentication of gRPC calls from the network before tonic reads the message. The message is read within the same budget and time limit
-//! as a REST body. The pipeline authorizes the call after the message was decoded.
+//! Authentication of gRPC calls from the network before tonic reads the message. The message is read within
+//! the same budget and time limit as a REST body. The pipeline authorizes the call after the message was
+//! decoded.
 
 use super::Grpc;
 use super::audited;
@@ -120,7 +121,7 @@ impl CallAuthenticator {
     /// Records a call that was refused before its message was read.
     async fn record_refusal(&self, trail: &Trail, path: &str, refused: &Status) {
         let (verb, version, path) = ("post".to_owned(), String::new(), path.to_owned());
-        let operations = vec![Operation { verb, version, place: None, path }];
+        let operations = vec![Operation { verb, version, location: None, path }];
         if !trail.has_caller() {
             return trail.unauthenticated(operations, refused).await;
         }
@@ -135,7 +136,8 @@ fn refusal(status: &Status) -> Response<Body> {
     to_grpc(status).into_http::<Body>()
 }
 
-/// The message of a unary call. Its bytes are reserved from the budget as they arrive, until tonic has decoded them.
+/// The message of a unary call. Its bytes are reserved from the budget as they arrive, until tonic has
+/// decoded them.
 struct CallBody<B> {
     inner: B,
     budget: BodyBudget,

@@ -1,4 +1,5 @@
-//! Parsing of `grpc-timeout`: the time that a caller waits for its answer, as the gRPC protocol writes it. Pure.
+//! Parsing of `grpc-timeout`: the time that a caller waits for its answer, as the gRPC protocol writes it.
+//! Pure.
 
 use kstore_api::status::Status;
 use std::time::Duration;
@@ -18,7 +19,9 @@ pub(super) fn parse(text: &str) -> Result<Option<Duration>, Status> {
         return Ok(None);
     }
     duration(text).map(Some).ok_or_else(|| {
-        Status::bad_request(format!("grpc-timeout {text:?} is no time: 1 to 8 digits and one of HMSmun"))
+        Status::bad_request(format!(
+            "grpc-timeout {text:?} is invalid: it must have 1 to 8 digits and a unit of HMSmun"
+        ))
     })
 }
 
@@ -44,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deadlines_are_digits_and_a_unit() {
+    fn grpc_timeouts_are_digits_and_a_unit() {
         let table = [
             ("", Ok(None)),
             ("1H", Ok(Some(Duration::from_secs(3600)))),

@@ -14,33 +14,33 @@ use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::ListRequest>,
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let message = request.into_inner();
     let target = target(&caller.kinds, message.r#ref)?;
     let filter = filter(&target, &message.label_selector, &message.field_selector)?;
     let at = if message.revision > 0 { ListAt::Exact(message.revision) } else { ListAt::Newest };
     let options = ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at };
-    chunked(door, caller, target, Action::List(options)).await
+    chunked(grpc, caller, target, Action::List(options)).await
 }
 
 /// Runs a request whose answer is a list.
 pub(super) async fn chunked(
-    door: &Grpc,
+    grpc: &Grpc,
     caller: Caller,
     target: Target,
     action: Action,
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
     let resource = target.resource;
-    let served = door.pipeline.serve(caller.request(target, action)).await;
+    let served = grpc.pipeline.serve(caller.request(target, action)).await;
     match served.map_err(|refused| refusal(&refused))?.answer {
         Answer::List(listed) => {
             let chunks = chunks(resource, &listed);
             Ok(tonic::Response::new(Box::pin(futures::stream::iter(chunks.into_iter().map(Ok)))))
         }
-       _ => Err(tonic::Status::unimplemented("this list has no stored objects: use the REST API")),
+        _ => Err(tonic::Status::unimplemented("this list has no stored objects: use the REST API")),
     }
 }
 

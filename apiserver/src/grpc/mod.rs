@@ -1,4 +1,5 @@
-//! The gRPC front end `kstore.v1`: messages → [`Request`] → pipeline → messages. One verb per file; the contract is in the proto file.
+//! The gRPC front end `kstore.v1`: messages → [`Request`] → pipeline → messages. One verb per file; the
+//! contract is in the proto file.
 
 mod audited;
 pub(crate) mod authenticate;
@@ -23,7 +24,7 @@ use crate::fence::Fence;
 use crate::kinds::{Kinds, Served};
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, Refused, in_version};
-use crate::request::{Action, Books, FieldValidation, Request, Target, WriteOptions};
+use crate::request::{Action, FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use bytes::Bytes;
 use kstore_api::kind::Resource;
@@ -67,7 +68,8 @@ struct Caller {
 }
 
 impl Grpc {
-    /// A front end of a pipeline. Nodes open their tunnels into `tunnels`; `stop` ends tunnels and open watches.
+    /// A front end of a pipeline. Nodes open their tunnels into `tunnels`; `stop` ends tunnels and open
+    /// watches.
     pub fn new(pipeline: Arc<Pipeline>, tunnels: Arc<Tunnels>, stop: CancellationToken) -> Self {
         Self { pipeline, tunnels, audit: None, stop }
     }
@@ -90,7 +92,7 @@ impl Grpc {
             }
         };
         access::authenticated(request.extensions(), &user);
-        audit::acts_as(&user);
+        audit::record_impersonation(&user);
         let agent = user_agent(headers);
         let field_manager = headers.get(FIELD_MANAGER).map_or(&[][..], |value| value.as_bytes());
         let field_manager = match std::str::from_utf8(field_manager) {
@@ -182,25 +184,25 @@ impl Caller {
                 pb::FieldValidation::Strict => FieldValidation::Strict,
             },
             force: false,
-            books: Books::Tracked,
+            managed_fields: ManagedFieldsUpdate::Tracked,
         }
     }
 }
 
 /// Resolves the resource reference of a message.
-fn target(kinds: &Kinds, place: Option<pb::Ref>) -> Result<Target, tonic::Status> {
-    let place =
-        place.ok_or_else(|| tonic::Status::invalid_argument("`ref` is missing: say which resource"))?;
-    let served = kinds.lookup(&place.group, &place.version, &place.resource);
+fn target(kinds: &Kinds, reference: Option<pb::Ref>) -> Result<Target, tonic::Status> {
+    let reference = reference
+        .ok_or_else(|| tonic::Status::invalid_argument("`ref` is missing: it names the resource"))?;
+    let served = kinds.lookup(&reference.group, &reference.version, &reference.resource);
     let Served { resource, custom } = served.ok_or_else(|| to_grpc(&Status::no_such_route()))?;
-    let subresource = match place.subresource.as_str() {
+    let subresource = match reference.subresource.as_str() {
         "" => "",
         name => {
             resource.subresource(name).map(|sub| sub.name).ok_or_else(|| to_grpc(&Status::no_such_route()))?
         }
     };
-    let namespace = if resource.namespaced { place.namespace } else { String::new() };
-    Ok(Target { resource, custom, subresource, namespace, name: place.name })
+    let namespace = if resource.namespaced { reference.namespace } else { String::new() };
+    Ok(Target { resource, custom, subresource, namespace, name: reference.name })
 }
 
 /// Checks a body against the limit that REST and gRPC share.

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_apart_by_lines_or_lengths() {
+    fn watch_events_are_split_by_lines_or_length_prefixes() {
         assert_eq!(sizes(Framing::Lines, b"{}\n{\"a\":1}\n"), [3, 8]);
         assert_eq!(sizes(Framing::Lines, b""), [0; 0]);
         assert_eq!(sizes(Framing::Lengths, b"\0\0\0\x02ab\0\0\0\x01c"), [2, 1]);

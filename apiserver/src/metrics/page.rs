@@ -1,5 +1,5 @@
-//! A page of metrics: families and their samples in the Prometheus text format, and its translation into OpenMetrics. This module knows the
-//! formats, not the metrics.
+//! A page of metrics: families and their samples in the Prometheus text format, and its translation into
+//! OpenMetrics. This module knows the formats, not the metrics.
 
 use std::fmt::{Display, Write as _};
 
@@ -77,8 +77,8 @@ impl<'s> Page<'s> {
     }
 }
 
-/// Translates a page from the text format into OpenMetrics: the metadata of counters lacks `_total` and their samples have it, bounds are
-/// floats, and the page ends with a marker.
+/// Translates a page from the text format into OpenMetrics: the metadata of counters lacks `_total` and their
+/// samples have it, bounds are floats, and the page ends with a marker.
 pub fn open_metrics(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 1024);
     // The counter of the present family, if its samples lack the suffix.
@@ -119,7 +119,8 @@ fn sample(out: &mut String, line: &str, bare: Option<&str>) {
     }
 }
 
-/// Formats a bound as Go does, since label values are compared as text: small bounds have an exponent of two digits.
+/// Formats a bound as Go does, since label values are compared as text: small bounds have an exponent of two
+/// digits.
 fn bound_text(bound: f64) -> String {
     const PLAIN: f64 = 1e-4;
     if bound == 0.0 || bound.abs() >= PLAIN {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn open_metrics_names_counters_its_own_way() {
+    fn counters_are_renamed_for_open_metrics() {
         let text = "# HELP a_total Say \"a\"\n# TYPE a_total counter\na_total{k=\"v\"} 3\n\
                     # HELP b B\n# TYPE b counter\nb{k=\"v\"} 4\n\
                     # HELP c C\n# TYPE c histogram\nc_bucket{le=\"1\"} 2\nc_bucket{le=\"2.5\"} 2\nc_bucket{le=\"+Inf\"} 2\n";

@@ -1,4 +1,5 @@
-//! Metrics of admission policies, under Kubernetes' names: [`AdmissionPolicies`]. `PolicyCheck` defines a check.
+//! Metrics of admission policies, under Kubernetes' names: [`AdmissionPolicies`]. `PolicyCheck` defines a
+//! check.
 
 use super::page::Label;
 use super::webhooks::LabelValues;
@@ -12,8 +13,8 @@ const EXPRESSION: [f64; 5] = [0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 /// A policy, its binding, and the result of the check.
 type Check = (Arc<str>, Arc<str>, &'static str);
 
-/// Metrics of checks of admission policies. A check counts once for each final decision: decisions that were repeated, after the answer of
-/// a webhook or for a newer object, count as one.
+/// Metrics of checks of admission policies. A check counts once for each final decision: decisions that were
+/// repeated, after the answer of a webhook or for a newer object, count as one.
 pub(crate) struct AdmissionPolicies {
     policies: LabelValues,
     bindings: LabelValues,
@@ -48,12 +49,16 @@ impl AdmissionPolicies {
     pub(crate) fn render(&self, page: &mut Page<'_>) {
         let validating = self.validating.sorted();
         let name = "apiserver_validating_admission_policy_check_total";
-       page.head(name, "counter", "Failed validations, by policy, binding, error type and enforcement action.");
+        page.head(
+            name,
+            "counter",
+            "Failed validations, by policy, binding, error type and enforcement action.",
+        );
         for ((check, action), checks) in &validating {
             page.line(name, &validating_labels(check, action), checks.count());
         }
         let name = "apiserver_validating_admission_policy_check_duration_seconds";
-       page.head(name, "histogram", "Time that the expressions of these validations took.");
+        page.head(name, "histogram", "Time that the expressions of these validations took.");
         for ((check, action), checks) in &validating {
             checks.render(page, name, &validating_labels(check, action));
         }
@@ -91,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn checks_are_shown_with_kubernetes_labels_and_buckets() {
+    fn policy_checks_have_kubernetes_labels_and_buckets() {
         let metrics = AdmissionPolicies::default();
         let check = PolicyCheck {
             policy: "p".into(),

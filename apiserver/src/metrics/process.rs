@@ -21,14 +21,10 @@ pub(super) fn render(page: &mut Page<'_>) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     gauge("process_cpu_seconds_total", "Processor time used.", cpu_seconds(&stat));
-    gauge("process_max_fds", "Files that may be open.", max_files());
-    gauge(
-        "process_open_fds",
-        "Files that are open.",
-        fs::read_dir("/proc/self/fd").ok().map(|d| d.count() as f64),
-    );
+    gauge("process_max_fds", "Limit of open files.", max_files());
+    gauge("process_open_fds", "Open files.", fs::read_dir("/proc/self/fd").ok().map(|d| d.count() as f64));
     gauge("process_resident_memory_bytes", "Memory in use.", bytes(&status, "VmRSS:"));
-    gauge("process_start_time_seconds", "When the process began, in seconds since 1970.", started(&stat));
+    gauge("process_start_time_seconds", "Start of the process, in seconds since 1970.", started(&stat));
     gauge("process_virtual_memory_bytes", "Address space in use.", bytes(&status, "VmSize:"));
 }
 
@@ -64,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_may_have_any_name() {
+    fn process_metrics_do_not_depend_on_the_program_name() {
         let stat = "1 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 150 50 13 14 15 16 17 18 4200 20";
         assert_eq!((cpu_seconds(stat), ticks(stat, START_TIME)), (Some(2.0), Some(4200.0)));
         assert_eq!(bytes("VmPeak:\t 9 kB\nVmRSS:\t   12 kB\n", "VmRSS:"), Some(12288.0));

@@ -36,7 +36,8 @@ const CODES: [u16; 18] =
 /// The labels of a request's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
-    /// The verb in upper case: GET LIST WATCH POST PUT PATCH APPLY DELETE DELETECOLLECTION CONNECT, and our own TRANSACT.
+    /// The verb in upper case: GET LIST WATCH POST PUT PATCH APPLY DELETE DELETECOLLECTION CONNECT, and our
+    /// own TRANSACT.
     pub verb: &'static str,
     /// API group; empty for the core group.
     pub group: &'static str,
@@ -70,7 +71,8 @@ impl Kind {
         Self { verb, group, version, resource: resource.plural, subresource, scope }
     }
 
-    /// The labels of a transaction of `kstore.v1`: several operations at one revision, counted as one request.
+    /// The labels of a transaction of `kstore.v1`: several operations at one revision, counted as one
+    /// request.
     pub fn of_transaction() -> Self {
         Self { verb: "TRANSACT", ..Self::of_path("") }
     }
@@ -119,13 +121,13 @@ pub fn verb(api_verb: &str) -> &'static str {
 }
 
 /// Metrics of the answered requests of one kind, with or without dry run.
-struct Answered {
+struct AnsweredRequests {
     codes: [Counter; CODES.len()],
     other_codes: Mutex<BTreeMap<u16, u64>>,
     durations: Histogram,
 }
 
-impl Answered {
+impl AnsweredRequests {
     fn new() -> Self {
         let durations = Histogram::new(&DURATIONS);
         Self { codes: Default::default(), other_codes: Mutex::default(), durations }
@@ -148,9 +150,9 @@ impl Answered {
 }
 
 /// All metrics of one kind of request.
-struct Series {
-    plain: Answered,
-    dry_run: Answered,
+struct RequestSeries {
+    plain: AnsweredRequests,
+    dry_run: AnsweredRequests,
     objectives: Histogram,
     sizes: Histogram,
     open: AtomicI64,
@@ -158,11 +160,11 @@ struct Series {
     aborted: Counter,
 }
 
-impl Series {
+impl RequestSeries {
     fn new() -> Self {
         Self {
-            plain: Answered::new(),
-            dry_run: Answered::new(),
+            plain: AnsweredRequests::new(),
+            dry_run: AnsweredRequests::new(),
             objectives: Histogram::new(&OBJECTIVES),
             sizes: Histogram::new(&SIZES),
             open: AtomicI64::new(0),
@@ -172,21 +174,21 @@ impl Series {
     }
 
     /// The metrics of answered requests, by the value of the label `dry_run`.
-    fn answered(&self) -> [(&'static str, &Answered); 2] {
+    fn answered(&self) -> [(&'static str, &AnsweredRequests); 2] {
         [("", &self.plain), ("All", &self.dry_run)]
     }
 }
 
 /// Metrics of watch events of one resource.
-struct Events {
+struct WatchEvents {
     count: Counter,
     sizes: Histogram,
 }
 
 /// All metric families of requests.
 pub(super) struct Requests {
-    series: Family<Kind, Series>,
-    events: Family<(&'static str, &'static str, &'static str), Events>,
+    series: Family<Kind, RequestSeries>,
+    events: Family<(&'static str, &'static str, &'static str), WatchEvents>,
     bodies: Family<(&'static str, &'static str, &'static str), Histogram>,
     /// Requests in flight: reads, writes.
     inflight: [AtomicI64; 2],
@@ -194,9 +196,9 @@ pub(super) struct Requests {
 
 impl Default for Requests {
     fn default() -> Self {
-        let events = || Events { count: Counter::default(), sizes: Histogram::new(&EVENT_SIZES) };
+        let events = || WatchEvents { count: Counter::default(), sizes: Histogram::new(&EVENT_SIZES) };
         Self {
-            series: Family::new(Series::new),
+            series: Family::new(RequestSeries::new),
             events: Family::new(events),
             bodies: Family::new(|| Histogram::new(&BODY_SIZES)),
             inflight: Default::default(),
@@ -215,17 +217,18 @@ const BODY_SIZES: [f64; 31] = {
     bounds
 };
 
-/// A request in flight. If it is dropped without [`Measured::end`], because the client has left, it counts as aborted.
-pub struct Measured<'m> {
+/// A request in flight. If it is dropped without [`MeasuredRequest::end`], because the client has left, it
+/// counts as aborted.
+pub struct MeasuredRequest<'m> {
     metrics: &'m Metrics,
     kind: Kind,
-    series: Arc<Series>,
+    series: Arc<RequestSeries>,
     dry_run: bool,
     began: Instant,
     ended: bool,
 }
 
-impl Measured<'_> {
+impl MeasuredRequest<'_> {
     /// Counts the answer by its HTTP status code.
     pub fn end(mut self, code: u16) {
         self.ended = true;
@@ -239,7 +242,7 @@ impl Measured<'_> {
     }
 }
 
-impl Drop for Measured<'_> {
+impl Drop for MeasuredRequest<'_> {
     fn drop(&mut self) {
         self.metrics.inflight(self.kind).fetch_sub(1, Ordering::Relaxed);
         if !self.ended {
@@ -250,10 +253,10 @@ impl Drop for Measured<'_> {
 
 impl Metrics {
     /// Counts the arrival of a request.
-    pub fn begin(&self, kind: Kind, dry_run: bool) -> Measured<'_> {
+    pub fn begin(&self, kind: Kind, dry_run: bool) -> MeasuredRequest<'_> {
         self.inflight(kind).fetch_add(1, Ordering::Relaxed);
         let series = self.requests.series.get(&kind);
-        Measured { metrics: self, kind, series, dry_run, began: Instant::now(), ended: false }
+        MeasuredRequest { metrics: self, kind, series, dry_run, began: Instant::now(), ended: false }
     }
 
     /// Counts a request that the server terminated to protect itself. Its end is counted as well.
@@ -272,13 +275,13 @@ impl Metrics {
         if kind.verb == "WATCH" && response.status().is_success() {
             let framing = body::Framing::of(response.headers());
             let events = self.requests.events.get(&(kind.group, kind.version, kind.resource));
-            let count = move |_: &mut Open, frame: &Frame<Bytes>| {
+            let count = move |_: &mut OpenWatch, frame: &Frame<Bytes>| {
                 framing.each(frame.data_ref().map_or(&[], |chunk| chunk), |size| {
                     events.count.add(1);
                     events.sizes.observe(size as f64);
                 });
             };
-            let open = Open::new(series);
+            let open = OpenWatch::new(series);
             return response.map(|body| Body::new(ObservedBody::new(body, open, count)));
         }
         if let Some(size) = response.body().size_hint().exact() {
@@ -293,16 +296,16 @@ impl Metrics {
 }
 
 /// An open watch: counted until this guard is dropped.
-struct Open(Arc<Series>);
+struct OpenWatch(Arc<RequestSeries>);
 
-impl Open {
-    fn new(series: Arc<Series>) -> Self {
+impl OpenWatch {
+    fn new(series: Arc<RequestSeries>) -> Self {
         series.open.fetch_add(1, Ordering::Relaxed);
         Self(series)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -349,7 +352,7 @@ impl Requests {
     }
 }
 
-fn render_answered(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
+fn render_answered(page: &mut Page<'_>, all: &[(Kind, Arc<RequestSeries>)]) {
     let name = "apiserver_request_total";
     page.head(name, "counter", "Answered requests.");
     for (kind, series) in all {
@@ -362,7 +365,7 @@ fn render_answered(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
         }
     }
     let name = "apiserver_request_duration_seconds";
-   page.head(name, "histogram", "Time from the arrival of a request to its answer.");
+    page.head(name, "histogram", "Time from the arrival of a request to its answer.");
     for (kind, series) in all {
         for (dry_run, answered) in series.answered().iter().filter(|(_, a)| !a.durations.is_empty()) {
             answered.durations.render(page, name, &kind.labels_and(&[("dry_run", dry_run)]));
@@ -370,26 +373,26 @@ fn render_answered(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
     }
 }
 
-fn render_histograms(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
-    let mut family = |name: &str, help: &str, of: fn(&Series) -> &Histogram| {
+fn render_histograms(page: &mut Page<'_>, all: &[(Kind, Arc<RequestSeries>)]) {
+    let mut family = |name: &str, help: &str, of: fn(&RequestSeries) -> &Histogram| {
         page.head(name, "histogram", help);
         for (kind, series) in all.iter().filter(|(_, series)| !of(series).is_empty()) {
             of(series).render(page, name, &kind.labels());
         }
     };
-   let help = "Time from the arrival of a request to its answer, for service level objectives.";
+    let help = "Time from the arrival of a request to its answer, for service level objectives.";
     family("apiserver_request_sli_duration_seconds", help, |series| &series.objectives);
     family("apiserver_response_sizes", "Bytes of answers.", |series| &series.sizes);
 }
 
-fn render_ends(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
+fn render_ends(page: &mut Page<'_>, all: &[(Kind, Arc<RequestSeries>)]) {
     let name = "apiserver_longrunning_requests";
     page.head(name, "gauge", "Open watches.");
     for (kind, series) in all.iter().filter(|(kind, _)| kind.verb == "WATCH") {
         page.line(name, &kind.labels(), series.open.load(Ordering::Relaxed));
     }
     let name = "apiserver_request_terminations_total";
-   page.head(name, "counter", "Requests that the server terminated to protect itself.");
+    page.head(name, "counter", "Requests that the server terminated to protect itself.");
     for (kind, series) in all.iter().filter(|(_, series)| series.terminated.get() > 0) {
         page.line(name, &kind.labels_and(&[("code", "504")]), series.terminated.get());
     }

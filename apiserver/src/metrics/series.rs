@@ -59,8 +59,8 @@ impl Histogram {
         self.count() == 0
     }
 
-    /// Writes the samples. A value that is counted concurrently may be in the sum and not yet in the count, but buckets are always
-    /// cumulative.
+    /// Writes the samples. A value that is counted concurrently may be in the sum and not yet in the count,
+    /// but buckets are always cumulative.
     pub fn render(&self, page: &mut Page<'_>, name: &str, labels: &[Label<'_>]) {
         let mut total = 0;
         for (bound, count) in self.bounds.iter().chain([&f64::INFINITY]).zip(&self.counts) {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_count_into_the_same_series() {
+    fn concurrent_counts_are_not_lost() {
         let family: Family<&str, Counter> = Family::new(Counter::default);
         std::thread::scope(|scope| {
             for _ in 0..4 {

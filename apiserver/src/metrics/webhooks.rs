@@ -1,5 +1,6 @@
-//! Metrics of calls to webhooks, under Kubernetes' names: [`AdmissionWebhooks`] and [`ConversionWebhooks`]. A call counts once, when its
-//! answer has arrived, although a request's decision may read the answer several times.
+//! Metrics of calls to webhooks, under Kubernetes' names: [`AdmissionWebhooks`] and [`ConversionWebhooks`]. A
+//! call counts once, when its answer has arrived, although a request's decision may read the answer several
+//! times.
 
 use super::{Counter, Family, Histogram, Page};
 use crate::limits::{METRIC_LABEL_VALUES, METRIC_WEBHOOK_CODES};
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_codes_of_clients_are_bounded() {
+    fn label_values_that_clients_choose_are_bounded() {
         let (names, codes) = (LabelValues::default(), Codes::default());
         for n in 0..METRIC_LABEL_VALUES {
             assert_eq!(&*names.bounded(&n.to_string()), n.to_string());

@@ -1,5 +1,5 @@
-//! [`Connector`]: opens a TCP connection with TLS. The address may differ from the name that the server's certificate must have. hyper's
-//! connection pool is built on it.
+//! [`Connector`]: opens a TCP connection with TLS. The address may differ from the name that the server's
+//! certificate must have. hyper's connection pool is built on it.
 
 use super::failure;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -33,7 +33,7 @@ pub(super) struct ConnectFailure(pub(super) String);
 
 impl Connector {
     async fn connect(self) -> Result<Stream, ConnectFailure> {
-        let stream = TcpStream::connect(&*self.address).await.map_err(|error| self.undialled(&error))?;
+        let stream = TcpStream::connect(&*self.address).await.map_err(|error| self.dial_failure(&error))?;
         // Requests are small and wait for an answer. If the option cannot be set, only latency suffers.
         let _ = stream.set_nodelay(true);
         let name = self.server_name.to_str().into_owned();
@@ -43,7 +43,7 @@ impl Connector {
             .map_err(|error| ConnectFailure(failure::handshake(&error, &name)))
     }
 
-    fn undialled(&self, error: &io::Error) -> ConnectFailure {
+    fn dial_failure(&self, error: &io::Error) -> ConnectFailure {
         let host = self.address.rsplit_once(':').map_or(&*self.address, |(host, _)| host);
         let is_name = ServerName::try_from(host).is_ok_and(|name| matches!(name, ServerName::DnsName(_)));
         ConnectFailure(match error.raw_os_error() {

@@ -1,4 +1,5 @@
-//! Reading the answer to one request: the whole body, within bounds of time and size. Failures are worded as in Go.
+//! Reading the answer to one request: the whole body, within bounds of time and size. Failures are worded as
+//! in Go.
 
 use super::connect::ConnectFailure;
 use super::{Answer, NoAnswer};

@@ -1,5 +1,5 @@
-//! [`NoAnswer`]: a call to a webhook got no answer. Its texts are those of Go's HTTP client, which users of Kubernetes search for.
-//! `kstore_api::admission::review` handles answers that are wrong.
+//! [`NoAnswer`]: a call to a webhook got no answer. Its texts are those of Go's HTTP client, which users of
+//! Kubernetes search for. `kstore_api::admission::review` handles answers that are wrong.
 
 use super::Answer;
 use std::io;
@@ -47,8 +47,8 @@ pub(super) fn handshake(error: &io::Error, server_name: &str) -> String {
     }
 }
 
-/// Whether a call should be retried, by Kubernetes' rule for webhooks: the connection broke, or the server reports an internal error or
-/// overload.
+/// Whether a call should be retried, by Kubernetes' rule for webhooks: the connection broke, or the server
+/// reports an internal error or overload.
 pub(crate) fn is_worth_another_call(answer: &Result<Answer, NoAnswer>) -> bool {
     match answer {
         Ok(answer) => matches!(answer.status, 429 | 500 | 503 | 504),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_to_connect_are_worded_as_go_words_them() {
+    fn connection_failures_are_worded_as_in_go() {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         let text = dial("127.0.0.1:1", &refused);
         assert_eq!(text, "dial tcp 127.0.0.1:1: connect: connection refused");

@@ -1,4 +1,5 @@
-//! [`FrontProxy`]: the client certificate with which this server authenticates to aggregated API servers as their front proxy.
+//! [`FrontProxy`]: the client certificate with which this server authenticates to aggregated API servers as
+//! their front proxy.
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -26,7 +27,8 @@ impl FrontProxy {
     /// Parses a PEM chain, which begins with the certificate itself, and the PEM of its key.
     ///
     /// # Errors
-    /// If one of them cannot be parsed. A key that does not belong to the certificate fails in the first handshake.
+    /// If one of them cannot be parsed. A key that does not belong to the certificate fails in the first
+    /// handshake.
     pub fn from_pem(certificates: &str, key: &str) -> Result<Self, FrontProxyError> {
         let certificates = CertificateDer::pem_slice_iter(certificates.as_bytes());
         let certificates: Vec<_> = certificates.collect::<Result<_, _>>()?;

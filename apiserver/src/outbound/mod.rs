@@ -1,7 +1,8 @@
-//! HTTPS client of servers that operators run: admission webhooks, conversion webhooks and API servers behind APIServices, and, as
-//! [`Remote`], servers that configuration files name. Resolves destinations, keeps connections open, and bounds the time and size of a
-//! webhook's answer. Failures are worded as in Go clients, since clients of Kubernetes match on those texts. `admission` and `aggregator`
-//! encode requests and interpret answers.
+//! HTTPS client of servers that operators run: admission webhooks, conversion webhooks and API servers behind
+//! APIServices, and, as [`Remote`], servers that configuration files name. Resolves destinations, keeps
+//! connections open, and bounds the time and size of a webhook's answer. Failures are worded as in Go
+//! clients, since clients of Kubernetes match on those texts. `admission` and `aggregator` encode requests
+//! and interpret answers.
 
 mod backoff;
 mod connect;
@@ -37,8 +38,8 @@ use std::time::Duration;
 /// One POST of a JSON document.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The destination, and the authorities that may have signed its certificate. The certificate of a Service must be for
-    /// `<name>.<namespace>.svc`.
+    /// The destination, and the authorities that may have signed its certificate. The certificate of a
+    /// Service must be for `<name>.<namespace>.svc`.
     pub client: ClientConfig,
     /// The timeout of connecting, sending and reading the whole answer together.
     pub timeout: Duration,
@@ -91,7 +92,8 @@ impl ApiBackend {
 
 /// HTTPS client of servers outside the process. Shared; tests and simulations have their own implementations.
 pub trait Outbound: fmt::Debug + Send + Sync {
-    /// Sends a call and returns its answer, with any status code. `cluster` resolves Services at the time of the call.
+    /// Sends a call and returns its answer, with any status code. `cluster` resolves Services at the time of
+    /// the call.
     ///
     /// # Errors
     /// [`NoAnswer`]; its text becomes part of the error that the apiserver's client receives.
@@ -103,9 +105,10 @@ pub trait Outbound: fmt::Debug + Send + Sync {
     /// The missing object or endpoint.
     fn check(&self, cluster: &dyn Lookup, backend: &ApiBackend) -> Result<(), Unreachable>;
 
-    /// Forwards a request to an API server, as this server's front proxy, and returns the head of the answer; its body is streamed. Only
-    /// path and query of the request's URI are used. After status 101 the answer has the connection, for [`hyper::upgrade::on`]. There is
-    /// no timeout: the caller knows which requests take long.
+    /// Forwards a request to an API server, as this server's front proxy, and returns the head of the answer;
+    /// its body is streamed. Only path and query of the request's URI are used. After status 101 the answer
+    /// has the connection, for [`hyper::upgrade::on`]. There is no timeout: the caller knows which requests
+    /// take long.
     ///
     /// # Errors
     /// [`NoAnswer`]; its text is part of the error that the apiserver's client receives.

@@ -1,5 +1,5 @@
-//! [`Network`]: the [`Outbound`] that uses the network. It has one pool of HTTP/1.1 connections for each server and set of trusted
-//! authorities.
+//! [`Network`]: the [`Outbound`] that uses the network. It has one pool of HTTP/1.1 connections for each
+//! server and set of trusted authorities.
 
 use super::connect::Connector;
 use super::exchange::{self, cause};
@@ -56,18 +56,19 @@ struct PoolKey {
 }
 
 impl Network {
-    /// A client without open connections. `backends` take precedence over the cluster's objects when a Service is resolved.
+    /// A client without open connections. `backends` take precedence over the cluster's objects when a
+    /// Service is resolved.
     pub fn new(backends: ServiceBackends) -> Self {
-        Self::over(backends, None)
+        Self::build(backends, None)
     }
 
-    /// Like [`Network::new`], with a client certificate as front proxy. Without it, API servers behind APIServices do not trust the
-    /// identities of callers in forwarded requests.
+    /// Like [`Network::new`], with a client certificate as front proxy. Without it, API servers behind
+    /// APIServices do not trust the identities of callers in forwarded requests.
     pub fn with_front_proxy(backends: ServiceBackends, front_proxy: FrontProxy) -> Self {
-        Self::over(backends, Some(front_proxy))
+        Self::build(backends, Some(front_proxy))
     }
 
-    fn over(backends: ServiceBackends, front_proxy: Option<FrontProxy>) -> Self {
+    fn build(backends: ServiceBackends, front_proxy: Option<FrontProxy>) -> Self {
         let (pools, system_roots) = (Mutex::default(), OnceLock::new());
         Self(Arc::new(Shared { backends, pools, system_roots, front_proxy }))
     }
@@ -112,7 +113,7 @@ impl Network {
     }
 
     /// Sends a request to an API server. The returned future yields the head of the answer.
-    fn hand_on(
+    fn forward_request(
         &self,
         cluster: &dyn Lookup,
         backend: ApiBackend,
@@ -154,9 +155,9 @@ impl Network {
     }
 
     fn tls(&self, trust: &Trust, as_front_proxy: bool) -> Result<Arc<ClientConfig>, String> {
-        let shown = self.0.front_proxy.as_ref().filter(|_| as_front_proxy);
-        let shown = shown.map(|FrontProxy { certificates, key }| (&certificates[..], key));
-        let config = tls::client_config(trust, || self.system_roots(), shown);
+        let identity = self.0.front_proxy.as_ref().filter(|_| as_front_proxy);
+        let identity = identity.map(|FrontProxy { certificates, key }| (&certificates[..], key));
+        let config = tls::client_config(trust, || self.system_roots(), identity);
         config.map(Arc::new).map_err(|error| match error {
             TlsError::Trust(text) => text,
             TlsError::Identity(error) => format!("the front proxy's certificate cannot be used: {error}"),
@@ -190,7 +191,7 @@ impl Outbound for Network {
         backend: ApiBackend,
         request: Request<Body>,
     ) -> BoxFuture<'static, Result<Response<Body>, NoAnswer>> {
-        let sent = self.hand_on(&*cluster, backend, request);
+        let sent = self.forward_request(&*cluster, backend, request);
         async move {
             let answered = sent.map_err(NoAnswer)?.await.map_err(|error| NoAnswer(cause(&error)))?;
             Ok(answered.map(Body::new))

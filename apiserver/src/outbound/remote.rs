@@ -1,5 +1,6 @@
-//! [`Remote`]: client of one HTTPS server outside the cluster that a configuration file names: webhooks of authentication, authorization
-//! and audit, and OpenID Connect issuers. [`super::Outbound`] reaches servers that objects of the cluster name.
+//! [`Remote`]: client of one HTTPS server outside the cluster that a configuration file names: webhooks of
+//! authentication, authorization and audit, and OpenID Connect issuers. [`super::Outbound`] reaches servers
+//! that objects of the cluster name.
 
 use super::connect::Connector;
 use super::tls::{self, TlsError};
@@ -51,7 +52,7 @@ pub enum RemoteError {
     #[error("the server {0:?} must be a URL that begins with https://")]
     Url(String),
     /// The server name cannot be in a certificate.
-    #[error("the server name {0:?} is no host name")]
+    #[error("the server name {0:?} is not a host name")]
     Name(String),
     /// The client certificate or its key cannot be read.
     #[error("the client certificate or its key cannot be read: {0}")]
@@ -60,7 +61,7 @@ pub enum RemoteError {
     #[error("{0}")]
     Tls(String),
     /// The token cannot be in a header.
-    #[error("the token has characters that no token has")]
+    #[error("the token has characters that a header cannot contain")]
     Token,
 }
 
@@ -96,8 +97,8 @@ impl Remote {
             false => Trust::Authorities(config.authorities.clone().into()),
         };
         let identity = config.identity.as_ref().map(identity).transpose()?;
-        let shown = identity.as_ref().map(|(certificates, key)| (&certificates[..], key));
-        let tls = tls::client_config(&trust, || Arc::new(tls::system_roots()), shown);
+        let presented = identity.as_ref().map(|(certificates, key)| (&certificates[..], key));
+        let tls = tls::client_config(&trust, || Arc::new(tls::system_roots()), presented);
         let tls = Arc::new(tls.map_err(|error: TlsError| RemoteError::Tls(error.to_string()))?);
         let token = config.token.as_ref().map(|token| {
             let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
@@ -117,7 +118,8 @@ impl Remote {
         &self.url
     }
 
-    /// Posts a JSON document and returns the answer, with any status code. The whole exchange takes at most `timeout`.
+    /// Posts a JSON document and returns the answer, with any status code. The whole exchange takes at most
+    /// `timeout`.
     ///
     /// # Errors
     /// [`NoAnswer`] with Go's wording.

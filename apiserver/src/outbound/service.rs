@@ -1,5 +1,6 @@
-//! Resolution of a Service to an address, without a cluster network: first by the operator's table of backends, then by the cluster's
-//! objects (ExternalName, ready endpoints). Pure except for reading the cluster.
+//! Resolution of a Service to an address, without a cluster network: first by the operator's table of
+//! backends, then by the cluster's objects (ExternalName, ready endpoints). Pure except for reading the
+//! cluster.
 
 use crate::lookup::Lookup;
 use kstore_api::kind::{self, Resource};
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_resolved_to_what_serves_them_or_refused_in_upstreams_words() {
+    fn services_resolve_to_addresses_or_fail_with_kubernetes_messages() {
         let backends = ["ns/mine=127.0.0.1:9443", "ns/up:8080=127.0.0.1:1"];
         let backends = ServiceBackends::new(backends.map(|text| text.parse().unwrap()).into());
         let cluster = cluster();
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_of_another_form_is_refused() {
+    fn malformed_service_backends_are_refused() {
         let bad = [
             "ns=1.2.3.4:5",
             "ns/name",

@@ -1,4 +1,5 @@
-//! A real HTTPS server on loopback for tests of webhooks: it records requests, and a function chooses the answers.
+//! A real HTTPS server on loopback for tests of webhooks: it records requests, and a function chooses the
+//! answers.
 
 use super::RemoteConfig;
 use parking_lot::Mutex;

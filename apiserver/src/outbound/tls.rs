@@ -10,7 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 
 /// A client certificate chain, the leaf first, and its key.
-type Shown<'a> = (&'a [CertificateDer<'static>], &'a PrivateKeyDer<'static>);
+type ClientIdentity<'a> = (&'a [CertificateDer<'static>], &'a PrivateKeyDer<'static>);
 
 /// The TLS configuration is unusable: the reason.
 #[derive(Debug, thiserror::Error)]
@@ -24,11 +24,11 @@ pub(super) enum TlsError {
 }
 
 /// Builds the TLS configuration of a client that verifies servers as `trust` says and presents the
-/// certificate `shown`.
+/// certificate `identity`.
 pub(super) fn client_config(
     trust: &Trust,
     system_roots: impl FnOnce() -> Arc<RootCertStore>,
-    shown: Option<Shown<'_>>,
+    identity: Option<ClientIdentity<'_>>,
 ) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions =
@@ -45,7 +45,7 @@ pub(super) fn client_config(
             versions.dangerous().with_custom_certificate_verifier(any)
         }
     };
-    match shown {
+    match identity {
         None => Ok(trusting.with_no_client_auth()),
         Some((certificates, key)) => {
             trusting.with_client_auth_cert(certificates.to_vec(), key.clone_key()).map_err(TlsError::Identity)

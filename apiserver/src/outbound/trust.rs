@@ -13,13 +13,15 @@ use std::sync::Arc;
 /// How a server's certificate is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The certificate must be signed by one of these authorities (PEM; empty: the system's) and match the name of the Service.
+    /// The certificate must be signed by one of these authorities (PEM; empty: the system's) and match the
+    /// name of the Service.
     Authorities(Box<[u8]>),
     /// No verification (`insecureSkipTLSVerify`): the connection is encrypted but not authenticated.
     Insecure,
 }
 
-/// Accepts any certificate. The handshake's signature is still verified, so the server holds the certificate's key.
+/// Accepts any certificate. The handshake's signature is still verified, so the server holds the
+/// certificate's key.
 #[derive(Debug)]
 pub(super) struct AnyCertificate(pub(super) Arc<CryptoProvider>);
 

@@ -12,7 +12,7 @@ pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 /// The initial capacity of a chunk.
 const FIRST_BYTES: usize = 4 * 1024;
 /// Free capacity that is more than almost every record needs.
-const ROOM: usize = 512;
+const MIN_FREE_BYTES: usize = 512;
 
 /// A full chunk: encoded records in the order of their revisions.
 #[derive(Clone, Debug)]
@@ -26,34 +26,34 @@ pub(super) struct Builder {
     keys: BTreeMap<Box<str>, u32>,
     /// The number of each writer: user, agent and verb.
     writers: BTreeMap<[Box<str>; 3], u32>,
-    last: Last,
+    last: PreviousRecord,
 }
 
 /// The revision and time of the previous record: the next record is encoded relative to them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Last {
+struct PreviousRecord {
     revision: i64,
     time_us: i64,
 }
 
 /// A string, or several, written in full at the first occurrence and as a number from then on.
 #[derive(bincode::Encode, bincode::BorrowDecode)]
-enum Named<T> {
+enum Interned<T> {
     New(T),
     Known(u32),
 }
 
 /// The encoded form of a record.
 #[derive(bincode::Encode, bincode::BorrowDecode)]
-struct Stored<'c> {
+struct EncodedRecord<'c> {
     /// Revisions since the previous record.
     revisions: i64,
     /// Microseconds since the previous record.
     microseconds: i64,
-    writer: Named<Writer<'c>>,
+    writer: Interned<Writer<'c>>,
     /// The distance of each cause from the record's revision.
     causes: Vec<i64>,
-    keys: Vec<(Named<&'c str>, Effect)>,
+    keys: Vec<(Interned<&'c str>, Effect)>,
 }
 
 /// The author and the kind of a write: the same few combinations occur again and again.
@@ -66,7 +66,7 @@ pub(super) struct Writer<'c> {
 
 /// A record that was decoded from a chunk.
 #[derive(Clone, Debug)]
-pub(super) struct Write<'c> {
+pub(super) struct RecordedWrite<'c> {
     pub(super) revision: i64,
     pub(super) time_us: i64,
     pub(super) writer: Writer<'c>,
@@ -80,43 +80,45 @@ impl Builder {
     /// Adds a record, which must be newer than all others of the chunk.
     pub(super) fn push(&mut self, record: &Record) {
         let note = &record.note;
-        let last =
-            std::mem::replace(&mut self.last, Last { revision: record.revision, time_us: note.time_us });
+        let last = std::mem::replace(
+            &mut self.last,
+            PreviousRecord { revision: record.revision, time_us: note.time_us },
+        );
         let writer = [&*note.user, &*note.agent, &*note.verb].map(Box::from);
         let next = number(self.writers.len());
         let writer = match *self.writers.entry(writer).or_insert(next) {
-            known if known < next => Named::Known(known),
-            _ => Named::New(Writer { user: &note.user, agent: &note.agent, verb: &note.verb }),
+            known if known < next => Interned::Known(known),
+            _ => Interned::New(Writer { user: &note.user, agent: &note.agent, verb: &note.verb }),
         };
         let mut keys = Vec::with_capacity(record.keys.len());
         for (key, effect) in &record.keys {
             let key = match self.keys.get(&**key) {
-                Some(known) => Named::Known(*known),
+                Some(known) => Interned::Known(*known),
                 None => {
                     self.keys.insert(key.as_str().into(), number(self.keys.len()));
-                    Named::New(key.as_str())
+                    Interned::New(key.as_str())
                 }
             };
             keys.push((key, *effect));
         }
         let earlier = note.causes.iter().filter(|cause| **cause < record.revision);
-        let stored = Stored {
+        let stored = EncodedRecord {
             revisions: record.revision.wrapping_sub(last.revision),
             microseconds: note.time_us.wrapping_sub(last.time_us),
             writer,
             causes: earlier.map(|cause| record.revision.wrapping_sub(*cause)).collect(),
             keys,
         };
-        self.make_room();
+        self.reserve();
         bincode::encode_into_std_write(stored, &mut self.bytes, bincode::config::standard())
             .expect("encoding into memory does not fail");
     }
 
     /// Doubles the capacity up to a whole chunk. The log of a short-lived cluster stays small, and that of a
     /// long-lived one has little unused capacity.
-    fn make_room(&mut self) {
+    fn reserve(&mut self) {
         let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
-        if capacity - len < ROOM && capacity < CHUNK_BYTES {
+        if capacity - len < MIN_FREE_BYTES && capacity < CHUNK_BYTES {
             let wanted = (2 * capacity).clamp(FIRST_BYTES, CHUNK_BYTES);
             self.bytes.reserve_exact(wanted - len);
         }
@@ -154,49 +156,54 @@ impl Chunk {
     }
 
     /// The records, in the order of their revisions.
-    pub(super) fn writes(&self) -> Writes<'_> {
-        Writes { rest: &self.0, keys: Vec::new(), writers: Vec::new(), last: Last::default() }
+    pub(super) fn writes(&self) -> RecordedWrites<'_> {
+        RecordedWrites {
+            rest: &self.0,
+            keys: Vec::new(),
+            writers: Vec::new(),
+            last: PreviousRecord::default(),
+        }
     }
 }
 
 /// An iterator over the records of a chunk.
-pub(super) struct Writes<'c> {
+pub(super) struct RecordedWrites<'c> {
     rest: &'c [u8],
     keys: Vec<&'c str>,
     writers: Vec<Writer<'c>>,
-    last: Last,
+    last: PreviousRecord,
 }
 
 /// The value of a reference; a new value gets the next number.
-fn resolve<T: Copy>(named: Named<T>, known: &mut Vec<T>) -> Option<T> {
+fn resolve<T: Copy>(named: Interned<T>, known: &mut Vec<T>) -> Option<T> {
     match named {
-        Named::New(new) => {
+        Interned::New(new) => {
             known.push(new);
             Some(new)
         }
-        Named::Known(number) => known.get(number as usize).copied(),
+        Interned::Known(number) => known.get(number as usize).copied(),
     }
 }
 
-impl<'c> Iterator for Writes<'c> {
-    type Item = Write<'c>;
+impl<'c> Iterator for RecordedWrites<'c> {
+    type Item = RecordedWrite<'c>;
 
-    fn next(&mut self) -> Option<Write<'c>> {
+    fn next(&mut self) -> Option<RecordedWrite<'c>> {
         if self.rest.is_empty() {
             return None;
         }
         let read = bincode::borrow_decode_from_slice(self.rest, bincode::config::standard());
-        let (stored, length): (Stored<'c>, usize) = read.expect("a chunk holds what was encoded");
+        let (stored, length): (EncodedRecord<'c>, usize) = read.expect("a chunk holds what was encoded");
         self.rest = &self.rest[length..];
         self.last.revision = self.last.revision.wrapping_add(stored.revisions);
         self.last.time_us = self.last.time_us.wrapping_add(stored.microseconds);
-        let Last { revision, time_us } = self.last;
+        let PreviousRecord { revision, time_us } = self.last;
         let keys = stored.keys.into_iter();
         let keys = keys.filter_map(|(key, effect)| Some((resolve(key, &mut self.keys)?, effect))).collect();
         let writer =
             resolve(stored.writer, &mut self.writers).expect("a writer is named after it was written out");
         let causes = stored.causes.into_iter().map(|before| revision.wrapping_sub(before)).collect();
-        Some(Write { revision, time_us, writer, causes, keys })
+        Some(RecordedWrite { revision, time_us, writer, causes, keys })
     }
 }
 
@@ -225,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_what_was_added_without_causes_that_are_not_earlier(records in records()) {
+        fn records_round_trip_and_keep_only_earlier_causes(records in records()) {
             let mut builder = Builder::default();
             records.iter().for_each(|record| builder.push(record));
             let chunk = builder.snapshot();

@@ -25,7 +25,7 @@ impl Log {
     /// Adds a write, which must be newer than all others.
     pub(super) fn insert(&mut self, record: &Record) {
         if self.newest.is_full() {
-            self.full_stop();
+            self.seal_newest();
         }
         self.newest.push(record);
         self.newest_revision = record.revision;
@@ -38,7 +38,7 @@ impl Log {
     /// Inserts the writes of an older log before its own, as far as the budget allows. Returns whether all of
     /// them fit.
     pub(super) fn prepend(&mut self, mut older: Self) -> bool {
-        older.full_stop();
+        older.seal_newest();
         self.newest_revision = self.newest_revision.max(older.newest_revision);
         while let Some(chunk) = older.full.pop_back() {
             if self.len() + chunk.len() > self.budget {
@@ -62,7 +62,7 @@ impl Log {
 
     /// A log with the same writes, which shares their memory.
     pub(super) fn fork(&mut self) -> Self {
-        self.full_stop();
+        self.seal_newest();
         Self { full: self.full.clone(), newest: Builder::default(), ..*self }
     }
 
@@ -71,7 +71,7 @@ impl Log {
         self.newest_revision
     }
 
-    fn full_stop(&mut self) {
+    fn seal_newest(&mut self) {
         if let Some(chunk) = std::mem::take(&mut self.newest).seal() {
             self.bytes += chunk.len();
             self.full.push_back(chunk);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_bounds_bytes_and_the_oldest_writes_give_way() {
+    fn the_log_drops_its_oldest_writes_beyond_the_budget() {
         let budget = 256 << 10;
         let mut log = Log::new(budget);
         for revision in 2..20_000 {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn older_writes_are_put_before_the_newer_ones_as_far_as_there_is_room() {
+    fn older_writes_are_prepended_within_the_budget() {
         let filled = |from: i64, to: i64| {
             let mut log = Log::new(350 << 10);
             (from..to).for_each(|revision| log.insert(&record(revision, &format!("k{revision}"), "a", &[])));
@@ -142,7 +142,7 @@ mod tests {
 
     /// Checks the numbers of writes that the documentation of `limits::TRACE_BYTES` states.
     #[test]
-    fn the_budget_of_the_trace_holds_as_many_writes_as_it_says() {
+    fn the_trace_budget_holds_the_documented_number_of_writes() {
         let kept = |key: fn(i64) -> i64| {
             let mut log = Log::new(crate::limits::TRACE_BYTES);
             for revision in 2..300_000 {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_survives_its_encoding_and_garbage_is_no_note() {
+    fn notes_round_trip_and_garbage_is_refused() {
         let text = |s: &str| s.to_owned();
         let causes = vec![1, 1 << 40];
         let note = Note { user: text("u"), agent: text("a"), verb: text("create"), causes, time_us: 0 };

@@ -1,7 +1,7 @@
 //! The tree of the consequences of writes to one object. One pass over the log suffices, since causes are
 //! earlier than their effects. `log` keeps the writes.
 
-use super::chunk::{Chunk, Write};
+use super::chunk::{Chunk, RecordedWrite};
 use super::record::Effect;
 use crate::kinds::KeyPlace;
 use crate::limits;
@@ -22,7 +22,7 @@ pub struct TraceNode {
     pub effect: Effect,
     /// The API verb of the write.
     pub verb: String,
-    /// The user who wrote.
+    /// The user name of the writer.
     pub user: String,
     /// The program that wrote: its `User-Agent`.
     pub agent: String,
@@ -48,7 +48,7 @@ pub(super) fn trace(chunks: &[Chunk], key: &str) -> Vec<TraceNode> {
 #[derive(Default)]
 struct Tree<'c> {
     /// All writes of the tree, by revision.
-    writes: BTreeMap<i64, Write<'c>>,
+    writes: BTreeMap<i64, RecordedWrite<'c>>,
     /// Revisions of writes to the object that have no cause in the tree.
     roots: Vec<i64>,
     /// Revisions of the writes shown under a write.
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_is_cut_and_says_so() {
+    fn deep_traces_are_truncated_and_marked() {
         let log = Provenance::default();
         for revision in 2..200 {
             log.0.write().insert(&record(revision, &format!("k{revision}"), &[revision - 1]));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_a_tree_in_which_each_write_occurs_once_under_its_latest_cause() {
+    fn a_trace_shows_each_write_once_under_its_latest_cause() {
         let log = Provenance::default();
         for r in [record(2, "d", &[]), record(3, "rs", &[2]), record(4, "pod", &[3]), record(5, "d", &[3, 4])]
         {

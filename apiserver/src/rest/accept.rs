@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn clauses_come_by_quality_then_by_place() {
+    fn clauses_are_ordered_by_quality_then_position() {
         assert_eq!(medias("a/a;q=0.5, b/b, c/c;q=0.9, d/d, e/e;q=0"), ["b/b", "d/d", "c/c", "a/a"]);
         assert_eq!(medias(""), ["*/*"]);
         assert_eq!(clauses(&HeaderMap::new())[0].media, "*/*");

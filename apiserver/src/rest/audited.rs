@@ -71,7 +71,7 @@ impl Rest {
 /// # Errors
 /// The error of authentication; or 500, if the event cannot be recorded and the mode requires that the
 /// request fails.
-pub(super) async fn arrived(
+pub(super) async fn record_arrival(
     trail: Arc<Trail>,
     parts: &Parts,
     identified: Result<Arc<UserInfo>, Status>,
@@ -87,16 +87,16 @@ pub(super) async fn arrived(
 /// The operation of a request for the audit log, also for resources that do not exist.
 fn operation(parts: &Parts) -> Operation {
     let path = parts.uri.path().to_owned();
-    let Some(place) = router::place(&path) else {
-        return Operation { verb: path_verb(&parts.method), version: String::new(), place: None, path };
+    let Some(location) = router::location(&path) else {
+        return Operation { verb: path_verb(&parts.method), version: String::new(), location: None, path };
     };
-    let watch = place.watch || Query::parse(parts.uri.query()).flag("watch");
+    let watch = location.watch || Query::parse(parts.uri.query()).flag("watch");
     // `/api/VERSION/…` or `/apis/GROUP/VERSION/…`
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     let version = if segments.next() == Some("api") { segments.next() } else { segments.nth(1) };
     let version = router::decode(version.unwrap_or_default());
-    let verb = router::verb(&parts.method, !place.name.is_empty(), watch);
-    Operation { verb, version, place: Some(place), path }
+    let verb = router::verb(&parts.method, !location.name.is_empty(), watch);
+    Operation { verb, version, location: Some(location), path }
 }
 
 /// The object of a request, and whether it is a whole object.
@@ -173,17 +173,17 @@ mod tests {
 
     fn describe(method: &str, uri: &str) -> String {
         let request = http::Request::builder().method(method).uri(uri).body(()).unwrap();
-        let Operation { verb, version, place, path } = operation(&request.into_parts().0);
-        match place {
-            Some(place) => {
-                format!("{verb} {} {version} {} {}", place.group, place.resource, place.subresource)
+        let Operation { verb, version, location, path } = operation(&request.into_parts().0);
+        match location {
+            Some(location) => {
+                format!("{verb} {} {version} {} {}", location.group, location.resource, location.subresource)
             }
             None => format!("{verb} {path}"),
         }
     }
 
     #[test]
-    fn a_request_is_an_operation_also_where_nothing_is_served() {
+    fn requests_for_unknown_resources_are_recorded_too() {
         for (method, uri, want) in [
             ("GET", "/version?timeout=1s", "get /version"),
             ("HEAD", "/", "head /"),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_a_deletion_are_shown_if_there_are_any() {
+    fn delete_options_are_recorded_if_set() {
         assert_eq!(delete_options(&DeleteOptions::default()), None);
         let options = DeleteOptions {
             uid: Some("u".into()),

@@ -98,7 +98,7 @@ mod tests {
     use std::io::Read as _;
 
     #[test]
-    fn chunks_are_one_gzip_stream_and_one_text() {
+    fn concatenated_chunks_are_one_gzip_stream() {
         let texts =
             [String::new(), "{\"a\":".to_owned(), "word ".repeat(50_000), String::new(), "}".to_owned()];
         for count in 0..=texts.len() {

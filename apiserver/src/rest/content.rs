@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_clause_that_can_be_served_wins() {
+    fn the_preferred_clause_that_can_be_served_is_chosen() {
         use Encoding::{Json, PrettyJson, Protobuf, Yaml};
         let table = Transform::Table(MetaVersion::V1);
         let partial = Transform::Partial(MetaVersion::V1Beta1);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_serves_what_it_has() {
+    fn forms_depend_on_the_endpoint() {
         let no_protobuf = Offer { protobuf: false, ..POD };
         let both = "application/vnd.kubernetes.protobuf,application/json";
         assert_eq!(agree(both, no_protobuf), Some((Encoding::Json, Transform::None)));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_indented_for_people_unless_they_say_no() {
+    fn json_is_indented_for_browsers_and_curl_unless_disabled() {
         let headers = HeaderMap::from_iter([(USER_AGENT, "curl/8".parse().unwrap())]);
         let encoding = |pretty| accepted(&headers, pretty, POD).unwrap().encoding;
         assert_eq!((encoding(None), encoding(Some(false))), (Encoding::PrettyJson, Encoding::Json));

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn legacy_documents_read_as_those_of_kubernetes() {
+    fn legacy_documents_have_members_in_kubernetes_order() {
         let starts = [
             (
                 "/api",
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_know_the_aggregated_form_get_it() {
+    fn clients_that_accept_aggregated_discovery_receive_it() {
         let kubectl = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;\
                        g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
         let (groups, content_type) = get("/apis", kubectl);
@@ -510,11 +510,11 @@ mod tests {
         assert_eq!(core["items"][0]["versions"][0]["version"], "v1");
         let old =
             "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-        assert_eq!(get("/apis", old).1, JSON, "who does not know v2 gets the legacy form");
+        assert_eq!(get("/apis", old).1, JSON, "clients without v2 receive the legacy form");
     }
 
     #[test]
-    fn legacy_documents_come_in_yaml_and_protobuf() {
+    fn legacy_documents_are_served_in_yaml_and_protobuf() {
         let discovery =
             Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), &AggregatedApis::default(), None);
         for path in ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"] {
@@ -543,7 +543,7 @@ mod tests {
     fn other_paths_and_other_types_are_not_answered() {
         let discovery =
             Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), &AggregatedApis::default(), None);
-        assert!(discovery.answer("/apis/nobody.example.com", &HeaderMap::new()).is_none());
+        assert!(discovery.answer("/apis/absent.example.com", &HeaderMap::new()).is_none());
         assert!(discovery.answer("/api/v1/pods", &HeaderMap::new()).is_none());
         let xml = HeaderMap::from_iter([(ACCEPT, "application/xml".parse().unwrap())]);
         assert_eq!(discovery.answer("/api", &xml).unwrap().unwrap_err().code, 406);

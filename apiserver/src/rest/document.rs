@@ -28,11 +28,11 @@ const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 pub(super) struct Document {
     content_type: &'static str,
     tag: String,
-    content: Content,
+    content: StoredContent,
 }
 
 #[derive(Debug)]
-enum Content {
+enum StoredContent {
     Plain(Bytes),
     Gzip(Bytes),
     Joined(Joined),
@@ -43,9 +43,9 @@ impl Document {
     pub(super) fn new(content_type: &'static str, content: Vec<u8>) -> Self {
         let tag = hex(&Sha512::digest(&content));
         let content = if content.len() < COMPRESS_FROM {
-            Content::Plain(content.into())
+            StoredContent::Plain(content.into())
         } else {
-            Content::Gzip(compress(&content).into())
+            StoredContent::Gzip(compress(&content).into())
         };
         Self { content_type, tag, content }
     }
@@ -55,7 +55,11 @@ impl Document {
     pub(super) fn joined(content_type: &'static str, chunks: Vec<Arc<Chunk>>) -> Self {
         let mut digest = Sha512::new();
         chunks.iter().for_each(|chunk| digest.update(chunk.digest()));
-        Self { content_type, tag: hex(&digest.finalize()), content: Content::Joined(Joined::new(chunks)) }
+        Self {
+            content_type,
+            tag: hex(&digest.finalize()),
+            content: StoredContent::Joined(Joined::new(chunks)),
+        }
     }
 
     /// Answers a GET: with 304 if the caller has the present version.
@@ -91,30 +95,32 @@ impl Document {
     /// The content, uncompressed.
     pub(super) fn content(&self) -> Bytes {
         match &self.content {
-            Content::Plain(bytes) => bytes.clone(),
-            Content::Gzip(bytes) => {
+            StoredContent::Plain(bytes) => bytes.clone(),
+            StoredContent::Gzip(bytes) => {
                 let mut plain = Vec::new();
                 GzDecoder::new(bytes.as_ref()).read_to_end(&mut plain).expect("we compressed it ourselves");
                 plain.into()
             }
-            Content::Joined(joined) => joined.plain(),
+            StoredContent::Joined(joined) => joined.plain(),
         }
     }
 
     fn full(&self, headers: &HeaderMap) -> Response<Bytes> {
         let mut response = match &self.content {
-            Content::Plain(bytes) => return reply(StatusCode::OK, self.content_type, bytes.clone()),
-            Content::Gzip(bytes) if takes_gzip(headers) => {
+            StoredContent::Plain(bytes) => return reply(StatusCode::OK, self.content_type, bytes.clone()),
+            StoredContent::Gzip(bytes) if takes_gzip(headers) => {
                 let mut response = reply(StatusCode::OK, self.content_type, bytes.clone());
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response
             }
-            Content::Joined(joined) if takes_gzip(headers) => {
+            StoredContent::Joined(joined) if takes_gzip(headers) => {
                 let mut response = reply(StatusCode::OK, self.content_type, joined.gzip());
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response
             }
-            Content::Gzip(_) | Content::Joined(_) => reply(StatusCode::OK, self.content_type, self.content()),
+            StoredContent::Gzip(_) | StoredContent::Joined(_) => {
+                reply(StatusCode::OK, self.content_type, self.content())
+            }
         };
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
         response
@@ -158,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_it_already_gets_304() {
+    fn a_matching_etag_is_answered_with_304() {
         let document = Document::new("application/json", b"{}".to_vec());
         let first = document.respond(&HeaderMap::new());
         assert_eq!((first.status(), first.body().as_ref()), (StatusCode::OK, &b"{}"[..]));
@@ -168,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_document_is_sent_compressed_to_those_who_take_it() {
+    fn large_documents_are_compressed_for_clients_that_accept_gzip() {
         let content = vec![b'x'; COMPRESS_FROM];
         let document = Document::new("application/json", content.clone());
         assert_eq!(document.respond(&HeaderMap::new()).body(), &content);

@@ -18,7 +18,7 @@ pub struct Health {
     bootstrapped: AtomicBool,
     stopping: AtomicBool,
     /// Number of successes and failures of each check, by endpoint.
-    asked: [[[Counter; 2]; CHECKS.len()]; ENDPOINTS.len()],
+    results: [[[Counter; 2]; CHECKS.len()]; ENDPOINTS.len()],
 }
 
 /// The endpoints, by path.
@@ -72,7 +72,7 @@ impl Health {
             storage: Box::new(storage),
             bootstrapped: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            asked: Default::default(),
+            results: Default::default(),
         }
     }
 
@@ -104,16 +104,16 @@ impl Health {
             return Some(self.all(endpoint, query.unwrap_or_default()));
         }
         let (at, _) = checks(endpoint).find(|(_, check)| check.name == name)?;
-        Some(if self.ask(endpoint, at) {
+        Some(if self.evaluate(endpoint, at) {
             text(StatusCode::OK, "ok")
         } else {
             text(StatusCode::INTERNAL_SERVER_ERROR, &format!("internal server error: {name} failed\n"))
         })
     }
 
-    fn ask(&self, endpoint: usize, check: usize) -> bool {
+    fn evaluate(&self, endpoint: usize, check: usize) -> bool {
         let holds = (CHECKS[check].holds)(self);
-        self.asked[endpoint][check][usize::from(!holds)].add(1);
+        self.results[endpoint][check][usize::from(!holds)].add(1);
         holds
     }
 
@@ -130,7 +130,7 @@ impl Health {
             let _ = if let Some(at) = excluded.iter().position(|excluded| excluded == name) {
                 excluded.remove(at);
                 writeln!(body, "[+]{name} excluded: ok")
-            } else if self.ask(endpoint, at) {
+            } else if self.evaluate(endpoint, at) {
                 writeln!(body, "[+]{name} ok")
             } else {
                 failed = true;
@@ -170,17 +170,17 @@ impl Health {
             ENDPOINTS.iter().enumerate().flat_map(of)
         };
         let name = "kubernetes_healthcheck";
-       page.head(name, "gauge", "Whether a health check succeeds.");
+        page.head(name, "gauge", "Whether a health check succeeds.");
         for (_, check, endpoint, row) in all() {
             let holds = u8::from((CHECKS[check].holds)(self));
             page.line(name, &[("name", row), ("type", endpoint)], holds);
         }
         let name = "kubernetes_healthchecks_total";
-       page.head(name, "counter", "Evaluations of a health check, by result.");
+        page.head(name, "counter", "Evaluations of a health check, by result.");
         for (at, check, endpoint, row) in all() {
-            for (status, asked) in ["success", "error"].iter().zip(&self.asked[at][check]) {
-                if asked.get() > 0 {
-                    page.line(name, &[("name", row), ("type", endpoint), ("status", status)], asked.get());
+            for (status, results) in ["success", "error"].iter().zip(&self.results[at][check]) {
+                if results.get() > 0 {
+                    page.line(name, &[("name", row), ("type", endpoint), ("status", status)], results.get());
                 }
             }
         }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_ready_between_its_bootstrap_and_its_end() {
+    fn a_server_is_ready_from_bootstrap_until_stop() {
         let health = Health::new(|| true);
         let (code, body) = get(&health, "/readyz", "");
         assert_eq!(code, 500);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_can_be_listed_and_asked_one_by_one() {
+    fn health_checks_can_be_listed_and_evaluated_singly() {
         let health = Health::new(|| false);
         health.set_bootstrapped();
         let (code, body) = get(&health, "/livez", "verbose");

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_of_the_revision_that_its_options_say() {
+    fn list_options_choose_the_revision() {
         for (query, at) in [
             ("", ListAt::Newest),
             ("resourceVersion=0", ListAt::Newest),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_lists_that_contradict_each_other_are_refused_in_kubernetes_words() {
+    fn contradictory_list_options_are_refused_with_kubernetes_messages() {
         let invalid = |text: &str| (422, format!("ListOptions.meta.k8s.io \"\" is invalid: {text}"));
         let supported = "supported values: \"Exact\", \"NotOlderThan\", \"\"";
         for (query, want) in [
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_begins_where_its_options_say() {
+    fn watch_options_choose_the_start() {
         use WatchStart::{After, Resume, State};
         for (query, want) in [
             ("", (State, Some(0))),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_watches_that_contradict_each_other_are_refused_in_kubernetes_words() {
+    fn contradictory_watch_options_are_refused_with_kubernetes_messages() {
         let invalid = |text: &str| Err((422, format!("ListOptions.meta.k8s.io \"\" is invalid: {text}")));
         let requires = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         let alone = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_the_path_and_one_in_the_selector_must_be_the_same() {
+    fn the_name_in_a_field_selector_must_match_the_path() {
         let row = lookup("", "v1", "pods").unwrap();
         let filter =
             |query: &str, named: &str| Query::parse(Some(query)).filter(row, "ns", named).map(|f| f.name);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn items_come_in_chunks_between_head_and_tail() {
+    fn lists_are_sent_in_chunks() {
         for (count, chunks) in [(0, 1), (1, 1), (65, 1), (500, 8)] {
             let made: Vec<Bytes> = listing(count).collect();
             assert_eq!(made.len(), chunks, "{count}");

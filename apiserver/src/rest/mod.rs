@@ -3,12 +3,12 @@
 mod accept;
 mod aggregated;
 mod audited;
+mod authorize;
 mod chunk;
 mod content;
 mod document;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod gate;
 mod list_query;
 mod listing;
 mod ordered;
@@ -95,7 +95,7 @@ impl Rest {
         Self { paths, pipeline, aggregator, streams, bodies: BodyBudget::default(), audit: None, stop }
     }
 
-    /// Replaces the budget for request bodies by one that is shared with gRPC.
+    /// Replaces the budget for request bodies by a budget that gRPC shares.
     pub(crate) fn with_body_budget(self, bodies: BodyBudget) -> Self {
         Self { bodies, ..self }
     }
@@ -152,12 +152,12 @@ impl Rest {
         let identified = self.authenticate(&parts).await;
         let identified = match self.trail() {
             None => identified,
-            Some(trail) => Box::pin(audited::arrived(trail, &parts, identified)).await,
+            Some(trail) => Box::pin(audited::record_arrival(trail, &parts, identified)).await,
         };
         let user = match identified {
             Ok(user) => {
                 access::authenticated(&parts.extensions, &user);
-                audit::acts_as(&user);
+                audit::record_impersonation(&user);
                 user
             }
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
@@ -166,17 +166,18 @@ impl Rest {
             Ok(slot) => slot,
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
-        // An APIService with a Service takes precedence over kinds of this server with the same group and version.
+        // An APIService with a Service takes precedence over kinds of this server with the same group and
+        // version.
         if let Some(api) = self.aggregator.remote(parts.uri.path()) {
             return self.proxy_aggregated(&api, parts, body, &user).await;
         }
         match router::route(&self.pipeline.cache().kinds(), parts.uri.path()) {
             Route::Path => self.paths.serve(&parts, &user).await,
-            Route::UnknownGroup(place) => self.refuse_group(&parts, &user, &place).await,
-            Route::UnknownResource(place) => {
-                self.refuse(&parts, &user, &place, Status::no_such_route()).await
+            Route::UnknownGroup(location) => self.refuse_group(&parts, &user, &location).await,
+            Route::UnknownResource(location) => {
+                self.refuse(&parts, &user, &location, Status::no_such_route()).await
             }
-            Route::Resource(path) => match stream::Which::of(&path) {
+            Route::Resource(path) => match stream::StreamKind::of(&path) {
                 Some(which) => self.streams.serve(which, parts, &user, path).await,
                 None if stream::is_proxy(&path) => self.streams.proxy(parts, body, &user, path).await,
                 None => self.resource(parts, body, user, path).await,
@@ -185,8 +186,8 @@ impl Rest {
     }
 
     async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
-        let asked = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
-        tracing::Instrument::instrument(asked, tracing::debug_span!("authn")).await
+        let authentication = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
+        tracing::Instrument::instrument(authentication, tracing::debug_span!("authn")).await
     }
 
     async fn resource(
@@ -205,22 +206,22 @@ impl Rest {
             .and_then(|accepted| Ok((accepted, include(accepted, &query)?)));
         // Authorization failures take precedence: a caller that may not write is refused before the body is
         // read.
-        if !body.is_end_stream() && self.may_write(&parts, &user, &path.place()).await.is_err() {
-            let response = self.refuse(&parts, &user, &path.place(), Status::no_such_route()).await;
+        if !body.is_end_stream() && self.authorize_write(&parts, &user, &path.location()).await.is_err() {
+            let response = self.refuse(&parts, &user, &path.location(), Status::no_such_route()).await;
             self.count(operation, &path, response.status().as_u16());
             return response;
         }
-        let asked = match agreed {
-            Ok(agreed) => self.asked(&parts, body, operation, &path, &query).await.and_then(|asked| {
+        let decoded = match agreed {
+            Ok(agreed) => self.decode(&parts, body, operation, &path, &query).await.and_then(|decoded| {
                 let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose()?.flatten();
-                Ok((agreed, asked, socket))
+                Ok((agreed, decoded, socket))
             }),
             Err(status) => Err(status),
         };
-        let ((accepted, include), asked, socket) = match asked {
-            Ok(asked) => asked,
+        let ((accepted, include), decoded, socket) = match decoded {
+            Ok(decoded) => decoded,
             Err(status) => {
-                let response = self.refuse(&parts, &user, &path.place(), status).await;
+                let response = self.refuse(&parts, &user, &path.location(), status).await;
                 self.count(operation, &path, response.status().as_u16());
                 return response;
             }
@@ -228,7 +229,7 @@ impl Rest {
         let credentials =
             watches.then(|| self.pipeline.credentials_last(parts.extensions.get(), &parts.headers)).flatten();
         let custom = path.custom.clone();
-        let request = asked.by(user, path);
+        let request = decoded.into_request(user, path);
         let watch = match &request.action {
             Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
             _ => (0, false, None),
@@ -239,7 +240,7 @@ impl Rest {
             accepted,
             include,
             gzip: content::takes_gzip(&parts.headers),
-            watch: watch::Ending {
+            watch: watch::WatchLifetime {
                 timeout_seconds: watch.0,
                 credentials,
                 bookmarks: watch.1,
@@ -269,14 +270,14 @@ impl Rest {
     }
 
     /// Decodes the query, the headers and the body of a request for a resource.
-    async fn asked(
+    async fn decode(
         &self,
         parts: &Parts,
         body: HttpBody,
         operation: Option<Operation>,
         path: &ResourcePath,
         query: &Query,
-    ) -> Result<Asked, Status> {
+    ) -> Result<DecodedRequest, Status> {
         let headers = &parts.headers;
         let agent = user_agent(headers);
         let fence = Fence::of(headers)?;
@@ -314,7 +315,7 @@ impl Rest {
             }
         };
         let causes = causes(header(headers, CAUSE));
-        Ok(Asked { agent, causes, fence, timeout, subresource, action })
+        Ok(DecodedRequest { agent, causes, fence, timeout, subresource, action })
     }
 
     /// Reads delete options from the body, or from the query if there is no body.
@@ -351,7 +352,7 @@ fn include(accepted: content::Accepted, query: &Query) -> Result<Include, Status
 }
 
 /// The decoded query, headers and body of a request.
-struct Asked {
+struct DecodedRequest {
     agent: String,
     causes: Vec<i64>,
     fence: Option<Arc<Fence>>,
@@ -360,9 +361,9 @@ struct Asked {
     action: Action,
 }
 
-impl Asked {
+impl DecodedRequest {
     /// Completes the request with its user and path.
-    fn by(self, user: Arc<UserInfo>, path: ResourcePath) -> Request {
+    fn into_request(self, user: Arc<UserInfo>, path: ResourcePath) -> Request {
         let Self { agent, causes, fence, timeout, subresource, action } = self;
         let ResourcePath { resource, custom, namespace, name, .. } = path;
         let target = Target { resource, custom, subresource, namespace, name };

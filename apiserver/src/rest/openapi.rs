@@ -44,28 +44,28 @@ const V3_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0
 pub struct OpenApi {
     index: Document,
     /// Documents by name, such as `apis/apps/v1`.
-    documents: BTreeMap<String, Entry>,
+    documents: BTreeMap<String, DocumentEntry>,
     /// The v2 document of built-in kinds, in [`BUILT_IN_PIECES`].
     built_in: Arc<OnceLock<Vec<Chunked>>>,
     /// The documents of aggregated API servers.
     aggregated: Vec<Arc<ApiDocuments>>,
-    swagger: Arc<Forms>,
+    swagger: Arc<EncodedDocuments>,
 }
 
 /// The v3 document of a group and version, or of a few paths outside of groups.
-struct Entry {
+struct DocumentEntry {
     /// Storage keys and revisions of the definitions of its custom kinds.
     definitions: Vec<(String, i64)>,
-    content: Arc<Content>,
+    content: Arc<DocumentContent>,
 }
 
 /// The content of a v3 document and of the corresponding part of v2; it is built as a whole.
-struct Content {
+struct DocumentContent {
     /// The built-in part.
     part: Option<Part>,
     custom: Vec<CustomDoc>,
     fingerprint: String,
-    forms: Forms,
+    forms: EncodedDocuments,
     /// The part of v2 with its custom kinds.
     piece: OnceLock<Chunked>,
 }
@@ -86,13 +86,13 @@ pub(super) struct CustomDoc {
 
 /// A document in the encodings requested so far.
 #[derive(Default)]
-struct Forms {
+struct EncodedDocuments {
     json: OnceLock<Document>,
     protobuf: OnceLock<Document>,
 }
 
 #[derive(Clone, Copy)]
-enum Form {
+enum DocumentEncoding {
     Json,
     Protobuf,
 }
@@ -106,7 +106,7 @@ impl OpenApi {
         previous: Option<&Self>,
         stored: impl Fn(&CustomVersion) -> Option<Arc<Stored>>,
     ) -> Self {
-        let mut documents: BTreeMap<String, Entry> = entries(kinds, previous, &stored).collect();
+        let mut documents: BTreeMap<String, DocumentEntry> = entries(kinds, previous, &stored).collect();
         let remotes: Vec<(String, AggregatedApi)> =
             apis.apis.iter().map(|remote| (remote.service.path()[1..].to_owned(), remote.clone())).collect();
         remotes.iter().for_each(|(name, _)| drop(documents.remove(name)));
@@ -118,7 +118,7 @@ impl OpenApi {
         let index = Document::new(JSON, encoded(&openapi::index(fingerprints)));
         let aggregated: Vec<_> = remotes.iter().filter_map(|(_, remote)| remote.documents.clone()).collect();
         let same = |previous: &&Self| {
-            let contents = |all: &BTreeMap<String, Entry>| {
+            let contents = |all: &BTreeMap<String, DocumentEntry>| {
                 all.values().map(|entry| Arc::as_ptr(&entry.content)).collect::<Vec<_>>()
             };
             let said = |all: &[Arc<ApiDocuments>]| all.iter().map(Arc::as_ptr).collect::<Vec<_>>();
@@ -188,9 +188,10 @@ impl OpenApi {
         let parts: Vec<&Part> = contents().filter_map(|content| content.part.as_ref()).collect();
         let built_in: [OnceLock<Chunked>; BUILT_IN_PIECES] = Default::default();
         let new_built_in = if self.built_in.get().is_some() { 0 } else { BUILT_IN_PIECES };
-        let missing: Vec<&Content> = custom().filter(|content| content.piece.get().is_none()).collect();
+        let missing: Vec<&DocumentContent> =
+            custom().filter(|content| content.piece.get().is_none()).collect();
         let threads = if new_built_in > 0 { THREADS } else { missing.len() / WORTH_A_THREAD + 1 };
-        at_once(new_built_in + missing.len(), threads, |index| match index.checked_sub(new_built_in) {
+        run_parallel(new_built_in + missing.len(), threads, |index| match index.checked_sub(new_built_in) {
             Some(index) => drop(missing[index].piece()),
             None => drop(built_in[index].get_or_init(|| built_in_piece(&parts, index))),
         });
@@ -198,7 +199,7 @@ impl OpenApi {
             let made = built_in.into_iter().map(OnceLock::into_inner).enumerate();
             made.map(|(index, made)| made.unwrap_or_else(|| built_in_piece(&parts, index))).collect()
         });
-        let mut all: Vec<&Chunked> = built_in.iter().chain(custom().map(Content::piece)).collect();
+        let mut all: Vec<&Chunked> = built_in.iter().chain(custom().map(DocumentContent::piece)).collect();
         let aggregated = self.aggregated(&all);
         all.extend(&aggregated);
         let [before, between, after] = openapi::frame(all.iter().map(|chunked| &chunked.parameters))
@@ -212,7 +213,7 @@ impl OpenApi {
 
 /// Runs `count` pieces of work, each once, on several threads if there are enough processors: building the
 /// first v2 document takes a while.
-fn at_once(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
+fn run_parallel(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(threads);
     let next = AtomicUsize::new(0);
     let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count);
@@ -250,7 +251,7 @@ impl Chunked {
     }
 }
 
-impl Content {
+impl DocumentContent {
     fn new(part: Option<Part>, custom: Vec<CustomDoc>) -> Arc<Self> {
         let fingerprint = match (&part, custom.as_slice()) {
             (Some(part), []) => part.fingerprint(),
@@ -260,7 +261,13 @@ impl Content {
                 openapi::fingerprint(&built_in.chain(facts).collect::<Vec<_>>().join("\n"))
             }
         };
-        Arc::new(Self { part, custom, fingerprint, forms: Forms::default(), piece: OnceLock::new() })
+        Arc::new(Self {
+            part,
+            custom,
+            fingerprint,
+            forms: EncodedDocuments::default(),
+            piece: OnceLock::new(),
+        })
     }
 
     /// Builds the v3 document.
@@ -315,18 +322,18 @@ impl CustomDoc {
     }
 }
 
-impl Forms {
+impl EncodedDocuments {
     /// The document in an encoding. `json` builds it, and `encode` converts it to protobuf.
     fn of(
         &self,
-        form: Form,
+        form: DocumentEncoding,
         protobuf: &'static str,
         json: impl Fn() -> Document,
         encode: fn(&Value) -> Vec<u8>,
     ) -> &Document {
         match form {
-            Form::Json => self.json.get_or_init(json),
-            Form::Protobuf => self.protobuf.get_or_init(|| {
+            DocumentEncoding::Json => self.json.get_or_init(json),
+            DocumentEncoding::Protobuf => self.protobuf.get_or_init(|| {
                 let json = self.json.get_or_init(json);
                 let value = serde_json::from_slice(&json.content()).expect("it was written as JSON");
                 Document::new(protobuf, encode(&value))
@@ -340,7 +347,7 @@ fn entries(
     kinds: &Kinds,
     previous: Option<&OpenApi>,
     stored: &impl Fn(&CustomVersion) -> Option<Arc<Stored>>,
-) -> impl Iterator<Item = (String, Entry)> {
+) -> impl Iterator<Item = (String, DocumentEntry)> {
     let known = move |name: &str, definitions: &[(String, i64)]| {
         let entry = previous?.documents.get(name).filter(|entry| entry.definitions == definitions)?;
         Some(entry.content.clone())
@@ -349,8 +356,8 @@ fn entries(
     let fixed = [Part::Versions, Part::Groups, Part::Version, Part::Issuer, Part::Keys].into_iter();
     let plain = fixed.chain(groups).map(move |part| {
         let name = part.name();
-        let content = known(&name, &[]).unwrap_or_else(|| Content::new(Some(part), Vec::new()));
-        (name, Entry { definitions: Vec::new(), content })
+        let content = known(&name, &[]).unwrap_or_else(|| DocumentContent::new(Some(part), Vec::new()));
+        (name, DocumentEntry { definitions: Vec::new(), content })
     });
     let rows = kinds.rows();
     let versions = rows.groups().flat_map(|group| rows.versions(group).map(move |version| (group, version)));
@@ -365,7 +372,7 @@ fn entries(
             let built_in: Vec<_> = rows().filter(|row| !row.is_custom()).map(ResourceDoc::from).collect();
             let part = (!built_in.is_empty()).then_some(Part::Resources(gv, built_in));
             let custom = custom.into_iter().map(|version| CustomDoc { stored: stored(&version), version });
-            let content = Content::new(part, custom.collect());
+            let content = DocumentContent::new(part, custom.collect());
             // A definition may change without affecting the document, for example in its status.
             let before = previous.and_then(|previous| previous.documents.get(&name));
             match before.filter(|entry| entry.content.fingerprint == content.fingerprint) {
@@ -373,7 +380,7 @@ fn entries(
                 None => content,
             }
         });
-        (name, Entry { definitions, content })
+        (name, DocumentEntry { definitions, content })
     });
     plain.chain(resources)
 }
@@ -383,13 +390,13 @@ pub(super) fn stored_definition(cache: &Cache, custom: &CustomVersion) -> Option
     cache.get(definitions(), &custom.kind.key)
 }
 
-fn form(headers: &HeaderMap, protobuf: [&str; 2]) -> Result<Form, Status> {
+fn form(headers: &HeaderMap, protobuf: [&str; 2]) -> Result<DocumentEncoding, Status> {
     let clauses = accept::clauses(headers);
     let of = |clause: &accept::Clause| {
         if clause.accepts(JSON) {
-            return Some(Form::Json);
+            return Some(DocumentEncoding::Json);
         }
-        protobuf.iter().any(|media| clause.accepts(media)).then_some(Form::Protobuf)
+        protobuf.iter().any(|media| clause.accepts(media)).then_some(DocumentEncoding::Protobuf)
     };
     clauses.iter().find_map(of).ok_or_else(|| Status::not_acceptable(&[JSON, protobuf[0]]))
 }
@@ -425,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_leads_to_documents_that_may_be_kept() {
+    fn the_index_links_to_immutable_documents() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let index: Value = serde_json::from_slice(get(&openapi, "/openapi/v3").unwrap().body()).unwrap();
         let url = index["paths"]["apis/coordination.k8s.io/v1"]["serverRelativeURL"].as_str().unwrap();
@@ -444,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_hash_is_redirected_and_no_hash_is_answered() {
+    fn outdated_hashes_are_redirected() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let moved = get(&openapi, "/openapi/v3/apis/coordination.k8s.io/v1?hash=OLD").unwrap();
         assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
@@ -458,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_come_in_protobuf_to_those_who_ask_for_it() {
+    fn documents_are_served_in_protobuf_on_request() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let url = "/openapi/v3/apis/coordination.k8s.io/v1";
         for media in [V3_PROTOBUF, V3_PROTOBUF_OLD] {
@@ -471,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn v2_is_served_in_both_encodings() {
+    fn openapi_v2_is_served_in_json_and_protobuf() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let json = get(&openapi, "/openapi/v2").unwrap();
         assert_eq!(
@@ -489,7 +496,7 @@ mod tests {
     #[test]
     fn other_paths_and_types_are_not_answered() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
-        assert!(get(&openapi, "/openapi/v3/apis/nobody/v1").is_none());
+        assert!(get(&openapi, "/openapi/v3/apis/absent/v1").is_none());
         assert!(get(&openapi, "/openapi/v1").is_none());
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let other = accept("application/x-protobuf");

@@ -158,11 +158,11 @@ impl Paths {
         }
         match path {
             "/version" | "/version/" => json(parts, &version::document()),
-            "/metrics" => figures(parts, self.metrics()),
+            "/metrics" => metrics_page(parts, self.metrics()),
             "/metrics/slis" => {
                 let mut page = String::new();
                 self.health.render(&mut Page::new(&mut page));
-                figures(parts, page)
+                metrics_page(parts, page)
             }
             "/kstore/v1/trace" => {
                 self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
@@ -218,7 +218,7 @@ impl Paths {
         let resource = found
             .ok_or_else(|| Status::bad_request(format!("unknown resource {:?}", query.get("resource"))))?;
         if query.get("name").is_empty() {
-           return Err(Status::bad_request("the object is missing: set resource=, namespace= and name="));
+            return Err(Status::bad_request("the object is missing: set resource=, namespace= and name="));
         }
         let namespace = match query.get("namespace") {
             "" if resource.namespaced => "default",
@@ -235,7 +235,7 @@ impl Paths {
 }
 
 /// A metrics page in the format and encoding that the caller accepts; the text format if it accepts neither.
-fn figures(parts: &Parts, text: String) -> Response<Body> {
+fn metrics_page(parts: &Parts, text: String) -> Response<Body> {
     let open = |clause: &accept::Clause| clause.media == "application/openmetrics-text";
     let plain = |clause: &accept::Clause| clause.accepts("text/plain");
     let wanted = accept::clauses(&parts.headers).into_iter().find(|clause| open(clause) || plain(clause));

@@ -3,7 +3,9 @@
 use super::list_query::revision;
 use super::router::decode_query;
 use crate::agent::{check_field_manager, default_field_manager};
-use crate::request::{Books, DeleteOptions, FieldValidation, GetOptions, Propagation, WriteOptions};
+use crate::request::{
+    DeleteOptions, FieldValidation, GetOptions, ManagedFieldsUpdate, Propagation, WriteOptions,
+};
 use kstore_api::status::Status;
 
 /// The query of a URL. The first value of a repeated parameter counts.
@@ -120,7 +122,7 @@ impl Query {
             field_validation,
             names_validation: !self.get("fieldValidation").is_empty(),
             force: self.flag("force"),
-            books: Books::Tracked,
+            managed_fields: ManagedFieldsUpdate::Tracked,
         })
     }
 

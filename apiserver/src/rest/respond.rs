@@ -41,7 +41,7 @@ pub struct Reply {
     /// Whether the client accepts gzip.
     pub gzip: bool,
     /// Options of a watch's stream.
-    pub watch: watch::Ending,
+    pub watch: watch::WatchLifetime,
     /// Client of conversion webhooks.
     pub(crate) converter: Arc<Converter>,
     /// Clock for ages in tables; clock and randomness for the ends of watches.
@@ -53,8 +53,8 @@ impl Reply {
     pub fn response(&self, answered: Result<Answered, Refused>) -> Response<Body> {
         let (mut response, warnings) = match answered {
             Ok(answered) => {
-                let made = self.answer(answered.answer);
-                (made.unwrap_or_else(|status| self.refusal(&status)), answered.warnings)
+                let computed = self.answer(answered.answer);
+                (computed.unwrap_or_else(|status| self.refusal(&status)), answered.warnings)
             }
             Err(refused) => (self.refusal(&refused.status), refused.warnings),
         };
@@ -138,7 +138,7 @@ impl Reply {
             }
             Transform::Table(version) if self.resource.kind == "ComponentStatus" => {
                 let now = self.nondet.clock.now();
-                self.value(&self.tables(version).made(value, now), code)
+                self.value(&self.tables(version).computed(value, now), code)
             }
             Transform::Partial(version) => self.value(&partial(value["metadata"].clone(), version), code),
             Transform::None | Transform::Table(_) => self.value(value, code),
@@ -289,7 +289,7 @@ impl Reply {
         };
         let content_type =
             if protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" };
-        let shown = watch::Shown { resource: self.resource, converter: self.converter.clone(), form };
+        let shown = watch::EventFormat { resource: self.resource, converter: self.converter.clone(), form };
         let body = watch::body(watch, shown, self.watch.clone(), self.nondet.clone());
         response(StatusCode::OK, content_type, body)
     }
@@ -336,16 +336,16 @@ impl Reply {
             return response(StatusCode::OK, content_type, Body::new(Chunks::new(chunks, length)));
         }
         // Short answers are not compressed; so chunks are collected until the threshold is reached.
-        let mut made: Vec<Bytes> = Vec::new();
+        let mut computed: Vec<Bytes> = Vec::new();
         let mut bytes = 0;
         while bytes <= GZIP_FROM_BYTES {
             let Some(chunk) = chunks.next() else {
-                return response(StatusCode::OK, content_type, Body::from(made.concat()));
+                return response(StatusCode::OK, content_type, Body::from(computed.concat()));
             };
             bytes += chunk.len();
-            made.push(chunk);
+            computed.push(chunk);
         }
-        let chunks = Gzipped::new(made.into_iter().chain(chunks));
+        let chunks = Gzipped::new(computed.into_iter().chain(chunks));
         zipped(response(StatusCode::OK, content_type, Body::new(Chunks::new(chunks, None))))
     }
 }
@@ -487,7 +487,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_finds_no_place_hears_it_in_plain_text() {
+    fn requests_beyond_the_queue_are_refused_in_plain_text() {
         let refused = refusal(&Status::too_many_requests(TOO_MANY, 1));
         assert_eq!(refused.status().as_u16(), 429);
         assert_eq!(refused.headers()[RETRY_AFTER], "1");

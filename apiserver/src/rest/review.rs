@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_do_what_is_answered_with_the_reason() {
+    fn access_reviews_state_the_reason() {
         let scheduler = UserInfo::new("system:kube-scheduler", [""; 0]);
         let pods = |verb: &str| json!({ "resourceAttributes": { "verb": verb, "resource": "pods", "namespace": "a" } });
         let yes = post(&scheduler, "selfsubjectaccessreviews", "", pods("list")).unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_about_others_names_them() {
+    fn subject_access_reviews_require_a_subject() {
         let admin = UserInfo::new("admin", [MASTERS]);
         let ask = |user: &str| json!({ "user": user, "resourceAttributes": { "verb": "list", "resource": "pods", "namespace": "a" } });
         let review = post(&admin, "subjectaccessreviews", "", ask("system:kube-scheduler")).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_may_ask_for_their_rules_and_their_name() {
+    fn callers_can_review_their_own_rules_and_identity() {
         let admin = UserInfo::new("admin", [MASTERS]);
         let rules = post(&admin, "selfsubjectrulesreviews", "", json!({ "namespace": "a" })).unwrap();
         let all = json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] });

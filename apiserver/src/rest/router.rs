@@ -13,14 +13,14 @@ pub enum Route {
     /// A path outside the resource API: discovery, health, OpenAPI, our own endpoints.
     Path,
     /// A resource path in an unknown group.
-    UnknownGroup(Place),
+    UnknownGroup(ResourceLocation),
     /// A resource path with an unknown version or plural.
-    UnknownResource(Place),
+    UnknownResource(ResourceLocation),
 }
 
 /// A location in the resource tree, whether or not the resource exists: the target of authorization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ResourceLocation {
     /// The API group.
     pub group: String,
     /// The plural.
@@ -54,8 +54,8 @@ pub struct ResourcePath {
 
 impl ResourcePath {
     /// The location for authorization.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn location(&self) -> ResourceLocation {
+        ResourceLocation {
             group: self.resource.group.to_owned(),
             resource: self.resource.plural.to_owned(),
             subresource: self.subresource.clone(),
@@ -159,18 +159,18 @@ pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Op
 }
 
 /// The location that a path names, whether or not the resource exists; `None` if it is not a resource path.
-pub fn place(path: &str) -> Option<Place> {
+pub fn location(path: &str) -> Option<ResourceLocation> {
     let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
-        ["api", _, rest @ ..] => Some(Below::read(rest)?.place("")),
-        ["apis", group, _, rest @ ..] => Some(Below::read(rest)?.place(group)),
+        ["api", _, rest @ ..] => Some(PathRemainder::read(rest)?.location("")),
+        ["apis", group, _, rest @ ..] => Some(PathRemainder::read(rest)?.location(group)),
         _ => None,
     }
 }
 
 /// The part of a resource path after its version.
-struct Below<'a> {
+struct PathRemainder<'a> {
     watch: bool,
     namespace: &'a str,
     plural: &'a str,
@@ -178,7 +178,7 @@ struct Below<'a> {
     subresource: String,
 }
 
-impl<'a> Below<'a> {
+impl<'a> PathRemainder<'a> {
     /// Parses the segments; `None` if they name no resource.
     fn read(rest: &[&'a str]) -> Option<Self> {
         let (watch, rest) = match rest {
@@ -200,8 +200,8 @@ impl<'a> Below<'a> {
         Some(Self { watch, namespace, plural, name, subresource })
     }
 
-    fn place(self, group: &str) -> Place {
-        Place {
+    fn location(self, group: &str) -> ResourceLocation {
+        ResourceLocation {
             group: group.to_owned(),
             resource: self.plural.to_owned(),
             subresource: self.subresource,
@@ -213,30 +213,32 @@ impl<'a> Below<'a> {
 }
 
 fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Route {
-    let Some(below) = Below::read(rest) else { return Route::Path };
-    let (plural, namespace, name) = (below.plural, below.namespace, below.name);
+    let Some(remainder) = PathRemainder::read(rest) else { return Route::Path };
+    let (plural, namespace, name) = (remainder.plural, remainder.namespace, remainder.name);
     let served = kinds.lookup(group, version, plural).map(|served| (served.resource, served.custom));
     match served {
         // An object in a namespace has no path outside of it.
         Some((resource, _)) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {
-            Route::UnknownResource(below.place(group))
+            Route::UnknownResource(remainder.location(group))
         }
         Some((resource, custom)) if resource.namespaced || namespace.is_empty() => {
             Route::Resource(ResourcePath {
                 resource,
                 custom,
-                subresource: below.subresource,
+                subresource: remainder.subresource,
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
-                watch: below.watch,
+                watch: remainder.watch,
             })
         }
-        None if !kinds.rows().groups().any(|known| known == group) => Route::UnknownGroup(below.place(group)),
+        None if !kinds.rows().groups().any(|known| known == group) => {
+            Route::UnknownGroup(remainder.location(group))
+        }
         // In groups that only custom kinds have, Kubernetes answers unknown resources like unknown paths.
         None if kstore_api::kind::groups().all(|built_in| built_in != group) => {
-            Route::UnknownGroup(below.place(group))
+            Route::UnknownGroup(remainder.location(group))
         }
-        _ => Route::UnknownResource(below.place(group)),
+        _ => Route::UnknownResource(remainder.location(group)),
     }
 }
 
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_mean_what_kubernetes_says_they_mean() {
+    fn urls_are_routed_as_in_kubernetes() {
         let table = [
             ("/api/v1/pods", "/pods ns= name= sub="),
             ("/api/v1/namespaces/a/pods/b", "/pods ns=a name=b sub="),
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_decoded_and_broken_ones_kept() {
+    fn escapes_are_decoded_and_invalid_ones_kept() {
         assert_eq!(decode("a%2Fb%zz%4"), "a/b%zz%4");
         assert_eq!(decode_query("a+b%3Dc"), "a b=c");
     }

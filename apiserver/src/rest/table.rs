@@ -95,13 +95,13 @@ impl Tables {
     /// A Scale as a table.
     pub(super) fn scale(&self, scale: &Value, now: Timestamp) -> Value {
         let mut row = json!({"cells": table::scale_cells(scale, now)});
-        self.carry(&mut row, scale.clone());
+        self.add_object(&mut row, scale.clone());
         let metadata = json!({"resourceVersion": scale["metadata"]["resourceVersion"]});
         self.table(metadata, Some(definitions(table::scale_columns())), vec![row])
     }
 
     /// A table of objects that are computed on request: one object, or a list of them.
-    pub(super) fn made(&self, value: &Value, now: Timestamp) -> Value {
+    pub(super) fn computed(&self, value: &Value, now: Timestamp) -> Value {
         let items = value["items"].as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         let rows = items.iter().map(|item| self.row_of(item.clone(), now)).collect();
         self.table(json!({}), Some(self.columns()), rows)
@@ -167,12 +167,12 @@ impl Tables {
         if let Some(conditions) = table::row_conditions(self.resource, &value) {
             row["conditions"] = conditions;
         }
-        self.carry(&mut row, value);
+        self.add_object(&mut row, value);
         row
     }
 
     /// Adds the object to a row.
-    fn carry(&self, row: &mut Value, mut object: Value) {
+    fn add_object(&self, row: &mut Value, mut object: Value) {
         match self.include {
             Include::None => {}
             Include::Metadata => row["object"] = partial(object["metadata"].take(), self.version),
@@ -201,7 +201,7 @@ mod tests {
     use kstore_api::object::encode_stored;
 
     #[test]
-    fn a_row_made_of_stored_bytes_is_the_row_made_of_the_object() {
+    fn rows_from_stored_bytes_equal_rows_from_objects() {
         let pods = kind::lookup("", "v1", "pods").unwrap();
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Failed"},
             "metadata": {"name": "p", "labels": {"a": "\u{fc}"}, "managedFields": [{"manager": "m"}]}});

@@ -57,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_list_made_item_by_item_reads_as_the_whole() {
+    fn lists_encoded_item_by_item_equal_whole_documents() {
         let items = [
             json!({"a": "text\n\n  with lines\n", "b": [1, {"c": null}], "d": {}}),
             json!({"a": " leading", "b": "- no: yaml", "e": "trailing\n\n"}),

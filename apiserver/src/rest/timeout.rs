@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_are_written_as_go_writes_durations() {
+    fn timeouts_are_go_durations() {
         let table = [
             ("", Some(None)),
             ("0", Some(None)),

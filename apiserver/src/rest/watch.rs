@@ -35,7 +35,7 @@ pub(super) enum WatchForm {
 
 /// Conditions that end a watch, and its bookmarks.
 #[derive(Clone, Debug)]
-pub struct Ending {
+pub struct WatchLifetime {
     /// The timeout in seconds; 0: a default with jitter.
     pub timeout_seconds: u64,
     /// The remaining lifetime of the client's credentials, if they expire: the watch ends then at the latest.
@@ -50,7 +50,7 @@ pub struct Ending {
 
 /// The kind and form of the objects in a watch's events.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
+pub(super) struct EventFormat {
     /// The kind, in the caller's version.
     pub resource: &'static Resource,
     /// Client of the kind's conversion webhook.
@@ -60,8 +60,8 @@ pub(super) struct Shown {
 }
 
 /// The body of a watch response.
-pub(super) fn body(watch: Watch, shown: Shown, ending: Ending, nondet: Nondet) -> Body {
-    let Shown { resource, converter, form } = shown;
+pub(super) fn body(watch: Watch, shown: EventFormat, lifetime: WatchLifetime, nondet: Nondet) -> Body {
+    let EventFormat { resource, converter, form } = shown;
     let cache = resource.is_custom().then(|| watch.cache().clone());
     let unevaluated = watch.filters().first().and_then(Filter::unevaluated).cloned();
     let begun = watch.revision();
@@ -76,11 +76,11 @@ pub(super) fn body(watch: Watch, shown: Shown, ending: Ending, nondet: Nondet) -
         first: true,
         nondet: nondet.clone(),
     };
-    Body::from_stream(events(watch, encoder, ending, nondet))
+    Body::from_stream(events(watch, encoder, lifetime, nondet))
 }
 
 /// The next event in the loop of a watch.
-enum Next {
+enum NextEvent {
     Batch(Result<cache::Batch, WatchEnd>),
     /// A bookmark is due.
     Bookmark,
@@ -93,15 +93,15 @@ enum Next {
 fn events(
     mut watch: Watch,
     mut encoder: Encoder,
-    ending: Ending,
+    lifetime: WatchLifetime,
     nondet: Nondet,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
-    let deadline = Instant::now() + length(&ending, &nondet);
+    let deadline = Instant::now() + length(&lifetime, &nondet);
     // A bookmark shortly before the end tells the client the revision from which to resume.
     let last_bookmark = deadline.checked_sub(limits::LAST_BOOKMARK).unwrap_or(deadline);
     async_stream::stream! {
         // The future is created once: registering a timer for each event costs as much as the event.
-        let mut stopped = std::pin::pin!(ending.stop.cancelled());
+        let mut stopped = std::pin::pin!(lifetime.stop.cancelled());
         let mut initial = match encoder.prepare_state(watch.initial()).await {
             Ok(initial) => initial.into_iter(),
             Err(end) => {
@@ -113,8 +113,8 @@ fn events(
             yield Ok(chunk);
         }
         drop(initial);
-        let mut unmarked = ending.mark_initial_end.filter(|_| ending.bookmarks);
-        let mut alarm = std::pin::pin!(sleep_until(first_alarm(&ending, last_bookmark, deadline)));
+        let mut unmarked = lifetime.mark_initial_end.filter(|_| lifetime.bookmarks);
+        let mut alarm = std::pin::pin!(sleep_until(first_alarm(&lifetime, last_bookmark, deadline)));
         loop {
             if unmarked.is_some_and(|wanted| wanted <= watch.revision()) {
                 unmarked = None;
@@ -122,22 +122,22 @@ fn events(
             }
             let next = tokio::select! {
                 biased;
-                () = stopped.as_mut() => Next::Stop,
+                () = stopped.as_mut() => NextEvent::Stop,
                 // The timer is polled before the events: on a busy watch it would never be polled otherwise.
-                () = alarm.as_mut() => if alarm.deadline() < deadline { Next::Bookmark } else { Next::Timeout },
-                batch = watch.next() => Next::Batch(batch),
+                () = alarm.as_mut() => if alarm.deadline() < deadline { NextEvent::Bookmark } else { NextEvent::Timeout },
+                batch = watch.next() => NextEvent::Batch(batch),
             };
-            let ends = matches!(next, Next::Timeout);
-            if matches!(next, Next::Bookmark) {
+            let ends = matches!(next, NextEvent::Timeout);
+            if matches!(next, NextEvent::Bookmark) {
                 alarm.as_mut().reset(next_alarm(last_bookmark, deadline));
             }
             let (batch, bookmark) = match next {
-                Next::Stop => break,
-                Next::Batch(batch) => (batch, false),
-                Next::Bookmark | Next::Timeout if !ending.bookmarks || unmarked.is_some() => {
+                NextEvent::Stop => break,
+                NextEvent::Batch(batch) => (batch, false),
+                NextEvent::Bookmark | NextEvent::Timeout if !lifetime.bookmarks || unmarked.is_some() => {
                     (watch.progress(), false)
                 }
-                Next::Bookmark | Next::Timeout => (watch.progress(), true),
+                NextEvent::Bookmark | NextEvent::Timeout => (watch.progress(), true),
             };
             match batch {
                 Ok(batch) => {
@@ -172,8 +172,8 @@ fn events(
 }
 
 /// The time of the first bookmark; without bookmarks, the deadline.
-fn first_alarm(ending: &Ending, last_bookmark: Instant, deadline: Instant) -> Instant {
-    match ending.bookmarks {
+fn first_alarm(lifetime: &WatchLifetime, last_bookmark: Instant, deadline: Instant) -> Instant {
+    match lifetime.bookmarks {
         true => last_bookmark.min(Instant::now() + limits::BOOKMARK_INTERVAL),
         false => deadline,
     }
@@ -185,12 +185,12 @@ fn next_alarm(last_bookmark: Instant, deadline: Instant) -> Instant {
     if now < last_bookmark { last_bookmark.min(now + limits::BOOKMARK_INTERVAL) } else { deadline }
 }
 
-fn length(ending: &Ending, nondet: &Nondet) -> Duration {
-    let length = match ending.timeout_seconds {
+fn length(lifetime: &WatchLifetime, nondet: &Nondet) -> Duration {
+    let length = match lifetime.timeout_seconds {
         0 => limits::WATCH_TIMEOUT.mul_f64(1.0 + nondet.rng.unit()),
         seconds => Duration::from_secs(seconds).min(limits::WATCH_TIMEOUT_MAX),
     };
-    ending.credentials.map_or(length, |credentials| length.min(credentials))
+    lifetime.credentials.map_or(length, |credentials| length.min(credentials))
 }
 
 struct Encoder {
@@ -285,7 +285,7 @@ impl Encoder {
     }
 
     /// The object in the shown version.
-    fn viewed(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
+    fn in_version(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
         self.custom.as_ref().map_or_else(|| Ok(entry.clone()), |custom| custom.view(entry))
     }
 
@@ -294,9 +294,9 @@ impl Encoder {
         let mut out = BytesMut::new();
         while out.len() < CHUNK_BYTES {
             let Some((_, entry)) = entries.next() else { break };
-            match self.viewed(&entry) {
+            match self.in_version(&entry) {
                 Ok(entry) => {
-                    let event = self.began_with(&entry);
+                    let event = self.initial_event(&entry);
                     out.extend_from_slice(&self.or_error(event));
                 }
                 Err(status) => out.extend_from_slice(&self.error(&status)),
@@ -307,12 +307,12 @@ impl Encoder {
 
     /// Encodes the next chunk of a batch. A single event is not copied.
     fn batch<'d>(&mut self, deliveries: &mut impl Iterator<Item = &'d Delivery>) -> Option<Bytes> {
-        let mut next = self.delivered(deliveries.next()?);
+        let mut next = self.delivery_event(deliveries.next()?);
         let mut out = BytesMut::new();
         while out.len() + next.len() < CHUNK_BYTES {
             let Some(delivery) = deliveries.next() else { break };
             out.extend_from_slice(&next);
-            next = self.delivered(delivery);
+            next = self.delivery_event(delivery);
         }
         if out.is_empty() {
             return Some(next);
@@ -322,7 +322,7 @@ impl Encoder {
     }
 
     /// Encodes an event of the initial state; other watches do not share it.
-    fn began_with(&mut self, entry: &Entry) -> Option<Bytes> {
+    fn initial_event(&mut self, entry: &Entry) -> Option<Bytes> {
         match &self.form {
             WatchForm::Shared(form) if form.is_of_all_versions() || self.is_stored_version(entry) => {
                 cache::frame(Seen::Added, entry, *form)
@@ -335,11 +335,13 @@ impl Encoder {
         }
     }
 
-    fn delivered(&mut self, delivery: &Delivery) -> Bytes {
+    fn delivery_event(&mut self, delivery: &Delivery) -> Bytes {
         let (seen, change) = (delivery.seen, &delivery.change);
-        match self.custom.is_some().then(|| self.viewed(change.object(seen))) {
+        match self.custom.is_some().then(|| self.in_version(change.object(seen))) {
             Some(Err(status)) => return self.error(&status),
-            Some(Ok(view)) if !Arc::ptr_eq(&view, change.object(seen)) => return self.alone(seen, &view),
+            Some(Ok(view)) if !Arc::ptr_eq(&view, change.object(seen)) => {
+                return self.unshared_event(seen, &view);
+            }
             _ => {}
         }
         let event = match &self.form {
@@ -359,7 +361,7 @@ impl Encoder {
     }
 
     /// Encodes an event whose object this watch alone shows.
-    fn alone(&mut self, seen: Seen, entry: &Entry) -> Bytes {
+    fn unshared_event(&mut self, seen: Seen, entry: &Entry) -> Bytes {
         let event = match &self.form {
             WatchForm::Shared(form) => cache::frame(seen, entry, *form),
             WatchForm::Tables(tables) => {

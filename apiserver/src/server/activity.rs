@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_without_a_request_is_idle_for_too_long_after_half_a_minute() {
+    async fn a_connection_without_requests_is_closed_after_half_a_minute() {
         assert_eq!(patience(&activity()).await.as_secs(), limits::FIRST_REQUEST.as_secs());
     }
 

@@ -3,7 +3,7 @@
 //! requests.
 
 use super::activity::{Activity, InFlight};
-use super::connections::Place;
+use super::connections::ConnectionSlot;
 use crate::access::AccessRecord;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::authn::{FrontProxies, Peer};
@@ -34,7 +34,7 @@ use tower::ServiceExt as _;
 
 /// State that all connections of a listener share. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct ListenerState {
     pub(super) router: Router,
     /// Authenticates gRPC calls before their messages are read; without it gRPC calls are plain requests.
     pub(super) grpc: Option<CallAuthenticator>,
@@ -61,29 +61,34 @@ pub(super) async fn handshake(
 }
 
 /// Serves a connection after its handshake until it ends.
-pub(super) async fn serve(shared: Shared, tls: TlsStream<TcpStream>, address: SocketAddr, place: Place) {
+pub(super) async fn serve(
+    shared: ListenerState,
+    tls: TlsStream<TcpStream>,
+    address: SocketAddr,
+    slot: ConnectionSlot,
+) {
     let chain = tls.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = match &shared.front_proxies {
         Some(proxies) => proxies.peer(chain, address, shared.clock.now()),
         None => Peer::tls(chain.first().map(AsRef::as_ref), address),
     };
-    if let Err(error) = speak(shared, peer, tls, place).await {
+    if let Err(error) = serve_http(shared, peer, tls, slot).await {
         tracing::debug!(%error, %address, "the connection ended");
     }
 }
 
 /// Serves HTTP/1.1 or HTTP/2 on one connection until its client or the server ends it.
-pub(super) async fn speak<T>(
-    shared: Shared,
+pub(super) async fn serve_http<T>(
+    shared: ListenerState,
     peer: Peer,
     socket: T,
-    place: Place,
+    slot: ConnectionSlot,
 ) -> Result<(), axum::BoxError>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = place.activity.clone();
-    let Shared { router, grpc, stop, .. } = shared;
+    let activity = slot.activity.clone();
+    let ListenerState { router, grpc, stop, .. } = shared;
     let (served, stopped) = (activity.clone(), stop.clone());
     let slots = AnonymousSlots::of(&peer);
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
@@ -103,7 +108,7 @@ where
         let activity = served.clone();
         async move {
             let response = answering.await.unwrap_or_else(|never| match never {});
-            Ok::<_, Infallible>(finished(response, record, in_flight, &activity))
+            Ok::<_, Infallible>(observe_end(response, record, in_flight, &activity))
         }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
@@ -114,7 +119,7 @@ where
         .keep_alive_timeout(limits::PING_TIMEOUT)
         .timer(TokioTimer::new());
     http.http1().header_read_timeout(limits::FIRST_REQUEST).timer(TokioTimer::new());
-    let socket = PlacedSocket { socket, _place: place };
+    let socket = SocketWithSlot { socket, _slot: slot };
     let serving =
         http.serve_connection_with_upgrades(TokioIo::new(socket), TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);
@@ -153,7 +158,7 @@ async fn drained(activity: &Activity) {
 
 /// The answer, wrapped so that its end is recorded: the request leaves flight, and its line is written to the
 /// access log.
-fn finished(
+fn observe_end(
     response: Response<Body>,
     record: Option<AccessRecord>,
     in_flight: InFlight,
@@ -171,12 +176,12 @@ fn finished(
 }
 
 /// A socket that owns the slot of its connection, also after an upgrade has taken it away from HTTP.
-struct PlacedSocket<T> {
+struct SocketWithSlot<T> {
     socket: T,
-    _place: Place,
+    _slot: ConnectionSlot,
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for PlacedSocket<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for SocketWithSlot<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -186,7 +191,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for PlacedSocket<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for PlacedSocket<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for SocketWithSlot<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! [`ServerImage`]: a server's memory of its storage, from which servers over copies of that storage can
 //! start.
 
-use super::{Memory, StartError, Task};
+use super::{ServerMemory, StartError, Task};
 use crate::authz::{Authorizer, AuthorizerImage};
 use crate::cache::{Cache, CacheImage};
 use crate::metrics::Metrics;
@@ -45,7 +45,7 @@ impl ServerImage {
         &self,
         storage: SharedStorage,
         metrics: Arc<Metrics>,
-    ) -> Result<(Memory, Task), StartError> {
+    ) -> Result<(ServerMemory, Task), StartError> {
         let provenance = Arc::new(self.provenance.fork().0);
         let (observer, observed) = (provenance.clone(), self.observed);
         let observe = move |batch: &RawBatch| {
@@ -54,7 +54,7 @@ impl ServerImage {
             }
         };
         let (cache, follow) = Cache::from_image(&self.cache, storage, metrics, observe).await?;
-        Ok((Memory { cache, provenance }, Box::pin(follow)))
+        Ok((ServerMemory { cache, provenance }, Box::pin(follow)))
     }
 
     pub(super) fn authorizer(&self, cache: Arc<Cache>) -> Authorizer {

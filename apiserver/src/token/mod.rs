@@ -160,7 +160,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_token_says_what_was_signed_to_whom_it_is_meant_for_while_its_time_lasts() {
+    fn tokens_are_valid_for_their_audiences_until_they_expire() {
         let tokens = tokens();
         let token = tokens.sign(&claims()).unwrap();
         let found = tokens.verify(&token).unwrap();
@@ -172,7 +172,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_another_key_signed_or_somebody_changed_is_foreign() {
+    fn tokens_of_other_keys_and_altered_tokens_are_refused() {
         let (ours, other) = (tokens(), tokens());
         let token = other.sign(&claims()).unwrap();
         assert_eq!(ours.verify(&token), Err(Refused::Foreign));
@@ -188,7 +188,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_published_key_is_the_one_that_signs() {
+    fn the_published_key_verifies_tokens() {
         let tokens = tokens();
         let set = tokens.key_set();
         let part = |name: &str| set["keys"][0][name].as_str().unwrap().to_owned();

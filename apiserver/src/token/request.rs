@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_request_gets_an_hour_at_this_api() {
+    fn an_empty_token_request_yields_an_hour_for_this_api() {
         let (claims, request) = ask(json!({})).unwrap();
         assert_eq!((claims.aud, claims.exp), (vec![ISSUER.to_owned()], NOW + 3600));
         assert_eq!(claims.sub, "system:serviceaccount:ns:builder");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_bound_to_the_very_object() {
+    fn tokens_are_bound_to_objects_by_uid() {
         let (claims, _) = ask(bound("Pod", "p", "u2")).unwrap();
         assert_eq!(claims.cluster.pod, Some(Bound { name: "p".into(), uid: "u2".into() }));
         assert_eq!(claims.cluster.node, Some(Bound { name: "n".into(), uid: "u4".into() }));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pods_token_lasts_and_warns_and_the_answer_says_when_to_come_again() {
+    fn pod_tokens_last_longer_than_their_stated_expiration() {
         let mut spec = bound("Pod", "p", "u2");
         spec["expirationSeconds"] = json!(3607);
         let (claims, request) = ask(spec).unwrap();

@@ -3,7 +3,7 @@
 
 use super::OpenError;
 use super::stream::{FromNode, NodeStream};
-use super::window::{Allowance, Room, cost};
+use super::window::{ReceiveWindow, SendCredit, cost};
 use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS};
 use kstore_api::status::{Outcome, Status};
 use kstore_proto::kstore::v1 as pb;
@@ -24,22 +24,22 @@ pub type Outbox = mpsc::Receiver<pb::TunnelDown>;
 
 /// One tunnel, on the server's side.
 pub struct Link {
-    streams: Mutex<Streams>,
+    streams: Mutex<LinkStreams>,
     down: mpsc::Sender<pb::TunnelDown>,
 }
 
 #[derive(Default)]
-struct Streams {
-    open: BTreeMap<u64, Entry>,
+struct LinkStreams {
+    open: BTreeMap<u64, OpenStream>,
     last: u64,
     ended: bool,
 }
 
 /// The state of an open stream.
-struct Entry {
+struct OpenStream {
     inbox: mpsc::Sender<FromNode>,
-    room: Arc<Room>,
-    allowance: Arc<Allowance>,
+    window_left: Arc<ReceiveWindow>,
+    credit: Arc<SendCredit>,
 }
 
 /// The node's side violated the protocol: its tunnel ends.
@@ -75,12 +75,12 @@ impl Link {
         let id = streams.last;
         open.id = id;
         let (inbox, messages) = mpsc::channel(STREAM_MESSAGES);
-        let (room, allowance) = (Arc::new(Room::new()), Arc::new(Allowance::new()));
-        let entry = Entry { inbox, room: room.clone(), allowance: allowance.clone() };
+        let (window_left, credit) = (Arc::new(ReceiveWindow::new()), Arc::new(SendCredit::new()));
+        let entry = OpenStream { inbox, window_left: window_left.clone(), credit: credit.clone() };
         streams.open.insert(id, entry);
         drop(streams);
         self.send(Down::Open(open));
-        Ok(NodeStream::new(self.clone(), id, messages, room, allowance))
+        Ok(NodeStream::new(self.clone(), id, messages, window_left, credit))
     }
 
     /// Handles a message from the node's side. Messages about streams that have ended here are dropped: the
@@ -101,11 +101,11 @@ impl Link {
             Up::Credit(credit) => {
                 let streams = self.streams.lock();
                 let Some(entry) = streams.open.get(&credit.id) else { return Ok(()) };
-                if entry.allowance.grant(credit.bytes as usize) { Ok(()) } else { Err(Violation::Credit) }
+                if entry.credit.grant(credit.bytes as usize) { Ok(()) } else { Err(Violation::Credit) }
             }
             Up::Close(close) => {
                 if let Some(entry) = self.streams.lock().open.remove(&close.id) {
-                    entry.allowance.close();
+                    entry.credit.close();
                     // A full inbox means that the other side violated the protocol; the stream ends all the
                     // same.
                     let _ = entry.inbox.try_send(FromNode::Closed(Box::new(status(&close.status_json))));
@@ -118,7 +118,7 @@ impl Link {
     fn deliver(&self, id: u64, item: FromNode, cost: usize) -> Result<(), Violation> {
         let streams = self.streams.lock();
         let Some(entry) = streams.open.get(&id) else { return Ok(()) };
-        if !entry.room.fill(cost) {
+        if !entry.window_left.fill(cost) {
             return Err(Violation::Window);
         }
         match entry.inbox.try_send(item) {
@@ -129,9 +129,9 @@ impl Link {
     }
 
     /// Ends a stream whose reader was dropped.
-    pub(super) fn forget(&self, id: u64) {
+    pub(super) fn close_stream(&self, id: u64) {
         if let Some(entry) = self.streams.lock().open.remove(&id) {
-            entry.allowance.close();
+            entry.credit.close();
             self.send(Down::Close(pb::StreamClose { id, status_json: bytes::Bytes::new() }));
         }
     }
@@ -146,7 +146,7 @@ impl Link {
     pub(super) fn end(&self) {
         let mut streams = self.streams.lock();
         streams.ended = true;
-        std::mem::take(&mut streams.open).values().for_each(|entry| entry.allowance.close());
+        std::mem::take(&mut streams.open).values().for_each(|entry| entry.credit.close());
     }
 }
 

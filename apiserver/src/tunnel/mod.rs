@@ -78,8 +78,8 @@ impl Tunnels {
         user.username.strip_prefix(NODE_USER).is_none_or(|own| own == node) && (self.may_serve)(user, node)
     }
 
-    /// Sets the nodes that `link` reaches. Returns those that were refused: a tunnel of another user, who is
-    /// still permitted, serves them. The link takes precedence over other tunnels of the same user to these
+    /// Sets the nodes that `link` reaches. Returns those that were refused: another user's tunnel serves them,
+    /// and that user is still permitted. The link takes precedence over other tunnels of the same user to these
     /// nodes while it is open. The caller must check permissions first, see [`Tunnels::allows`].
     pub fn serve(&self, link: &Arc<Link>, user: &Arc<UserInfo>, names: Vec<String>) -> Vec<Claimed> {
         let mut nodes = self.nodes.lock();

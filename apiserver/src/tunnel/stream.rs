@@ -1,7 +1,7 @@
 //! [`NodeStream`]: one stream to a node: a reader and a writer, which may be in different tasks.
 
 use super::link::Link;
-use super::window::{Allowance, Room, cost};
+use super::window::{ReceiveWindow, SendCredit, cost};
 use crate::limits::{STREAM_FRAME_BYTES, STREAM_WINDOW};
 use bytes::Bytes;
 use kstore_api::status::Status;
@@ -39,7 +39,7 @@ pub struct Reader {
     link: Arc<Link>,
     id: u64,
     inbox: mpsc::Receiver<FromNode>,
-    room: Arc<Room>,
+    window_left: Arc<ReceiveWindow>,
     /// Cost of the messages that were read and whose credit was not granted back yet.
     taken: usize,
 }
@@ -49,7 +49,7 @@ pub struct Reader {
 pub struct Writer {
     link: Arc<Link>,
     id: u64,
-    allowance: Arc<Allowance>,
+    credit: Arc<SendCredit>,
 }
 
 impl NodeStream {
@@ -57,11 +57,11 @@ impl NodeStream {
         link: Arc<Link>,
         id: u64,
         inbox: mpsc::Receiver<FromNode>,
-        room: Arc<Room>,
-        allowance: Arc<Allowance>,
+        window_left: Arc<ReceiveWindow>,
+        credit: Arc<SendCredit>,
     ) -> Self {
-        let reader = Reader { link: link.clone(), id, inbox, room, taken: 0 };
-        Self { reader, writer: Writer { link, id, allowance } }
+        let reader = Reader { link: link.clone(), id, inbox, window_left, taken: 0 };
+        Self { reader, writer: Writer { link, id, credit } }
     }
 
     /// Waits until the node has accepted the stream.
@@ -82,7 +82,7 @@ impl Reader {
     /// ended. Cancel safe.
     pub async fn next(&mut self) -> Option<FromNode> {
         if self.taken >= STREAM_WINDOW / 4 {
-            self.room.clear(self.taken);
+            self.window_left.clear(self.taken);
             let bytes = u32::try_from(self.taken).expect("no more is taken than the window holds");
             self.link.send(Down::Credit(pb::StreamCredit { id: self.id, bytes }));
             self.taken = 0;
@@ -97,7 +97,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.link.forget(self.id);
+        self.link.close_stream(self.id);
     }
 }
 
@@ -119,7 +119,7 @@ impl Writer {
     }
 
     async fn message(&self, channel: u32, data: Bytes, end: bool) -> bool {
-        let open = self.allowance.take(cost(data.len())).await;
+        let open = self.credit.take(cost(data.len())).await;
         if open {
             self.link.send(Down::Data(pb::StreamData { id: self.id, channel, data, end }));
         }

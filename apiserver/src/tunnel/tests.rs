@@ -40,7 +40,7 @@ async fn begun(tunnels: &Tunnels, link: &Link, outbox: &mut Outbox) -> (Reader, 
 }
 
 #[tokio::test]
-async fn the_tunnel_that_named_a_node_last_is_used() {
+async fn the_latest_tunnel_of_a_node_is_used() {
     let tunnels = tunnels();
     assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
     let ((old, mut old_out), (new, mut new_out)) = (Link::new(), Link::new());
@@ -58,7 +58,7 @@ async fn the_tunnel_that_named_a_node_last_is_used() {
 }
 
 #[tokio::test]
-async fn a_node_stays_with_the_user_that_serves_it_while_that_user_may() {
+async fn a_node_stays_with_its_permitted_user() {
     let allowed = Arc::new(Mutex::new(true));
     let tunnels = Tunnels::new({
         let allowed = allowed.clone();
@@ -86,7 +86,7 @@ async fn a_node_stays_with_the_user_that_serves_it_while_that_user_may() {
 }
 
 #[test]
-fn the_user_of_a_node_serves_its_own_node_only() {
+fn a_node_user_serves_only_its_own_node() {
     let tunnels = tunnels();
     assert!(tunnels.allows(&user("system:node:a"), "a"));
     assert!(!tunnels.allows(&user("system:node:a"), "b"));
@@ -94,7 +94,7 @@ fn the_user_of_a_node_serves_its_own_node_only() {
 }
 
 #[tokio::test]
-async fn nobody_sends_more_than_the_reader_has_room_for() {
+async fn senders_stay_within_the_granted_window() {
     let (tunnels, (link, mut outbox)) = (tunnels(), Link::new());
     assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
     let (mut reader, writer, id) = begun(&tunnels, &link, &mut outbox).await;
@@ -158,7 +158,7 @@ async fn a_stream_ends_from_either_side_and_with_its_tunnel() {
 }
 
 #[tokio::test]
-async fn a_tunnel_carries_so_many_streams_and_no_more() {
+async fn streams_of_a_tunnel_are_bounded() {
     let (tunnels, (link, _outbox)) = (tunnels(), Link::new());
     assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
     let mut streams: Vec<_> = (0..TUNNEL_STREAMS).map(|_| tunnels.open(open("n")).unwrap()).collect();

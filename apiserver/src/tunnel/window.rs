@@ -11,9 +11,9 @@ pub(super) fn cost(bytes: usize) -> usize {
 }
 
 /// The credit of a sender.
-pub(super) struct Allowance(Semaphore);
+pub(super) struct SendCredit(Semaphore);
 
-impl Allowance {
+impl SendCredit {
     pub(super) fn new() -> Self {
         Self(Semaphore::new(STREAM_WINDOW))
     }
@@ -46,16 +46,18 @@ impl Allowance {
 }
 
 /// The credit that a receiver has granted and the sender has not used.
-pub(super) struct Room(AtomicUsize);
+pub(super) struct ReceiveWindow(AtomicUsize);
 
-impl Room {
+impl ReceiveWindow {
     pub(super) fn new() -> Self {
         Self(AtomicUsize::new(STREAM_WINDOW))
     }
 
     /// Takes the cost of a received message. Returns false if the sender had no credit for it.
     pub(super) fn fill(&self, cost: usize) -> bool {
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |room| room.checked_sub(cost)).is_ok()
+        self.0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |window_left| window_left.checked_sub(cost))
+            .is_ok()
     }
 
     /// Records credit that is granted back.

@@ -3,7 +3,7 @@
 
 mod expiry;
 mod log;
-mod place;
+mod pod_location;
 mod portforward;
 mod protocol;
 mod proxy;
@@ -40,7 +40,7 @@ pub(super) use websocket::Handshake;
 
 /// The kind of a stream: the streaming subresource that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum StreamKind {
     /// The log of a container.
     Log,
     /// A command in a container.
@@ -51,7 +51,7 @@ pub(super) enum Which {
     PortForward,
 }
 
-impl Which {
+impl StreamKind {
     /// The kind of the stream that a path names; `None` for other paths.
     pub(super) fn of(path: &ResourcePath) -> Option<Self> {
         match (path.resource.group, path.resource.plural, path.subresource.as_str()) {
@@ -99,7 +99,7 @@ pub(super) struct Streams {
 }
 
 /// One authorized request for a stream.
-struct Asked<'a> {
+struct StreamRequest<'a> {
     target: Target,
     query: &'a Query,
     expiry: Expiry,
@@ -115,7 +115,7 @@ impl Streams {
     /// caller's credentials expire.
     pub(super) async fn serve(
         &self,
-        which: Which,
+        which: StreamKind,
         parts: Parts,
         user: &UserInfo,
         path: ResourcePath,
@@ -139,14 +139,14 @@ impl Streams {
 
     async fn allowed(
         &self,
-        which: Which,
+        which: StreamKind,
         mut parts: Parts,
         user: &UserInfo,
         (target, expiry): (Target, Expiry),
     ) -> Result<Response<Body>, Status> {
         let verb = match parts.method {
             Method::GET | Method::HEAD => "get",
-            Method::POST if which != Which::Log => "create",
+            Method::POST if which != StreamKind::Log => "create",
             ref other => {
                 let verb = other.as_str().to_ascii_lowercase();
                 return Err(Status::method_not_allowed(target.resource, &verb));
@@ -154,13 +154,13 @@ impl Streams {
         };
         self.pipeline.cache().fresh().await.map_err(of_read)?;
         self.pipeline.check(user, verb, &target, &target.name).await?;
-        if which != Which::Log && verb != "create" {
+        if which != StreamKind::Log && verb != "create" {
             // A WebSocket handshake is a GET, and other upgrades may use one too. The stream itself requires
             // the permission to create.
             self.pipeline.check(user, "create", &target, &target.name).await?;
         }
         let query = Query::parse(parts.uri.query());
-        if which != Which::Log && !query.get("dryRun").is_empty() {
+        if which != StreamKind::Log && !query.get("dryRun").is_empty() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         if let Some(kind) = which.options_kind() {
@@ -168,19 +168,21 @@ impl Streams {
             self.pipeline.admit_stream(user, &target, options).await?;
         }
         let upgrade = Upgrade::of(&mut parts)?;
-        let asked = Asked { target, query: &query, expiry };
+        let request = StreamRequest { target, query: &query, expiry };
         match (which, upgrade) {
-            (Which::Log, Some(Upgrade::WebSocket(handshake))) => self.log_socket(&asked, handshake).await,
-            (Which::Log, Some(Upgrade::Spdy(_)) | None) => self.log(&asked).await,
-            (Which::PortForward, upgrade) => self.port_forward(&asked, upgrade),
-            (Which::Exec | Which::Attach, Some(Upgrade::WebSocket(handshake))) => {
-                self.remote(which, &asked, handshake).await
+            (StreamKind::Log, Some(Upgrade::WebSocket(handshake))) => {
+                self.log_socket(&request, handshake).await
             }
-            (Which::Exec | Which::Attach, Some(Upgrade::Spdy(handshake))) => {
-                self.remote_spdy(which, &asked, handshake).await
+            (StreamKind::Log, Some(Upgrade::Spdy(_)) | None) => self.log(&request).await,
+            (StreamKind::PortForward, upgrade) => self.port_forward(&request, upgrade),
+            (StreamKind::Exec | StreamKind::Attach, Some(Upgrade::WebSocket(handshake))) => {
+                self.remote(which, &request, handshake).await
             }
-            (Which::Exec | Which::Attach, None) => {
-                self.remote_request(which, &asked)?;
+            (StreamKind::Exec | StreamKind::Attach, Some(Upgrade::Spdy(handshake))) => {
+                self.remote_spdy(which, &request, handshake).await
+            }
+            (StreamKind::Exec | StreamKind::Attach, None) => {
+                self.remote_request(which, &request)?;
                 Err(no_upgrade())
             }
         }

@@ -6,7 +6,7 @@ use super::protocol::{self, Frame, Protocol};
 use super::spdy::{Connection, Event, Sender};
 use super::upgrade::{SpdyHandshake, Upgrade};
 use super::websocket::{self, Handshake, Outgoing, Socket};
-use super::{Asked, Streams, no_upgrade};
+use super::{StreamRequest, Streams, no_upgrade};
 use crate::limits::{FORWARD_PIECES, FORWARDED, STREAM_BEGIN};
 use crate::tunnel::{FromNode, Reader, Tunnels, Writer};
 use axum::body::Body;
@@ -34,30 +34,30 @@ struct Ports {
 impl Streams {
     pub(super) fn port_forward(
         &self,
-        asked: &Asked<'_>,
+        request: &StreamRequest<'_>,
         upgrade: Option<Upgrade>,
     ) -> Result<Response<Body>, Status> {
-        let place = self.bound(asked)?;
-        let (namespace, pod) = (asked.target.namespace.clone(), asked.target.name.clone());
-        let uid = place.uid().to_owned();
-        let open = pb::StreamOpen { node: place.node, namespace, pod, uid, ..Default::default() };
+        let location = self.bound(request)?;
+        let (namespace, pod) = (request.target.namespace.clone(), request.target.name.clone());
+        let uid = location.uid().to_owned();
+        let open = pb::StreamOpen { node: location.node, namespace, pod, uid, ..Default::default() };
         let ports = Ports { tunnels: self.tunnels.clone(), open };
         match upgrade {
             None => Err(no_upgrade()),
-            Some(Upgrade::WebSocket(handshake)) => self.forward_websocket(asked, handshake, ports),
-            Some(Upgrade::Spdy(handshake)) => self.forward_spdy(asked, handshake, ports),
+            Some(Upgrade::WebSocket(handshake)) => self.forward_websocket(request, handshake, ports),
+            Some(Upgrade::Spdy(handshake)) => self.forward_spdy(request, handshake, ports),
         }
     }
 
     fn forward_websocket(
         &self,
-        asked: &Asked<'_>,
+        request: &StreamRequest<'_>,
         handshake: Handshake,
         ports: Ports,
     ) -> Result<Response<Body>, Status> {
         if handshake.offered.split(',').any(|name| name.trim() == TUNNELLED) {
             let (response, opening) = handshake.accept(TUNNELLED);
-            self.go_on(asked.expiry, async move {
+            self.spawn_stream(request.expiry, async move {
                 let Some(socket) = opening.socket().await else { return };
                 let (connection, writing) = Connection::tunnelled(socket);
                 tokio::join!(writing, forward(connection, ports));
@@ -66,14 +66,14 @@ impl Streams {
         }
         let protocol =
             protocol::ports(&handshake.offered).ok_or_else(|| websocket::no_protocol(&handshake.offered))?;
-        let numbers = asked.query.all("ports").flat_map(|list| list.split(','));
+        let numbers = request.query.all("ports").flat_map(|list| list.split(','));
         let numbers: Result<Vec<u16>, _> = numbers.map(|port| port.trim().parse::<u16>()).collect();
         let numbers =
             numbers.ok().filter(|ports| !ports.is_empty() && ports.len() < 64 && !ports.contains(&0));
         let text = "query parameter \"ports\" is required: ports between 1 and 65535";
         let numbers = numbers.ok_or_else(|| Status::bad_request(text))?;
         let (response, opening) = handshake.accept(protocol.name);
-        self.go_on(asked.expiry, async move {
+        self.spawn_stream(request.expiry, async move {
             if let Some(socket) = opening.socket().await {
                 forward_channels(socket, protocol, &numbers, ports).await;
             }
@@ -83,13 +83,13 @@ impl Streams {
 
     fn forward_spdy(
         &self,
-        asked: &Asked<'_>,
+        request: &StreamRequest<'_>,
         handshake: SpdyHandshake,
         ports: Ports,
     ) -> Result<Response<Body>, Status> {
         let protocol = handshake.choose(&["portforward.k8s.io"])?;
         let (response, upgrade) = handshake.accept(protocol);
-        self.go_on(asked.expiry, async move {
+        self.spawn_stream(request.expiry, async move {
             let Ok(upgraded) = upgrade.await else { return };
             let (connection, writing) = Connection::raw(upgraded);
             tokio::join!(writing, forward(connection, ports));

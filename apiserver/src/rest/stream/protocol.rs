@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_protocol_that_both_know_is_spoken() {
+    fn the_first_common_protocol_is_chosen() {
         let name = |offered: &str| channels(offered).map(|protocol| protocol.name);
         assert_eq!(name("v5.channel.k8s.io, v4.channel.k8s.io"), Some("v5.channel.k8s.io"));
         assert_eq!(name("v9.channel.k8s.io,v4.channel.k8s.io"), Some("v4.channel.k8s.io"));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_a_status_since_version_four_and_words_before() {
+    fn the_result_is_a_status_since_version_four_and_text_before() {
         let failed = Status::bad_request("no");
         let v4 = channels("v4.channel.k8s.io").unwrap();
         let Some(Message::Binary(bytes)) = v4.encode_end(&failed) else { panic!("no message") };

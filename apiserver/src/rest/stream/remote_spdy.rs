@@ -2,7 +2,7 @@
 
 use super::spdy::{Connection, Event, Sender};
 use super::upgrade::SpdyHandshake;
-use super::{Asked, Streams, Which};
+use super::{StreamKind, StreamRequest, Streams};
 use crate::limits::STREAM_BEGIN;
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
@@ -16,7 +16,7 @@ const PROTOCOLS: [&str; 4] =
 
 /// The SPDY stream of each channel.
 #[derive(Default)]
-struct Ids {
+struct ChannelStreams {
     error: Option<u32>,
     stdin: Option<u32>,
     stdout: Option<u32>,
@@ -28,26 +28,29 @@ impl Streams {
     /// Serves an `exec` or `attach` on SPDY.
     pub(super) async fn remote_spdy(
         &self,
-        which: Which,
-        asked: &Asked<'_>,
+        which: StreamKind,
+        request: &StreamRequest<'_>,
         handshake: SpdyHandshake,
     ) -> Result<Response<Body>, Status> {
         let protocol = handshake.choose(&PROTOCOLS)?;
-        let (reader, writer) = self.open_remote(which, asked).await?;
-        let flag = |name| usize::from(asked.query.flag(name));
+        let (reader, writer) = self.open_remote(which, request).await?;
+        let flag = |name| usize::from(request.query.flag(name));
         let tty = flag("tty");
         // A terminal has no stderr, and since version 3 a stream of its sizes.
         let sizes = usize::from(matches!(protocol, "v4.channel.k8s.io" | "v3.channel.k8s.io")) * tty;
         let expected = 1 + flag("stdin") + flag("stdout") + flag("stderr") * (1 - tty) + sizes;
         let (response, upgrade) = handshake.accept(protocol);
-        self.go_on(asked.expiry, carry(upgrade, expected, protocol == PROTOCOLS[0], reader, writer));
+        self.spawn_stream(
+            request.expiry,
+            copy_both_ways(upgrade, expected, protocol == PROTOCOLS[0], reader, writer),
+        );
         Ok(response)
     }
 }
 
 /// Copies data in both directions until the node reports the result or the client leaves. `json`: the result
 /// is sent as a Status.
-async fn carry(upgrade: OnUpgrade, expected: usize, json: bool, mut reader: Reader, writer: Writer) {
+async fn copy_both_ways(upgrade: OnUpgrade, expected: usize, json: bool, mut reader: Reader, writer: Writer) {
     let Ok(upgraded) = upgrade.await else { return };
     let (mut connection, writing) = Connection::raw(upgraded);
     let talking = async {
@@ -65,12 +68,12 @@ async fn carry(upgrade: OnUpgrade, expected: usize, json: bool, mut reader: Read
 }
 
 /// Waits until the client has opened all its streams; `None` if it leaves before, or opens an unknown one.
-async fn streams(connection: &mut Connection, expected: usize) -> Option<Ids> {
-    let mut ids = Ids::default();
+async fn streams(connection: &mut Connection, expected: usize) -> Option<ChannelStreams> {
+    let mut ids = ChannelStreams::default();
     let mut count = 0;
     while count < expected {
         let Event::Opened(id, headers) = connection.next().await? else { continue };
-        let place = match headers.get("streamtype").map(String::as_str) {
+        let slot = match headers.get("streamtype").map(String::as_str) {
             Some("error") => &mut ids.error,
             Some("stdin") => &mut ids.stdin,
             Some("stdout") => &mut ids.stdout,
@@ -78,14 +81,14 @@ async fn streams(connection: &mut Connection, expected: usize) -> Option<Ids> {
             Some("resize") => &mut ids.resize,
             Some(_) | None => return None,
         };
-        *place = Some(id);
+        *slot = Some(id);
         count += 1;
     }
     Some(ids)
 }
 
 /// Sends the node's data to the client. Returns the result of the stream.
-async fn from_node(reader: &mut Reader, sender: &Sender, ids: &Ids) -> Status {
+async fn from_node(reader: &mut Reader, sender: &Sender, ids: &ChannelStreams) -> Status {
     loop {
         match reader.next().await {
             Some(FromNode::Data { channel, data, .. }) => {
@@ -101,7 +104,7 @@ async fn from_node(reader: &mut Reader, sender: &Sender, ids: &Ids) -> Status {
     }
 }
 
-async fn end(sender: &Sender, ids: &Ids, status: &Status, json: bool) {
+async fn end(sender: &Sender, ids: &ChannelStreams, status: &Status, json: bool) {
     let text = match (json, status.status) {
         (true, _) => status.to_json(),
         (false, Outcome::Failure) => status.message.clone().into_bytes(),
@@ -116,7 +119,7 @@ async fn end(sender: &Sender, ids: &Ids, status: &Status, json: bool) {
 }
 
 /// Sends the client's data to the node. Returns when the client has left.
-async fn from_client(connection: &mut Connection, writer: &Writer, ids: &Ids) {
+async fn from_client(connection: &mut Connection, writer: &Writer, ids: &ChannelStreams) {
     while let Some(event) = connection.next().await {
         match event {
             Event::Data(id, data) if Some(id) == ids.stdin => drop(writer.send(0, data).await),

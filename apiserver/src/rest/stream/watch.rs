@@ -26,7 +26,7 @@ impl Streams {
         let mut protocols = offered.split(',').map(str::trim).filter(|name| !is_token(name));
         let (response, opening) = handshake.accept(protocols.next().unwrap_or_default());
         // The response ends by itself when the credentials expire.
-        self.go_on(Expiry::NEVER, async move {
+        self.spawn_stream(Expiry::NEVER, async move {
             let Some(socket) = opening.socket().await else { return };
             let (mut outgoing, mut incoming) = socket.split();
             let sending = async {

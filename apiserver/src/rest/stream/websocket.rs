@@ -53,7 +53,7 @@ impl Handshake {
         }
         let key = header(headers, SEC_WEBSOCKET_KEY.as_str());
         if !has(CONNECTION.as_str(), "upgrade") || key.is_empty() {
-            return Err(Status::bad_request("the request is no complete WebSocket handshake"));
+            return Err(Status::bad_request("the WebSocket handshake is incomplete"));
         }
         if header(headers, SEC_WEBSOCKET_VERSION.as_str()) != "13" {
             return Err(Status::bad_request("only version 13 of the WebSocket protocol is served"));
@@ -110,7 +110,7 @@ impl Opening {
 impl Streams {
     /// Serves a connection after its response, until `task` ends or the caller's credentials expire. When the
     /// server stops, its tunnels end first, and with them their streams.
-    pub(super) fn go_on(&self, expiry: Expiry, task: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn_stream(&self, expiry: Expiry, task: impl Future<Output = ()> + Send + 'static) {
         // In the audit log, the request ends with its stream.
         let end = audit::stream_end();
         self.tunnels.tasks().spawn(async move {
@@ -147,7 +147,7 @@ pub(super) async fn next(incoming: &mut Incoming, protocol: Protocol) -> Option<
             Ok(Some(frame)) => return Some(frame),
             Ok(None) => {}
             Err(error) => {
-               tracing::debug!(%error, "a WebSocket client sent an invalid message");
+                tracing::debug!(%error, "a WebSocket client sent an invalid message");
                 return None;
             }
         }

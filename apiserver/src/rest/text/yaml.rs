@@ -132,7 +132,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_reader_could_take_for_something_else_is_quoted() {
+    fn ambiguous_texts_are_quoted() {
         let value = json!({"a": "yes", "b": "0644", "c": "1_000", "d": "", "e": "x: y", "f": true, "g": [{"h": null, "i": {}}, [1, ["x"]]], "j": [],
             "y": "2024-01-02T03:04:05Z", "z": "nginx:1.25", "l": "two\n\n  lines\n", "m": "one\nand another", "n": 1.5, "o": "- x", "p": "a #b", "q": ["k\n\n"]});
         let text = "a: \"yes\"\nb: \"0644\"\nc: \"1_000\"\nd: \"\"\ne: \"x: y\"\nf: true\ng:\n- h: null\n  i: {}\n- - 1\n  - - x\nj: []\nl: |\n  two\n\n    lines\n\
@@ -173,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_by_readers_of_either_version(value in any_value()) {
+        fn yaml_round_trips_through_parsers_of_both_versions(value in any_value()) {
             let text = yaml(&value);
             let body = Body { format: Format::Yaml, bytes: text.clone().into() };
             prop_assert_eq!(decode::tree(&body).map_err(|status| status.message), Ok(value.clone()), "{}", &text);

@@ -22,7 +22,7 @@ async fn change(cache: &Cache, maps: &Resource, number: usize) {
 
 /// There is an event whenever the client asks for the next one: the timer must still fire.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_always_busy_sends_bookmarks_and_ends_at_its_deadline() {
+async fn a_busy_watch_sends_bookmarks_and_ends_at_its_deadline() {
     const SECONDS: u64 = 150;
     let nondet = Nondet::simulated(1);
     let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
@@ -32,8 +32,8 @@ async fn a_watch_that_is_always_busy_sends_bookmarks_and_ends_at_its_deadline() 
     let watch = Watch::start(cache.clone(), vec![Filter::all(maps)], WatchStart::State).await.unwrap();
     let network = Arc::new(Network::new(ServiceBackends::default()));
     let converter = Arc::new(Converter::new(network, nondet.clone()));
-    let shown = Shown { resource: maps, converter, form: WatchForm::Shared(Form::Json) };
-    let ending = Ending {
+    let shown = EventFormat { resource: maps, converter, form: WatchForm::Shared(Form::Json) };
+    let ending = WatchLifetime {
         timeout_seconds: SECONDS,
         credentials: None,
         bookmarks: true,

@@ -50,7 +50,7 @@ fn strip(headers: &mut HeaderMap) {
 
 /// Turns a client's headers into those of the request to the backend: removes credentials and adds the
 /// client's address. `forwarded` is the client's path, if the backend receives another one.
-pub(in crate::rest) fn onward(
+pub(in crate::rest) fn to_backend(
     headers: &mut HeaderMap,
     upgrade: Option<HeaderValue>,
     peer: Option<IpAddr>,
@@ -96,7 +96,7 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
 }
 
 /// Turns a backend's headers into those of the response to the client.
-pub(in crate::rest) fn back(headers: &mut HeaderMap) {
+pub(in crate::rest) fn to_client(headers: &mut HeaderMap) {
     strip(headers);
     CORS.iter().for_each(|name| drop(headers.remove(name)));
 }

@@ -11,18 +11,18 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// For a request to `path` on `host`, whose part `way` is forwarded to `backend`.
-    pub(super) fn new(path: &str, way: &str, host: &str, backend: &str) -> Self {
+    /// For a request to `path` on `host`, whose part `backend_path` is forwarded to `backend`.
+    pub(super) fn new(path: &str, backend_path: &str, host: &str, backend: &str) -> Self {
         let path = crate::rest::router::decode(path);
         // The slash of the backend's root is also the end of the prefix.
-        let rest = if way == "/" { way } else { way.trim_start_matches('/') };
+        let rest = if backend_path == "/" { backend_path } else { backend_path.trim_start_matches('/') };
         let prefix = path.strip_suffix(rest).unwrap_or(&path).to_owned();
         Self { prefix, host: host.to_owned(), backend: backend.to_owned() }
     }
 
     /// The client's path, as the backend receives it in a header.
-    pub(super) fn forwarded(&self, way: &str) -> String {
-        join(&self.prefix, &escape(way))
+    pub(super) fn forwarded(&self, backend_path: &str) -> String {
+        join(&self.prefix, &escape(backend_path))
     }
 
     /// Rewrites a link of the backend so that it leads through the proxy. Relative links and links to other
@@ -83,7 +83,7 @@ fn clean(path: &str) -> String {
 }
 
 /// The path at the backend; "" if the request's path ends with `proxy`.
-pub(super) fn way(path: &str, below: &str) -> String {
+pub(super) fn backend_path(path: &str, below: &str) -> String {
     let slash = path.ends_with('/');
     match clean(below) {
         root if root == "/" => {
@@ -93,8 +93,8 @@ pub(super) fn way(path: &str, below: &str) -> String {
                 String::new()
             }
         }
-        way if slash => format!("{way}/"),
-        way => way,
+        backend_path if slash => format!("{backend_path}/"),
+        backend_path => backend_path,
     }
 }
 

@@ -93,7 +93,7 @@ fn raw(text: &str, name: &str) -> usize {
 }
 
 struct Attribute<'a> {
-   name: &'a str,
+    name: &'a str,
     /// The range of the value, relative to the attribute; empty if it has none.
     value: std::ops::Range<usize>,
     length: usize,

@@ -1,6 +1,6 @@
 //! HTTP/1.1 exchange with a backend: hyper's client over a stream of the tunnel.
 
-use super::place::{Backend, closed, unreachable};
+use super::backend::{Backend, closed, unreachable};
 use crate::limits::{PROXY_HEAD, PROXY_LINGER, STREAM_BEGIN, STREAM_FRAME_BYTES};
 use crate::rest::stream::{Expiry, Streams};
 use crate::tunnel::{FromNode, Reader, Writer};
@@ -34,7 +34,7 @@ impl Streams {
         http.title_case_headers(true);
         let handshake = http.handshake(TokioIo::new(connection)).await;
         let (mut sender, serving) = handshake.map_err(|error| unreachable(&error))?;
-        self.go_on(expiry, async move { drop(serving.with_upgrades().await) });
+        self.spawn_stream(expiry, async move { drop(serving.with_upgrades().await) });
         match tokio::time::timeout(PROXY_HEAD, sender.send_request(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => match refused.get() {
@@ -64,13 +64,13 @@ impl Streams {
             Err(_) => return Err(unreachable(&format_args!("dial tcp {host}: i/o timeout"))),
         };
         let (near, far) = tokio::io::duplex(STREAM_FRAME_BYTES);
-        self.go_on(expiry, carry(far, reader, writer, refused.clone()));
+        self.spawn_stream(expiry, copy_both_ways(far, reader, writer, refused.clone()));
         Ok(near)
     }
 }
 
 /// Copies bytes in both directions until the node ends the stream or the receiver of its data is dropped.
-async fn carry(far: DuplexStream, mut reader: Reader, writer: Writer, refused: Refused) {
+async fn copy_both_ways(far: DuplexStream, mut reader: Reader, writer: Writer, refused: Refused) {
     let (mut from_client, mut to_client) = tokio::io::split(far);
     let to_node = async {
         let mut buffer = vec![0; STREAM_FRAME_BYTES];

@@ -33,7 +33,7 @@ pub(super) enum Frame {
 
 /// The bytes are not SPDY/3.1: the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum SpdyError {
     #[error("a frame of another version")]
     Version,
     #[error("a frame is too short")]
@@ -61,11 +61,11 @@ impl Decoder {
     }
 
     /// Returns the next whole frame; `None` if more bytes are needed.
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, Broken> {
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, SpdyError> {
         let Some(head) = self.buffer.first_chunk::<8>().copied() else { return Ok(None) };
         let length = u32::from_be_bytes([0, head[5], head[6], head[7]]) as usize;
         if length > SPDY_FRAME {
-            return Err(Broken::TooLarge);
+            return Err(SpdyError::TooLarge);
         }
         if self.buffer.len() < 8 + length {
             return Ok(None);
@@ -78,30 +78,30 @@ impl Decoder {
             return Ok(Some(Frame::Data { id, data: body, fin }));
         }
         if u16::from_be_bytes([head[0], head[1]]) != VERSION {
-            return Err(Broken::Version);
+            return Err(SpdyError::Version);
         }
         self.control(u16::from_be_bytes([head[2], head[3]]), fin, &body).map(Some)
     }
 
-    fn control(&mut self, kind: u16, fin: bool, body: &[u8]) -> Result<Frame, Broken> {
+    fn control(&mut self, kind: u16, fin: bool, body: &[u8]) -> Result<Frame, SpdyError> {
         let id = || {
-            let id = body.first_chunk::<4>().ok_or(Broken::Short)?;
+            let id = body.first_chunk::<4>().ok_or(SpdyError::Short)?;
             Ok(u32::from_be_bytes(*id) & 0x7fff_ffff)
         };
         match kind {
             SYN_STREAM => {
                 // The block follows the stream, the associated stream, priority and slot.
-                let block = body.get(10..).ok_or(Broken::Short)?;
+                let block = body.get(10..).ok_or(SpdyError::Short)?;
                 Ok(Frame::Open { id: id()?, headers: self.inflate.read(block)?, fin })
             }
             SYN_REPLY | HEADERS => {
                 // The headers are not needed, but the shared decompressor must read them.
-                self.inflate.read(body.get(4..).ok_or(Broken::Short)?)?;
+                self.inflate.read(body.get(4..).ok_or(SpdyError::Short)?)?;
                 Ok(Frame::Other)
             }
             RST_STREAM => Ok(Frame::Reset { id: id()? }),
             PING => {
-                let id = body.first_chunk::<4>().ok_or(Broken::Short)?;
+                let id = body.first_chunk::<4>().ok_or(SpdyError::Short)?;
                 Ok(Frame::Ping { id: u32::from_be_bytes(*id) })
             }
             GOAWAY => Ok(Frame::GoAway),

@@ -1,7 +1,7 @@
 //! SPDY header blocks: pairs of names and values in one zlib stream per direction, with a dictionary that the
 //! specification fixes. Pure.
 
-use super::frame::Broken;
+use super::frame::SpdyError;
 use crate::limits::SPDY_HEADERS;
 use flate2::{Decompress, FlushDecompress, Status};
 use std::collections::BTreeMap;
@@ -45,13 +45,13 @@ impl Inflate {
     }
 
     /// Decodes one block.
-    pub(super) fn read(&mut self, mut block: &[u8]) -> Result<BTreeMap<String, String>, Broken> {
+    pub(super) fn read(&mut self, mut block: &[u8]) -> Result<BTreeMap<String, String>, SpdyError> {
         if !self.begun && !block.is_empty() {
-            let (head, rest) = block.split_at_checked(2).ok_or(Broken::Headers)?;
+            let (head, rest) = block.split_at_checked(2).ok_or(SpdyError::Headers)?;
             block = rest;
             // A flag in the zlib header announces a dictionary; there is only one.
             if head[1] & 0x20 != 0 {
-                block = block.get(4..).ok_or(Broken::Headers)?;
+                block = block.get(4..).ok_or(SpdyError::Headers)?;
                 self.learn()?;
             }
             self.begun = true;
@@ -60,7 +60,7 @@ impl Inflate {
     }
 
     /// Puts the dictionary into the decompressor's window, as a block of stored bytes.
-    fn learn(&mut self) -> Result<(), Broken> {
+    fn learn(&mut self) -> Result<(), SpdyError> {
         let dictionary = dictionary();
         let length = u16::try_from(dictionary.len()).expect("the dictionary fits into a stored block");
         let mut block = vec![0];
@@ -70,19 +70,19 @@ impl Inflate {
         self.inflate(&block).map(drop)
     }
 
-    fn inflate(&mut self, mut input: &[u8]) -> Result<Vec<u8>, Broken> {
+    fn inflate(&mut self, mut input: &[u8]) -> Result<Vec<u8>, SpdyError> {
         let mut all = Vec::new();
         let mut buffer = [0; 4096];
         loop {
             let (read, written) = (self.raw.total_in(), self.raw.total_out());
             let status = self.raw.decompress(input, &mut buffer, FlushDecompress::Sync);
-            let status = status.map_err(|_| Broken::Headers)?;
+            let status = status.map_err(|_| SpdyError::Headers)?;
             let read = usize::try_from(self.raw.total_in() - read).expect("no more is read than there is");
             let written = usize::try_from(self.raw.total_out() - written).expect("a buffer is small");
             input = &input[read..];
             all.extend_from_slice(&buffer[..written]);
             if all.len() > SPDY_HEADERS {
-                return Err(Broken::TooLarge);
+                return Err(SpdyError::TooLarge);
             }
             let stuck = read == 0 && written == 0;
             if status == Status::StreamEnd || stuck || (input.is_empty() && written < buffer.len()) {
@@ -93,7 +93,7 @@ impl Inflate {
 }
 
 /// The pairs of a decompressed block.
-fn pairs(block: &[u8]) -> Result<BTreeMap<String, String>, Broken> {
+fn pairs(block: &[u8]) -> Result<BTreeMap<String, String>, SpdyError> {
     let mut rest = block;
     let count = number(&mut rest)?;
     let mut pairs = BTreeMap::new();
@@ -105,20 +105,20 @@ fn pairs(block: &[u8]) -> Result<BTreeMap<String, String>, Broken> {
     Ok(pairs)
 }
 
-fn number(rest: &mut &[u8]) -> Result<u32, Broken> {
-    let (head, tail) = rest.split_first_chunk::<4>().ok_or(Broken::Headers)?;
+fn number(rest: &mut &[u8]) -> Result<u32, SpdyError> {
+    let (head, tail) = rest.split_first_chunk::<4>().ok_or(SpdyError::Headers)?;
     *rest = tail;
     Ok(u32::from_be_bytes(*head))
 }
 
-fn text(rest: &mut &[u8]) -> Result<String, Broken> {
+fn text(rest: &mut &[u8]) -> Result<String, SpdyError> {
     let length = number(rest)? as usize;
-    let (head, tail) = rest.split_at_checked(length).ok_or(Broken::Headers)?;
+    let (head, tail) = rest.split_at_checked(length).ok_or(SpdyError::Headers)?;
     *rest = tail;
     Ok(String::from_utf8_lossy(head).into_owned())
 }
 
-/// An empty header block: the only one that this server sends. The first block of a connection begins the
+/// An empty header block: this server sends no others. The first block of a connection begins the
 /// zlib stream. Its data is stored without compression, which every decompressor accepts.
 pub(super) fn empty_block(first: bool) -> Vec<u8> {
     let mut block = Vec::new();

@@ -48,13 +48,13 @@ pub(super) fn closed(error: &hyper::Error) -> Status {
 
 /// The name in a proxy path: `[scheme:]name[:port]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Id<'a> {
+pub(super) struct BackendName<'a> {
     pub(super) scheme: &'a str,
     pub(super) name: &'a str,
     pub(super) port: &'a str,
 }
 
-impl<'a> Id<'a> {
+impl<'a> BackendName<'a> {
     /// Parses a name; `None` if it is malformed.
     pub(super) fn read(id: &'a str) -> Option<Self> {
         let parts: Vec<&str> = id.split(':').collect();
@@ -80,7 +80,7 @@ impl Streams {
     pub(super) fn backend(&self, target: &Target) -> Result<Backend, Status> {
         let what = target.resource.singular;
         let invalid = || Status::bad_request(format!("invalid {what} request {:?}", target.name));
-        let id = Id::read(&target.name).ok_or_else(invalid)?;
+        let id = BackendName::read(&target.name).ok_or_else(invalid)?;
         match target.resource.plural {
             "nodes" => self.node_backend(id),
             "services" => self.service_backend(&target.namespace, id, &target.name),
@@ -88,14 +88,14 @@ impl Streams {
         }
     }
 
-    fn look(&self, plural: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
+    fn get_object(&self, plural: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
         let resource = core(plural);
         let found = self.pipeline.cache().get(resource, &resource.storage_key(namespace, name));
         found.map(|entry| Arc::new(entry.parse())).ok_or_else(|| Status::not_found(resource, name))
     }
 
-    fn pod_backend(&self, namespace: &str, id: Id<'_>) -> Result<Backend, Status> {
-        let pod = self.look("pods", namespace, id.name)?;
+    fn pod_backend(&self, namespace: &str, id: BackendName<'_>) -> Result<Backend, Status> {
+        let pod = self.get_object("pods", namespace, id.name)?;
         let first = || {
             let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
             containers.filter_map(|container| container["ports"][0]["containerPort"].as_u64()).next()
@@ -107,8 +107,8 @@ impl Streams {
         port_of(&pod, &port, id.scheme)
     }
 
-    fn service_backend(&self, namespace: &str, id: Id<'_>, asked: &str) -> Result<Backend, Status> {
-        let service = self.look("services", namespace, id.name)?;
+    fn service_backend(&self, namespace: &str, id: BackendName<'_>, asked: &str) -> Result<Backend, Status> {
+        let service = self.get_object("services", namespace, id.name)?;
         let port = match id.port.parse::<i64>() {
             Err(_) => id.port,
             Ok(number) => named_port(&service, number).ok_or_else(|| {
@@ -128,7 +128,7 @@ impl Streams {
             length => usize::try_from(self.pipeline.nondet().rng.below(length as u64)).unwrap_or(0),
         };
         let (pod, number) = &found[start];
-        let pod = self.look("pods", namespace, pod).map_err(|_| none(asked))?;
+        let pod = self.get_object("pods", namespace, pod).map_err(|_| none(asked))?;
         port_of(&pod, &number.to_string(), id.scheme)
     }
 
@@ -140,8 +140,8 @@ impl Streams {
         slices
     }
 
-    fn node_backend(&self, id: Id<'_>) -> Result<Backend, Status> {
-        let node = self.look("nodes", "", id.name)?;
+    fn node_backend(&self, id: BackendName<'_>) -> Result<Backend, Status> {
+        let node = self.get_object("nodes", "", id.name)?;
         let kubelet = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64();
         let kubelet = kubelet.filter(|port| *port != 0).unwrap_or(KUBELET).to_string();
         let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
