@@ -126,7 +126,7 @@ impl Connection {
                 }
                 Ok(None) => self.decoder.feed(&self.incoming.next().await?),
                 Err(error) => {
-                    tracing::debug!(%error, "a SPDY client sent what cannot be read");
+                    tracing::debug!(%error, "a SPDY client sent an invalid frame");
                     return None;
                 }
             }
