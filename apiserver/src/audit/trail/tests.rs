@@ -1,7 +1,7 @@
 //! Tests of trails without a server: the events of each stage.
 
 use super::*;
-use crate::audit::backend::{Backend, QueueBounds, Mode, QueuedEvent};
+use crate::audit::backend::{Backend, Mode, QueueBounds, QueuedEvent};
 use crate::audit::metrics::AuditMetrics;
 use crate::audit::metrics::Plugin;
 use crate::audit::policy::Policy;
