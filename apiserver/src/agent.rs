@@ -1,19 +1,20 @@
-//! Names of client programs: the `User-Agent` header as it is kept with writes, and the field manager that follows from it or is
-//! stated. Pure. Not who the user is, which is `authn`.
+//! Names of client programs: the `User-Agent` header that is stored with each write, and the field manager
+//! that a request states or that follows from that header. Pure. User identities are `authn`'s.
 
 use crate::limits;
 use http::HeaderMap;
 use http::header::USER_AGENT;
 
-/// The `User-Agent` of a request, cut at [`limits::USER_AGENT_BYTES`]; empty without one. Every write stores it.
+/// The `User-Agent` of a request, cut at [`limits::USER_AGENT_BYTES`]; empty without one. Every write stores
+/// it.
 pub(crate) fn user_agent(headers: &HeaderMap) -> String {
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // Text of a header is ASCII, so any byte is a boundary.
     agent[..agent.len().min(limits::USER_AGENT_BYTES)].to_owned()
 }
 
-/// The field manager of a write that states none: the part of the user agent before the first slash, without characters that cannot
-/// be printed, at most [`limits::FIELD_MANAGER_BYTES`]. The rule is Kubernetes'.
+/// The field manager of a write that states none: the part of the user agent before the first slash, without
+/// characters that cannot be printed, at most [`limits::FIELD_MANAGER_BYTES`]. The rule is Kubernetes'.
 pub(crate) fn default_field_manager(agent: &str) -> String {
     let program = agent.split('/').next().unwrap_or_default();
     let mut manager = String::new();
@@ -29,7 +30,7 @@ pub(crate) fn default_field_manager(agent: &str) -> String {
 /// Whether a stated field manager can be recorded.
 ///
 /// # Errors
-/// What is wrong with it, in Kubernetes' words.
+/// The problem with the name, in Kubernetes' words.
 pub(crate) fn check_field_manager(manager: &str) -> Result<(), String> {
     if manager.len() > limits::FIELD_MANAGER_BYTES {
         return Err(format!("Too long: may not be more than {} bytes", limits::FIELD_MANAGER_BYTES));
@@ -46,7 +47,7 @@ mod tests {
     use http::HeaderValue;
 
     #[test]
-    fn a_long_user_agent_is_cut() {
+    fn user_agents_are_truncated() {
         let mut headers = HeaderMap::new();
         assert_eq!(user_agent(&headers), "");
         let long = "a".repeat(60_000);
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_field_manager_is_the_program_without_unprintable_characters() {
+    fn the_default_field_manager_is_the_program_name_without_unprintable_characters() {
         assert_eq!(default_field_manager("kubectl/v1.36 (linux)"), "kubectl");
         assert_eq!(default_field_manager("a\tb/1"), "ab");
         assert_eq!(default_field_manager(&"x".repeat(300)), "x".repeat(limits::FIELD_MANAGER_BYTES));

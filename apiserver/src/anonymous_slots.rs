@@ -1,4 +1,5 @@
-//! How many requests without credentials one connection may have in flight. Requests with credentials are not counted.
+//! How many requests without credentials one connection may have in flight. Requests with credentials are not
+//! counted.
 
 use crate::authn::{Peer, UserInfo};
 use crate::limits;
@@ -42,17 +43,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_connection_has_sixteen_anonymous_requests_in_flight_and_more_with_credentials() {
+    fn anonymous_requests_in_flight_are_bounded_per_connection() {
         let peer = Peer::tls(None, "127.0.0.1:1".parse().unwrap());
         let mut extensions = Extensions::new();
         extensions.insert(AnonymousSlots::of(&peer).unwrap());
-        let (nobody, ann) = (UserInfo::anonymous(), UserInfo::new("ann", [""; 0]));
+        let (anonymous, ann) = (UserInfo::anonymous(), UserInfo::new("ann", [""; 0]));
         let held: Vec<_> = (0..limits::ANONYMOUS_IN_FLIGHT)
-            .map(|_| AnonymousSlots::enter(&extensions, &nobody).unwrap())
+            .map(|_| AnonymousSlots::enter(&extensions, &anonymous).unwrap())
             .collect();
-        assert_eq!(AnonymousSlots::enter(&extensions, &nobody).unwrap_err().code, 429);
+        assert_eq!(AnonymousSlots::enter(&extensions, &anonymous).unwrap_err().code, 429);
         assert!(AnonymousSlots::enter(&extensions, &ann).unwrap().is_none());
         drop(held);
-        assert!(AnonymousSlots::enter(&extensions, &nobody).unwrap().is_some());
+        assert!(AnonymousSlots::enter(&extensions, &anonymous).unwrap().is_some());
     }
 }

@@ -1,8 +1,8 @@
-//! Reading request bodies within a budget of memory that all requests share, and within a time limit. Not the discarding of bodies
-//! that no request needs, which is `unread_body`.
+//! Reading request bodies within a memory budget that all requests share, and within a time limit. Bodies
+//! that no request needs are discarded by `unread_body`.
 //!
-//! A body counts from the moment its bytes arrive until the request has dropped them, so that many large bodies at once make later
-//! ones wait instead of the server grow.
+//! A body counts from the arrival of its bytes until the request has dropped them. Many large bodies at once
+//! therefore make later ones wait instead of growing the server's memory.
 
 use crate::limits;
 use axum::body::Body;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-/// Bytes that are reserved for a body which does not say how long it is, and each time it turns out to be longer.
-const STEP: usize = 64 * 1024;
+/// Bytes reserved for a body without a stated length, at first and each time the reservation is used up.
+const RESERVATION_STEP: usize = 64 * 1024;
 
-/// Bytes of request bodies that may be in memory at a time. Cheap to clone; clones share the budget.
+/// The memory budget of request bodies. Cheap to clone; clones share the budget.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyBudget {
     free: Arc<Semaphore>,
@@ -29,7 +29,7 @@ impl Default for BodyBudget {
     }
 }
 
-/// Why a body was not read.
+/// A request body could not be read: the reason.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadBodyError {
     #[error("limit is {}", limits::BODY_BYTES)]
@@ -59,11 +59,13 @@ impl BodyBudget {
         Self { free: Arc::new(Semaphore::new(bytes)) }
     }
 
-    /// The whole body, at most [`limits::BODY_BYTES`]. The bytes hold their part of the budget until they are dropped.
+    /// Reads the whole body, at most [`limits::BODY_BYTES`]. The returned bytes hold their part of the budget
+    /// until they are dropped.
     ///
     /// # Errors
-    /// See [`ReadBodyError`]. A body that states its length waits for room within [`limits::BODY_TIME`]; one that does not is
-    /// refused when there is none, because it may hold room already that others wait for.
+    /// See [`ReadBodyError`]. A body with a stated length waits up to [`limits::BODY_TIME`] for the budget. A
+    /// body without one is refused when the budget is used up: it may hold a part of the budget that other
+    /// bodies wait for.
     pub(crate) async fn read(&self, mut body: Body) -> Result<Bytes, ReadBodyError> {
         if body.is_end_stream() {
             return Ok(Bytes::new());
@@ -74,8 +76,8 @@ impl BodyBudget {
         }
         let stated = hint.exact().and_then(|bytes| usize::try_from(bytes).ok());
         let deadline = Instant::now() + limits::BODY_TIME;
-        let mut reserved = self.reserve(stated.unwrap_or(STEP), deadline).await?;
-        let mut pieces = Pieces::default();
+        let mut reserved = self.reserve(stated.unwrap_or(RESERVATION_STEP), deadline).await?;
+        let mut pieces = BodyFrames::default();
         while let Some(frame) = timeout_at(deadline, body.frame()).await.map_err(|_| ReadBodyError::Slow)? {
             let Ok(piece) = frame?.into_data() else { continue };
             if pieces.len + piece.len() > limits::BODY_BYTES {
@@ -83,7 +85,7 @@ impl BodyBudget {
             }
             pieces.push(piece);
             if let Some(missing) = pieces.len.checked_sub(reserved.num_permits()).filter(|bytes| *bytes > 0) {
-                reserved.merge(self.try_reserve(missing.max(STEP))?);
+                reserved.merge(self.try_reserve(missing.max(RESERVATION_STEP))?);
             }
         }
         Ok(Bytes::from_owner(BudgetedBytes { bytes: pieces.join(), _reserved: reserved }))
@@ -94,26 +96,27 @@ impl BodyBudget {
         reserved.ok().and_then(Result::ok).ok_or(ReadBodyError::Busy)
     }
 
-    /// A part of the budget if there is room now.
+    /// Reserves a part of the budget if it is free now.
     pub(crate) fn try_reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ReadBodyError> {
         self.free.clone().try_acquire_many_owned(permits(bytes)).map_err(|_| ReadBodyError::Busy)
     }
 }
 
-/// A body is at most [`limits::BODY_BYTES`] and a step long, so this never saturates.
+/// Converts bytes to semaphore permits. A reservation is at most [`limits::BODY_BYTES`] or a step, so this
+/// never saturates.
 fn permits(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The parts of a body as they arrived.
+/// The frames of a body in order of arrival.
 #[derive(Default)]
-struct Pieces {
+struct BodyFrames {
     first: Bytes,
     rest: BytesMut,
     len: usize,
 }
 
-impl Pieces {
+impl BodyFrames {
     fn push(&mut self, piece: Bytes) {
         self.len += piece.len();
         if self.first.is_empty() {
@@ -126,13 +129,13 @@ impl Pieces {
         }
     }
 
-    /// All of them in a row; a single one is not copied.
+    /// Joins the frames; a single frame is not copied.
     fn join(self) -> Bytes {
         if self.rest.is_empty() { self.first } else { self.rest.freeze() }
     }
 }
 
-/// Bytes with their part of the budget.
+/// Body bytes that hold their part of the budget.
 struct BudgetedBytes {
     bytes: Bytes,
     _reserved: OwnedSemaphorePermit,
@@ -156,49 +159,49 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_is_joined_and_holds_its_room_until_it_is_dropped() {
-        let budget = BodyBudget::new(3 * STEP);
+    async fn a_body_holds_its_budget_until_it_is_dropped() {
+        let budget = BodyBudget::new(3 * RESERVATION_STEP);
         let body = pieces(vec![Bytes::from_static(b"ab"), Bytes::new(), Bytes::from_static(b"cd")]);
         let read = budget.read(body).await.unwrap();
         assert_eq!(read, "abcd");
-        assert_eq!(budget.free.available_permits(), 2 * STEP);
+        assert_eq!(budget.free.available_permits(), 2 * RESERVATION_STEP);
         drop(read);
-        assert_eq!(budget.free.available_permits(), 3 * STEP);
+        assert_eq!(budget.free.available_permits(), 3 * RESERVATION_STEP);
         assert_eq!(budget.read(Body::from("stated")).await.unwrap(), "stated");
         assert_eq!(budget.read(Body::empty()).await.unwrap(), "");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_does_not_arrive_is_given_up_and_frees_its_room() {
-        let budget = BodyBudget::new(STEP);
+    async fn a_body_that_times_out_releases_its_budget() {
+        let budget = BodyBudget::new(RESERVATION_STEP);
         let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{"))]);
         let body = Body::from_stream(futures::StreamExt::chain(first, stream::pending()));
         let began = Instant::now();
         assert!(matches!(budget.read(body).await, Err(ReadBodyError::Slow)));
         assert_eq!(began.elapsed(), limits::BODY_TIME);
-        assert_eq!(budget.free.available_permits(), STEP);
+        assert_eq!(budget.free.available_permits(), RESERVATION_STEP);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stated_length_waits_for_room_and_an_unstated_one_is_refused() {
-        let budget = BodyBudget::new(2 * STEP);
-        let held = budget.read(Body::from(vec![b'x'; STEP + 1])).await.unwrap();
+    async fn without_free_budget_sized_bodies_wait_and_unsized_ones_are_refused() {
+        let budget = BodyBudget::new(2 * RESERVATION_STEP);
+        let held = budget.read(Body::from(vec![b'x'; RESERVATION_STEP + 1])).await.unwrap();
         assert!(matches!(
-            budget.read(pieces(vec![vec![b'x'; 2 * STEP].into()])).await,
+            budget.read(pieces(vec![vec![b'x'; 2 * RESERVATION_STEP].into()])).await,
             Err(ReadBodyError::Busy)
         ));
-        let waiting = budget.read(Body::from(vec![b'y'; STEP]));
+        let waiting = budget.read(Body::from(vec![b'y'; RESERVATION_STEP]));
         let leaving = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             drop(held);
         };
         let (read, ()) = tokio::join!(waiting, leaving);
-        assert_eq!(read.unwrap().len(), STEP);
-        assert_eq!(budget.free.available_permits(), 2 * STEP);
+        assert_eq!(read.unwrap().len(), RESERVATION_STEP);
+        assert_eq!(budget.free.available_permits(), 2 * RESERVATION_STEP);
     }
 
     #[tokio::test]
-    async fn a_body_beyond_the_limit_is_too_large_whether_or_not_it_says_so() {
+    async fn bodies_beyond_the_limit_are_refused_with_and_without_a_stated_length() {
         let budget = BodyBudget::default();
         let long = Bytes::from(vec![b'x'; limits::BODY_BYTES + 1]);
         assert!(matches!(budget.read(Body::from(long.clone())).await, Err(ReadBodyError::TooLarge)));

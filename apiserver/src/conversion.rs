@@ -1,5 +1,6 @@
-//! [`Converter`]: calls conversion webhooks for readers of custom objects, which note in their kind's `Conversions` what they miss. What
-//! a review says and how its failures are worded is `kstore_api::admission::conversion`'s.
+//! [`Converter`]: calls conversion webhooks for custom objects that readers request in another version. A
+//! reader notes the missing conversions in its kind's `Conversions`. The encoding of reviews and the texts of
+//! failures are `kstore_api::admission::conversion`'s.
 
 mod selection;
 
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The way to conversion webhooks. Shared.
+/// Client of conversion webhooks. One per apiserver.
 #[derive(Debug)]
 pub(crate) struct Converter {
     outbound: Arc<dyn Outbound>,
@@ -38,13 +39,14 @@ impl Converter {
         Self { outbound, nondet, metrics: Arc::default() }
     }
 
-    /// Writes what was counted, in the Prometheus text format.
+    /// Returns a function that writes the webhook metrics in the Prometheus text format.
     pub(crate) fn render_metrics(&self) -> impl Fn(&mut String) + Send + Sync + 'static {
         let metrics = self.metrics.clone();
         move |out| metrics.render(&mut Page::new(out))
     }
 
-    /// Lets the webhook convert what readers of the kind miss. On return they find it, or why it could not be converted.
+    /// Converts all objects of the kind that readers have noted as missing. On return, `Conversions` has each
+    /// result or the reason for its failure.
     pub(crate) async fn convert(&self, cache: &Arc<Cache>, kind: &CustomKind) {
         let _turn = kind.conversions.turn.lock().await;
         for missing in kind.conversions.take_missing() {
@@ -101,17 +103,18 @@ impl Converter {
         answered.map_err(|error| error.status())
     }
 
-    /// Lets the version show these entries without waiting from here on.
+    /// Converts the entries that are not yet available in the version, so that reading them no longer waits
+    /// for a webhook.
     ///
     /// # Errors
-    /// Why one of them cannot be converted.
+    /// The reason for which an entry cannot be converted.
     pub(crate) async fn prepare<'e>(
         &self,
         cache: &Arc<Cache>,
         custom: &CustomVersion,
         entries: impl Iterator<Item = &'e Arc<Entry>> + Clone + Send,
     ) -> Result<(), Status> {
-        // Each call converts all that is missing or as much as one call may carry, so that this ends.
+        // Each call converts all missing objects, or as many as one call may carry, so the loop ends.
         let mut calls_left =
             if custom.needs_webhook() { entries.clone().count().saturating_add(1) } else { 0 };
         while calls_left > 0 && are_waiting(custom, entries.clone())? {
@@ -122,7 +125,7 @@ impl Converter {
     }
 }
 
-/// Whether some entries wait for the webhook; all of them are noted as missing then.
+/// Whether some entries wait for the webhook; those are noted as missing.
 fn are_waiting<'e>(
     custom: &CustomVersion,
     entries: impl Iterator<Item = &'e Arc<Entry>>,

@@ -1,5 +1,6 @@
-//! Request bodies → objects: parse the encoding, check that the object is of the kind that the URL names, check types and
-//! fields against the schema. Pure. Not defaulting or validation: those see only what is decoded.
+//! Decoding of request bodies: parses the encoding, checks that the object is of the URL's kind, and checks
+//! types and fields against the schema. Pure. Defaulting and validation come later and see only decoded
+//! objects.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -19,16 +20,13 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use patch::{Configuration, Patch, patch, patched};
 
-/// The kind that a body must be of.
+/// The kind that a body must have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected<'a> {
-    /// API group.
     pub group: &'static str,
-    /// API version.
     pub version: &'static str,
-    /// Kind.
     pub kind: &'static str,
-    /// The version of a custom kind whose schema the body has; `None`: the type is in the field table.
+    /// The version of a custom kind, with its schema; `None` for kinds in the table of built-in types.
     pub custom: Option<&'a CustomVersion>,
 }
 
@@ -44,12 +42,11 @@ impl Expected<'static> {
 }
 
 impl<'a> Expected<'a> {
-    /// The body of a request to a target.
+    /// The kind of the body of a request to a target.
     pub(crate) fn at(target: &'a Target) -> Self {
         Expected { custom: target.schema(), ..Expected::of(target.resource, target.subresource) }
     }
 
-    /// `apiVersion`.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -59,7 +56,8 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Decodes a whole object. What strict validation would refuse is dropped, and reported as `validation` says.
+/// Decodes a whole object. Fields that strict validation would refuse are dropped, and reported as
+/// `validation` says.
 pub(crate) fn object(
     expected: Expected<'_>,
     body: &Body,
@@ -73,7 +71,7 @@ pub(crate) fn object(
         return Ok(value);
     }
     let found = match body.format {
-        // Those of custom kinds are sorted, as in Kubernetes, behind what is stated twice.
+        // Problems of custom kinds follow the duplicate fields, in sorted order, as in Kubernetes.
         Format::Json if expected.custom.is_some() => {
             strict::duplicate_fields(&body.bytes).into_iter().chain(unknown).collect()
         }
@@ -89,7 +87,10 @@ pub(crate) fn object(
     Ok(value)
 }
 
-/// Brings an object that was computed (by a patch, by admission) into canonical form; what it says wrongly is a 422 or 400.
+/// Brings an object that a patch or admission computed into canonical form.
+///
+/// # Errors
+/// 400 or 422 if the object is not valid for the kind.
 pub(crate) fn canonical(
     expected: Expected<'_>,
     value: &mut Value,
@@ -101,17 +102,18 @@ pub(crate) fn canonical(
     report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)
 }
 
-/// Brings an object that a webhook has changed into canonical form: its types are checked, and what the kind does not know is dropped.
+/// Brings an object that a webhook changed into canonical form: checks its types, and drops fields that the
+/// kind does not have.
 ///
 /// # Errors
-/// 500 if it is no object of the kind.
+/// 500 if it is not an object of the kind.
 pub(crate) fn admitted(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
     check_kind(expected, value).map_err(|status| Status::internal(status.message))?;
     let read = normalize_as(expected, value, decode::Mode::Whole)?;
     read.map(drop).map_err(|error| Status::internal(error.to_string()))
 }
 
-/// YAML or JSON without a schema.
+/// Parses YAML, JSON or protobuf without checking it against a schema.
 pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
     match body.format {
         Format::Json => serde_json::from_slice(&body.bytes)
@@ -125,7 +127,7 @@ pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
     }
 }
 
-/// The object, and the keys that its YAML states again.
+/// Parses the body; returns the object and the keys that its YAML repeats.
 fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), Status> {
     let unrecognized = |reason: String| {
         let (kind, start) = (expected.kind, beginning(&body.bytes));
@@ -161,7 +163,7 @@ fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), St
     }
 }
 
-/// The beginning of a body as a refusal shows it: JSON as it is, anything else in figures.
+/// The beginning of a body for an error message: JSON as text, other bytes in hexadecimal.
 fn beginning(body: &[u8]) -> String {
     let more = if body.len() > SHOWN_BYTES { " ..." } else { "" };
     let shown = &body[..body.len().min(SHOWN_BYTES)];
@@ -172,10 +174,10 @@ fn beginning(body: &[u8]) -> String {
     }
 }
 
-/// Bytes of a body that cannot be read which its refusal shows.
+/// Bytes of an undecodable body that the error message shows.
 const SHOWN_BYTES: usize = 30;
 
-/// Missing type information comes from the URL; present type information must agree with it.
+/// Sets missing type information from the URL, and checks that present type information agrees with it.
 fn check_kind(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
     let Some(object) = value.as_object_mut() else {
         return Err(Status::bad_request(format!(
@@ -206,7 +208,7 @@ fn check_kind(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// 422: the body of a custom kind says that it is of another kind.
+/// 422: the body of a custom kind states another kind.
 fn other_custom_kind(expected: Expected<'_>, kind: &str, object: &Map<String, Value>) -> Status {
     let name = object.get("metadata").map(|metadata| object::text(&metadata["name"])).unwrap_or_default();
     let mut errors = ErrorList::new();
@@ -214,7 +216,8 @@ fn other_custom_kind(expected: Expected<'_>, kind: &str, object: &Map<String, Va
     Status::invalid(expected.group, kind, name, &errors)
 }
 
-/// Checks an apply configuration, and brings its values into canonical form; what its author wrote stays, zero or not.
+/// Checks an apply configuration and brings its values into canonical form. Fields that its author wrote are
+/// kept, also with zero values.
 pub(crate) fn configuration(
     expected: Expected<'_>,
     object: ObjectType<'_>,
@@ -226,7 +229,8 @@ pub(crate) fn configuration(
         let (group, version) = split_api_version(&api_version);
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
-    // What is not of its type is told by its path; what is left to refuse are values out of range.
+    // This check reports values of a wrong type by their path; the decoder below then only finds values out
+    // of range.
     apply::check(value, object).map_err(|e| match e {
         ApplyError::BadRequest(text) => Status::bad_request(text),
         ApplyError::Unclassified(text) => Status::unclassified(text),
@@ -257,7 +261,7 @@ fn type_of(expected: Expected<'_>) -> Result<&'static schema::Type, Status> {
     ty.ok_or_else(|| Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)))
 }
 
-/// 400: the body is not of the kind.
+/// 400: the body cannot be decoded as the kind.
 fn refused(expected: Expected<'_>, error: &MetadataError) -> Status {
     let Expected { version, kind, .. } = expected;
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))

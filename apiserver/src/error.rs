@@ -1,5 +1,5 @@
-//! The single place where inner errors become a Kubernetes Status, and a Status a gRPC status. No wildcard arms: a new error
-//! must say here what the caller should do.
+//! Conversion of internal errors to a Kubernetes Status, and of a Status to a gRPC status, all in one place.
+//! There are no wildcard arms: each new error needs a decision on what its caller should do.
 
 use crate::cache::WatchEnd;
 use crate::request::Target;
@@ -13,7 +13,7 @@ use tonic::Code;
 /// The reason of the cause that names the refused operation of a transaction.
 const OPERATION_REFUSED: &str = "OperationRefused";
 
-/// A refused read.
+/// The status of a failed read.
 pub fn of_read(error: ReadError) -> Status {
     match error {
         ReadError::Compacted { .. } => {
@@ -25,7 +25,7 @@ pub fn of_read(error: ReadError) -> Status {
     }
 }
 
-/// A refused commit.
+/// The status of a failed commit.
 pub fn of_commit(error: CommitError) -> Status {
     match error {
         CommitError::Overloaded => {
@@ -35,17 +35,17 @@ pub fn of_commit(error: CommitError) -> Status {
         CommitError::Unavailable(_) => unavailable(&error),
         CommitError::NoSpace(message) => Status::insufficient_storage(&message),
         CommitError::Failed(message) => Status::internal(message),
-        // What a real cluster answers when etcd's answer is lost: the client must read before it tries again.
+        // As a real cluster answers when etcd's reply is lost: the client must read before it retries.
         CommitError::Unknown(_) => Status::timeout(&error.to_string(), 0),
     }
 }
 
-/// 503: nothing was done.
+/// 503: the operation was not carried out.
 fn unavailable(error: &impl std::fmt::Display) -> Status {
     Status::service_unavailable(error.to_string()).retry_after(1)
 }
 
-/// A watch that ended, or could not begin.
+/// The status of a watch that ended, or could not begin.
 pub fn of_watch_end(end: &WatchEnd) -> Status {
     match end {
         WatchEnd::Expired { .. } => Status::expired(end.to_string()),
@@ -55,7 +55,7 @@ pub fn of_watch_end(end: &WatchEnd) -> Status {
     }
 }
 
-/// 504: the caller knows a revision that this server does not have yet.
+/// 504: the request names a revision that this server does not have yet.
 pub fn revision_too_large(wanted: i64, current: i64) -> Status {
     Status::too_large_resource_version(wanted.unsigned_abs(), current.unsigned_abs())
 }
@@ -65,7 +65,7 @@ pub fn modified(target: &Target) -> Status {
     Status::conflict(target.resource, &target.name, MODIFIED)
 }
 
-/// 409: the uid in the delete options is another object's.
+/// 409: the uid in the delete options differs from the object's.
 pub fn uid_precondition(target: &Target, wanted: &str, uid: &str) -> Status {
     let message = format!(
         "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
@@ -73,7 +73,7 @@ pub fn uid_precondition(target: &Target, wanted: &str, uid: &str) -> Status {
     Status::conflict(target.resource, &target.name, &message)
 }
 
-/// 409: the resourceVersion in the delete options is an old one.
+/// 409: the resourceVersion in the delete options differs from the object's.
 pub fn version_precondition(target: &Target, wanted: i64, version: &str) -> Status {
     let message = format!(
         "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
@@ -81,7 +81,7 @@ pub fn version_precondition(target: &Target, wanted: i64, version: &str) -> Stat
     Status::conflict(target.resource, &target.name, &message)
 }
 
-/// 413: the object would not fit into the store.
+/// 413: the object is larger than the store's limit.
 pub fn object_too_large(target: &Target, bytes: usize) -> Status {
     let what = format!("{} {:?}", target.resource.qualified(), target.name);
     Status::too_large(&format!(
@@ -90,7 +90,7 @@ pub fn object_too_large(target: &Target, bytes: usize) -> Status {
     ))
 }
 
-/// The refusal of one operation of a transaction: which one it was is the field of the last cause.
+/// Adds to the refusal of an operation in a transaction a last cause, whose field is the operation's index.
 pub fn of_operation(index: usize, mut status: Status) -> Status {
     status.details.get_or_insert_default().causes.push(Cause {
         reason: OPERATION_REFUSED.to_owned(),
@@ -100,7 +100,7 @@ pub fn of_operation(index: usize, mut status: Status) -> Status {
     status
 }
 
-/// 405: the path is known, the method has no meaning on it.
+/// 405: the path exists, but does not support the method.
 pub fn no_such_method() -> Status {
     let mut status = Status::bad_request("the server does not allow this method on the requested resource");
     (status.code, status.reason) = (405, Reason::MethodNotAllowed);
@@ -108,18 +108,18 @@ pub fn no_such_method() -> Status {
     status
 }
 
-/// 504: the time is over. Whether a write happened is not known.
+/// 504: the timeout has passed. Whether a write happened is not known.
 pub fn timed_out() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }
 
-/// 500: this program has a bug, which the log describes.
+/// 500: a panic in this program; the log describes it.
 pub fn panicked() -> Status {
     let text = "This request caused apiserver to panic. Look in the logs for details.";
     Status::internal(text).with_message(text)
 }
 
-/// 409: the body names another object's uid.
+/// 409: the uid in the body differs from the object's.
 pub fn foreign_uid(target: &Target, wanted: &str, uid: &str) -> Status {
     let message = format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}",
@@ -128,7 +128,7 @@ pub fn foreign_uid(target: &Target, wanted: &str, uid: &str) -> Status {
     Status::conflict(target.resource, &target.name, &message)
 }
 
-/// 409: the body names a revision that is not the object's.
+/// 409: the revision in the body differs from the object's.
 pub fn foreign_version(target: &Target, wanted: &str, version: &str) -> Status {
     let message = format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}",
@@ -137,14 +137,15 @@ pub fn foreign_version(target: &Target, wanted: &str, version: &str) -> Status {
     Status::conflict(target.resource, &target.name, &message)
 }
 
-/// 422: this kind is never updated blindly.
+/// 422: an update of this kind must state a resourceVersion.
 pub fn version_required(target: &Target) -> Status {
     let (resource, problem) = (target.resource, "Invalid value: 0: must be specified for an update");
     let (plural, qualified) = (resource.plural, resource.qualified());
     one_field(resource.group, plural, &qualified, &target.name, "metadata.resourceVersion", problem.into())
 }
 
-/// 422 about one field. `problem` is the body of a field error: its class, and for most classes a value and a detail.
+/// 422 about one field. `problem` is the body of a field error: its class, and for most classes a value and a
+/// detail.
 pub fn invalid_field(target: &Target, field: &str, problem: impl Into<String>) -> Status {
     one_field(
         target.resource.group,
@@ -161,7 +162,7 @@ pub fn invalid_option(field: &str, problem: &str) -> Status {
     invalid_option_of("ListOptions", field, problem)
 }
 
-/// 422 about one request option; `kind` says of which options: `CreateOptions`, `DeleteOptions`, ….
+/// 422 about one request option; `kind` names the options: `CreateOptions`, `DeleteOptions`, ….
 pub fn invalid_option_of(kind: &str, field: &str, problem: &str) -> Status {
     one_field("meta.k8s.io", kind, &format!("{kind}.meta.k8s.io"), "", field, problem.to_owned())
 }
@@ -187,13 +188,14 @@ fn one_field(group: &str, kind: &str, qualified: &str, name: &str, field: &str, 
     status
 }
 
-/// 410: a version of a custom kind is not served any more.
+/// 410: this version of a custom kind is no longer served.
 pub fn not_served_any_more(resource: &Resource) -> Status {
     let text = format!("{} is not served any more", resource.api_version());
     Status::expired(&text)
 }
 
-/// 500: a webhook must be called before the object can be read. The server calls it and reads again; no client sees this.
+/// 500: a webhook must be called before the object can be read. The server calls it and reads again; clients
+/// do not see this error.
 pub fn conversion_needed(api_version: &str, kind: &str) -> Status {
     Status::unclassified(format!("conversion webhook for {api_version}, Kind={kind} {CONVERSION_NEEDED}"))
 }
@@ -205,8 +207,9 @@ pub fn is_conversion_needed(status: &Status) -> bool {
 
 const CONVERSION_NEEDED: &str = "was not called yet";
 
-/// 409: the definition of a custom kind changed while a write was judged by it. The server begins the request anew; a client sees it
-/// only where the definition changes faster than a request is served, or when the kind is gone.
+/// 409: the definition of a custom kind changed while a write was checked against it. The server retries the
+/// request. A client sees this error only if the definition changes faster than a request is served, or if
+/// the kind is deleted.
 pub fn definition_changed(target: &Target) -> Status {
     Status::conflict(target.resource, &target.name, DEFINITION_CHANGED)
 }
@@ -218,7 +221,7 @@ pub fn is_definition_changed(status: &Status) -> bool {
 
 const DEFINITION_CHANGED: &str = "the definition of this kind has been modified; please try again";
 
-/// 501: the API has the subresource, this server does not serve it.
+/// 501: the API has the subresource, but this server does not serve it.
 pub fn not_served(target: &Target, subresource: &str) -> Status {
     let what = format!("{}/{subresource}", target.resource.qualified());
     let mut status = Status::bad_request(format!("{what} is not served by kstore yet"));
@@ -227,12 +230,12 @@ pub fn not_served(target: &Target, subresource: &str) -> Status {
     status
 }
 
-/// 422: a binding must say where to.
+/// 422: a binding lacks its target.
 pub fn invalid_binding(pod: &str, field: &str, problem: &str) -> Status {
     one_field("", "Binding", "Binding", pod, field, problem.to_owned())
 }
 
-/// 500: a pod with several budgets cannot be evicted.
+/// 500: a pod with several disruption budgets cannot be evicted.
 pub fn several_budgets() -> Status {
     let text =
         "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -241,7 +244,7 @@ pub fn several_budgets() -> Status {
     status
 }
 
-/// 429: the budget has changed, and the disruption controller has not counted its pods since.
+/// 429: the disruption controller has not yet processed the latest change of the budget.
 pub fn budget_not_observed(name: &str) -> Status {
     let detail = format!("The disruption budget {name} is still being processed by the server.");
     Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
@@ -260,7 +263,7 @@ pub fn budget_exhausted(budget: &serde_json::Value) -> Status {
         .cause("DisruptionBudget", detail)
 }
 
-/// A patch that cannot be applied.
+/// The status of a patch that cannot be applied.
 pub fn of_patch(refused: &PatchError) -> Status {
     match refused {
         PatchError::BadRequest(message) => Status::bad_request(message.as_str()),
@@ -270,7 +273,8 @@ pub fn of_patch(refused: &PatchError) -> Status {
     }
 }
 
-/// 422 without a field, and without the reason, which Kubernetes keeps to itself: callers tell it in a warning.
+/// 422 without a field and without a reason. Kubernetes does not disclose the reason here; callers add it as
+/// a warning.
 fn unprocessable() -> Status {
     let mut status = Status::bad_request("the server rejected our request due to an error in our request");
     (status.code, status.reason) = (422, Reason::Invalid);
@@ -278,7 +282,7 @@ fn unprocessable() -> Status {
     status
 }
 
-/// The gRPC form of a Status: its class as the code, the Status itself as JSON in the details.
+/// Converts a Status to gRPC: its class becomes the code, and the details contain the Status as JSON.
 pub fn to_grpc(status: &Status) -> tonic::Status {
     let json = serde_json::to_vec(status).expect("a status is plain data");
     let details = RpcStatus {
@@ -292,7 +296,8 @@ pub fn to_grpc(status: &Status) -> tonic::Status {
     tonic::Status::with_details(grpc_code(status), status.message.clone(), details.encode_to_vec().into())
 }
 
-/// The refusal that a gRPC status carries. One that was not made by [`to_grpc`] has its text and the code of an internal error.
+/// Extracts the Status from a gRPC status. A status that [`to_grpc`] did not make becomes a Status with its
+/// text, by default of an internal error.
 pub(crate) fn of_grpc(status: &tonic::Status) -> Status {
     let details = RpcStatus::decode(status.details()).ok();
     let detail = details.as_ref().and_then(|details| details.details.first());

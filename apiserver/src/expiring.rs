@@ -1,4 +1,4 @@
-//! [`Expiring`]: answers that are kept for a time, at most a fixed number of them. Not a cache of objects: that is `cache`.
+//! [`Expiring`]: a bounded cache of values with a time to live. The cache of API objects is `cache`.
 
 use kstore_nondet::HashMap;
 use parking_lot::Mutex;
@@ -7,53 +7,54 @@ use std::hash::Hash;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Values by key until their time is over. When it is full, the value that was put in first goes first.
+/// A map of values with a time to live. When it is full, the oldest value is evicted.
 #[derive(Debug)]
 pub(crate) struct Expiring<K, V> {
     capacity: usize,
-    kept: Mutex<Kept<K, V>>,
+    entries: Mutex<ExpiringEntries<K, V>>,
 }
 
 #[derive(Debug)]
-struct Kept<K, V> {
+struct ExpiringEntries<K, V> {
     values: HashMap<K, (Instant, V)>,
-    /// Keys in the order in which they were put in, with the end of the value that was put in then.
+    /// Keys in order of insertion, each with the end of the value inserted with it.
     order: VecDeque<(Instant, K)>,
 }
 
 impl<K: Clone + Eq + Hash, V: Clone> Expiring<K, V> {
-    /// Room for so many.
+    /// An empty map for at most `capacity` values.
     pub(crate) fn new(capacity: usize) -> Self {
-        let kept = Kept { values: HashMap::default(), order: VecDeque::new() };
-        Self { capacity, kept: Mutex::new(kept) }
+        let entries = ExpiringEntries { values: HashMap::default(), order: VecDeque::new() };
+        Self { capacity, entries: Mutex::new(entries) }
     }
 
-    /// The value, if its time is not over.
+    /// The value of a key, unless it has expired.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let now = Instant::now();
-        let kept = self.kept.lock();
-        kept.values.get(key).filter(|(end, _)| now < *end).map(|(_, value)| value.clone())
+        let entries = self.entries.lock();
+        entries.values.get(key).filter(|(end, _)| now < *end).map(|(_, value)| value.clone())
     }
 
-    /// Keeps a value for a time; zero: not at all.
+    /// Stores a value for a time; a time of zero stores nothing.
     pub(crate) fn put(&self, key: K, value: V, time: Duration) {
         if time.is_zero() {
             return;
         }
         let now = Instant::now();
-        // What ends beyond the clock is kept until it is pushed out.
+        // An end that the clock cannot represent is replaced by one in the far future.
         let end = now.checked_add(time).unwrap_or(now + Duration::from_secs(u32::MAX.into()));
-        let mut kept = self.kept.lock();
-        while kept.order.front().is_some_and(|(first, _)| *first <= now) || kept.order.len() >= self.capacity
+        let mut entries = self.entries.lock();
+        while entries.order.front().is_some_and(|(first, _)| *first <= now)
+            || entries.order.len() >= self.capacity
         {
-            let Some((ended, oldest)) = kept.order.pop_front() else { break };
-            // A value that was renewed has a later end, and a later place in the order.
-            if kept.values.get(&oldest).is_some_and(|(end, _)| *end == ended) {
-                kept.values.remove(&oldest);
+            let Some((ended, oldest)) = entries.order.pop_front() else { break };
+            // A renewed value has a later end, and a later position in the order.
+            if entries.values.get(&oldest).is_some_and(|(end, _)| *end == ended) {
+                entries.values.remove(&oldest);
             }
         }
-        kept.order.push_back((end, key.clone()));
-        kept.values.insert(key, (end, value));
+        entries.order.push_back((end, key.clone()));
+        entries.values.insert(key, (end, value));
     }
 }
 
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn values_last_for_their_time_and_the_oldest_make_room() {
+    async fn values_expire_and_the_oldest_is_evicted_at_capacity() {
         let cache = Expiring::new(2);
         let second = Duration::from_secs(1);
         cache.put("a", 1, second);
@@ -77,6 +78,6 @@ mod tests {
         cache.put("c", 3, second * 20);
         cache.put("e", 4, second * 20);
         assert_eq!([cache.get(&"c"), cache.get(&"d"), cache.get(&"e")], [Some(3), None, Some(4)]);
-        assert!(cache.kept.lock().order.len() <= 2 && cache.kept.lock().values.len() <= 2);
+        assert!(cache.entries.lock().order.len() <= 2 && cache.entries.lock().values.len() <= 2);
     }
 }

@@ -1,5 +1,5 @@
-//! [`Fence`]: the term of leadership that a request writes in. Says what the header means and whether a Lease still says the
-//! same; that it holds at the revision of the write is `registry`'s work. Clocks play no part.
+//! [`Fence`]: the term of leadership in which a request writes. It parses the header and compares the term
+//! with a Lease. `registry` makes sure that the term holds at the revision of the write. Clocks play no role.
 
 use http::HeaderMap;
 use kstore_api::kind::{self, Resource};
@@ -7,13 +7,14 @@ use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The header, or call metadata, in which a client names its term (`kstore.proto` has its grammar).
+/// The header, or gRPC metadata key, in which a client names its term of leadership (`kstore.proto` has its
+/// grammar).
 const HEADER: &str = "kstore-fence";
 
-/// Longest name of an object.
+/// Bytes of the longest object name.
 const NAME: usize = 253;
 
-/// A term of leadership: a Lease, who holds it, and how often it had changed hands.
+/// A term of leadership: a Lease, its holder, and its number of transitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     namespace: String,
@@ -23,10 +24,11 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// The fence that the headers name, if any.
+    /// Parses the fence from the headers, if there is one.
     ///
     /// # Errors
-    /// 400 if it cannot be read: a write that its author wanted to be fenced must not go through without.
+    /// 400 if the fence is malformed: a write that should be fenced must not be carried out without its
+    /// fence.
     pub fn of(headers: &HeaderMap) -> Result<Option<Arc<Self>>, Status> {
         let mut values = headers.get_all(HEADER).iter();
         match (values.next(), values.next()) {
@@ -61,14 +63,15 @@ impl Fence {
         leases().storage_key(&self.namespace, &self.name)
     }
 
-    /// Whether the Lease, if there is one, says that the term goes on.
+    /// Whether the Lease, if it exists, still names this holder and this number of transitions.
     pub fn holds(&self, lease: Option<&Value>) -> bool {
         let Some(spec) = lease.map(|lease| &lease["spec"]) else { return false };
         let transitions = spec["leaseTransitions"].as_i64().unwrap_or(0);
         spec["holderIdentity"] == self.holder && transitions == i64::from(self.transitions)
     }
 
-    /// 409: the term is over. Does not tell who leads now: the writer may not be allowed to read the Lease.
+    /// 409: the term is over. The text does not name the present leader, since the writer may lack the
+    /// permission to read the Lease.
     pub fn broken(&self) -> Status {
         let why =
             format!("{:?} does not hold it with {} transitions any more", self.holder, self.transitions);
@@ -91,7 +94,7 @@ fn is_name(text: &str) -> bool {
     (1..=NAME).contains(&text.len()) && text.bytes().all(fits)
 }
 
-/// Digits only, and one spelling for each number.
+/// Parses a decimal number without sign or leading zeros.
 fn number(text: &str) -> Option<i32> {
     let canonical = text == "0" || !text.starts_with('0');
     text.parse().ok().filter(|_| canonical && text.bytes().all(|byte| byte.is_ascii_digit()))
@@ -121,7 +124,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_fence_names_a_term_and_nothing_else_is_one() {
+    fn malformed_fences_are_refused() {
         let fence = Fence::parse("kube-system/office/7/host-1_5f%2F%C3%A4%20").unwrap();
         assert_eq!(fence.key(), "/registry/leases/kube-system/office");
         assert_eq!((fence.holder.as_str(), fence.transitions), ("host-1_5f/ä ", 7));
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_cannot_be_read_is_refused_and_none_is_none() {
+    fn a_malformed_fence_header_is_refused_and_a_missing_one_is_no_fence() {
         let mut headers = HeaderMap::new();
         assert_eq!(Fence::of(&headers), Ok(None));
         headers.insert(HEADER, "ns/office/7/a".parse().unwrap());
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_goes_on_while_holder_and_transitions_are_the_same() {
+    fn a_term_holds_while_holder_and_transitions_are_unchanged() {
         let fence = Fence::parse("ns/office/0/a").unwrap();
         let lease = |spec: Value| json!({ "spec": spec });
         assert!(fence.holds(Some(&lease(json!({ "holderIdentity": "a" })))), "none is zero");

@@ -1,10 +1,10 @@
-//! Doors for fuzzers: one function per target, each of which takes any bytes and returns, or panics because it found a defect.
-//! The same functions run over random bytes and the kept corpus in this crate's tests. No interface for users.
+//! Fuzz targets of this crate: each takes any bytes and returns, or panics on a defect. The tests of this
+//! crate run them over random bytes and the stored corpus. Not an API for users.
 
 #[cfg(test)]
 mod tests;
 
-/// A target: its name, and what to do with bytes.
+/// A fuzz target: its name and its function.
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets of this crate.
@@ -14,10 +14,10 @@ pub const TARGETS: [FuzzTarget; 3] = [
     ("yaml", crate::decode::fuzzing::yaml),
 ];
 
-/// Runs a target.
+/// Runs a fuzz target.
 ///
 /// # Panics
-/// It found a defect, or there is no such target.
+/// The target found a defect, or there is no such target.
 pub fn run(target: &str, bytes: &[u8]) {
     let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this crate");
     run(bytes);

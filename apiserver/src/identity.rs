@@ -1,6 +1,6 @@
-//! The Lease that says that this server is there: `apiserver-<hash>` in `kube-system`, one for each machine, renewed every ten seconds
-//! as long as the server runs. Those of servers that are no more go after an hour, whichever server finds them. Written through the
-//! pipeline, as by any client.
+//! The Lease that shows that this server runs: `apiserver-<hash>` in `kube-system`, one for each machine,
+//! renewed every ten seconds. Any server deletes such Leases an hour after their last renewal. All writes
+//! pass through the pipeline, like a client's.
 
 use crate::bootstrap;
 use crate::cache::Filter;
@@ -19,30 +19,31 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 const NAMESPACE: &str = "kube-system";
-/// Marks leases of this kind, and whose they are.
+/// The label of Leases of servers; its value is the kind of server.
 const IDENTITY: &str = "apiserver.kubernetes.io/identity";
 const SERVER: &str = "kube-apiserver";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const AGENT: &str = "kstore-apiserver";
-/// How long a server counts as there after its last sign of life, as upstream.
+/// How long a server counts as running after its last renewal, as upstream.
 const DURATION: Duration = Duration::from_secs(3600);
-/// Time between two signs of life, as upstream; and at most how much more, so that servers do not keep step.
+/// Time between two renewals, as upstream; and the bound of the random addition that keeps servers from
+/// renewing at the same moment.
 const RENEWAL: Duration = Duration::from_secs(10);
 const JITTER_MS: u64 = 400;
-/// Time between two looks for leases that have run out, as upstream.
+/// Time between two searches for expired leases, as upstream.
 const SWEEP: Duration = Duration::from_secs(3600);
 
-/// Who a server is.
+/// The identity of a server: its Lease, its holder name and its host name.
 struct Identity {
-    /// The name of its Lease, the same after a restart.
+    /// The name of the Lease; it stays the same after a restart.
     lease: String,
-    /// Another one with each start.
+    /// The holder of the Lease; it changes with each start.
     holder: String,
     hostname: String,
 }
 
-/// Keeps the Lease of the server on the machine of this name, and removes those that have run out, until `stop` is cancelled. A renewal
-/// that fails is told of and made up for by the next one.
+/// Renews the Lease of the server on this host, and deletes expired Leases of servers, until `stop` is
+/// cancelled. A failed renewal is logged and tried again at the next interval.
 pub(crate) async fn keep(pipeline: &Pipeline, hostname: String, stop: CancellationToken) {
     let nondet = pipeline.nondet();
     let lease = lease_name(&hostname);
@@ -53,7 +54,7 @@ pub(crate) async fn keep(pipeline: &Pipeline, hostname: String, stop: Cancellati
             tracing::warn!(error = %status.message, "cannot renew the lease {}", identity.lease);
         }
         if Instant::now() >= sweep {
-            sweep_out(pipeline).await;
+            delete_expired(pipeline).await;
             sweep = Instant::now() + SWEEP;
         }
         let next = Instant::now() + RENEWAL + Duration::from_millis(nondet.rng.below(JITTER_MS));
@@ -65,7 +66,8 @@ pub(crate) async fn keep(pipeline: &Pipeline, hostname: String, stop: Cancellati
     }
 }
 
-/// As Kubernetes makes it: from the machine's name and what runs there, each after its length.
+/// The Lease's name, derived as in Kubernetes: a hash over the host name and the kind of server, each after
+/// its length.
 fn lease_name(hostname: &str) -> String {
     let mut hash = Sha256::new();
     for part in [hostname, SERVER] {
@@ -76,7 +78,7 @@ fn lease_name(hostname: &str) -> String {
     format!("apiserver-{}", base32(&hash.finalize()[..16]))
 }
 
-/// The lower-case form of RFC 4648 without padding.
+/// Encodes bytes in lower-case base32 of RFC 4648, without padding.
 fn base32(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let bit = |i: usize| bytes.get(i / 8).map_or(0, |byte| usize::from(byte >> (7 - i % 8) & 1));
@@ -85,8 +87,8 @@ fn base32(bytes: &[u8]) -> String {
 }
 
 async fn renew(pipeline: &Pipeline, identity: &Identity) -> Result<(), Status> {
-    let sign = sign(identity, pipeline.nondet().clock.now());
-    let bytes = || serde_json::to_vec(&sign).expect("a value has string keys only");
+    let lease_object = lease_object(identity, pipeline.nondet().clock.now());
+    let bytes = || serde_json::to_vec(&lease_object).expect("a value has string keys only");
     let renewed = Action::Patch(PatchType::Merge, bytes().into(), options());
     match pipeline.serve(request(&identity.lease, renewed)).await {
         Err(refused) if refused.status.reason == Reason::NotFound => {
@@ -97,10 +99,10 @@ async fn renew(pipeline: &Pipeline, identity: &Identity) -> Result<(), Status> {
     }
 }
 
-/// What the Lease says now.
-fn sign(identity: &Identity, now: Timestamp) -> Value {
+/// The Lease object with the current time as renewal time.
+fn lease_object(identity: &Identity, now: Timestamp) -> Value {
     let mut labels = json!({ IDENTITY: SERVER });
-    // Not every machine has a name that a label can have.
+    // Not every host name is a valid label value.
     if name::label_value(&identity.hostname).is_empty() {
         labels[HOSTNAME] = json!(identity.hostname);
     }
@@ -116,13 +118,13 @@ fn sign(identity: &Identity, now: Timestamp) -> Value {
     })
 }
 
-/// Deletes the leases of servers that have not been heard of for too long, as far as nobody has changed them since.
-async fn sweep_out(pipeline: &Pipeline) {
+/// Deletes expired Leases of servers, unless they have been changed meanwhile.
+async fn delete_expired(pipeline: &Pipeline) {
     let now = pipeline.nondet().clock.now();
     let filter = Filter { namespace: NAMESPACE.to_owned(), ..Filter::all(leases()) };
     let (entries, _) = pipeline.cache().scan(&filter);
     let found = entries.iter().map(|entry| (entry.parse(), entry.revision));
-    for (lease, revision) in found.filter(|(lease, _)| has_run_out(lease, now)) {
+    for (lease, revision) in found.filter(|(lease, _)| is_expired(lease, now)) {
         let delete = DeleteOptions {
             uid: Some(meta::uid(&lease).to_owned()),
             resource_version: Some(revision),
@@ -131,7 +133,7 @@ async fn sweep_out(pipeline: &Pipeline) {
         let gone = pipeline.serve(request(meta::name(&lease), Action::Delete(delete, options()))).await;
         match gone {
             Ok(_) => {}
-            // Another server was faster, or it has come back.
+            // Another server deleted the Lease first, or its owner has renewed it.
             Err(refused) if matches!(refused.status.reason, Reason::NotFound | Reason::Conflict) => {}
             Err(refused) => {
                 tracing::warn!(error = %refused.status.message, "cannot delete an old lease");
@@ -140,8 +142,9 @@ async fn sweep_out(pipeline: &Pipeline) {
     }
 }
 
-/// Whether this is the lease of a server of our kind that is no more. One that does not say until when it holds never did.
-fn has_run_out(lease: &Value, now: Timestamp) -> bool {
+/// Whether this is an expired Lease of an API server. A Lease without renewal time or duration counts as
+/// expired.
+fn is_expired(lease: &Value, now: Timestamp) -> bool {
     if lease["metadata"]["labels"][IDENTITY] != SERVER {
         return false;
     }
@@ -175,30 +178,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_follows_from_the_machine_as_in_kubernetes() {
+    fn lease_names_derive_from_the_host_name_as_in_kubernetes() {
         assert_eq!(lease_name("node-1"), "apiserver-lgabes5ywnaqeagh5dny4zlzs4");
         assert_eq!(base32(b"foobar"), "mzxw6ytboi");
     }
 
     #[test]
-    fn a_lease_runs_out_after_its_time_or_if_it_says_none() {
+    fn leases_expire_after_their_duration_or_without_one() {
         let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
         let lease = |spec: Value| json!({ "metadata": { "labels": { IDENTITY: SERVER } }, "spec": spec });
         let renewed =
-            |time: &str| has_run_out(&lease(json!({ "renewTime": time, "leaseDurationSeconds": 3600 })), now);
+            |time: &str| is_expired(&lease(json!({ "renewTime": time, "leaseDurationSeconds": 3600 })), now);
         assert!(!renewed("2026-01-01T00:00:00.000000Z"));
         assert!(renewed("2025-12-31T23:59:59.999999Z"));
-        assert!(has_run_out(&lease(json!({ "renewTime": "2026-01-01T00:59:00.000000Z" })), now));
-        assert!(has_run_out(&lease(json!({ "leaseDurationSeconds": 3600 })), now));
+        assert!(is_expired(&lease(json!({ "renewTime": "2026-01-01T00:59:00.000000Z" })), now));
+        assert!(is_expired(&lease(json!({ "leaseDurationSeconds": 3600 })), now));
         let other = json!({ "metadata": { "labels": { IDENTITY: "other" } }, "spec": {} });
-        assert!(!has_run_out(&other, now) && !has_run_out(&json!({}), now));
+        assert!(!is_expired(&other, now) && !is_expired(&json!({}), now));
     }
 
     #[test]
-    fn a_name_that_no_label_can_have_is_left_out() {
+    fn host_names_that_are_invalid_labels_are_omitted() {
         let of =
             |hostname: &str| Identity { lease: "l".into(), holder: "h".into(), hostname: hostname.into() };
-        let labels = |hostname| sign(&of(hostname), Timestamp::UNIX_EPOCH)["metadata"]["labels"].clone();
+        let labels =
+            |hostname| lease_object(&of(hostname), Timestamp::UNIX_EPOCH)["metadata"]["labels"].clone();
         assert_eq!(labels("node-1"), json!({ IDENTITY: SERVER, HOSTNAME: "node-1" }));
         assert_eq!(labels("a b"), json!({ IDENTITY: SERVER }));
     }

@@ -1,8 +1,8 @@
-//! The one way in: REST and gRPC doors, authentication, authorization, admission, registry, watch cache.
+//! The API server: REST and gRPC front ends, authentication, authorization, admission, registry, watch cache.
 //!
-//! A request's way: `server` → `rest` or `grpc` → `pipeline` → `registry` → `storage`; what comes back to watchers goes
-//! `storage` → `cache` → `rest` or `grpc`. Not here: the store itself, and anything that acts on objects by itself
-//! (controllers, scheduler and kubelet are clients).
+//! A request passes through `server` → `rest` or `grpc` → `pipeline` → `registry` → `storage`. Changes reach
+//! watchers through `storage` → `cache` → `rest` or `grpc`. The store itself is another crate. Controllers,
+//! scheduler and kubelet are clients of this one.
 
 mod access;
 pub mod admission;

@@ -1,22 +1,24 @@
-//! Certificates that are themselves in a list of authorities: which of them Go's library accepts, and so Kubernetes. Only what is left
-//! to check when no signature counts; names, and whether the certificate is listed, are the callers' to check.
+//! Verification of a certificate that is itself listed as a trusted authority, as Go's library, and so
+//! Kubernetes, does it. Checks dates and purpose only. The signature does not matter; callers check names,
+//! and that the certificate is listed.
 
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{CertificateError, Error};
 
-/// The side of a connection that a certificate speaks for.
+/// The side of a connection that a certificate authenticates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A client's (`clientAuth`).
+    /// A client (`clientAuth`).
     Client,
-    /// A server's (`serverAuth`).
+    /// A server (`serverAuth`).
     Server,
 }
 
-/// Checks the dates of a certificate, and that it may be used for `purpose`; a certificate that names no purpose may be used for any.
+/// Checks that a certificate is valid now and may be used for `purpose`. A certificate that names no purpose
+/// may be used for any.
 ///
 /// # Errors
-/// `BadEncoding` if it is no certificate, `NotValidYet`, `Expired` or `InvalidPurpose`.
+/// `BadEncoding` if the bytes are not a certificate, `NotValidYet`, `Expired` or `InvalidPurpose`.
 pub fn verify_listed(certificate: &CertificateDer<'_>, purpose: Purpose, now: UnixTime) -> Result<(), Error> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate)
         .map_err(|_| Error::from(CertificateError::BadEncoding))?;

@@ -1,5 +1,5 @@
-//! What authorization and admission may ask about the cluster: a read-only window on the watch cache. Not a way to write,
-//! and not a snapshot: each call answers with the newest durable state.
+//! [`Lookup`]: read access to the cluster's objects for authorization and admission, backed by the watch
+//! cache. It is not a snapshot: each call returns the newest durable state.
 
 use crate::cache::Entry;
 use crate::kinds::Kinds;
@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 /// Read access to current objects. The watch cache implements it; tests use a map.
 pub trait Lookup: Send + Sync {
-    /// The object, parsed.
+    /// Returns the object, parsed.
     fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>>;
 
-    /// The object under a storage key, as it is stored: for what its key, uid and revision tell without parsing it.
+    /// Returns the stored entry of a key: its uid and revision are available without parsing the object.
     fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>>;
 
-    /// All objects of a kind in a namespace ("" for all namespaces and for cluster-scoped kinds), in key order.
+    /// All objects of a kind in a namespace ("" for all namespaces and for cluster-scoped kinds), in key
+    /// order.
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>>;
 
-    /// The first `limit` objects of a kind in a namespace, in key order, and how many there are.
+    /// The first `limit` objects of a kind in a namespace, in key order, and the number of all of them.
     fn first(&self, resource: &'static Resource, namespace: &str, limit: usize) -> (Vec<Arc<Value>>, usize) {
         let mut objects = self.list(resource, namespace);
         let total = objects.len();
@@ -35,6 +36,7 @@ pub trait Lookup: Send + Sync {
     /// The kinds that are served.
     fn kinds(&self) -> Arc<Kinds>;
 
-    /// A number that moves whenever any object of the kind changes: what was derived at the same number still holds.
+    /// A number that changes whenever an object of the kind changes: values derived at the same number are
+    /// still valid.
     fn version(&self, resource: &'static Resource) -> i64;
 }

@@ -1,12 +1,13 @@
-//! A body that passes another one on as it is, shows each frame to an observer first, and keeps something until it is dropped: the
-//! request that is in flight, its line of the access log, its counters.
+//! [`ObservedBody`]: a body that forwards another one unchanged, shows each frame to an observer first, and
+//! owns a value until it is dropped: the slot of a request in flight, the line of the access log, or
+//! counters.
 
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The body of an answer, observed. See the module.
+/// A response body with an observer and a value that is dropped with it.
 pub(crate) struct ObservedBody<K, O> {
     inner: Body,
     kept: K,
@@ -14,13 +15,13 @@ pub(crate) struct ObservedBody<K, O> {
 }
 
 impl<K, O: FnMut(&mut K, &Frame<Bytes>)> ObservedBody<K, O> {
-    /// `observe` is called with `kept` for each frame, before the client gets it.
+    /// Wraps `inner`; `observe` is called with `kept` for each frame, before the client receives it.
     pub(crate) fn new(inner: Body, kept: K, observe: O) -> Self {
         Self { inner, kept, observe }
     }
 }
 
-/// Observes nothing: for bodies that only keep something.
+/// An observer that does nothing, for bodies that only own a value.
 pub(crate) fn ignore<K>(_: &mut K, _: &Frame<Bytes>) {}
 
 impl<K: Unpin, O: FnMut(&mut K, &Frame<Bytes>) + Unpin> http_body::Body for ObservedBody<K, O> {
@@ -55,7 +56,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn frames_pass_unchanged_and_what_is_kept_goes_with_the_body() {
+    async fn frames_pass_unchanged_and_the_kept_value_is_dropped_with_the_body() {
         let kept = Arc::new(());
         let chunks = ["ab", "", "c"].map(|chunk| Ok::<_, axum::Error>(Bytes::from_static(chunk.as_bytes())));
         let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));

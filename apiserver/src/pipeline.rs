@@ -37,7 +37,7 @@ use crate::metrics::{self, Metrics};
 use crate::outbound::{Network, Outbound, ServiceBackends};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Registry, View, WriteContext};
-use crate::request::{Action, Books, Request, Target, WriteOptions};
+use crate::request::{Action, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use crate::service_ranges::ServiceRanges;
 use crate::token::Tokens;
 use futures::FutureExt as _;
@@ -488,7 +488,10 @@ async fn in_time<T, E: From<Status>>(
 /// The request with managed fields dropped, if the request works without them. An apply does not: it is about
 /// field ownership. A scale does not: its managed fields belong to the workload.
 fn without_managed_fields(request: &Request) -> Option<Request> {
-    let dropped = |options: &WriteOptions| WriteOptions { books: Books::Dropped, ..options.clone() };
+    let dropped = |options: &WriteOptions| WriteOptions {
+        managed_fields: ManagedFieldsUpdate::Dropped,
+        ..options.clone()
+    };
     let action = match (&request.action, request.target.subresource) {
         (Action::Create(body, options), "") => Action::Create(body.clone(), dropped(options)),
         (Action::Update(body, options), below) if below != "scale" => {

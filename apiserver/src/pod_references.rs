@@ -1,20 +1,21 @@
-//! The ConfigMaps and Secrets that a pod refers to by name, as Kubernetes finds them: pull secrets, environment variables of all containers,
-//! and volumes. Pure. Not what the pod's claims and volumes refer to in turn.
+//! The ConfigMaps and Secrets that a pod refers to by name, as Kubernetes finds them: in pull secrets,
+//! environment variables of all containers, and volumes. Pure. References of the pod's claims and volumes are
+//! not followed.
 
 use serde_json::Value;
 
 /// The lists of containers in a pod's `spec`.
 pub(crate) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// Where a pod's `spec` names objects of one kind.
+/// The locations in a pod's `spec` that name objects of one kind.
 struct References {
     /// The member of an `envFrom` entry that names an object.
     env_from: &'static str,
     /// The member of `env[].valueFrom` that names an object.
     env: &'static str,
-    /// JSON pointers below a volume.
+    /// JSON pointers within a volume.
     volume: &'static [&'static str],
-    /// JSON pointer below a source of a projected volume.
+    /// The JSON pointer within a source of a projected volume.
     projected: &'static str,
 }
 
@@ -74,7 +75,7 @@ impl References {
     }
 }
 
-/// The items of a list; none of what is no list.
+/// The items of a list; empty if the value is not a list.
 pub(crate) fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
@@ -89,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_place_that_names_an_object_is_found() {
+    fn all_references_of_a_pod_are_found() {
         let spec = json!({
             "imagePullSecrets": [{"name": "pull"}, {}],
             "initContainers": [{"env": [{"valueFrom": {"configMapKeyRef": {"name": "init"}}}]}],

@@ -1,5 +1,5 @@
-//! Who wrote what, and because of what: the note that every commit carries, and the tree that follows from the notes. Not an
-//! audit log: requests that wrote nothing leave no trace.
+//! Provenance: the author and causes of each write. Every commit carries them as a note, and `explain`
+//! derives a tree from the notes. It is not an audit log: requests that write nothing are not in it.
 
 mod chunk;
 mod log;
@@ -17,10 +17,10 @@ use log::Log;
 use parking_lot::RwLock;
 use record::Record;
 
-/// The revision of a store that was never written to, ours as well as etcd's: no commit has it, so no watch ever delivers it.
+/// The revision of an empty store, ours as well as etcd's: no commit has it, so no watch ever delivers it.
 const EMPTY_STORE_REVISION: i64 = 1;
 
-/// The newest writes with their causes, as many as [`limits::TRACE_BYTES`] hold.
+/// The newest writes with their causes, in memory, up to [`limits::TRACE_BYTES`].
 pub struct Provenance(RwLock<Log>);
 
 impl Default for Provenance {
@@ -30,19 +30,25 @@ impl Default for Provenance {
 }
 
 impl Provenance {
-    /// Reads the notes of the history up to a revision that the storage still has, as many as are kept, so that a restart forgets
-    /// nothing that compaction has not. What was observed already must be newer.
+    /// Loads the notes of the storage's history up to a revision, as many as fit, so that a restart loses
+    /// only compacted history. All writes that were observed before the call must be newer.
     pub async fn recall(&self, storage: &SharedStorage, upto: i64) -> Result<(), ReadError> {
-        self.recall_by(storage, upto, limits::RECALL_STRETCH).await
+        self.recall_ranges(storage, upto, limits::RECALL_REVISIONS).await
     }
 
-    /// The newest stretch of history first: of a long one only the end is kept, and the rest need not be read.
-    async fn recall_by(&self, storage: &SharedStorage, mut upto: i64, length: i64) -> Result<(), ReadError> {
+    /// Loads history in ranges of `length` revisions, the newest first: only the end of a long history fits,
+    /// and the rest need not be read.
+    async fn recall_ranges(
+        &self,
+        storage: &SharedStorage,
+        mut upto: i64,
+        length: i64,
+    ) -> Result<(), ReadError> {
         let mut recalled = Log::new(limits::TRACE_BYTES);
         while upto > EMPTY_STORE_REVISION {
             let after = (upto - length).max(EMPTY_STORE_REVISION);
-            let stretch = Stretch::read(storage, after, upto).await?;
-            if !recalled.prepend(stretch.writes) || !stretch.is_whole {
+            let range = HistoryRange::read(storage, after, upto).await?;
+            if !recalled.prepend(range.writes) || !range.is_whole {
                 break;
             }
             upto = after;
@@ -51,66 +57,72 @@ impl Provenance {
         Ok(())
     }
 
-    /// What is remembered here, for a server over a copy of the storage; and the revision up to which that one need observe nothing.
+    /// A copy for a server over a fork of the storage, and the newest revision in it: the copy need not
+    /// observe revisions up to that.
     pub(crate) fn fork(&self) -> (Self, i64) {
         let mut log = self.0.write();
         let newest = log.newest_revision();
         (Self(RwLock::new(log.fork())), newest)
     }
 
-    /// Takes in one committed revision. Heartbeats (leases) and events are left out: they explain nothing and would push out
-    /// what does.
+    /// Adds one committed revision. Leases and events are left out: they explain nothing and would push out
+    /// writes that do.
     pub fn observe(&self, batch: &RawBatch) {
         if let Some(record) = Record::of(batch) {
             self.0.write().insert(&record);
         }
     }
 
-    /// The writes to one object (by storage key) that nothing in its own tree caused, each with all that followed from it; oldest
-    /// first. Empty when nothing is remembered. Takes time in proportion to what is remembered.
+    /// The trees of the writes to one object, by storage key, that no earlier write in its own tree caused;
+    /// oldest first. Empty if there are no such writes in memory. Takes time in proportion to the writes in
+    /// memory.
     pub fn trace(&self, key: &str) -> Vec<TraceNode> {
         let chunks = self.0.read().chunks();
         tree::trace(&chunks, key)
     }
 }
 
-/// What a part of the history tells.
-struct Stretch {
+/// The writes of a range of the history.
+struct HistoryRange {
     writes: Log,
-    /// Nothing of it was missing, so that there may be more before it.
+    /// Whether the whole range could be read, so that there may be older history.
     is_whole: bool,
 }
 
-impl Stretch {
-    /// The history after one revision up to another.
+impl HistoryRange {
+    /// Reads the history after one revision up to another.
     async fn read(storage: &SharedStorage, after: i64, upto: i64) -> Result<Self, ReadError> {
-        let (mut history, mut revision) = oldest(storage, after).await?;
-        let mut stretch = Self { writes: Log::new(limits::TRACE_BYTES), is_whole: revision == after };
+        let (mut history, mut revision) = watch_from_oldest(storage, after).await?;
+        let mut range = Self { writes: Log::new(limits::TRACE_BYTES), is_whole: revision == after };
         while revision < upto {
-            // A storage that goes away meanwhile is no reason not to start: what is missing is history.
+            // A storage that fails meanwhile does not prevent the start: only history is missing.
             let Ok(Some(batch)) = tokio::time::timeout(limits::FRESH_WAIT, history.next()).await else {
-                return Ok(Self { is_whole: false, ..stretch });
+                return Ok(Self { is_whole: false, ..range });
             };
             match batch {
                 Ok(batch) => {
                     revision = batch.revision;
-                    // What came meanwhile is told by the watch cache.
+                    // The watch cache delivers newer revisions.
                     let record = Record::of(&batch).filter(|_| revision <= upto);
-                    record.iter().for_each(|record| stretch.writes.insert(record));
+                    record.iter().for_each(|record| range.writes.insert(record));
                 }
                 Err(ReadError::Compacted { oldest: begin }) if begin > revision => {
-                    stretch.is_whole = false;
-                    (history, revision) = oldest(storage, begin).await?;
+                    range.is_whole = false;
+                    (history, revision) = watch_from_oldest(storage, begin).await?;
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(stretch)
+        Ok(range)
     }
 }
 
-/// All the history after `revision`, or what compaction has left of it; and the revision that it begins after.
-async fn oldest(storage: &SharedStorage, revision: i64) -> Result<(Box<dyn RawWatch>, i64), ReadError> {
+/// Watches the history after `revision`, or after the oldest revision that compaction has left; returns that
+/// revision too.
+async fn watch_from_oldest(
+    storage: &SharedStorage,
+    revision: i64,
+) -> Result<(Box<dyn RawWatch>, i64), ReadError> {
     match storage.watch("", revision).await {
         Err(ReadError::Compacted { oldest }) if oldest > revision => {
             Ok((storage.watch("", oldest).await?, oldest))
@@ -132,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_recalled_in_stretches_is_what_was_observed() {
+    async fn recalled_provenance_equals_observed_provenance_for_every_range_length() {
         let config = kstore_store::Config::memory();
         let store = kstore_store::Store::open(config, kstore_nondet::Nondet::simulated(7)).await.unwrap();
         let storage: SharedStorage = Arc::new(crate::storage::embedded::Embedded::new(store));
@@ -160,16 +172,17 @@ mod tests {
         }
         for length in [1, 3, 20, newest - 1, newest, newest + 1, i64::from(u32::MAX)] {
             let recalled = Provenance::default();
-            recalled.recall_by(&storage, newest, length).await.unwrap();
+            recalled.recall_ranges(&storage, newest, length).await.unwrap();
             assert_eq!(shown(&recalled), shown(&observed), "stretches of {length}");
         }
         write(40).await.unwrap();
         let recalled = Provenance::default();
-        recalled.recall_by(&storage, newest, 7).await.unwrap();
-        assert_eq!(shown(&recalled), shown(&observed), "what came meanwhile is told by the cache");
+        recalled.recall_ranges(&storage, newest, 7).await.unwrap();
+        assert_eq!(shown(&recalled), shown(&observed), "newer revisions come from the cache");
     }
 
-    /// A server on a new store waited three seconds for the first revision, which holds nothing.
+    /// Regression test: a server on a new store waited three seconds for the first revision, which has no
+    /// events.
     #[tokio::test(start_paused = true)]
     async fn recalling_an_empty_history_takes_no_time() {
         let config = kstore_store::Config::memory();

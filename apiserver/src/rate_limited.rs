@@ -1,30 +1,30 @@
-//! How often a repeated message may be logged. Not a limit on requests.
+//! [`RateLimited`]: limits how often a repeated message is logged.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Lets a message through at most once in an interval, and counts those that it holds back.
+/// Allows a message at most once in an interval, and counts those that it suppresses.
 #[derive(Debug)]
 pub(crate) struct RateLimited {
     interval: Duration,
     latest: Option<Instant>,
-    held_back: u64,
+    suppressed: u64,
 }
 
 impl RateLimited {
-    /// One message in each `interval`.
+    /// A limit of one message in each `interval`.
     pub(crate) fn every(interval: Duration) -> Self {
-        Self { interval, latest: None, held_back: 0 }
+        Self { interval, latest: None, suppressed: 0 }
     }
 
-    /// Whether a message may be logged now: how many were held back since the last one, or `None`.
+    /// Whether a message may be logged now: the number of messages suppressed since the last one, or `None`.
     pub(crate) fn allow(&mut self) -> Option<u64> {
         if self.latest.is_some_and(|latest| latest.elapsed() < self.interval) {
-            self.held_back += 1;
+            self.suppressed += 1;
             return None;
         }
         self.latest = Some(Instant::now());
-        Some(std::mem::take(&mut self.held_back))
+        Some(std::mem::take(&mut self.suppressed))
     }
 }
 
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn one_message_in_each_interval_and_the_count_of_the_others() {
+    async fn one_message_per_interval_is_allowed_and_the_others_are_counted() {
         let mut limited = RateLimited::every(Duration::from_secs(10));
         assert_eq!([limited.allow(), limited.allow(), limited.allow()], [Some(0), None, None]);
         tokio::time::advance(Duration::from_secs(10)).await;

@@ -1,5 +1,5 @@
-//! One request in the form that the REST and gRPC front ends decode into. Everything behind them sees nothing else.
-//! Plain data and pure helpers.
+//! [`Request`]: the form into which the REST and gRPC front ends decode requests. All later stages work with
+//! it alone. Plain data and pure helpers.
 
 use crate::authn::UserInfo;
 use crate::cache::Filter;
@@ -15,29 +15,29 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who asks, about what, to do what, and because of what.
+/// A decoded request: caller, target, action and causes.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The authenticated caller.
     pub user: Arc<UserInfo>,
     /// The `User-Agent`, which names the program or component.
     pub agent: String,
-    /// The revisions that made the caller write; at most [`crate::limits::CAUSES`].
+    /// The revisions that led the caller to write; at most [`crate::limits::CAUSES`].
     pub causes: Vec<i64>,
-    /// The term of leadership outside of which it must not write.
+    /// The term of leadership that must hold at the revision of the write.
     pub fence: Option<Arc<Fence>>,
-    /// The transaction that the request is a part of.
+    /// The transaction that the request belongs to.
     pub stage: Option<Arc<Stage>>,
-    /// How long it may take, if the caller says less than the server allows.
+    /// The timeout that the caller states; the server's own timeout bounds it.
     pub timeout: Option<Duration>,
-    /// What it is about.
+    /// The object, collection or subresource that the request is about.
     pub target: Target,
-    /// What to do.
+    /// The operation with its options and body.
     pub action: Action,
 }
 
 impl Request {
-    /// How long it may take.
+    /// The timeout of the request.
     pub fn time_limit(&self) -> Duration {
         let allowed = match self.action {
             Action::Create(..) | Action::Update(..) | Action::Patch(..) | Action::Delete(..) => {
@@ -55,27 +55,27 @@ fn within(asked: Option<Duration>, allowed: Duration) -> Duration {
     asked.map_or(allowed, |asked| asked.min(allowed))
 }
 
-/// Several operations of one caller: all of them, at one revision, or none.
+/// Several operations of one caller that are committed at one revision, or not at all.
 #[derive(Clone, Debug)]
 pub struct Transaction {
     /// The authenticated caller.
     pub user: Arc<UserInfo>,
     /// The `User-Agent`.
     pub agent: String,
-    /// The revisions that made the caller write.
+    /// The revisions that led the caller to write.
     pub causes: Vec<i64>,
-    /// The term of leadership outside of which it must not write.
+    /// The term of leadership that must hold at the revision of the write.
     pub fence: Option<Arc<Fence>>,
-    /// Do everything but store.
+    /// Whether to execute everything except the commit.
     pub dry_run: bool,
-    /// How long it may take, if the caller says less than the server allows.
+    /// The timeout that the caller states; the server's own timeout bounds it.
     pub timeout: Option<Duration>,
-    /// What to do, in order; 1 to [`limits::TRANSACTION_OPERATIONS`].
-    pub steps: Vec<Step>,
+    /// The operations in order; 1 to [`limits::TRANSACTION_OPERATIONS`].
+    pub steps: Vec<TransactionStep>,
 }
 
 impl Transaction {
-    /// How long it may take.
+    /// The timeout of the transaction.
     pub fn time_limit(&self) -> Duration {
         within(self.timeout, limits::WRITE_TIMEOUT)
     }
@@ -83,47 +83,47 @@ impl Transaction {
 
 /// One operation of a transaction.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum TransactionStep {
     /// Creates, updates, patches or deletes one object.
     Act(Target, Box<Action>),
-    /// Demands something of an object that it does not change.
+    /// Requires something of an object without changing it.
     Check(Target, Expectation),
 }
 
-/// What must hold for an object at the revision of the transaction.
+/// A condition on an object at the revision of the transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expectation {
-    /// It does not exist.
+    /// The object does not exist.
     Absent,
-    /// It exists, with this uid and at this resourceVersion if they are given.
+    /// The object exists; with this uid and at this resourceVersion if they are given.
     Present {
-        /// Its uid.
+        /// The required uid.
         uid: Option<String>,
-        /// Its resourceVersion.
+        /// The required resourceVersion.
         resource_version: Option<i64>,
     },
 }
 
-/// A place in the resource tree.
+/// A location in the resource tree: an object, a collection or a subresource.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The kind, in the version the caller speaks.
+    /// The kind, in the caller's version.
     pub resource: &'static Resource,
-    /// Its definition, if it is a custom kind: as of when the request came.
+    /// The definition of a custom kind, as it was when the request arrived.
     pub custom: Option<CustomVersion>,
     /// The subresource, or "".
     pub subresource: &'static str,
     /// The namespace, or "" (cluster scope, or all namespaces).
     pub namespace: String,
-    /// The object's name, or "".
+    /// The name of the object, or "".
     pub name: String,
 }
 
 impl Target {
-    /// A stored object in the form that the kind's storage version has today.
+    /// Decodes a stored object in the current form of its kind's storage version.
     ///
     /// # Errors
-    /// 500 if it is of a custom kind and would have to be converted by a webhook.
+    /// 500 if it is a custom object that only a webhook could convert.
     pub(crate) fn read_stored(&self, stored: Value) -> Result<Value, Status> {
         match &self.custom {
             Some(custom) => custom.storage().read(stored),
@@ -137,34 +137,34 @@ impl Target {
     }
 }
 
-/// What to do.
+/// The operation of a request.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Read one object.
+    /// Reads one object.
     Get(GetOptions),
-    /// Read many.
+    /// Lists objects.
     List(ListOptions),
-    /// Follow changes.
+    /// Watches objects.
     Watch(WatchOptions),
-    /// Make a new object, or post to a subresource.
+    /// Creates an object, or posts to a subresource.
     Create(Body, WriteOptions),
-    /// Replace an object.
+    /// Replaces an object.
     Update(Body, WriteOptions),
-    /// Change parts of an object.
+    /// Patches an object.
     Patch(PatchType, Bytes, WriteOptions),
-    /// Delete one object.
+    /// Deletes one object.
     Delete(DeleteOptions, WriteOptions),
-    /// Delete what matches.
+    /// Deletes all objects that match.
     DeleteCollection(ListOptions, DeleteOptions, WriteOptions),
 }
 
 impl Action {
-    /// Whether it may change anything.
+    /// Whether the action may change objects.
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Get(_) | Self::List(_) | Self::Watch(_))
     }
 
-    /// Bytes of the object or patch that came with it, if it is of those that bring one.
+    /// Bytes of the object or patch in the request, for actions that have one.
     pub fn body_size(&self) -> Option<usize> {
         match self {
             Self::Create(body, _) | Self::Update(body, _) => Some(body.bytes.len()),
@@ -175,7 +175,7 @@ impl Action {
         }
     }
 
-    /// Whether it is a write that stores nothing.
+    /// Whether the action is a write that stores nothing.
     pub fn is_dry_run(&self) -> bool {
         match self {
             Self::Get(_) | Self::List(_) | Self::Watch(_) => false,
@@ -187,7 +187,7 @@ impl Action {
         }
     }
 
-    /// The verb that authorization asks about.
+    /// The verb for authorization.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Get(_) => "get",
@@ -202,50 +202,50 @@ impl Action {
     }
 }
 
-/// How to read one object.
+/// Options of reading one object.
 #[derive(Clone, Debug, Default)]
 pub struct GetOptions {
-    /// 0: the newest; else the state at exactly this revision.
+    /// The revision to read at; 0: the newest.
     pub exact: i64,
-    /// Not older than this revision; beyond the newest one it is an error.
+    /// The oldest acceptable revision. A revision beyond the newest is an error.
     pub not_older_than: i64,
 }
 
-/// How to read many objects.
+/// Options of listing objects.
 #[derive(Clone, Debug)]
 pub struct ListOptions {
-    /// Which.
+    /// The selection of objects.
     pub filter: Filter,
-    /// At most so many; 0: all.
+    /// The largest number of objects in the answer; 0: no limit.
     pub limit: i64,
-    /// Where the page before ended.
+    /// The token of the previous page; empty for the first page.
     pub continue_token: String,
-    /// At which revision.
+    /// The revision to list at.
     pub at: ListAt,
 }
 
-/// At which revision to list: resourceVersion and its match, reduced to what differs on one storage.
+/// The revision of a list: the effect of resourceVersion and resourceVersionMatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListAt {
-    /// The newest.
+    /// The newest revision.
     Newest,
-    /// The newest, which must not be older than this.
+    /// The newest revision, which must not be older than this one.
     NotOlderThan(i64),
-    /// Exactly this one.
+    /// Exactly this revision.
     Exact(i64),
 }
 
-/// How to watch.
+/// Options of a watch.
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
-    /// What.
+    /// The selection of objects.
     pub filter: Filter,
-    /// From where.
+    /// The state or revision at which the watch starts.
     pub start: crate::cache::WatchStart,
     /// Whether to send bookmarks.
     pub bookmarks: bool,
-    /// Whether the end of the initial state is marked (`sendInitialEvents=true`, or where that is the default), and the
-    /// revision that the state must have reached before.
+    /// If present, a bookmark marks the end of the initial state (`sendInitialEvents=true`, or where that is
+    /// the default). The state must have reached this revision.
     pub mark_initial_end: Option<i64>,
     /// Seconds until the server ends the watch; 0: a default with jitter.
     pub timeout_seconds: u64,
@@ -254,9 +254,9 @@ pub struct WatchOptions {
 /// The encoding of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// JSON.
+    /// `application/json`.
     Json,
-    /// YAML.
+    /// `application/yaml` and its older names.
     Yaml,
     /// Kubernetes' protobuf envelope.
     Protobuf,
@@ -265,9 +265,9 @@ pub enum Format {
 /// A request body, not yet decoded.
 #[derive(Clone, Debug)]
 pub struct Body {
-    /// Its encoding.
+    /// The encoding of the bytes.
     pub format: Format,
-    /// The bytes, within [`crate::limits::BODY_BYTES`].
+    /// The encoded bytes; at most [`crate::limits::BODY_BYTES`].
     pub bytes: Bytes,
 }
 
@@ -278,12 +278,12 @@ impl Body {
     }
 }
 
-/// What unknown or duplicate fields in a body lead to.
+/// The treatment of unknown and duplicate fields in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// They are dropped.
+    /// Such fields are dropped.
     Ignore,
-    /// They are dropped and a warning says so.
+    /// Such fields are dropped, and the response has a warning.
     #[default]
     Warn,
     /// The request is refused.
@@ -293,56 +293,57 @@ pub enum FieldValidation {
 /// Options that all writes share.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Do everything but store.
+    /// Whether to execute everything except the commit.
     pub dry_run: bool,
-    /// Who owns the written fields.
+    /// The manager of the written fields in managed fields.
     pub field_manager: String,
-    /// Whether the client named the field manager; else it was derived from its `User-Agent`.
+    /// Whether the client stated the field manager; otherwise it is derived from its `User-Agent`.
     pub names_manager: bool,
-    /// What to do about unknown fields.
+    /// The treatment of unknown fields.
     pub field_validation: FieldValidation,
-    /// Whether the client said what to do about unknown fields; else it is the default.
+    /// Whether the client stated the treatment of unknown fields; otherwise it is the default.
     pub names_validation: bool,
-    /// Server-side apply only: take ownership on conflict.
+    /// Server-side apply only: whether to take over fields from other managers.
     pub force: bool,
-    /// What becomes of the books on who owns which field.
-    pub books: Books,
+    /// How the write updates managed fields.
+    pub managed_fields: ManagedFieldsUpdate,
 }
 
-/// What a write does about field ownership.
+/// How a write updates the managed fields of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Books {
-    /// What it changes is its author's.
+pub enum ManagedFieldsUpdate {
+    /// Changed fields are recorded under the request's field manager.
     #[default]
     Tracked,
-    /// The object comes with up-to-date managed fields, because it was applied: they are not computed again.
+    /// The object already has up-to-date managed fields, because it was applied; they are not computed again.
     Kept,
-    /// The object goes without: with them it is too large for the store.
+    /// Managed fields are removed: with them the object is too large for the store.
     Dropped,
 }
 
-/// How to delete.
+/// Options of a deletion.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
-    /// Only if the uid is this.
+    /// Precondition: the uid of the object.
     pub uid: Option<String>,
-    /// Only if the resourceVersion is this.
+    /// Precondition: the resourceVersion of the object.
     pub resource_version: Option<i64>,
-    /// Seconds of grace; `None`: the kind's default.
+    /// The grace period in seconds; `None`: the kind's default.
     pub grace_period_seconds: Option<i64>,
-    /// What happens to dependents; `None`: by finalizers and kind.
+    /// The treatment of dependents; `None`: as finalizers and kind say.
     pub propagation: Option<Propagation>,
-    /// The caller said `orphanDependents=false`: an object that is still there afterwards is answered with 202.
+    /// Whether the caller stated `orphanDependents=false`: the answer is then 202 if the object still exists
+    /// after the request.
     pub accepts: bool,
 }
 
-/// What happens to the dependents of a deleted object.
+/// The treatment of a deleted object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// They lose their owner reference and stay.
+    /// Dependents lose their owner reference and stay.
     Orphan,
-    /// They are deleted after it.
+    /// Dependents are deleted after the object.
     Background,
-    /// It goes when they are gone.
+    /// The object is deleted after its dependents.
     Foreground,
 }

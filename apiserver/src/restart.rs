@@ -1,5 +1,6 @@
-//! Tasks of the server that run again after a panic: it is contained and counted ([`TaskRestarts`]), and the task begins anew after a
-//! wait that doubles with each panic. Not for tasks whose state a panic may leave half changed: they begin with what is stored, or do not use this.
+//! Restarts of the server's tasks after panics. A panic is caught and counted ([`TaskRestarts`]), and the
+//! task starts again after a pause that doubles with each panic. Only for tasks that start from stored state:
+//! a panic may leave other state half changed.
 
 use crate::limits::{RESTART_BACKOFF_BASE, RESTART_BACKOFF_CAP, RESTART_BACKOFF_RESET};
 use crate::metrics::{Counter, Family};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Counts restarts of tasks after panics, by task. Clones share the counters.
+/// Counters of restarts after panics, by task. Clones share the counters.
 #[derive(Clone)]
 pub struct TaskRestarts(Arc<Family<&'static str, Counter>>);
 
@@ -28,30 +29,29 @@ impl fmt::Debug for TaskRestarts {
 }
 
 impl TaskRestarts {
-    /// Adds a restart of a task.
     fn count(&self, task: &'static str) {
         self.0.get(&task).add(1);
     }
 
-    /// The restarts of each task that panicked, ordered by task.
+    /// The number of restarts of each task that panicked, ordered by task.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.sorted().into_iter().map(|(task, counter)| (task, counter.get()))
     }
 }
 
-/// The panics of one task: how many in a row, and how long to wait before the next attempt.
+/// The panics of one task: the number of consecutive ones, and the next pause.
 #[derive(Debug)]
 pub(crate) struct Panics {
     task: &'static str,
     restarts: TaskRestarts,
-    /// Panics without a calm time between them.
+    /// Panics without a long run between them.
     in_a_row: u32,
     next: Duration,
     began: Instant,
 }
 
 impl Panics {
-    /// None so far; the first attempt begins now. Panics are counted in `restarts`.
+    /// No panics so far; the first attempt begins now. Panics are counted in `restarts`.
     pub(crate) fn none(task: &'static str, restarts: TaskRestarts) -> Self {
         Self { task, restarts, in_a_row: 0, next: RESTART_BACKOFF_BASE, began: Instant::now() }
     }
@@ -71,17 +71,17 @@ impl Panics {
         self.in_a_row += 1;
         self.next = wait.saturating_mul(2).min(RESTART_BACKOFF_CAP);
         let reason = message(payload);
-        tracing::error!(task = self.task, reason, restart_in = ?wait, "a task of the server panicked and will run again");
+        tracing::error!(task = self.task, reason, restart_in = ?wait, "a task of the server panicked; restarting it");
         Panicked { in_a_row: self.in_a_row, wait }
     }
 }
 
-/// An attempt that panicked.
+/// A caught panic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Panicked {
-    /// This panic and those before it without a calm time between them.
+    /// The number of consecutive panics, including this one.
     pub(crate) in_a_row: u32,
-    /// How long to wait before the next attempt.
+    /// The pause before the next attempt.
     pub(crate) wait: Duration,
 }
 
@@ -108,7 +108,7 @@ mod tests {
     use crate::metrics::Metrics;
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_runs_again_after_waits_that_double_and_is_counted() {
+    async fn panicked_tasks_restart_after_doubling_pauses_and_are_counted() {
         let (metrics, began) = (Metrics::default(), Instant::now());
         let mut attempts = 0;
         until_done("clumsy", metrics.restarts().clone(), || {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_calm_time_ends_a_row_of_panics() {
+    async fn a_long_run_resets_the_count_of_panics() {
         let mut panics = Panics::none("clumsy", TaskRestarts::default());
         for _ in 0..3 {
             let late = panics.contain(async {

@@ -1,5 +1,5 @@
-//! The apiserver as a whole: both doors on one service, reached over TLS or in process. Starts nothing by itself but what its
-//! caller spawns.
+//! The API server as a whole: REST and gRPC front ends in one service, reached over TLS or in process. It
+//! spawns no tasks by itself, except through its caller.
 
 mod activity;
 mod connection;
@@ -32,7 +32,7 @@ use crate::token::Tokens;
 use crate::tunnel::Tunnels;
 use axum::Router;
 use axum::body::Body;
-use connections::{Connections, Place};
+use connections::{ConnectionSlot, Connections};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either};
 use http::{Request, Response};
@@ -55,45 +55,48 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::Service;
 use tracing::Instrument as _;
 
-/// After a failed accept (too many open files) the listener rests this long.
+/// The pause of the listener after a failed accept, for example with too many open files.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
-/// Open connections end by themselves within this time after a stop; then they are cut.
+/// How long open connections may take to end after a stop; then they are closed.
 const DRAIN: Duration = Duration::from_millis(800);
 
-/// The common name of the certificate that this server shows API servers behind it.
+/// The common name of the client certificate that this server presents to aggregated API servers.
 pub const FRONT_PROXY: &str = "front-proxy-client";
 
-/// What an apiserver is made of besides its storage.
+/// Configuration of an API server, besides its storage.
 #[derive(Clone)]
 pub struct Options {
-    /// Time and chance.
+    /// Clock and randomness.
     pub nondet: Nondet,
-    /// Ends watches and listeners.
+    /// Stops watches and listeners.
     pub stop: CancellationToken,
-    /// `host:port` under which clients reach the server; discovery tells it.
+    /// The `host:port` at which clients reach the server; discovery documents contain it.
     pub advertised: String,
-    /// PEM of the authority whose client certificates are good: extension API servers are told it.
+    /// PEM of the authority of client certificates; it is published for extension API servers.
     pub client_ca: Option<String>,
-    /// PEM of the authority of the certificate that `outbound` shows API servers behind this one: they are told it, and that its name is
-    /// [`FRONT_PROXY`].
+    /// PEM of the authority of the client certificate that `outbound` presents to aggregated API servers. It
+    /// is published for them, together with the certificate's name [`FRONT_PROXY`].
     pub front_proxy_ca: Option<String>,
-    /// The key for tokens of service accounts; without one no token is issued, and none is accepted.
+    /// The keys for tokens of service accounts; without them no token is issued or accepted.
     pub tokens: Option<Arc<Tokens>>,
-    /// The networks of services.
+    /// The networks of service addresses.
     pub service_ranges: ServiceRanges,
-    /// The components that run in the same process: the server warns of objects on which none of them acts.
+    /// The components that run in the same process: the server warns about objects on which none of them
+    /// acts.
     pub local_components: LocalComponents,
-    /// Whether requests without credentials are served as the user `system:anonymous`; otherwise they are refused with 401.
+    /// Whether requests without credentials are served as the user `system:anonymous`; otherwise they are
+    /// refused with 401.
     pub anonymous: bool,
-    /// The way to webhooks.
+    /// HTTPS client for webhooks and aggregated API servers.
     pub outbound: Arc<dyn Outbound>,
-    /// What kube-apiserver has further flags for.
+    /// Settings for which kube-apiserver has further flags.
     pub settings: Settings,
-    /// Network connections that may be open at a time, at most [`limits::CONNECTIONS`] and well below the limit of open files.
+    /// The largest number of open network connections: at most [`limits::CONNECTIONS`], and well below the
+    /// limit of open files.
     pub connections: usize,
 }
 
-/// Work that the caller of this library spawns.
+/// A future that the caller must spawn.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A running apiserver. Cheap to clone.
@@ -105,31 +108,31 @@ pub struct ApiServer {
     tunnels: Arc<Tunnels>,
     grpc_calls: CallAuthenticator,
     front_proxies: Option<Arc<FrontProxies>>,
-    /// Connections that may be open.
+    /// The largest number of open connections.
     capacity: usize,
     stop: CancellationToken,
 }
 
-/// Why an apiserver did not start.
+/// An API server did not start: the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The stored objects cannot be read.
     #[error("the stored objects cannot be read: {0}")]
     Fill(#[from] FillError),
-    /// The objects that every cluster has cannot be created.
+    /// The initial objects of every cluster cannot be created.
     #[error("the initial objects cannot be created: {}", .0.message)]
     Bootstrap(Status),
 }
 
 impl ApiServer {
-    /// Reads what is stored, creates what every cluster has, and is ready to answer. The returned future keeps the watch cache
-    /// up to date: spawn it; it ends when the storage closes. It must already run while this function waits, so it is handed to
-    /// `spawn` first.
+    /// Loads the stored objects and creates the initial objects of every cluster; on return the server
+    /// accepts requests. The future passed to `spawn` keeps the watch cache up to date and ends when the
+    /// storage closes. It must already run while this function waits, so `spawn` is called first.
     ///
     /// # Errors
-    /// If what is stored cannot be read, or the initial objects cannot be created.
-    // Boxed, as are the other futures here: the code of an async function is generated where it is awaited, and every program that
-    // starts a server would compile the server once more.
+    /// If the stored objects cannot be loaded, or the initial objects cannot be created.
+    // Boxed, as are the other futures here: the code of an async function is generated where it is awaited,
+    // so every program that starts a server would compile the server again.
     pub fn start<'a>(
         storage: SharedStorage,
         options: Options,
@@ -138,17 +141,18 @@ impl ApiServer {
         Self::starting(storage, options, None, Box::new(spawn))
     }
 
-    /// The memory of this server at its newest revision, for servers over copies of its storage.
+    /// An image of this server's memory at its newest revision, for servers over copies of its storage.
     pub fn image(&self) -> ServerImage {
         ServerImage::of(&self.pipeline)
     }
 
-    /// As [`ApiServer::start`], but with the memory of another server instead of reading and preparing the storage, which takes no longer
-    /// for many objects than for few. `storage` must be a copy of that server's storage which was made after the image. Watches of the
-    /// other server are not inherited. The options should be the other server's, but for `nondet` and `stop`.
+    /// Starts like [`ApiServer::start`], but from the memory of another server instead of loading and
+    /// preparing the storage; this takes the same time for any number of objects. `storage` must be a copy of
+    /// that server's storage that was made after the image. Watches of the other server are not inherited.
+    /// The options should equal the other server's, except `nondet` and `stop`.
     ///
     /// # Errors
-    /// If the storage does not have the history since the image.
+    /// If the storage lacks the history since the image.
     pub fn start_from<'a>(
         image: &'a ServerImage,
         storage: SharedStorage,
@@ -158,14 +162,16 @@ impl ApiServer {
         Self::starting(storage, options, Some(image), Box::new(spawn))
     }
 
-    /// The same server with a layer around its REST and gRPC endpoints: `layer` gets the service of all requests and returns the one to
-    /// use. Each request has its [`Peer`] as an extension. Calls of gRPC on network connections and [`InProcess::watch`] do not pass it.
+    /// Wraps the REST and gRPC endpoints: `layer` receives the service of all requests and returns the one to
+    /// use. Each request has its [`Peer`] as an extension. gRPC calls on network connections and
+    /// [`InProcess::watch`] bypass the layer.
     #[must_use]
     pub fn layered(self, layer: impl FnOnce(Router) -> Router) -> Self {
         Self { router: layer(self.router), ..self }
     }
 
-    /// Not generic, so that the future's layout is this crate's matter: in others it is deeper than compilers follow by default.
+    /// This function is not generic, so that this crate compiles the future's layout: in other crates it
+    /// exceeds the compiler's default depth.
     fn starting<'a>(
         storage: SharedStorage,
         options: Options,
@@ -184,13 +190,13 @@ impl ApiServer {
         let metrics = Arc::new(Metrics::default());
         let storage = metrics.measure(storage);
         let (memory, follow) = match image {
-            None => Memory::read(storage, metrics.clone()).await?,
+            None => ServerMemory::read(storage, metrics.clone()).await?,
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
-        let Memory { cache, provenance } = memory;
+        let ServerMemory { cache, provenance } = memory;
         let (hand_over, started) = tokio::sync::oneshot::channel();
         spawn(Box::pin(async move {
-            tokio::join!(follow, keep(started));
+            tokio::join!(follow, run_background(started));
         }));
         let outbound = options.outbound;
         let settings = options.settings;
@@ -229,7 +235,7 @@ impl ApiServer {
         if let Some(audit) = audit.clone() {
             pipeline.metrics().append(move |out| audit.render_metrics(&mut Page::new(out)));
         }
-        // Received unless the task above has ended with the storage.
+        // The receiver is alive unless the task above has ended with the storage.
         let _ = hand_over.send((pipeline.clone(), aggregator.clone()));
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
         let bodies = BodyBudget::default();
@@ -243,30 +249,30 @@ impl ApiServer {
         Ok(Self { router, grpc, pipeline, tunnels, grpc_calls, front_proxies, capacity, stop })
     }
 
-    /// Both doors for a component in this process. It is `user` to authentication's eyes; everything after that is as for
-    /// anybody else.
+    /// REST and gRPC for a component in this process. Authentication takes it for `user`; all later stages
+    /// treat it like any client.
     pub fn in_process(&self, user: UserInfo) -> InProcess {
         self.for_peer(Peer::InProcess(Arc::new(user)))
     }
 
-    /// Both doors for the client at the other end of a connection that the embedder has accepted and authenticated itself.
+    /// REST and gRPC for the client of a connection that the embedder has accepted and authenticated itself.
     pub fn for_peer(&self, peer: Peer) -> InProcess {
         InProcess { router: self.router.clone(), grpc: self.grpc.clone(), peer }
     }
 
-    /// The pipeline, for embedders that need no encoding.
+    /// The pipeline, for embedders that pass decoded requests.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
 
-    /// Keeps the Lease that says that a server runs on the machine of this name, and removes those of servers that are no more, until
-    /// the stop token is cancelled. Spawn it where others may ask which servers there are.
+    /// Renews the Lease that shows that a server runs on this host, and deletes expired Leases of other
+    /// servers, until the stop token is cancelled. Spawn it if clients may look for the cluster's servers.
     pub fn keep_identity(&self, hostname: String) -> Task {
         let (pipeline, stop) = (self.pipeline.clone(), self.stop.clone());
         Box::pin(async move { identity::keep(&pipeline, hostname, stop).await })
     }
 
-    /// Accepts TLS connections until the stop token is cancelled, then lets open ones end.
+    /// Accepts TLS connections until the stop token is cancelled, then lets open connections end.
     pub fn serve(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) -> Task {
         let server = self.clone();
         Box::pin(async move { server.accept(listener, tls).await })
@@ -276,12 +282,12 @@ impl ApiServer {
         let acceptor = TlsAcceptor::from(tls);
         let connections = TaskTracker::new();
         let open = Connections::new(self.capacity.min(limits::CONNECTIONS));
-        let mut complaint = RateLimited::every(limits::REPEATED_WARNING);
+        let mut log_limit = RateLimited::every(limits::REPEATED_WARNING);
         loop {
             let next = async {
                 let accepted = listener.accept().await?;
-                let place = open.place(accepted.1.ip()).await;
-                std::io::Result::Ok((accepted, place))
+                let slot = open.slot(accepted.1.ip()).await;
+                std::io::Result::Ok((accepted, slot))
             };
             let accepted = tokio::select! {
                 biased;
@@ -289,14 +295,14 @@ impl ApiServer {
                 next = next => next,
             };
             match accepted {
-                Ok(((socket, address), place)) => {
+                Ok(((socket, address), slot)) => {
                     let span = tracing::debug_span!("server", %address);
-                    let serving = self.clone().connected(acceptor.clone(), socket, address, place);
+                    let serving = self.clone().connected(acceptor.clone(), socket, address, slot);
                     connections.spawn(serving.instrument(span));
                 }
                 Err(error) => {
-                    if let Some(unsaid) = complaint.allow() {
-                        tracing::warn!(%error, unsaid, "cannot accept a connection");
+                    if let Some(suppressed) = log_limit.allow() {
+                        tracing::warn!(%error, suppressed, "cannot accept a connection");
                     }
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
@@ -307,23 +313,30 @@ impl ApiServer {
         self.tunnels.tasks().close();
         let ended = async { tokio::join!(connections.wait(), self.tunnels.tasks().wait()) };
         if tokio::time::timeout(DRAIN, ended).await.is_err() {
-            tracing::info!(open = connections.len(), "connections are cut");
+            tracing::info!(open = connections.len(), "closing connections that did not end in time");
         }
     }
 }
 
 impl ApiServer {
     /// Serves one accepted connection.
-    async fn connected(self, acceptor: TlsAcceptor, socket: TcpStream, address: SocketAddr, place: Place) {
-        let evicted = place.activity.evicted.clone();
+    async fn connected(
+        self,
+        acceptor: TlsAcceptor,
+        socket: TcpStream,
+        address: SocketAddr,
+        slot: ConnectionSlot,
+    ) {
+        let evicted = slot.activity.evicted.clone();
         let shaking = self.stop.run_until_cancelled(connection::handshake(acceptor, socket, address));
-        // A client that has not finished its handshake is not waited for when the server stops or needs its place.
+        // The server does not wait for a client's handshake when it stops or needs the slot for another
+        // connection.
         match evicted.run_until_cancelled(shaking).await.flatten() {
             Some(Some(tls)) => {
                 let Self { router, grpc_calls, front_proxies, pipeline, stop, .. } = self;
                 let (grpc, clock) = (Some(grpc_calls), pipeline.nondet().clock);
-                let shared = connection::Shared { router, grpc, stop, front_proxies, clock };
-                connection::serve(shared, tls, address, place).await;
+                let shared = connection::ListenerState { router, grpc, stop, front_proxies, clock };
+                connection::serve(shared, tls, address, slot).await;
             }
             Some(None) => self.pipeline.metrics().handshake_failed(),
             None => {}
@@ -331,8 +344,9 @@ impl ApiServer {
     }
 }
 
-/// The work of an apiserver that has started, until the storage closes: it ends definitions, and follows other API servers.
-async fn keep(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
+/// The background work of a started API server until the storage closes: finishes the deletion of
+/// definitions, and tracks aggregated API servers.
+async fn run_background(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
     let Ok((pipeline, aggregator)) = started.await else { return };
     let restarts = || pipeline.metrics().restarts().clone();
     let definitions =
@@ -343,27 +357,28 @@ async fn keep(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
     tokio::join!(definitions, aggregator);
 }
 
-/// What a server has in memory of its storage.
-struct Memory {
+/// The parts of a storage that a server keeps in memory.
+struct ServerMemory {
     cache: Arc<Cache>,
     provenance: Arc<Provenance>,
 }
 
-impl Memory {
-    /// Reads everything. The returned task keeps it current.
+impl ServerMemory {
+    /// Loads everything. The returned task keeps it up to date.
     async fn read(storage: SharedStorage, metrics: Arc<Metrics>) -> Result<(Self, Task), StartError> {
         let provenance = Arc::new(Provenance::default());
         let recalled = recall(provenance.clone(), storage.clone()).await.map_err(FillError::from)?;
         let observer = provenance.clone();
         let observe = move |batch: &RawBatch| observer.observe(batch);
         let (cache, follow) = Cache::fill_counted(storage, metrics, observe).await?;
-        // Before anything new can come: what is told is told in the order in which it happened.
+        // Provenance is complete before the first new batch is observed, so it is in the order of revisions.
         recalled.await.map_err(FillError::from)?;
         Ok((Self { cache, provenance }, Box::pin(follow)))
     }
 }
 
-/// Begins to read what was written before, and returns what waits for the end of it. The caller does something else meanwhile.
+/// Starts loading the provenance, and returns a future that waits for it. The caller does other work
+/// meanwhile.
 async fn recall(
     provenance: Arc<Provenance>,
     storage: SharedStorage,
@@ -380,7 +395,7 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
         .build_v1()
         .expect("the descriptors were compiled with this program");
-    // A fresh reporter says SERVING for the whole server ("" service): true from here on.
+    // A new reporter reports SERVING for the whole server (the service ""), which is true from here on.
     drop(health);
     let max = limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES;
     tonic::service::Routes::new(KstoreServer::new(grpc).max_decoding_message_size(max))
@@ -393,7 +408,7 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
         })
 }
 
-/// The service of [`ApiServer::in_process`]. Any tower client can call it; no socket is involved.
+/// The service of [`ApiServer::in_process`]. Any tower client can call it without a socket.
 #[derive(Clone)]
 pub struct InProcess {
     router: Router,
@@ -402,8 +417,9 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// The gRPC door's `Watch` without a wire: batches as values, whose objects share the watch cache's bytes. Who asks is
-    /// checked, and a reader who falls behind is ended, exactly as for a client on a connection.
+    /// Calls `Watch` of the gRPC front end without encoding: batches are values, whose objects share the
+    /// watch cache's bytes. Authorization and the bound on slow readers are the same as for clients on a
+    /// connection.
     pub fn watch(
         &self,
         mut request: tonic::Request<pb::WatchRequest>,

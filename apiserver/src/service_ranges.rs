@@ -1,38 +1,38 @@
-//! [`ServiceRanges`]: the networks that a server is told to give addresses of services from, one or one of each family. Which networks
-//! there are beyond these, ServiceCIDR objects say (`registry::service`).
+//! [`ServiceRanges`]: the networks from which the server assigns service addresses: one, or one of each
+//! family. ServiceCIDR objects add further networks (`registry::service`).
 
 use kstore_api::cidr::Cidr;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Kubernetes' usual network, in which clusters have it that were set up with its own tools.
+/// Kubernetes' default network, which clusters have that were set up with its own tools.
 const USUAL: &str = "10.96.0.0/12";
-/// A network with fewer addresses has no place for the API's own service and some others.
+/// The smallest number of addresses in a network: the API's own service and some others must fit.
 const FEWEST: u128 = 8;
-/// Of larger IPv6 networks a search for a free address would not know where to begin.
+/// The shortest prefix of an IPv6 network: a search for a free address takes too long in a larger one.
 pub(crate) const WIDEST_V6: u8 = 64;
 
-/// The networks of `--service-cluster-ip-range`. The first says which family a service has that names none; with a second one, of the
-/// other family, services can have an address of each.
+/// The networks of `--service-cluster-ip-range`. The first one determines the family of services that name
+/// none. With a second one, of the other family, services can have an address of each family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceRanges {
     primary: Cidr,
     secondary: Option<Cidr>,
 }
 
-/// Networks that no cluster can have.
+/// The networks are invalid: the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceRangesError {
-    /// Three or more.
+    /// There are three or more networks.
     #[error("--service-cluster-ip-range must not contain more than two entries")]
     TooMany,
-    /// The first is none.
+    /// The first is not a network.
     #[error("service-cluster-ip-range[0] is not a valid cidr")]
     Primary,
-    /// The second is none.
+    /// The second is not a network.
     #[error("service-cluster-ip-range[1] is not an ip net")]
     Secondary,
-    /// The first has too few addresses.
+    /// The first network has too few addresses.
     #[error(
         "error determining service IP ranges for primary service cidr: the service cluster IP range must be at least 8 IP addresses"
     )]
@@ -40,7 +40,7 @@ pub enum ServiceRangesError {
     /// An IPv6 network is too large.
     #[error("shortest allowed prefix length for service CIDR is 64, got {0}")]
     TooLarge(u8),
-    /// Both are of one family.
+    /// Both networks are of the same family.
     #[error("--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family")]
     OneFamily,
 }
@@ -54,7 +54,7 @@ impl Default for ServiceRanges {
 impl FromStr for ServiceRanges {
     type Err = ServiceRangesError;
 
-    /// One network, or two with a comma between them. Nothing: the usual one.
+    /// Parses one network, or two separated by a comma. An empty text is the default network.
     fn from_str(text: &str) -> Result<Self, ServiceRangesError> {
         if text.is_empty() {
             return Ok(Self::default());
@@ -82,22 +82,22 @@ impl FromStr for ServiceRanges {
 }
 
 impl ServiceRanges {
-    /// The network that decides the family of a service that names none.
+    /// The first network: it determines the family of services that name none.
     pub fn primary(&self) -> Cidr {
         self.primary
     }
 
-    /// The address of the Service `default/kubernetes`: the first one.
+    /// The address of the Service `default/kubernetes`: the first address.
     pub fn api_address(&self) -> IpAddr {
         self.primary.first()
     }
 
-    /// The networks as a ServiceCIDR has them.
+    /// The networks in the form of a ServiceCIDR.
     pub fn cidrs(&self) -> Vec<String> {
         [Some(self.primary), self.secondary].into_iter().flatten().map(|range| range.to_string()).collect()
     }
 
-    /// The families that services can have, the usual one first.
+    /// The families of service addresses, the default family first.
     pub(crate) fn families(&self) -> Vec<&'static str> {
         [Some(self.primary), self.secondary]
             .into_iter()
@@ -107,7 +107,7 @@ impl ServiceRanges {
     }
 }
 
-/// A family by its name.
+/// The name of an address family.
 pub(crate) fn family(v4: bool) -> &'static str {
     if v4 { "IPv4" } else { "IPv6" }
 }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_cannot_be_are_refused_in_kubernetes_words() {
+    fn invalid_service_ranges_are_refused_with_kubernetes_messages() {
         for (text, error) in [
             ("10.0.0.0", ServiceRangesError::Primary),
             ("10.0.0.0/30", ServiceRangesError::TooSmall),

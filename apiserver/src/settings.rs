@@ -1,4 +1,5 @@
-//! [`Settings`] of an apiserver that kube-apiserver has flags for and that a cluster of kstore's own leaves as they are.
+//! [`Settings`] of an API server for which kube-apiserver has flags. A cluster of kstore's own uses the
+//! defaults.
 
 use crate::admission::PluginSwitches;
 use crate::audit::Audit;
@@ -6,22 +7,22 @@ use crate::authn::{Bearers, FrontProxies};
 use crate::authz::Modes;
 use std::sync::Arc;
 
-/// What the server is told beside [`crate::Options`]. The default is a cluster of kstore's own: RBAC, tokens of service accounts only, the admission
-/// plugins that Kubernetes runs by default, and the endpoints of the Service `default/kubernetes` kept.
+/// Settings besides [`crate::Options`]. By default: RBAC, tokens of service accounts only, the admission
+/// plugins that Kubernetes enables by default, and maintained endpoints of the Service `default/kubernetes`.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// What decides about requests.
+    /// The authorization modes.
     pub authorization: Modes,
-    /// Who knows bearer tokens, beside the keys of service accounts.
+    /// Authenticators of bearer tokens, besides the keys of service accounts.
     pub bearers: Bearers,
-    /// Proxies in front of the server that name the users of requests.
+    /// Proxies in front of the server that authenticate the users of requests.
     pub front_proxies: Option<Arc<FrontProxies>>,
-    /// Which admission plugins run.
+    /// The admission plugins that are enabled.
     pub plugins: PluginSwitches,
-    /// `host:port` for the addresses in documents, if not where the server is.
+    /// The `host:port` in documents, if it differs from the server's address.
     pub external_address: Option<String>,
     /// The audit log, if there is one.
     pub audit: Option<Arc<Audit>>,
-    /// Leave the endpoints of the Service `default/kubernetes` as they are.
+    /// Whether the endpoints of the Service `default/kubernetes` are left as they are.
     pub leaves_endpoints: bool,
 }

@@ -1,4 +1,5 @@
-//! A cluster for unit tests: a [`Lookup`] over a map; and entries as the watch cache has them. Not a store: no revisions but a counter, no watch.
+//! A cluster for unit tests: a [`Lookup`] over a map, and watch cache entries. It has no revisions except a
+//! counter, and no watch.
 
 pub(crate) mod racing;
 
@@ -22,7 +23,7 @@ pub(crate) struct MapLookup {
 }
 
 impl MapLookup {
-    /// A cluster of these objects.
+    /// A cluster with these objects.
     pub(crate) fn of(objects: impl IntoIterator<Item = Value>) -> Arc<Self> {
         let cluster = Arc::new(Self::default());
         for object in objects {
@@ -70,7 +71,7 @@ impl Lookup for MapLookup {
     }
 }
 
-/// The entry of an empty ConfigMap in namespace `ns`, as if it was created at `revision`.
+/// The entry of an empty ConfigMap in namespace `ns`, created at `revision`.
 pub(crate) fn config_map(name: &str, revision: i64) -> Arc<Entry> {
     let row = kind::lookup("", "v1", "configmaps").unwrap();
     let value = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}});

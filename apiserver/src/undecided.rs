@@ -1,17 +1,19 @@
-//! [`Undecided`]: how a decision about a write ends without a result. Decisions (`admission`, `pipeline`, the closures of
-//! `registry::guaranteed_update`) are synchronous functions of a state; one that needs an answer from outside the process hands its
-//! caller a future and is called again once that future has completed. Not the calls themselves: those are `admission::webhook`'s.
+//! [`Undecided`]: a decision about a write ended without a result. Decisions (`admission`, `pipeline`, the
+//! closures of `registry::guaranteed_update`) are synchronous functions of a state. A decision that needs an
+//! answer from outside the process returns a future to its caller, and is called again after that future has
+//! completed. `admission::dynamic` and `outbound` make the calls.
 
 use futures::future::BoxFuture;
 use kstore_api::status::Status;
 use std::fmt;
 
-/// Why a decision about a write has no result yet.
+/// A decision about a write has no result: the reason.
 pub enum Undecided {
     /// The write is refused.
     Refused(Status),
-    /// The decision needs what this future obtains, for example the answer of an admission webhook. The caller awaits the future,
-    /// holding no lock, and makes the decision again from the start, on the newest state. The second decision finds the answer.
+    /// The decision needs what this future obtains, for example the answer of an admission webhook. The
+    /// caller awaits the future, holding no lock, and makes the decision again from the start, on the newest
+    /// state. The second decision finds the answer.
     Pending(BoxFuture<'static, ()>),
 }
 
@@ -30,7 +32,7 @@ impl fmt::Debug for Undecided {
     }
 }
 
-/// Makes a decision, waiting for whatever it needs from outside the process.
+/// Repeats a decision until it has a result, awaiting the futures that it needs.
 ///
 /// # Errors
 /// The refusal.
@@ -51,7 +53,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn a_pending_decision_is_made_again_once_its_answer_is_there() {
+    async fn a_pending_decision_is_repeated_after_its_answer() {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let decision = decided(|| {
             let known = answers.lock().len();

@@ -1,9 +1,10 @@
-//! Request bodies that are answered before they are read: the rest is read and discarded, so that the connection stays usable. Not
-//! the reading of bodies that a request needs, which is `rest::read`.
+//! [`DiscardingBody`]: discards the rest of request bodies that are answered before they are read, so that
+//! the connection stays usable. `body_budget` reads bodies that a request needs.
 //!
-//! An answer that comes first (404, 403, 415, …) leaves data on the way. Over HTTP/2 the server library resets the stream, counts each
-//! frame that still arrives for it against the client, and closes the connection with all its watches at 1,024 of them, although the
-//! client did nothing wrong. Over HTTP/1.1 it closes the connection at once. Go's server discards the rest as well.
+//! An early answer (404, 403, 415, …) leaves data in transit. Over HTTP/2 the server library resets the
+//! stream and counts each frame that still arrives for it against the client. At 1,024 of them it closes the
+//! connection with all its watches, although the client did nothing wrong. Over HTTP/1.1 it closes the
+//! connection at once. Go's server discards the rest as well.
 
 use crate::limits;
 use bytes::Bytes;
@@ -15,18 +16,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio_util::sync::CancellationToken;
 
-/// A request body whose unread rest is discarded in the background when it is dropped, up to [`limits::UNREAD_BODY_BYTES`] and for
-/// [`limits::UNREAD_BODY_TIME`].
+/// A request body whose unread rest is discarded in the background on drop, up to
+/// [`limits::UNREAD_BODY_BYTES`] and for [`limits::UNREAD_BODY_TIME`].
 pub(crate) struct DiscardingBody<B: Body<Data = Bytes> + Unpin + Send + 'static> {
-    /// `None` once it was read to its end, or failed.
+    /// `None` after the body was read to its end, or failed.
     body: Option<B>,
-    /// Whether the rest may be read: a client that waits for "100 Continue" sends nothing that could be discarded.
+    /// Whether the rest may be read: a client that waits for "100 Continue" sends nothing that could be
+    /// discarded.
     discards: bool,
     stop: CancellationToken,
 }
 
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> DiscardingBody<B> {
-    /// Wraps the body of a request with these headers. `stop` ends the discarding, so that a server that stops waits for no client.
+    /// Wraps the body of a request with these headers. `stop` ends the discarding, so that a stopping server
+    /// waits for no client.
     pub(crate) fn new(headers: &HeaderMap, body: B, stop: CancellationToken) -> Self {
         Self { body: Some(body), discards: !headers.contains_key(EXPECT), stop }
     }

@@ -1,4 +1,5 @@
-//! Where audit events go: a bounded queue to the writer of a log or the sender to a webhook. Requests wait for the queue as the mode says.
+//! Audit backends: a bounded queue of events to the writer of a log or to the sender to a webhook. The mode
+//! says whether requests wait for the queue.
 
 use super::metrics::{AuditMetrics, Plugin};
 use crate::limits;
@@ -8,17 +9,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 /// Whether requests wait until their events are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// They do not wait; events are dropped and counted while the queue is full.
+    /// Requests do not wait; events are dropped and counted while the queue is full.
     Batch,
-    /// They wait until their events are written, or could not be.
+    /// Requests wait until their events are written, or writing has failed.
     #[default]
     Blocking,
-    /// As `Blocking`; a request whose arrival cannot be recorded fails.
+    /// Requests wait as with `Blocking`, and fail if their arrival cannot be recorded.
     BlockingStrict,
 }
 
 impl Mode {
-    /// The names of all modes, as flags have them.
+    /// Names of all modes, as flags spell them.
     pub const NAMES: [&str; 3] = ["batch", "blocking", "blocking-strict"];
 
     /// The mode of a name; `None` if there is no such mode.
@@ -30,29 +31,29 @@ impl Mode {
     }
 }
 
-/// One event on its way.
-pub(super) struct Queued {
-    /// The line; empty if only the acknowledgement is wanted.
+/// An audit event in the queue of a backend.
+pub(super) struct QueuedEvent {
+    /// The event as a line of JSON; empty if the sender only waits for the events before it.
     pub(super) line: Vec<u8>,
-    /// Told whether the line was written. Its receiver may be gone.
+    /// Receives whether the line was written. The receiver may be gone.
     pub(super) written: Option<oneshot::Sender<bool>>,
-    /// The bytes of the queue that it takes.
-    _room: Option<OwnedSemaphorePermit>,
+    /// The share of this event in the bytes of the queue.
+    _share: Option<OwnedSemaphorePermit>,
 }
 
-/// How much a backend takes.
+/// Bounds of a backend's queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// Events that wait.
+pub(super) struct QueueBounds {
+    /// Events in the queue.
     pub(super) queue: usize,
-    /// Bytes of one event.
+    /// Bytes of the largest event.
     pub(super) event: usize,
 }
 
-/// The sending end of the queue. Cheap to clone.
+/// The sending end of a backend's queue. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Backend {
-    queue: mpsc::Sender<Queued>,
+    queue: mpsc::Sender<QueuedEvent>,
     bytes: Arc<Semaphore>,
     plugin: Plugin,
     mode: Mode,
@@ -61,37 +62,38 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// A queue and its receiving end.
+    /// Creates a queue and returns both of its ends.
     pub(super) fn new(
         plugin: Plugin,
         mode: Mode,
-        bounds: Bounds,
+        bounds: QueueBounds,
         metrics: Arc<AuditMetrics>,
-    ) -> (Self, mpsc::Receiver<Queued>) {
+    ) -> (Self, mpsc::Receiver<QueuedEvent>) {
         let (queue, receiver) = mpsc::channel(bounds.queue);
         let bytes = Arc::new(Semaphore::new(limits::AUDIT_QUEUE_BYTES));
         (Self { queue, bytes, plugin, mode, max_event: bounds.event, metrics }, receiver)
     }
 
-    /// Bytes of the largest event that it takes.
+    /// Bytes of the largest event that the backend accepts.
     pub(super) fn max_event(&self) -> usize {
         self.max_event
     }
 
-    /// Whether requests go on whose events are lost.
+    /// Whether requests continue when their events are lost.
     pub(super) fn allows_loss(&self) -> bool {
         self.mode != Mode::BlockingStrict
     }
 
-    /// Hands an event to the writer and waits as the mode says. False if it was not recorded and the request must fail for it.
+    /// Queues an event and waits as the mode says. Returns false if the event was not recorded and the
+    /// request must therefore fail.
     pub(super) async fn record(&self, line: Vec<u8>) -> bool {
         if self.mode == Mode::Batch {
             self.offer(line);
             return true;
         }
         let (written, outcome) = oneshot::channel();
-        let room = self.bytes.clone().acquire_many_owned(room(&line)).await.ok();
-        let queued = Queued { line, written: Some(written), _room: room };
+        let share = self.bytes.clone().acquire_many_owned(share(&line)).await.ok();
+        let queued = QueuedEvent { line, written: Some(written), _share: share };
         let is_written = self.queue.send(queued).await.is_ok() && outcome.await.unwrap_or(false);
         if !is_written {
             self.metrics.failed(self.plugin);
@@ -99,18 +101,20 @@ impl Backend {
         is_written || self.allows_loss()
     }
 
-    /// Hands an event to the writer if there is room for it; otherwise drops and counts it.
+    /// Queues an event if the queue has capacity for it; otherwise drops and counts it.
     fn offer(&self, line: Vec<u8>) {
-        let room = self.bytes.clone().try_acquire_many_owned(room(&line));
-        let is_queued = room
-            .is_ok_and(|room| self.queue.try_send(Queued { line, written: None, _room: Some(room) }).is_ok());
+        let share = self.bytes.clone().try_acquire_many_owned(share(&line));
+        let is_queued = share.is_ok_and(|share| {
+            self.queue.try_send(QueuedEvent { line, written: None, _share: Some(share) }).is_ok()
+        });
         if !is_queued {
             self.metrics.failed(Plugin::Buffered);
         }
     }
 
-    /// Records the last event of a stream without waiting: a spawned task waits for space in the queue, so there are at most as many such
-    /// tasks as streams. When the process ends and no runtime is left, the event is only offered to the queue.
+    /// Records the last event of a stream without waiting: a spawned task waits for space in the queue, so
+    /// there are at most as many such tasks as streams. When the process ends and no runtime is left, the
+    /// event is only offered to the queue.
     pub(super) fn record_detached(&self, line: Vec<u8>) {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) if self.mode != Mode::Batch => {
@@ -124,16 +128,16 @@ impl Backend {
     /// Waits until everything that was queued before is written.
     pub(super) async fn drain(&self) {
         let (written, outcome) = oneshot::channel();
-        let queued = Queued { line: Vec::new(), written: Some(written), _room: None };
+        let queued = QueuedEvent { line: Vec::new(), written: Some(written), _share: None };
         if self.queue.send(queued).await.is_ok() {
-            // The writer may end without an answer: then there is nothing more to wait for.
+            // The writer may end without an answer; then no event is left to wait for.
             let _ = outcome.await;
         }
     }
 }
 
-/// The share of an event in the bytes of the queue. One that is larger than the queue takes all of it.
-fn room(line: &[u8]) -> u32 {
+/// Bytes of the queue that an event takes: its length, and at most the whole queue.
+fn share(line: &[u8]) -> u32 {
     u32::try_from(line.len().clamp(1, limits::AUDIT_QUEUE_BYTES)).expect("the bound of the queue fits")
 }
 
@@ -148,13 +152,13 @@ mod tests {
         lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
     }
 
-    fn new(mode: Mode, metrics: &Arc<AuditMetrics>) -> (Backend, mpsc::Receiver<Queued>) {
-        let bounds = Bounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
+    fn new(mode: Mode, metrics: &Arc<AuditMetrics>) -> (Backend, mpsc::Receiver<QueuedEvent>) {
+        let bounds = QueueBounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
         Backend::new(Plugin::Log, mode, bounds, metrics.clone())
     }
 
     #[tokio::test]
-    async fn batch_mode_drops_and_counts_what_the_queue_does_not_take() {
+    async fn batch_mode_drops_and_counts_events_when_the_queue_is_full() {
         let metrics = Arc::new(AuditMetrics::default());
         let (backend, mut receiver) = new(Mode::Batch, &metrics);
         for _ in 0..limits::AUDIT_QUEUE + 3 {
@@ -163,7 +167,7 @@ mod tests {
         assert_eq!(failures(&metrics), 3);
         receiver.recv().await.unwrap();
         assert!(backend.record(vec![1]).await);
-        assert_eq!(failures(&metrics), 3, "there was room again");
+        assert_eq!(failures(&metrics), 3, "the queue had capacity again");
         let (backend, _receiver) = new(Mode::Batch, &metrics);
         for _ in 0..3 {
             backend.record(vec![0; limits::AUDIT_QUEUE_BYTES / 2]).await;

@@ -1,27 +1,28 @@
-//! Which audit events are posted together, and when: options, the form of a list of events, and how often lists may be sent. Pure.
+//! Batching of audit events for webhooks: options, encoding as an event list, splitting by size, and a rate
+//! limit. Pure.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What an event as a line begins with; the items of a list leave it out.
+/// The beginning of an event's line; the items of a list omit it.
 const KIND: &[u8] = br#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","#;
 const LIST: &[u8] = br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#;
 const END: &[u8] = b"]}";
 
-/// How events wait for each other. The default is kube-apiserver's for webhooks.
+/// How events are batched. The default is kube-apiserver's for webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// Events that wait to be sent; beyond it requests wait or events are dropped, as the mode says.
+    /// Events in the queue. When it is full, requests wait or events are dropped, as the mode says.
     pub buffer: usize,
     /// Events in one list.
     pub max_size: usize,
-    /// How long an event waits for others; only in the mode `batch`.
+    /// How long an event waits for others to share its list; only in the mode `batch`.
     pub max_wait: Duration,
-    /// How often lists are sent; only in the mode `batch`. `None`: as often as there are any.
+    /// The rate limit of lists, only in the mode `batch`; `None`: no limit.
     pub throttle: Option<Throttle>,
 }
 
-/// How often lists are sent.
+/// A rate limit of event lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttle {
     /// The time between two lists, on average.
@@ -37,12 +38,12 @@ impl Default for Batching {
     }
 }
 
-/// From which size on events and lists are cut. The default is kube-apiserver's.
+/// Sizes above which events and lists are cut. The default is kube-apiserver's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncation {
-    /// A larger event loses its objects, and is dropped if it is still larger.
+    /// A larger event is sent without its objects, and is dropped if it is still larger.
     pub event_bytes: usize,
-    /// A larger list is sent as several ones.
+    /// A larger list is sent as several lists.
     pub batch_bytes: usize,
 }
 
@@ -52,7 +53,7 @@ impl Default for Truncation {
     }
 }
 
-/// A list of events, each a line of the log.
+/// Encodes events, each a line of the log, as an `EventList`.
 pub(super) fn list<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut body = LIST.to_vec();
     for line in lines {
@@ -72,7 +73,8 @@ pub(super) fn list<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     body
 }
 
-/// Cuts events of these sizes into lists of at most `max` bytes: the length of each. An event that is larger is a list of its own.
+/// Splits events of these sizes into lists of at most `max` bytes; returns the number of events in each list.
+/// A larger event is a list of its own.
 pub(super) fn split(sizes: &[usize], max: usize) -> Vec<usize> {
     let (mut lists, mut bytes) = (Vec::new(), 0);
     for size in sizes {
@@ -88,26 +90,26 @@ pub(super) fn split(sizes: &[usize], max: usize) -> Vec<usize> {
     lists
 }
 
-/// Tokens that come at a rate and do not add up beyond a burst: one is taken for each list.
+/// A token bucket: tokens are added at the rate of a throttle, up to its burst. Each list takes one token.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct TokenBucket {
     throttle: Throttle,
     tokens: f64,
     filled: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// A full bucket.
     pub(super) fn new(throttle: Throttle, now: Instant) -> Self {
         Self { throttle, tokens: f64::from(throttle.burst), filled: now }
     }
 
-    /// Takes one token, and says how long to wait for it.
+    /// Takes one token and returns how long to wait for it.
     pub(super) fn take(&mut self, now: Instant) -> Duration {
         let interval = self.throttle.interval.as_secs_f64();
-        let come = now.duration_since(self.filled).as_secs_f64() / interval;
+        let refilled = now.duration_since(self.filled).as_secs_f64() / interval;
         self.filled = now;
-        self.tokens = (self.tokens + come).min(f64::from(self.throttle.burst)) - 1.0;
+        self.tokens = (self.tokens + refilled).min(f64::from(self.throttle.burst)) - 1.0;
         match self.tokens < 0.0 {
             true => Duration::try_from_secs_f64(-self.tokens * interval).unwrap_or(Duration::MAX),
             false => Duration::ZERO,
@@ -121,7 +123,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn items_of_a_list_have_no_kind_of_their_own() {
+    fn items_of_an_event_list_omit_kind_and_version() {
         let lines = [
             &b"{\"kind\":\"Event\",\"apiVersion\":\"audit.k8s.io/v1\",\"level\":\"Metadata\"}\n"[..],
             b"{\"a\":1}\n",
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_cut_where_they_become_too_large() {
+    fn large_event_lists_are_split() {
         for (sizes, lists) in [
             (&[][..], &[][..]),
             (&[5, 5], &[2]),
@@ -148,9 +150,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bucket_gives_its_burst_at_once_and_then_its_rate() {
+    async fn a_token_bucket_allows_its_burst_and_then_its_rate() {
         let mut bucket =
-            Bucket::new(Throttle { interval: Duration::from_millis(500), burst: 2 }, Instant::now());
+            TokenBucket::new(Throttle { interval: Duration::from_millis(500), burst: 2 }, Instant::now());
         let mut wait = || bucket.take(Instant::now()).as_millis();
         assert_eq!([wait(), wait(), wait(), wait()], [0, 0, 500, 1000]);
         tokio::time::advance(Duration::from_secs(60)).await;

@@ -1,24 +1,24 @@
-//! Which rule of a policy a request falls under: the first that matches, by Kubernetes' rules. Pure.
+//! The decision of an audit policy about a request: the first rule that matches applies, by Kubernetes'
+//! rules. Pure.
 
 use super::policy::{GroupResources, Level, Policy, Rule, Stages};
 use crate::authn::UserInfo;
 use crate::authz::Target;
 
-/// What policies see of a request.
+/// Attributes of a request that policies match on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attributes<'a> {
     /// The caller, before impersonation; `None` if authentication failed.
     pub(super) user: Option<&'a UserInfo>,
     /// The API verb, or the lower-case HTTP method for a path outside the resource API.
     pub(super) verb: &'a str,
-    /// What the request is about.
+    /// The resource or the path of the request.
     pub(super) target: Target<'a>,
 }
 
-/// What is recorded of a request.
+/// The decision of a policy: how much of a request is recorded, and at which stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// How much.
     pub(super) level: Level,
     /// Stages without an event.
     pub(super) omit_stages: Stages,
@@ -80,8 +80,8 @@ impl GroupResources {
     }
 }
 
-/// `pods` is pods without their subresources, `pods/log` one of these, `pods/*` all of them and pods, `*/log` that subresource of all
-/// resources, `*` everything.
+/// `pods` is pods without their subresources, `pods/log` one of these, `pods/*` all of them and pods, `*/log`
+/// that subresource of all resources, `*` everything.
 fn is_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
     if pattern == "*" {
         return true;
@@ -201,7 +201,7 @@ mod tests {
         let both = [Stage::RequestReceived, Stage::Panic].into_iter().collect();
         let want = Verdict { level: Level::Request, omit_stages: both, omit_managed_fields: false };
         assert_eq!(verdict(Some(&bob), "get"), want);
-        assert_eq!(verdict(None, "get"), want, "whoever is not known is no user");
+        assert_eq!(verdict(None, "get"), want, "an unauthenticated request matches no user");
         let omit_stages = [Stage::RequestReceived].into_iter().collect();
         let want = Verdict { level: Level::RequestResponse, omit_stages, omit_managed_fields: true };
         assert_eq!(verdict(Some(&bob), "list"), want);

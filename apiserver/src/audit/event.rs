@@ -10,13 +10,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The usual code for requests whose client has left. No client sees it.
+/// The customary status code for requests whose client has left. It appears in audit events only.
 const CLIENT_LEFT: u16 = 499;
 
 /// The annotation of an event whose objects were left out because they are too large.
 pub(super) const TRUNCATED: &str = "audit.k8s.io/truncated";
 
-/// An event. Fields have the order of Kubernetes' events, so that logs can be compared.
+/// An audit event. Its fields have the order of Kubernetes' events, so that logs can be compared.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Event<'a> {
@@ -51,7 +51,8 @@ pub(super) struct Event<'a> {
 }
 
 impl Event<'_> {
-    /// The event as a line. One that is longer than `max_bytes` loses its objects and says so.
+    /// Encodes the event as a line. A line longer than `max_bytes` is encoded again without its objects, and
+    /// with an annotation that says so.
     pub(super) fn line(&self, max_bytes: usize) -> Vec<u8> {
         let mut line = encode(self);
         if line.len() > max_bytes {
@@ -97,7 +98,7 @@ impl<'a> From<&'a UserInfo> for User<'a> {
     }
 }
 
-/// The object that a request is about.
+/// The reference to the object of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObjectReference {
@@ -120,7 +121,7 @@ pub(super) struct ObjectReference {
 }
 
 impl ObjectReference {
-    /// The reference of a resource request; `None` for other paths.
+    /// The reference for a request about a resource; `None` for other paths.
     pub(super) fn of(target: &Target<'_>, version: &str) -> Option<Self> {
         let Target::Resource { group, resource, subresource, namespace, name } = *target else { return None };
         Some(Self {
@@ -134,7 +135,7 @@ impl ObjectReference {
         })
     }
 
-    /// Fills what the URL does not say from the metadata of the request's object.
+    /// Fills the fields that the URL leaves empty from the metadata of the request's object.
     pub(super) fn complete(&mut self, object: &Value) {
         let fill = |field: &mut String, name: &str| {
             if let (true, Some(text)) = (field.is_empty(), object["metadata"][name].as_str()) {
@@ -148,7 +149,7 @@ impl ObjectReference {
     }
 }
 
-/// The part of a Status that events show: never the names of other objects that a Status may list.
+/// The part of a Status that events contain: never the names of other objects that a Status may list.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ResponseStatus {
     metadata: Empty,
@@ -167,18 +168,19 @@ pub(super) struct ResponseStatus {
 struct Empty {}
 
 impl ResponseStatus {
-    /// A response without a Status.
+    /// The status of a response that is not a `Status` object.
     pub(super) fn of_code(code: u16) -> Self {
         Self { metadata: Empty {}, status: None, message: String::new(), reason: None, details: None, code }
     }
 
-    /// A request whose client has left before there was a response. What it asked for may have been done.
+    /// The status of a request whose client left before the response. The operation may have been carried
+    /// out.
     pub(super) fn client_left() -> Self {
         let message = "the connection was closed before the response".to_owned();
         Self { status: Some(Outcome::Failure), message, ..Self::of_code(CLIENT_LEFT) }
     }
 
-    /// A Status that was answered with this HTTP code.
+    /// The status of a response that is a `Status` object with this HTTP code.
     pub(super) fn of(status: &Status, code: u16) -> Self {
         let details = status.details.as_ref();
         Self {
@@ -192,12 +194,12 @@ impl ResponseStatus {
     }
 }
 
-/// A time as `metav1.MicroTime` writes it.
+/// Formats a time as `metav1.MicroTime` does.
 pub(super) fn micro_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-/// Removes the managed fields of an object, or of the items of a list.
+/// Removes the managed fields of an object, or of all items of a list.
 pub(super) fn remove_managed_fields(object: &mut Value) {
     let remove = |object: &mut Value| {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -210,7 +212,8 @@ pub(super) fn remove_managed_fields(object: &mut Value) {
     }
 }
 
-/// The addresses that a request came through: what proxies say, then the address of the connection, each once in a row.
+/// The addresses of the hops of a request: first those that proxies name in headers, then the address of the
+/// connection. Adjacent duplicates are dropped.
 pub(super) fn source_ips(forwarded_for: &str, real_ip: &str, remote: Option<IpAddr>) -> Vec<IpAddr> {
     let address = |text: &str| text.trim().parse::<IpAddr>().ok();
     let mut addresses: Vec<_> = forwarded_for.split(',').filter_map(address).collect();
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_completed_by_the_object_and_not_changed_by_it() {
+    fn an_object_fills_missing_fields_of_its_reference_and_changes_no_others() {
         let target = Target::Resource {
             group: "apps",
             resource: "deployments",
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_proxies_come_before_that_of_the_connection() {
+    fn proxy_addresses_precede_the_connection_address() {
         let remote = Some("10.0.0.9".parse().unwrap());
         for (forwarded, real, remote, want) in [
             ("", "", remote, "10.0.0.9"),

@@ -1,12 +1,12 @@
-//! A door for fuzzers: texts that claim to be audit policies.
+//! Fuzz target for audit policies: arbitrary text is parsed as a policy.
 
 use super::decide::{Attributes, decide};
 use super::policy::{Level, Policy};
 use crate::authn::UserInfo;
 use crate::authz::Target;
 
-/// Checks that every text is either a policy or refused with a reason, that a policy decides about the same request in the same way each
-/// time, and that no rule about users matches a request that is not authenticated.
+/// Checks that every text is either a policy or refused with a reason. A policy must decide the same about a
+/// request each time, and a rule about users must not match an unauthenticated request.
 pub(crate) fn policy(bytes: &[u8]) {
     let policy = match Policy::parse(bytes) {
         Ok(policy) => policy,
@@ -26,7 +26,7 @@ pub(crate) fn policy(bytes: &[u8]) {
     let is_about_users =
         policy.rules.iter().all(|rule| !rule.users.is_empty() || !rule.user_groups.is_empty());
     if is_about_users {
-        let nobody = Attributes { user: None, verb: "get", target: pod };
-        assert_eq!(decide(&policy, &nobody).level, Level::None);
+        let unauthenticated = Attributes { user: None, verb: "get", target: pod };
+        assert_eq!(decide(&policy, &unauthenticated).level, Level::None);
     }
 }

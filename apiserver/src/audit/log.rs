@@ -1,7 +1,7 @@
-//! The audit log file: lines are appended, and files rotated by size and removed by age and number, as kube-apiserver's flags say. The
-//! writer blocks: it runs on a thread of its own.
+//! The audit log file: lines are appended; files are rotated by size and removed by age and number, as
+//! kube-apiserver's flags say. Writing blocks, so the writer has a thread of its own.
 
-use super::backend::Queued;
+use super::backend::QueuedEvent;
 use crate::limits::AUDIT_WRITE_BYTES;
 use crate::rate_limited::RateLimited;
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
-/// The names of rotated files have the time of their rotation, as `audit-2026-01-02T03-04-05.678.log`.
+/// The time in the names of rotated files, as in `audit-2026-01-02T03-04-05.678.log`.
 const BACKUP_TIME: &str = "%Y-%m-%dT%H-%M-%S%.3f";
 
 /// How a log file is rotated. 0 means no bound.
@@ -26,10 +26,10 @@ pub struct Rotation {
     pub max_size_mb: u32,
 }
 
-/// Where audit lines are written.
+/// The output of audit lines: standard output or a rotated file.
 pub struct AuditLog {
     output: Output,
-    complaint: RateLimited,
+    log_limit: RateLimited,
 }
 
 enum Output {
@@ -38,12 +38,12 @@ enum Output {
 }
 
 impl AuditLog {
-    /// Lines on standard output.
+    /// A log on standard output.
     pub fn stdout() -> Self {
         Self::new(Output::Stdout)
     }
 
-    /// Lines appended to a file, which is created if it does not exist, with mode 0600.
+    /// A log that appends to a file. The file is created with mode 0600 if it does not exist.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -52,15 +52,15 @@ impl AuditLog {
     }
 
     fn new(output: Output) -> Self {
-        Self { output, complaint: RateLimited::every(crate::limits::REPEATED_WARNING) }
+        Self { output, log_limit: RateLimited::every(crate::limits::REPEATED_WARNING) }
     }
 
-    /// Writes what comes from the queue until its senders are gone.
-    pub(super) fn run(mut self, mut queue: mpsc::Receiver<Queued>) {
+    /// Writes queued events until all senders are dropped.
+    pub(super) fn run(mut self, mut queue: mpsc::Receiver<QueuedEvent>) {
         while let Some(first) = queue.blocking_recv() {
             let mut batch = vec![first];
             let mut bytes = batch[0].line.len();
-            // What has come meanwhile is written in one go.
+            // Events that were queued meanwhile are written with the first one.
             while bytes < AUDIT_WRITE_BYTES
                 && let Ok(next) = queue.try_recv()
             {
@@ -71,15 +71,15 @@ impl AuditLog {
             let is_written = match self.write(&lines) {
                 Ok(()) => true,
                 Err(error) => {
-                    if let Some(unsaid) = self.complaint.allow() {
-                        tracing::error!(%error, unsaid, "audit events cannot be written");
+                    if let Some(suppressed) = self.log_limit.allow() {
+                        tracing::error!(%error, suppressed, "audit events cannot be written");
                     }
                     false
                 }
             };
             for queued in batch {
                 if let Some(written) = queued.written {
-                    // A request that is gone does not want to know.
+                    // The request may be gone; its receiver is dropped then.
                     let _ = written.send(is_written);
                 }
             }
@@ -98,7 +98,7 @@ impl AuditLog {
     }
 }
 
-/// A file that is replaced by a new one when it is full.
+/// A log file that is rotated when it is full.
 struct RotatedFile {
     path: PathBuf,
     rotation: Rotation,
@@ -116,7 +116,7 @@ impl RotatedFile {
         Ok(Self { path, rotation, clock, file, size })
     }
 
-    /// Appends lines; one that does not fit begins a new file.
+    /// Appends lines; a line that does not fit begins a new file.
     fn write(&mut self, lines: &[&[u8]]) -> io::Result<()> {
         let max = u64::from(self.rotation.max_size_mb) << 20;
         let mut chunk = Vec::new();
@@ -141,7 +141,7 @@ impl RotatedFile {
     fn rotate(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         let mut backup = backup_name(&self.path, now);
-        // Two rotations in a millisecond: a name is used once.
+        // A second rotation within a millisecond must not overwrite the backup of the first.
         let mut later = now;
         while backup.exists() {
             later = later.checked_add(SignedDuration::from_millis(1)).map_err(io::Error::other)?;
@@ -187,7 +187,7 @@ fn backup_name(path: &Path, at: Timestamp) -> PathBuf {
     path.with_file_name(format!("{stem}-{}{ending}", at.strftime(BACKUP_TIME)))
 }
 
-/// When a rotated file of this log was rotated; `None` for other files.
+/// The time at which a rotated file of this log was rotated; `None` for other files.
 fn rotated_at(path: &Path, name: &str) -> Option<Timestamp> {
     let (stem, ending) = stem_and_ending(path);
     let time = name.strip_prefix(&stem)?.strip_prefix('-')?.strip_suffix(&ending)?;
@@ -195,7 +195,7 @@ fn rotated_at(path: &Path, name: &str) -> Option<Timestamp> {
     time.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
 }
 
-/// The rotated files that are too many or too old, of these names. Pure.
+/// The rotated files among `names` that are too many or too old. Pure.
 fn obsolete(path: &Path, names: Vec<String>, rotation: Rotation, now: Timestamp) -> Vec<String> {
     let mut backups: Vec<_> =
         names.into_iter().filter_map(|name| Some((rotated_at(path, &name)?, name))).collect();
@@ -216,7 +216,7 @@ mod tests {
     use kstore_nondet::Nondet;
 
     #[test]
-    fn rotated_files_carry_the_time_and_too_many_or_too_old_ones_go() {
+    fn rotated_files_are_named_by_time_and_removed_by_number_and_age() {
         let path = Path::new("/var/log/audit.log");
         let now: Timestamp = "2026-03-10T00:00:00Z".parse().unwrap();
         let name = backup_name(path, "2026-01-02T03:04:05.678Z".parse().unwrap());

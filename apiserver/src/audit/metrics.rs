@@ -4,16 +4,16 @@ use super::policy::Level;
 use crate::metrics::Page;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where an event was lost.
+/// The place at which an event was lost: the `plugin` label of the error counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plugin {
-    /// On its way to the log.
+    /// The event could not be written to the log.
     Log,
-    /// On its way to the webhook.
+    /// The event could not be sent to the webhook.
     Webhook,
-    /// In front of a full queue.
+    /// The queue was full.
     Buffered,
-    /// It is too large, even without its objects.
+    /// The event is too large, even without its objects.
     Truncate,
 }
 
@@ -30,39 +30,38 @@ impl Plugin {
     }
 }
 
-/// What is counted about audit events.
+/// Counters of audit events, errors and levels.
 #[derive(Debug, Default)]
 pub(super) struct AuditMetrics {
     events: AtomicU64,
-    /// By plugin.
+    /// Lost events by plugin.
     errors: [AtomicU64; Plugin::ALL.len()],
     rejected: AtomicU64,
-    /// By level, ascending.
+    /// Requests by level, ascending.
     levels: [AtomicU64; Level::ALL.len()],
 }
 
 impl AuditMetrics {
-    /// An event was made.
+    /// Counts an event that was created.
     pub(super) fn event(&self) {
         self.events.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An event was dropped or could not be written.
+    /// Counts an event that was dropped or could not be written.
     pub(super) fn failed(&self, plugin: Plugin) {
         self.errors[plugin as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request failed because its arrival could not be recorded.
+    /// Counts a request that failed because its arrival could not be recorded.
     pub(super) fn rejected(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The policy gave a request this level.
+    /// Counts a request to which the policy gave this level.
     pub(super) fn decided(&self, level: Level) {
         self.levels[level as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes all counters.
     pub(super) fn render(&self, page: &mut Page<'_>) {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let name = "apiserver_audit_event_total";

@@ -1,10 +1,12 @@
-//! The audit log: who asked for what, and what became of it, one event for each stage of a request, as a policy says. Every request of
-//! the REST and gRPC front ends is seen, also those that are refused before the pipeline sees them.
+//! The audit log: the caller, the operation and the outcome of requests, one event for each stage of a
+//! request, as a policy says. It covers every request of the REST and gRPC front ends, also requests that are
+//! refused before the pipeline.
 //!
-//! Pure are `policy` (parsing and validation), `decide` (which rule applies), `event` (the line that is written) and `batch` (what is posted
-//! together, and when). `trail` is the state of one request, `backend` the bounded queue, `log` the file and `webhook` the server behind
-//! it. Without a policy there is no [`Audit`], and a request pays for one check of an `Option`, and for one look at an empty task-local
-//! variable where it is authenticated.
+//! Pure are `policy` (parsing and validation), `decide` (the rule that applies), `event` (the line of an
+//! event) and `batch` (batches for webhooks). `trail` is the state of one request, `backend` the bounded
+//! queue, `log` the file and `webhook` the client of a webhook. Without a policy there is no [`Audit`]: a
+//! request then costs the check of an `Option`, and the check of an empty task-local variable when it is
+//! authenticated.
 
 mod backend;
 mod batch;
@@ -23,14 +25,15 @@ pub use batch::{Batching, Throttle, Truncation};
 pub use log::{AuditLog, Rotation};
 pub use policy::{Policy, PolicyError};
 pub(crate) use trail::{
-    Operation, StreamEnd, Trail, acts_as, authenticated, current, is_recording, scope, stream_end,
+    Operation, StreamEnd, Trail, authenticated, current, is_recording, record_impersonation, scope,
+    stream_end,
 };
 pub use webhook::{AuditSender, WebhookOptions};
 
 use crate::limits;
 use crate::metrics::Page;
 use crate::outbound::Remote;
-use backend::{Backend, Bounds, Queued};
+use backend::{Backend, QueueBounds, QueuedEvent};
 use event::Event;
 use kstore_nondet::Rng;
 use metrics::{AuditMetrics, Plugin};
@@ -39,16 +42,16 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// A policy, and where its events go.
+/// An audit policy, and the backends that its events are written to.
 pub struct Audit {
     policy: Policy,
     backends: Vec<Backend>,
     metrics: Arc<AuditMetrics>,
-    /// Cancelled when the process ends: nothing waits for a better time any more.
+    /// Cancelled when the process ends: then backends stop waiting and retrying.
     ending: CancellationToken,
 }
 
-/// One event as each of the backends wants it; `None` where it is too large.
+/// One event, encoded for each backend; `None` where it is too large.
 pub(super) type Encoded = Vec<Option<Vec<u8>>>;
 
 impl fmt::Debug for Audit {
@@ -58,48 +61,49 @@ impl fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// Records by a policy, and the writer of what is recorded: run it on a thread of its own.
+    /// Creates an audit log with one backend. Run the returned writer on a thread of its own.
     pub fn new(policy: Policy, mode: Mode, log: AuditLog) -> (Arc<Self>, AuditWriter) {
         let mut audit = Self::by(policy);
         let writer = audit.log_to(mode, log);
         (Arc::new(audit), writer)
     }
 
-    /// Records by a policy, nowhere yet: see [`Audit::log_to`] and [`Audit::send_to`].
+    /// Creates an audit log without backends: see [`Audit::log_to`] and [`Audit::send_to`].
     pub fn by(policy: Policy) -> Self {
         let (metrics, ending) = (Arc::default(), CancellationToken::new());
         Self { policy, backends: Vec::new(), metrics, ending }
     }
 
-    /// Records in a log as well. The writer is to be run on a thread of its own.
+    /// Adds a log as a backend. Run the returned writer on a thread of its own.
     pub fn log_to(&mut self, mode: Mode, log: AuditLog) -> AuditWriter {
-        let bounds = Bounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
+        let bounds = QueueBounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
         let (backend, queue) = Backend::new(Plugin::Log, mode, bounds, self.metrics.clone());
         self.backends.push(backend);
         AuditWriter { log, queue }
     }
 
-    /// Posts events to a server as well. The sender is to be run as a task.
+    /// Adds a webhook as a backend. Run the returned sender as a task.
     pub fn send_to(&mut self, remote: Remote, options: WebhookOptions, rng: Rng) -> AuditSender {
         let event = options.truncation.map_or(limits::AUDIT_EVENT_BYTES, |cut| cut.event_bytes);
-        let bounds = Bounds { queue: options.batching.buffer.clamp(1, limits::AUDIT_QUEUE_MAX), event };
+        let bounds = QueueBounds { queue: options.batching.buffer.clamp(1, limits::AUDIT_QUEUE_MAX), event };
         let (backend, queue) = Backend::new(Plugin::Webhook, options.mode, bounds, self.metrics.clone());
         self.backends.push(backend);
         AuditSender::new(remote, options, queue, rng, self.ending.clone())
     }
 
-    /// Waits until all events so far are written, or could not be.
+    /// Waits until all events so far are written, or writing them has failed.
     pub async fn drain(&self) {
         futures::future::join_all(self.backends.iter().map(Backend::drain)).await;
     }
 
-    /// Waits like [`Audit::drain`], at the end of a process: what a server does not take at once is given up.
+    /// Waits like [`Audit::drain`], at the end of a process. Events that a webhook does not accept at once
+    /// are dropped.
     pub async fn end(&self) {
         self.ending.cancel();
         self.drain().await;
     }
 
-    /// An event as each backend wants it.
+    /// Encodes an event for each backend.
     fn encode(&self, event: &Event<'_>) -> Encoded {
         let whole = event.line(limits::AUDIT_EVENT_BYTES);
         let fit = |backend: &Backend| {
@@ -116,7 +120,8 @@ impl Audit {
         self.backends.iter().map(fit).collect()
     }
 
-    /// Hands an event to the backends and waits as their modes say. False if the request must fail because of one of them.
+    /// Queues an event in all backends and waits as their modes say. Returns false if a backend requires that
+    /// the request fails.
     async fn record(&self, event: Encoded) -> bool {
         let recorded = self.backends.iter().zip(event).map(async |(backend, line)| match line {
             Some(line) => backend.record(line).await,
@@ -125,7 +130,7 @@ impl Audit {
         futures::future::join_all(recorded).await.into_iter().all(|is_recorded| is_recorded)
     }
 
-    /// Hands an event to the backends without waiting.
+    /// Queues an event in all backends without waiting.
     fn record_detached(&self, event: Encoded) {
         for (backend, line) in self.backends.iter().zip(event) {
             if let Some(line) = line {
@@ -134,20 +139,19 @@ impl Audit {
         }
     }
 
-    /// Writes the counters.
     pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
         self.metrics.render(page);
     }
 }
 
-/// Writes queued events to the log.
+/// The writer of queued events to the log.
 pub struct AuditWriter {
     log: AuditLog,
-    queue: mpsc::Receiver<Queued>,
+    queue: mpsc::Receiver<QueuedEvent>,
 }
 
 impl AuditWriter {
-    /// Writes until the [`Audit`] is gone. Blocks its thread.
+    /// Writes until the [`Audit`] is dropped. Blocks its thread.
     pub fn run(self) {
         self.log.run(self.queue);
     }

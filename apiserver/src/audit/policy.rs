@@ -1,5 +1,5 @@
-//! Audit policies: `audit.k8s.io/v1 Policy` documents, parsed and validated with Kubernetes' messages. Pure. [`super::decide`] applies
-//! them.
+//! Audit policies: `audit.k8s.io/v1 Policy` documents, parsed and validated with Kubernetes' messages. Pure.
+//! [`super::decide`] applies them.
 
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind::split_api_version;
@@ -14,19 +14,17 @@ pub(super) enum Level {
     /// Nothing: there is no event.
     #[default]
     None,
-    /// Who did what, without objects.
+    /// Metadata of the request: user, verb and object reference, without the objects themselves.
     Metadata,
-    /// Also the object of the request.
+    /// Also the request's object.
     Request,
-    /// Also the object of the response.
+    /// Also the response's object.
     RequestResponse,
 }
 
 impl Level {
-    /// All levels, ascending.
     pub(super) const ALL: [Self; 4] = [Self::None, Self::Metadata, Self::Request, Self::RequestResponse];
 
-    /// The name in policies and events.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::None => "None",
@@ -37,12 +35,12 @@ impl Level {
     }
 }
 
-/// A moment of a request at which an event is recorded.
+/// A stage of a request at which an event is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Stage {
     /// Before the request is handled.
     RequestReceived,
-    /// A long-running request has got the head of its response.
+    /// The head of the response to a long-running request is complete.
     ResponseStarted,
     /// The response is complete.
     ResponseComplete,
@@ -73,12 +71,10 @@ impl Stage {
 pub(super) struct Stages(u8);
 
 impl Stages {
-    /// Whether the set contains a stage.
     pub(super) fn contains(self, stage: Stage) -> bool {
         self.0 & stage.bit() != 0
     }
 
-    /// The stages of either set.
     #[must_use]
     pub(super) fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -110,11 +106,11 @@ pub(super) struct Rule {
     pub(super) namespaces: Vec<String>,
     pub(super) non_resource_urls: Vec<String>,
     pub(super) omit_stages: Stages,
-    /// `None`: as the policy says.
+    /// `None`: the policy's own setting applies.
     pub(super) omit_managed_fields: Option<bool>,
 }
 
-/// Resources of one API group.
+/// Resources of one API group that a rule matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct GroupResources {
@@ -126,32 +122,32 @@ pub(super) struct GroupResources {
     pub(super) resource_names: Vec<String>,
 }
 
-/// Why a text is no usable policy.
+/// An audit policy was refused: the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// It is not a document of the right type.
+    /// The text is not a document of the right type.
     #[error("failed decoding: {0}")]
     Decoding(String),
-    /// Its API version is not that of policies.
+    /// The API version is not that of policies.
     #[error("unknown group version field {0} in policy")]
     Version(String),
-    /// It has no rules, so that nothing would be recorded.
+    /// The policy has no rules, so that no request would be recorded.
     #[error("loaded illegal policy with 0 rules")]
     NoRules,
-    /// Some fields are wrong.
+    /// Some fields are invalid.
     #[error("{0}")]
     Invalid(String),
 }
 
-/// The largest policy: bounds what aliases unfold into.
+/// Bytes of the largest policy, after its YAML aliases are expanded.
 const MAX_BYTES: usize = 3 << 20;
 const GROUP_VERSION: &str = "audit.k8s.io/v1";
 
 impl Policy {
-    /// Reads a policy from YAML or JSON. Unknown fields are ignored, as kube-apiserver does.
+    /// Parses a policy from YAML or JSON. Unknown fields are ignored, as in kube-apiserver.
     ///
     /// # Errors
-    /// The text is no policy, or one that is not valid.
+    /// The text is not a policy, or the policy is not valid.
     pub fn parse(text: &[u8]) -> Result<Self, PolicyError> {
         let document = yaml::parse(text, MAX_BYTES).map_err(PolicyError::Decoding)?.value;
         let text = |field: &str| document[field].as_str().unwrap_or_default();
@@ -176,7 +172,7 @@ impl Policy {
     }
 }
 
-/// A policy as it is written.
+/// A policy as users write it, before validation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WrittenPolicy {
@@ -210,7 +206,7 @@ struct WrittenRule {
     omit_managed_fields: Option<bool>,
 }
 
-/// Null is nothing, as in Go.
+/// Reads null as the default value, as Go does.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -296,7 +292,7 @@ fn validate_url(url: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The paths lack the index, as in Kubernetes.
+/// Validates groups and resource names. The paths of the errors lack the index, as in Kubernetes.
 fn validate_resources(groups: &[GroupResources], path: &Path<'_>, errors: &mut ErrorList) {
     for group in groups {
         let faults = if group.group.is_empty() { Vec::new() } else { dns1123_subdomain(&group.group) };
@@ -340,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_policy_is_refused_in_kubernetes_words() {
+    fn invalid_policies_are_refused_with_kubernetes_messages() {
         let levels = r#"supported values: "None", "Metadata", "Request", "RequestResponse""#;
         let stages = r#"supported values: "RequestReceived", "ResponseStarted", "ResponseComplete", "Panic""#;
         let rule = |rule: &str| format!("rules: [{{level: None, {rule}}}]");

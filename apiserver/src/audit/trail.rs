@@ -1,5 +1,6 @@
-//! [`Trail`]: what one request has led to so far, from which its events are made. While a request is handled its trail is in a variable of
-//! the task, as a tracing span is: admission notes annotations there without knowing who handles the request.
+//! [`Trail`]: the state of one request from which its audit events are made. While a request is handled, its
+//! trail is in a task-local variable, as a tracing span is: admission adds annotations there without a
+//! reference to the front end.
 
 use super::decide::{Attributes, Verdict, decide};
 use super::event::{
@@ -11,7 +12,7 @@ use crate::authn::{Peer, UserInfo};
 use crate::authz::{self, Authorizer, Decision, Target};
 use crate::error::panicked;
 use crate::limits;
-use crate::rest::router::Place;
+use crate::rest::router::ResourceLocation;
 use http::{Extensions, HeaderMap};
 use jiff::Timestamp;
 use kstore_api::admission::review::AuditAnnotation;
@@ -23,19 +24,19 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
-/// The annotations about authorization.
+/// Annotations about authorization.
 const DECISION: &str = "authorization.k8s.io/decision";
 const REASON: &str = "authorization.k8s.io/reason";
-/// Subresources whose requests last as long as their stream.
+/// Subresources whose requests are long-running: they end with their stream.
 const LONG_RUNNING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
-/// What ends a user agent that was cut.
-const CUT: &str = "...TRUNCATED";
+/// The suffix of a user agent that was truncated.
+const TRUNCATED_SUFFIX: &str = "...TRUNCATED";
 
 tokio::task_local! {
     static TRAIL: Arc<Trail>;
 }
 
-/// The trail of the request that this task handles, if it is recorded.
+/// The trail of the request that this task handles; `None` if the request is not recorded.
 pub(crate) fn current() -> Option<Arc<Trail>> {
     TRAIL.try_with(Arc::clone).ok()
 }
@@ -45,18 +46,18 @@ pub(crate) fn is_recording() -> bool {
     TRAIL.try_with(|_| ()).is_ok()
 }
 
-/// Handles a request whose trail this is.
+/// Handles a request with its trail as the task-local variable.
 pub(crate) async fn scope<T>(trail: Arc<Trail>, handling: impl Future<Output = T>) -> T {
     TRAIL.scope(trail, handling).await
 }
 
-/// Notes who has sent the request of this task, before impersonation.
+/// Records the authenticated caller of the request that this task handles, before impersonation.
 pub(crate) fn authenticated(caller: &Arc<UserInfo>) {
     let _ = TRAIL.try_with(|trail| trail.state.lock().caller = Some(caller.clone()));
 }
 
 /// Records the impersonated user of the request that this task serves.
-pub(crate) fn acts_as(user: &Arc<UserInfo>) {
+pub(crate) fn record_impersonation(user: &Arc<UserInfo>) {
     let _ = TRAIL.try_with(|trail| {
         let mut state = trail.state.lock();
         if state.caller.as_ref().is_some_and(|caller| caller != user) {
@@ -65,46 +66,47 @@ pub(crate) fn acts_as(user: &Arc<UserInfo>) {
     });
 }
 
-/// Keeps the request of this task from being complete until it is dropped, if the request is long-running.
+/// Returns a guard that delays the completion of this task's request until it is dropped. It matters for
+/// long-running requests only.
 pub(crate) fn stream_end() -> Option<StreamEnd> {
     TRAIL.try_with(|trail| trail.stream_end()).ok()
 }
 
-/// What a request asks for, as policies and events see it. A call may ask for several things.
+/// An operation of a request, as policies and events see it. A gRPC call may have several.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
-    /// The API verb, or the lower-case method of a path.
+    /// The API verb, or the lower-case HTTP method for a path outside the resource API.
     pub(crate) verb: String,
     /// The API version of the resource.
     pub(crate) version: String,
-    /// The place in the resource tree; `None` for other paths.
-    pub(crate) place: Option<Place>,
-    /// The path.
+    /// The location in the resource tree; `None` for other paths.
+    pub(crate) location: Option<ResourceLocation>,
+    /// The URL path.
     pub(crate) path: String,
 }
 
 impl Operation {
     fn target(&self) -> Target<'_> {
-        let Some(place) = &self.place else { return Target::Path(&self.path) };
-        let is_namespace = place.group.is_empty() && place.resource == "namespaces";
+        let Some(location) = &self.location else { return Target::Path(&self.path) };
+        let is_namespace = location.group.is_empty() && location.resource == "namespaces";
         Target::Resource {
-            group: &place.group,
-            resource: &place.resource,
-            subresource: &place.subresource,
+            group: &location.group,
+            resource: &location.resource,
+            subresource: &location.subresource,
             // A request about a namespace object is also a request in that namespace.
-            namespace: if is_namespace { &place.name } else { &place.namespace },
-            name: &place.name,
+            namespace: if is_namespace { &location.name } else { &location.namespace },
+            name: &location.name,
         }
     }
 
     fn is_long_running(&self) -> bool {
-        let subresource = self.place.as_ref().map_or("", |place| place.subresource.as_str());
+        let subresource = self.location.as_ref().map_or("", |location| location.subresource.as_str());
         let first = subresource.split('/').next().unwrap_or_default();
-        self.place.is_some() && (self.verb == "watch" || LONG_RUNNING.contains(&first))
+        self.location.is_some() && (self.verb == "watch" || LONG_RUNNING.contains(&first))
     }
 }
 
-/// The trail of one request.
+/// The audit state of one request, from its arrival to its last event.
 pub(crate) struct Trail {
     audit: Arc<Audit>,
     clock: Clock,
@@ -113,14 +115,14 @@ pub(crate) struct Trail {
     agent: String,
     source_ips: Vec<IpAddr>,
     received: Timestamp,
-    /// How the caller tried to authenticate.
+    /// Authentication methods for which the caller presented credentials.
     attempted: Vec<&'static str>,
-    state: Mutex<State>,
+    state: Mutex<TrailState>,
     end: Mutex<Weak<EndOnDrop>>,
 }
 
 #[derive(Default)]
-struct State {
+struct TrailState {
     caller: Option<Arc<UserInfo>>,
     impersonated: Option<Arc<UserInfo>>,
     operations: Vec<RecordedOperation>,
@@ -130,21 +132,21 @@ struct State {
     is_complete: bool,
 }
 
-/// An operation that the policy wants recorded.
+/// An operation that the policy records.
 struct RecordedOperation {
-    /// Its place among the operations of the request.
+    /// The index among all operations of the request.
     index: usize,
     operation: Operation,
     verdict: Verdict,
     reference: Option<ObjectReference>,
     request: Option<Value>,
     response: Option<Value>,
-    /// What authorization decided.
+    /// The decision of authorization and its reason.
     authorization: Option<(&'static str, String)>,
 }
 
 impl Trail {
-    /// The trail of a request that has just come, from its head.
+    /// Begins the trail of a request that has just arrived, from its head.
     pub(crate) fn begin(
         audit: &Arc<Audit>,
         clock: Clock,
@@ -175,25 +177,25 @@ impl Trail {
             clock,
             id: id.to_owned(),
             uri,
-            agent: shortened(text("user-agent")),
+            agent: truncated_user_agent(text("user-agent")),
             source_ips: source_ips(text("x-forwarded-for"), text("x-real-ip"), remote),
             attempted: attempts.into_iter().filter(|(_, tried)| *tried).map(|(name, _)| name).collect(),
-            state: Mutex::new(State { caller, ..State::default() }),
+            state: Mutex::new(TrailState { caller, ..TrailState::default() }),
             end: Mutex::default(),
         })
     }
 
-    /// The request's name in the log.
+    /// The audit ID.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether the caller is known.
+    /// Whether the caller is authenticated.
     pub(crate) fn has_caller(&self) -> bool {
         self.state.lock().caller.is_some()
     }
 
-    /// Decides what of these operations is recorded.
+    /// Applies the policy to the operations of the request.
     fn decide(&self, operations: Vec<Operation>) {
         let mut state = self.state.lock();
         state.is_long_running = operations.iter().any(Operation::is_long_running);
@@ -217,10 +219,10 @@ impl Trail {
         }
     }
 
-    /// Records that the request has come.
+    /// Records that the request has arrived.
     ///
     /// # Errors
-    /// 500 if that cannot be recorded, and requests must not be served then.
+    /// 500 if the event cannot be recorded and the mode requires that the request fails.
     pub(crate) async fn received(&self, operations: Vec<Operation>) -> Result<(), Status> {
         self.decide(operations);
         for event in self.events(Stage::RequestReceived) {
@@ -248,13 +250,13 @@ impl Trail {
         self.record(Stage::ResponseStarted).await;
     }
 
-    /// Notes the object of a request, if it is of interest to the policy. `object` has it, and whether it is a whole object and not a patch
-    /// or options.
+    /// Adds the object of a request, if the policy records the operation. `object` returns it, and whether it
+    /// is a whole object and not a patch or options.
     pub(crate) fn request_object(&self, index: usize, object: impl FnOnce() -> Option<(Value, bool)>) {
         if !self.has(index, Level::Metadata) {
             return;
         }
-        // Read without the lock: it can be large.
+        // The object is read without the lock, since it can be large.
         let Some((mut object, is_whole)) = object() else { return };
         self.with(index, |recorded| {
             if let Some(reference) = recorded.reference.as_mut().filter(|_| is_whole) {
@@ -269,7 +271,7 @@ impl Trail {
         });
     }
 
-    /// Notes the object of the response, if the policy wants it.
+    /// Adds the object of the response, if the policy records it.
     pub(crate) fn response_object(&self, index: usize, object: impl FnOnce() -> Option<Value>) {
         if !self.has(index, Level::RequestResponse) {
             return;
@@ -296,12 +298,12 @@ impl Trail {
         }
     }
 
-    /// Whether anything is recorded.
+    /// Whether the policy records any operation of the request.
     pub(crate) fn is_recorded(&self) -> bool {
         !self.state.lock().operations.is_empty()
     }
 
-    /// Adds notes to all events from now on. Of several notes with one key the first is kept.
+    /// Adds annotations to all later events. The first of several annotations with one key is kept.
     pub(crate) fn annotate(&self, notes: Vec<AuditAnnotation>) {
         let mut state = self.state.lock();
         for AuditAnnotation { key, value } in notes {
@@ -309,7 +311,8 @@ impl Trail {
         }
     }
 
-    /// Records the response: that it is complete, or for a long-running request that it has begun. True for the latter.
+    /// Records the response: that it is complete, or for a long-running request that it has begun. Returns
+    /// true for the latter.
     pub(crate) async fn answered(
         &self,
         authorizer: &Authorizer,
@@ -326,9 +329,9 @@ impl Trail {
                 Some(status) => ResponseStatus::of(status, code),
                 None => ResponseStatus::of_code(code),
             });
-            state.judge(authorizer, code);
+            state.add_authorization(authorizer, code);
             if let Some(status) = refused {
-                state.show_refusal(status);
+                state.set_refusal(status);
             }
             state.is_complete = is_panic || !state.is_long_running;
             !state.is_complete
@@ -348,7 +351,7 @@ impl Trail {
         }
     }
 
-    /// Keeps the request from being complete until it is dropped.
+    /// Returns a guard: the request is complete when its last clone is dropped.
     pub(crate) fn stream_end(self: &Arc<Self>) -> StreamEnd {
         let mut end = self.end.lock();
         StreamEnd(end.upgrade().unwrap_or_else(|| {
@@ -358,7 +361,7 @@ impl Trail {
         }))
     }
 
-    /// Records that a stream has ended, or that a request has ended without a response, because its client left.
+    /// Records the end of a stream, or of a request whose client left before the response.
     fn ended(&self) {
         {
             let mut state = self.state.lock();
@@ -373,7 +376,7 @@ impl Trail {
         }
     }
 
-    /// The events of a stage, one for each operation that is recorded.
+    /// The events of a stage, one for each recorded operation.
     fn events(&self, stage: Stage) -> Vec<Encoded> {
         let now = self.clock.now();
         let state = self.state.lock();
@@ -386,7 +389,13 @@ impl Trail {
             .collect()
     }
 
-    fn event(&self, stage: Stage, now: Timestamp, state: &State, recorded: &RecordedOperation) -> Encoded {
+    fn event(
+        &self,
+        stage: Stage,
+        now: Timestamp,
+        state: &TrailState,
+        recorded: &RecordedOperation,
+    ) -> Encoded {
         self.audit.metrics.event();
         let mut annotations = state.annotations.clone();
         if let Some((decision, reason)) = &recorded.authorization {
@@ -417,10 +426,10 @@ impl Trail {
     }
 }
 
-impl State {
-    /// Notes what authorization says about each operation. It has been asked before, by those who handled the request: where it would
-    /// refuse now what it allowed then, the response tells.
-    fn judge(&mut self, authorizer: &Authorizer, code: u16) {
+impl TrailState {
+    /// Adds the decision of authorization to each operation. The request was authorized before; permissions
+    /// may have changed since. The response code then tells how authorization decided for the request.
+    fn add_authorization(&mut self, authorizer: &Authorizer, code: u16) {
         let user = self.impersonated.as_ref().or(self.caller.as_ref());
         let Some(user) = user.cloned() else { return };
         for recorded in &mut self.operations {
@@ -440,8 +449,8 @@ impl State {
         }
     }
 
-    /// A refusal is the object of the response.
-    fn show_refusal(&mut self, status: &Status) {
+    /// Makes a refusal the object of the response.
+    fn set_refusal(&mut self, status: &Status) {
         let wants = |recorded: &&mut RecordedOperation| recorded.verdict.level == Level::RequestResponse;
         for recorded in self.operations.iter_mut().filter(wants) {
             recorded.response = serde_json::to_value(status).ok();
@@ -449,7 +458,7 @@ impl State {
     }
 }
 
-/// Kept by what belongs to a stream; the last one that is dropped ends the request.
+/// A guard of a stream: the request is complete when its last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct StreamEnd(#[expect(dead_code, reason = "it is kept to be dropped")] Arc<EndOnDrop>);
 
@@ -467,10 +476,12 @@ impl Drop for EndOnDrop {
     }
 }
 
-/// A user agent of at most 1024 bytes, as Kubernetes cuts it.
-fn shortened(agent: &str) -> String {
+/// Truncates a user agent to 1024 bytes, as Kubernetes does.
+fn truncated_user_agent(agent: &str) -> String {
     match agent.len() > limits::AUDIT_AGENT_BYTES {
-        true => format!("{}{CUT}", &agent[..agent.floor_char_boundary(limits::AUDIT_AGENT_BYTES)]),
+        true => {
+            format!("{}{TRUNCATED_SUFFIX}", &agent[..agent.floor_char_boundary(limits::AUDIT_AGENT_BYTES)])
+        }
         false => agent.to_owned(),
     }
 }

@@ -1,8 +1,8 @@
-//! [`AuditSender`]: posts audit events to a server, as `audit.k8s.io/v1 EventList`. What the server does not take is tried again after
-//! pauses that grow, and then given up.
+//! [`AuditSender`]: posts audit events to a server, as `audit.k8s.io/v1 EventList`. A list that the server
+//! does not accept is retried with exponential backoff, and then dropped.
 
-use super::backend::{Mode, Queued};
-use super::batch::{self, Batching, Bucket, Truncation};
+use super::backend::{Mode, QueuedEvent};
+use super::batch::{self, Batching, TokenBucket, Truncation};
 use crate::limits;
 use crate::outbound::{Backoff, NoAnswer, Remote};
 use crate::rate_limited::RateLimited;
@@ -16,21 +16,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// How long one list may take, as in Kubernetes.
+/// The timeout of one post, as in Kubernetes.
 const CALL: Duration = Duration::from_secs(30);
-/// How long one list may take when the process ends.
+/// The timeout of posts when the process ends.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// How events are sent.
+/// Options of an audit webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebhookOptions {
-    /// Whether requests wait for their events.
+    /// Whether requests wait until their events are sent.
     pub mode: Mode,
-    /// How events wait for each other.
+    /// How events are batched.
     pub batching: Batching,
-    /// The first pause after a list that was not taken.
+    /// The first pause after a list that the server did not accept.
     pub initial_backoff: Duration,
-    /// The sizes from which on events and lists are cut; `None`: they are not.
+    /// Sizes above which events and lists are cut; `None`: no limit.
     pub truncation: Option<Truncation>,
 }
 
@@ -41,27 +41,27 @@ impl Default for WebhookOptions {
     }
 }
 
-/// Sends queued events.
+/// The client of an audit webhook: posts queued events.
 pub struct AuditSender {
-    sending: Arc<Sending>,
+    delivery: Arc<Delivery>,
     options: WebhookOptions,
-    queue: mpsc::Receiver<Queued>,
-    /// One for each list on its way.
+    queue: mpsc::Receiver<QueuedEvent>,
+    /// One permit for each list that is being posted.
     slots: Arc<Semaphore>,
 }
 
-/// What a list on its way needs.
-struct Sending {
+/// Shared state of the tasks that post lists.
+struct Delivery {
     remote: Remote,
     backoff: Backoff,
     rng: Rng,
     ending: CancellationToken,
-    complaint: Mutex<RateLimited>,
+    log_limit: Mutex<RateLimited>,
 }
 
 impl fmt::Debug for AuditSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuditSender").field("remote", &self.sending.remote).finish_non_exhaustive()
+        f.debug_struct("AuditSender").field("remote", &self.delivery.remote).finish_non_exhaustive()
     }
 }
 
@@ -69,48 +69,48 @@ impl AuditSender {
     pub(super) fn new(
         remote: Remote,
         options: WebhookOptions,
-        queue: mpsc::Receiver<Queued>,
+        queue: mpsc::Receiver<QueuedEvent>,
         rng: Rng,
         ending: CancellationToken,
     ) -> Self {
         let backoff = Backoff::starting_at(options.initial_backoff);
-        let complaint = Mutex::new(RateLimited::every(limits::REPEATED_WARNING));
-        let sending = Arc::new(Sending { remote, backoff, rng, ending, complaint });
-        Self { sending, options, queue, slots: Arc::new(Semaphore::new(limits::AUDIT_LISTS)) }
+        let log_limit = Mutex::new(RateLimited::every(limits::REPEATED_WARNING));
+        let delivery = Arc::new(Delivery { remote, backoff, rng, ending, log_limit });
+        Self { delivery, options, queue, slots: Arc::new(Semaphore::new(limits::AUDIT_LISTS)) }
     }
 
-    /// Sends until the [`super::Audit`] is gone.
+    /// Sends until the [`super::Audit`] is dropped.
     pub async fn run(mut self) {
         let throttle = self.options.batching.throttle.filter(|_| self.options.mode == Mode::Batch);
-        let mut bucket = throttle.map(|throttle| Bucket::new(throttle, Instant::now()));
+        let mut bucket = throttle.map(|throttle| TokenBucket::new(throttle, Instant::now()));
         while let Some(batch) = self.collect().await {
-            // An acknowledgement is wanted of everything before it.
-            let (asked, batch): (Vec<_>, Vec<_>) =
+            // Events without a line ask for an acknowledgement of all events before them.
+            let (waiting, batch): (Vec<_>, Vec<_>) =
                 batch.into_iter().partition(|queued| queued.line.is_empty());
             for list in self.lists(batch) {
                 if let Some(bucket) = &mut bucket {
-                    self.sending.pause(bucket.take(Instant::now())).await;
+                    self.delivery.pause(bucket.take(Instant::now())).await;
                 }
                 let slot = self.slots.clone().acquire_owned().await.expect("the slots are never closed");
-                tokio::spawn(self.sending.clone().deliver(list, slot));
+                tokio::spawn(self.delivery.clone().deliver(list, slot));
             }
-            if !asked.is_empty() {
+            if !waiting.is_empty() {
                 let all = u32::try_from(limits::AUDIT_LISTS).expect("the bound is small");
                 let _all_sent = self.slots.acquire_many(all).await;
-                acknowledge(asked, true);
+                acknowledge(waiting, true);
             }
         }
     }
 
-    /// The events of the next list; `None` if there will be none.
-    async fn collect(&mut self) -> Option<Vec<Queued>> {
+    /// Takes the events of the next batch from the queue; `None` if the queue is closed.
+    async fn collect(&mut self) -> Option<Vec<QueuedEvent>> {
         let mut batch = vec![self.queue.recv().await?];
         let Batching { max_size, max_wait, .. } = self.options.batching;
         let deadline = Instant::now() + max_wait;
         while batch.len() < max_size && !batch.iter().any(|queued| queued.line.is_empty()) {
             let next = match self.options.mode {
                 Mode::Batch => {
-                    let ending = self.sending.ending.clone();
+                    let ending = self.delivery.ending.clone();
                     tokio::select! {
                         biased;
                         next = timeout_at(deadline, self.queue.recv()) => next.ok().flatten(),
@@ -125,7 +125,7 @@ impl AuditSender {
         Some(batch)
     }
 
-    fn lists(&self, batch: Vec<Queued>) -> Vec<Vec<Queued>> {
+    fn lists(&self, batch: Vec<QueuedEvent>) -> Vec<Vec<QueuedEvent>> {
         let sizes: Vec<usize> = batch.iter().map(|queued| queued.line.len()).collect();
         let max = self.options.truncation.map_or(usize::MAX, |cut| cut.batch_bytes);
         let mut batch = batch.into_iter();
@@ -133,9 +133,9 @@ impl AuditSender {
     }
 }
 
-impl Sending {
-    /// Sends one list, and tells who waits for it.
-    async fn deliver(self: Arc<Self>, list: Vec<Queued>, slot: OwnedSemaphorePermit) {
+impl Delivery {
+    /// Posts one list, with retries, and acknowledges its events.
+    async fn deliver(self: Arc<Self>, list: Vec<QueuedEvent>, slot: OwnedSemaphorePermit) {
         let body = Bytes::from(batch::list(list.iter().map(|queued| &queued.line[..])));
         let mut waits = self.backoff.waits(&self.rng);
         let outcome = loop {
@@ -155,22 +155,22 @@ impl Sending {
             }
         };
         if let Err(error) = &outcome
-            && let Some(unsaid) = self.complaint.lock().allow()
+            && let Some(suppressed) = self.log_limit.lock().allow()
         {
             let (url, events) = (self.remote.url(), list.len());
-            tracing::error!(%error, url, events, unsaid, "audit events cannot be sent");
+            tracing::error!(%error, url, events, suppressed, "audit events cannot be sent");
         }
         acknowledge(list, outcome.is_ok());
         drop(slot);
     }
 
-    /// Until the process has begun to end, and a little longer.
+    /// Waits until the process has begun to end and [`LAST_CALL`] has passed.
     async fn last_call(&self) {
         self.ending.cancelled().await;
         sleep(LAST_CALL).await;
     }
 
-    /// Waits, but not once the process ends.
+    /// Sleeps, but returns at once when the process ends.
     async fn pause(&self, time: Duration) {
         tokio::select! {
             biased;
@@ -180,10 +180,10 @@ impl Sending {
     }
 }
 
-fn acknowledge(events: Vec<Queued>, is_sent: bool) {
+fn acknowledge(events: Vec<QueuedEvent>, is_sent: bool) {
     for queued in events {
         if let Some(written) = queued.written {
-            // A request that is gone does not want to know.
+            // The request may be gone; its receiver is dropped then.
             let _ = written.send(is_sent);
         }
     }

@@ -1,6 +1,6 @@
-//! Field selectors of custom kinds: the fields are those that the version of the request declares, and their values are those of the
-//! object in that version. The watch cache evaluates selectors on stored bytes; where these can differ from what the version shows, its
-//! filters leave the declared fields out, and the functions here evaluate them on what lists and watches deliver.
+//! Field selectors of custom kinds: fields and values are those of the requested version. The watch cache
+//! evaluates selectors on stored bytes. Where the requested version can differ from them, the cache's filter
+//! leaves the declared fields out; the functions here evaluate them on the results of lists and watches.
 
 use super::Converter;
 use crate::cache::{Cache, DeclaredFields, Delivery, Entry, EventType, Filter};
@@ -9,7 +9,8 @@ use kstore_api::selector::field::{self, Selector};
 use kstore_api::status::Status;
 use std::sync::Arc;
 
-/// The filter for a request that is served by `custom`: which fields the cache evaluates, and which its reader does.
+/// Splits the filter of a request that `custom` serves into the fields that the cache evaluates and those
+/// that its reader evaluates.
 pub(crate) fn filter_by_version(filter: &Filter, custom: Option<&CustomVersion>) -> Filter {
     let mut filter = filter.clone();
     let Some(custom) = custom else { return filter };
@@ -39,13 +40,13 @@ impl Filter {
 
 /// Evaluates the requirements that a filter leaves to the reader of a list or watch.
 pub(crate) struct FieldSelection<'r> {
-    /// The way to the kind's conversion webhook.
+    /// Client of the kind's conversion webhook.
     pub converter: &'r Converter,
-    /// Where the webhook's Service is looked up.
+    /// The cache in which the webhook's Service is looked up.
     pub cache: &'r Arc<Cache>,
-    /// The version of the request.
+    /// The version that the request asks for.
     pub custom: &'r CustomVersion,
-    /// The requirements.
+    /// The requirements that the cache did not evaluate.
     pub fields: &'r Selector,
 }
 
@@ -53,7 +54,7 @@ impl FieldSelection<'_> {
     /// The entries that satisfy the requirements.
     ///
     /// # Errors
-    /// Why one of them cannot be converted.
+    /// The reason for which an entry cannot be converted.
     pub(crate) async fn entries(&self, entries: Vec<Arc<Entry>>) -> Result<Vec<Arc<Entry>>, Status> {
         self.converter.prepare(self.cache, self.custom, entries.iter()).await?;
         let mut selected = Vec::with_capacity(entries.len());
@@ -65,7 +66,8 @@ impl FieldSelection<'_> {
         Ok(selected)
     }
 
-    /// The initial state of a watch without the objects of this selector that do not satisfy the requirements.
+    /// The initial state of a watch without the objects of this selector that do not satisfy the
+    /// requirements.
     ///
     /// # Errors
     /// As for [`FieldSelection::entries`].
@@ -85,9 +87,9 @@ impl FieldSelection<'_> {
         Ok(selected)
     }
 
-    /// The deliveries of a watch; those of this selector as what they are to the watch: an object that begins to satisfy the requirements
-    /// is added, one that ceases to is deleted. A watch that resumed at revision `begun` may know the state of that revision: the changes
-    /// of that revision are never additions.
+    /// Filters the deliveries of a watch. A delivery of this selector is delivered as added when the object
+    /// begins to satisfy the requirements, and as deleted when it ceases to. A watch that resumed at revision
+    /// `begun` may know the state at that revision, so changes of that revision are never additions.
     ///
     /// # Errors
     /// As for [`FieldSelection::entries`].
@@ -129,7 +131,8 @@ impl FieldSelection<'_> {
     }
 }
 
-/// Whether the watch's filter passes the state before a change ([`EventType::Deleted`]) or the one after ([`EventType::Modified`]).
+/// Whether the watch's filter passes the state before a change ([`EventType::Deleted`]) or the state after it
+/// ([`EventType::Modified`]).
 fn has(delivery: &Delivery, state: EventType) -> bool {
     match state {
         EventType::Deleted => delivery.seen != EventType::Added && delivery.change.old.is_some(),

@@ -1,4 +1,4 @@
-//! A door for fuzzers: texts that claim to be YAML.
+//! Fuzz target for YAML bodies: arbitrary text is decoded as an object.
 
 use super::{Expected, object, tree};
 use crate::request::{Body, FieldValidation, Format};
@@ -16,14 +16,15 @@ const ROWS: [(&str, &str, &str); 4] = [
     ("rbac.authorization.k8s.io", "v1", "roles"),
 ];
 
-/// The first byte says which kind is expected. A text is an object or a refusal; how strictly it is read decides which of the two,
-/// never what the object is; and the object means the same when it is written as YAML or as JSON.
+/// Checks the decoding of a text as YAML; its first byte chooses the expected kind. The validation level
+/// decides only whether the text is refused, never the decoded object. The object must be the same after a
+/// round trip through YAML and JSON.
 pub(crate) fn yaml(bytes: &[u8]) {
     let Some((first, text)) = bytes.split_first() else { return };
     let (group, version, plural) = ROWS[usize::from(*first) % ROWS.len()];
     let expected = Expected::of(kind::lookup(group, version, plural).expect("the table has these rows"), "");
     let text = Bytes::copy_from_slice(text);
-    as_a_tree(&text);
+    compare_trees(&text);
     let read = |format, bytes, validation| {
         let mut warnings = Vec::new();
         object(expected, &Body { format, bytes }, validation, &mut warnings).map(|object| (object, warnings))
@@ -45,9 +46,10 @@ pub(crate) fn yaml(bytes: &[u8]) {
     }
 }
 
-/// Another reader, of other people, sees the same maps and lists in what both take for YAML, but for merge keys and tags, which mean
-/// nothing to it. What the scalars mean is our own, as long as both find one.
-fn as_a_tree(text: &Bytes) {
+/// Compares our parse tree with another library's. Both must have the same maps and lists where both accept
+/// the text, except for merge keys and tags, which the other library does not interpret. Scalars may differ,
+/// since each library has its own rules for them.
+fn compare_trees(text: &Bytes) {
     let ours = tree(&Body { format: Format::Yaml, bytes: text.clone() });
     if versions_differ(text) {
         return;
@@ -57,11 +59,11 @@ fn as_a_tree(text: &Bytes) {
     if let (Ok(theirs), Ok(ours)) = (theirs, ours) {
         let holds = |value: &Value| value.is_object() || value.is_array();
         let both_scalars = !holds(&theirs) && !holds(&ours);
-        assert!(both_scalars || alike(&theirs, &ours), "{ours} was read, not {theirs}");
+        assert!(both_scalars || have_same_shape(&theirs, &ours), "{ours} was read, not {theirs}");
     }
 }
 
-/// Whether there is something in a text of which the versions of YAML, or their readers, think differently.
+/// Whether the text has a construct that versions or parsers of YAML interpret differently.
 fn versions_differ(text: &[u8]) -> bool {
     let is_usual = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n');
     let has_merge_keys = text.windows(2).any(|two| two == b"<<");
@@ -69,19 +71,21 @@ fn versions_differ(text: &[u8]) -> bool {
     !text.iter().all(is_usual)
         || has_merge_keys
         || has_tags_or_directives
-        || has_keys_without_a_blank(text)
-        || names_oddly(text)
-        || names_twice(text)
+        || has_keys_without_blank(text)
+        || has_unusual_anchors(text)
+        || has_duplicate_anchors(text)
         || ends_in_blanks(text)
 }
 
-/// Whether a `?` stands before something: in YAML 1.1 that is a key in a flow, in 1.2 a text.
-fn has_keys_without_a_blank(text: &[u8]) -> bool {
+/// Whether a `?` is followed by another character than a blank: in a flow, YAML 1.1 reads a key and YAML 1.2
+/// a text.
+fn has_keys_without_blank(text: &[u8]) -> bool {
     text.windows(2).any(|two| two[0] == b'?' && !matches!(two[1], b' ' | b'\n'))
 }
 
-/// Whether two nodes have the same anchor. An alias means the one before it; the other reader takes the last for each.
-fn names_twice(text: &[u8]) -> bool {
+/// Whether two nodes have the same anchor. Our aliases refer to the anchor before them; the other library
+/// uses the last one.
+fn has_duplicate_anchors(text: &[u8]) -> bool {
     let mut names = BTreeSet::new();
     let anchors = text.split(|byte| *byte == b'&').skip(1);
     let name =
@@ -89,14 +93,16 @@ fn names_twice(text: &[u8]) -> bool {
     anchors.map(name).any(|name| !names.insert(name))
 }
 
-/// Whether the last line has nothing in it but blanks, and no end: of a block of blanks the parser does not say where it ends.
+/// Whether the last line is not terminated and consists of blanks only: the parser does not report the end of
+/// such a block scalar.
 fn ends_in_blanks(text: &[u8]) -> bool {
     let last = text.rsplit(|byte| matches!(byte, b'\n' | b'\r')).next().unwrap_or_default();
     !last.is_empty() && last.iter().all(|byte| *byte == b' ')
 }
 
-/// Whether an anchor has more than letters and digits in its name, of which the versions of YAML think differently.
-fn names_oddly(text: &[u8]) -> bool {
+/// Whether the name of an anchor has characters other than letters and digits; versions of YAML differ about
+/// those.
+fn has_unusual_anchors(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| matches!(byte, b'&' | b'*')) {
         rest = &rest[at + 1..];
@@ -108,18 +114,20 @@ fn names_oddly(text: &[u8]) -> bool {
     false
 }
 
-/// Of one shape, whatever the scalars mean; keys are scalars, of which some become one.
-fn alike(theirs: &Value, ours: &Value) -> bool {
+/// Whether two trees have the same shape, ignoring the meaning of scalars. Some keys of `theirs` may be one key
+/// of `ours`.
+fn have_same_shape(theirs: &Value, ours: &Value) -> bool {
     match (theirs, ours) {
         (Value::Array(theirs), Value::Array(ours)) => {
-            theirs.len() == ours.len() && theirs.iter().zip(ours).all(|(theirs, ours)| alike(theirs, ours))
+            theirs.len() == ours.len()
+                && theirs.iter().zip(ours).all(|(theirs, ours)| have_same_shape(theirs, ours))
         }
         (Value::Object(theirs), Value::Object(ours)) => {
-            // Of keys that become one, such as 0 and 000, the last one's value counts.
+            // Keys such as 0 and 000 become one; the value of the last one counts.
             let merged = ours.len() < theirs.len();
             let is_alike = |key: &String, ours: &Value| {
-                theirs.get(key).is_none_or(|theirs| alike(theirs, ours))
-                    || merged && theirs.values().any(|theirs| alike(theirs, ours))
+                theirs.get(key).is_none_or(|theirs| have_same_shape(theirs, ours))
+                    || merged && theirs.values().any(|theirs| have_same_shape(theirs, ours))
             };
             ours.len() <= theirs.len() && ours.iter().all(|(key, ours)| is_alike(key, ours))
         }
@@ -129,13 +137,13 @@ fn alike(theirs: &Value, ours: &Value) -> bool {
             _ => ours == text.as_str(),
         },
         (Value::Number(theirs), Value::Number(ours)) => theirs.as_f64() == ours.as_f64(),
-        // Too large a number to any base is a text.
+        // A number that is too large in its base is a text.
         (Value::Number(_), ours) => ours.is_string(),
         (Value::Bool(_) | Value::Null, _) => theirs == ours,
     }
 }
 
-/// What a text means by itself, unquoted.
+/// The value of an unquoted text.
 fn scalar_of(text: &str) -> Value {
     yaml::plain_scalar(text).unwrap_or_else(|_| Value::from(text))
 }

@@ -1,4 +1,5 @@
-//! Patch bodies, and what they make of an object, in the terms of the client: what is wrong is wrong with the field `patch`.
+//! Patch bodies: parsing, and canonical form of the result. Errors in the result are reported on the field
+//! `patch`, since that is what the client sent.
 
 use super::{Expected, check_kind, normalize_as};
 use crate::limits::BODY_BYTES;
@@ -13,28 +14,28 @@ use kstore_api::structural::MetadataError;
 use kstore_api::{convert, meta, object, yaml};
 use serde_json::Value;
 
-/// A patch that has been read.
+/// A parsed patch.
 #[derive(Debug)]
 pub(crate) struct Patch {
-    /// How it is applied.
+    /// The patch type.
     pub kind: PatchType,
-    /// What it says.
+    /// The parsed body.
     pub value: Value,
-    /// What strict validation refuses in its text.
+    /// Problems of the text that strict validation refuses.
     problems: Vec<String>,
 }
 
 impl Patch {
-    /// Whether its text has something that strict validation refuses.
+    /// Whether strict validation refuses the text.
     pub(crate) fn has_problems(&self) -> bool {
         !self.problems.is_empty()
     }
 }
 
-/// Reads the body of a patch of JSON.
+/// Parses the JSON body of a patch.
 ///
 /// # Errors
-/// 400 if it cannot be read.
+/// 400 if the body cannot be parsed.
 pub(crate) fn patch(kind: PatchType, body: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
     let value = serde_json::from_slice(body).map_err(|e| match kind {
         PatchType::Strategic => Status::bad_request(e.to_string()),
@@ -47,21 +48,21 @@ pub(crate) fn patch(kind: PatchType, body: &[u8], validation: FieldValidation) -
     Ok(Patch { kind, value, problems })
 }
 
-/// An apply configuration that has been read. Unknown fields are refused when it is applied, however strictly it is read: they could
-/// have no owner.
+/// A parsed apply configuration. Unknown fields are refused when it is applied, at every validation level:
+/// managed fields could not record them.
 #[derive(Debug)]
 pub(crate) struct Configuration {
-    /// What its author wrote, and nothing else.
+    /// The fields that the author wrote, and no others.
     pub value: Value,
-    /// The keys that it states again.
+    /// Keys that the YAML repeats.
     repeated: Vec<String>,
 }
 
 impl Configuration {
-    /// Reads YAML, and so JSON.
+    /// Parses YAML, which includes JSON.
     ///
     /// # Errors
-    /// 400 if it cannot be read, or is no map.
+    /// 400 if the body cannot be parsed, or is not a map.
     pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let malformed = |text: String| Status::bad_request(format!("error decoding YAML: {text}"));
         let document = yaml::parse(body, BODY_BYTES).map_err(|e| malformed(format!("{CONVERTING}: {e}")))?;
@@ -84,11 +85,12 @@ impl Configuration {
         }
     }
 
-    /// What there is to say of it once it could be applied.
+    /// The warnings about the text. Call it after the configuration was applied, since errors of applying
+    /// come first.
     ///
     /// # Errors
-    /// 400: strict validation refuses it.
-    pub(crate) fn judged(&self, validation: FieldValidation) -> Result<&[String], Status> {
+    /// 400 if strict validation refuses the text.
+    pub(crate) fn repeated_keys(&self, validation: FieldValidation) -> Result<&[String], Status> {
         if validation != FieldValidation::Strict || self.repeated.is_empty() {
             return Ok(&self.repeated);
         }
@@ -101,7 +103,7 @@ impl Configuration {
 
 const CONVERTING: &str = "error converting YAML to JSON";
 
-/// Members stated twice, and members that an operation does not have.
+/// Finds duplicate members, and members that a JSON patch operation does not have.
 fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
     if kind != PatchType::Json {
         return strict::duplicate_fields(body).iter().map(ToString::to_string).collect();
@@ -116,11 +118,11 @@ fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
     found.iter().map(|problem| format!("json patch {problem}")).collect()
 }
 
-/// Brings what a patch made of an object into canonical form. `again` makes the same of it once more.
+/// Brings the result of a patch into canonical form. `again` computes the result once more.
 ///
 /// # Errors
-/// 422 about the field `patch` if it is no object of the kind any more, or if strict validation refuses it; 400 if it is
-/// in another namespace.
+/// 422 about the field `patch` if the result is not an object of the kind, or if strict validation refuses
+/// it; 400 if the result is in another namespace.
 pub(crate) fn patched(
     target: &Target,
     patch: &Patch,
@@ -130,8 +132,8 @@ pub(crate) fn patched(
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let expected = Expected::at(target);
-    // What a refusal shows: of a strategic merge its patch, else the result. Nearly every patch is taken, so the result is made again for
-    // a refusal instead of being copied for each patch.
+    // The value in an error: the patch itself for a strategic merge, otherwise the result. Nearly every patch
+    // succeeds, so the result is computed again for an error instead of being cloned for each patch.
     let shown = || match patch.kind {
         PatchType::Strategic => Ok(strategic::in_go(&patch.value)),
         PatchType::Json | PatchType::Merge | PatchType::Apply => Ok(again()?.to_string()),
@@ -170,8 +172,8 @@ pub(crate) fn patched(
     }
 }
 
-/// Kubernetes reads the result of a strategic merge as the kind of the endpoint, whatever the patch says that it is: Ansible's
-/// `k8s_scale` patches a Scale with the kind of the workload.
+/// Sets `apiVersion` and `kind` of a strategic merge's result to those of the endpoint, as Kubernetes does:
+/// Ansible's `k8s_scale` patches a Scale with the kind of the workload.
 fn keep_kind(expected: Expected<'_>, value: &mut Value) {
     for (member, own) in [("apiVersion", expected.api_version()), ("kind", expected.kind.to_owned())] {
         if value.get(member).is_some_and(Value::is_string) {
@@ -180,8 +182,8 @@ fn keep_kind(expected: Expected<'_>, value: &mut Value) {
     }
 }
 
-/// Why an object that says that it is of another kind cannot become one of the expected kind; `None` if it says no such thing. Of
-/// another version it is turned into the expected one.
+/// The reason for which an object of another kind cannot be converted to the expected kind; `None` if it
+/// needs no conversion. An object of another version of the kind is converted.
 fn foreign_kind(expected: Expected<'_>, value: &mut Value) -> Option<String> {
     let (api_version, kind) = (object::api_version(value).to_owned(), object::kind(value).to_owned());
     let own = expected.api_version();
@@ -207,10 +209,11 @@ fn foreign_kind(expected: Expected<'_>, value: &mut Value) -> Option<String> {
     (!turned).then(|| format!("converting ({version}.{kind}) to ({package}.{to}): unknown conversion"))
 }
 
-/// Where Kubernetes' table of kinds is, as its messages say.
+/// The source location of Kubernetes' scheme, as its messages show it.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// Kubernetes does not write the result of a strategic merge as JSON before it reads it as the kind, and says so.
+/// The text of a type error. Kubernetes decodes the result of a strategic merge without writing it as JSON
+/// first, so its texts differ there.
 fn mistyped(kind: PatchType, error: &MetadataError) -> String {
     let MetadataError::Object(DecodeError::Type { found, go_type, .. }) = error else {
         return error.to_string();
@@ -242,7 +245,7 @@ fn mistyped(kind: PatchType, error: &MetadataError) -> String {
     }
 }
 
-/// A patch does not move an object.
+/// 400 if the result of a patch names another namespace.
 fn check_namespace(target: &Target, value: &Value) -> Result<(), Status> {
     match meta::namespace(value) {
         "" => Ok(()),

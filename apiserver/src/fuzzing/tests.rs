@@ -1,4 +1,4 @@
-//! The fuzz targets without a fuzzer: random bytes, and the corpus that is kept in `fuzz/corpus`.
+//! Runs the fuzz targets without a fuzzer: on random bytes, and on the corpus in `fuzz/corpus`.
 
 use super::TARGETS;
 use proptest::collection::vec;
@@ -16,7 +16,7 @@ fn kept(target: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_kept_corpus_finds_nothing() {
+fn the_stored_corpus_finds_no_defect() {
     for (target, run) in TARGETS {
         let kept = kept(target);
         assert!(kept.len() > 4, "the corpus of {target} was found: {} files", kept.len());
@@ -28,12 +28,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_bytes_find_nothing(bytes in vec(any::<u8>(), 0..300)) {
+    fn random_bytes_find_no_defect(bytes in vec(any::<u8>(), 0..300)) {
         TARGETS.iter().for_each(|(_, run)| run(&bytes));
     }
 
     #[test]
-    fn the_kept_corpus_finds_nothing_when_it_is_damaged(at in any::<usize>(), flip in 1u8..) {
+    fn a_damaged_corpus_finds_no_defect(at in any::<usize>(), flip in 1u8..) {
         for (target, run) in TARGETS {
             for mut bytes in kept(target) {
                 let len = bytes.len().max(1);

@@ -1,17 +1,18 @@
-//! gRPC calls in the audit log: an event for each operation of a call, with the verb and object that the call of the REST API has.
+//! Audit events of gRPC calls: one for each operation of a call, with the verb and object of the equivalent
+//! REST call.
 
 use super::authenticate::CallTrail;
 use super::{Grpc, Streamed};
 use crate::audit::{self, Audit, Operation, StreamEnd, Trail};
 use crate::error::{of_grpc, to_grpc};
-use crate::rest::router::Place;
+use crate::rest::router::ResourceLocation;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use kstore_proto::kstore::v1 as pb;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The key of the request's name in the log, in the metadata of responses.
+/// The metadata key of responses that contains the audit ID.
 const AUDIT_ID: &str = "audit-id";
 
 /// The path of a call.
@@ -21,7 +22,7 @@ pub(super) fn uri_of(call: &str) -> String {
 
 /// Handles a call, and records it if there is an audit log.
 pub(super) async fn serve<M, R, F>(
-    door: &Grpc,
+    grpc: &Grpc,
     call: &'static str,
     request: tonic::Request<M>,
     handle: impl FnOnce(tonic::Request<M>) -> F + Send,
@@ -31,14 +32,14 @@ where
     R: AuditedResponse,
     F: Future<Output = Result<tonic::Response<R>, tonic::Status>> + Send,
 {
-    match &door.audit {
+    match &grpc.audit {
         None => handle(request).await,
-        Some(audit) => Box::pin(serve_recorded(door, audit, call, request, handle)).await,
+        Some(audit) => Box::pin(serve_recorded(grpc, audit, call, request, handle)).await,
     }
 }
 
 async fn serve_recorded<M, R, F>(
-    door: &Grpc,
+    grpc: &Grpc,
     audit: &Arc<Audit>,
     call: &'static str,
     request: tonic::Request<M>,
@@ -53,12 +54,12 @@ where
     let trail = match extensions.get() {
         Some(CallTrail(trail)) => trail.clone(),
         None => {
-            let nondet = door.pipeline.nondet();
+            let nondet = grpc.pipeline.nondet();
             let head = (metadata.as_ref(), &extensions);
             Trail::begin(audit, nondet.clock, &nondet.rng.uuid(), uri_of(call), head)
         }
     };
-    // A client that leaves before there is a response has made a call all the same.
+    // A call whose client leaves before the response is recorded as well.
     let end = trail.stream_end();
     let parts = message.parts();
     let operations = parts.iter().map(|part| part.operation(call)).collect();
@@ -77,7 +78,7 @@ where
     if let Ok(response) = &answered {
         trail.response_object(0, || response.get_ref().object());
     }
-    let goes_on = trail.answered(door.pipeline.authorizer(), code, refused.as_ref()).await;
+    let goes_on = trail.answered(grpc.pipeline.authorizer(), code, refused.as_ref()).await;
     let metadata = match &mut answered {
         Ok(response) => response.metadata_mut(),
         Err(status) => status.metadata_mut(),
@@ -94,14 +95,14 @@ where
 /// One operation of a call.
 pub(super) struct CallPart {
     verb: &'static str,
-    place: Option<pb::Ref>,
-    /// JSON that came with it, and whether it is a whole object.
+    reference: Option<pb::Ref>,
+    /// The JSON of the operation, and whether it is a whole object.
     object: Option<(Bytes, bool)>,
 }
 
 impl CallPart {
-    fn new(verb: &'static str, place: Option<&pb::Ref>) -> Self {
-        Self { verb, place: place.cloned(), object: None }
+    fn new(verb: &'static str, reference: Option<&pb::Ref>) -> Self {
+        Self { verb, reference: reference.cloned(), object: None }
     }
 
     fn with(self, json: &Bytes, is_whole: bool) -> Self {
@@ -110,25 +111,25 @@ impl CallPart {
 
     fn operation(&self, call: &str) -> Operation {
         let (verb, path) = (self.verb.to_owned(), uri_of(call));
-        let Some(place) = self.place.clone() else {
-            return Operation { verb, version: String::new(), place: None, path };
+        let Some(reference) = self.reference.clone() else {
+            return Operation { verb, version: String::new(), location: None, path };
         };
-        let is_status = call == "UpdateStatus" && place.subresource.is_empty();
-        let place_of_object = Place {
-            group: place.group,
-            resource: place.resource,
-            subresource: if is_status { "status".to_owned() } else { place.subresource },
-            namespace: place.namespace,
-            name: place.name,
+        let is_status = call == "UpdateStatus" && reference.subresource.is_empty();
+        let location = ResourceLocation {
+            group: reference.group,
+            resource: reference.resource,
+            subresource: if is_status { "status".to_owned() } else { reference.subresource },
+            namespace: reference.namespace,
+            name: reference.name,
             watch: false,
         };
-        Operation { verb, version: place.version, place: Some(place_of_object), path }
+        Operation { verb, version: reference.version, location: Some(location), path }
     }
 }
 
-/// The message of a call that is recorded.
+/// The request message of a call that can be recorded.
 pub(super) trait AuditedMessage: Send {
-    /// What the call asks for.
+    /// The operations of the call.
     fn parts(&self) -> Vec<CallPart>;
 }
 
@@ -183,7 +184,7 @@ impl AuditedMessage for pb::DeleteCollectionRequest {
 impl AuditedMessage for pb::BindRequest {
     fn parts(&self) -> Vec<CallPart> {
         let binding = super::bind::binding(self).to_string();
-        vec![CallPart::new("create", Some(&super::bind::place(self))).with(&binding.into(), true)]
+        vec![CallPart::new("create", Some(&super::bind::reference(self))).with(&binding.into(), true)]
     }
 }
 
@@ -195,7 +196,7 @@ impl AuditedMessage for pb::TransactRequest {
             Kind::Update(message) => message.parts().pop(),
             Kind::Patch(message) => message.parts().pop(),
             Kind::Delete(message) => message.parts().pop(),
-            // A check needs the permission to read the object.
+            // A check requires the permission to read the object.
             Kind::Check(message) => Some(CallPart::new("get", message.r#ref.as_ref())),
         };
         self.operations.iter().filter_map(part).collect()
@@ -208,12 +209,12 @@ impl AuditedMessage for tonic::Streaming<pb::TunnelUp> {
     }
 }
 
-/// The response of a call that is recorded.
+/// The response of a call that can be recorded.
 pub(super) trait AuditedResponse: Sized + Send {
-    /// The object in it, if it is one.
+    /// The object in the response, if it has one.
     fn object(&self) -> Option<Value>;
 
-    /// The same response, which keeps `end` as long as it lasts.
+    /// Returns the response with `end` attached: `end` is dropped with the response's stream.
     fn until_end(self, end: StreamEnd) -> Self;
 }
 
@@ -244,7 +245,7 @@ impl<T: Send + 'static> AuditedResponse for Streamed<T> {
 
     fn until_end(self, end: StreamEnd) -> Self {
         Box::pin(self.map(move |item| {
-            // Kept by this closure, which is dropped with the stream.
+            // This closure owns the guard and is dropped with the stream.
             let _kept = &end;
             item
         }))

@@ -1,6 +1,6 @@
-//! What happens to a gRPC call of a network client before tonic reads its message: the caller is authenticated, and the message is
-//! read within the same budget and time limit as a REST body. Whether the caller may do what the message says is decided after it was
-//! decoded, by the pipeline.
+//! Authentication of gRPC calls from the network before tonic reads the message. The message is read within
+//! the same budget and time limit as a REST body. The pipeline authorizes the call after the message was
+//! decoded.
 
 use super::Grpc;
 use super::audited;
@@ -26,7 +26,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tower::ServiceExt as _;
 
-/// The call whose message stream lives as long as a node is connected.
+/// The path of the call whose message stream lasts as long as a node is connected.
 const TUNNEL: &str = "/kstore.v1.Kstore/Tunnel";
 
 /// Whether a request is a gRPC call.
@@ -35,15 +35,15 @@ pub(crate) fn is_call<B>(request: &Request<B>) -> bool {
     content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// The caller of a gRPC call, found before its message was read: an extension of the request.
+/// The authenticated caller of a gRPC call, stored as an extension of the request before its message is read.
 #[derive(Clone, Debug)]
 pub(super) struct Authenticated(pub(super) Arc<UserInfo>);
 
-/// The audit trail of a call, begun before its message was read: an extension of the request.
+/// The audit trail of a call, stored as an extension of the request before its message is read.
 #[derive(Clone)]
 pub(super) struct CallTrail(pub(super) Arc<Trail>);
 
-/// Authenticates the callers of gRPC calls that come over the network, and bounds their messages. Cheap to clone.
+/// Authenticates gRPC calls from the network, and limits their messages. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct CallAuthenticator {
     grpc: Grpc,
@@ -51,12 +51,12 @@ pub(crate) struct CallAuthenticator {
 }
 
 impl CallAuthenticator {
-    /// For the calls of a front end; `budget` is what REST bodies come out of, too.
+    /// An authenticator for the calls of a front end; `budget` is shared with REST bodies.
     pub(crate) fn new(grpc: Grpc, budget: BodyBudget) -> Self {
         Self { grpc, budget }
     }
 
-    /// Serves a call, or refuses its caller.
+    /// Serves a call, or refuses it if its caller cannot be authenticated.
     pub(crate) async fn serve<B>(
         self,
         request: Request<B>,
@@ -110,7 +110,7 @@ impl CallAuthenticator {
 impl CallAuthenticator {
     fn begin_trail(&self, parts: &Parts) -> Option<Arc<Trail>> {
         let audit = self.grpc.audit.as_ref()?;
-        // Other services of the port are no requests of the API.
+        // Calls to other gRPC services of the port are not recorded.
         let path = parts.uri.path();
         path.starts_with(&audited::uri_of("")).then_some(())?;
         let nondet = self.grpc.pipeline.nondet();
@@ -121,11 +121,11 @@ impl CallAuthenticator {
     /// Records a call that was refused before its message was read.
     async fn record_refusal(&self, trail: &Trail, path: &str, refused: &Status) {
         let (verb, version, path) = ("post".to_owned(), String::new(), path.to_owned());
-        let operations = vec![Operation { verb, version, place: None, path }];
+        let operations = vec![Operation { verb, version, location: None, path }];
         if !trail.has_caller() {
             return trail.unauthenticated(operations, refused).await;
         }
-        // It is refused anyway.
+        // The result does not matter, since the call is refused anyway.
         if trail.received(operations).await.is_ok() {
             trail.answered(self.grpc.pipeline.authorizer(), refused.code, Some(refused)).await;
         }
@@ -136,11 +136,12 @@ fn refusal(status: &Status) -> Response<Body> {
     to_grpc(status).into_http::<Body>()
 }
 
-/// The message of a call with one message. Its bytes are reserved from the budget as they arrive, until tonic has decoded them.
+/// The message of a unary call. Its bytes are reserved from the budget as they arrive, until tonic has
+/// decoded them.
 struct CallBody<B> {
     inner: B,
     budget: BodyBudget,
-    /// The longest message.
+    /// Bytes of the longest permitted message.
     limit: usize,
     read: usize,
     reserved: Option<OwnedSemaphorePermit>,

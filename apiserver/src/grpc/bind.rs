@@ -1,4 +1,4 @@
-//! Bind: POST pods/NAME/binding, without the envelope.
+//! The gRPC call Bind: POST pods/NAME/binding, without the Binding object around it.
 
 use super::{Grpc, target};
 use crate::request::{Action, Body};
@@ -6,20 +6,20 @@ use kstore_proto::kstore::v1 as pb;
 use serde_json::{Value, json};
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::BindRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let message = request.into_inner();
-    let (place, binding) = (place(&message), binding(&message));
+    let (reference, binding) = (reference(&message), binding(&message));
     let options = caller.options(false, pb::FieldValidation::Ignore);
     let body = Body::json(binding.to_string().into());
-    let target = target(&caller.kinds, Some(place))?;
-    door.object(caller, target, Action::Create(body, options)).await
+    let target = target(&caller.kinds, Some(reference))?;
+    grpc.object(caller, target, Action::Create(body, options)).await
 }
 
 /// The subresource that a binding is posted to.
-pub(super) fn place(message: &pb::BindRequest) -> pb::Ref {
+pub(super) fn reference(message: &pb::BindRequest) -> pb::Ref {
     pb::Ref {
         version: "v1".into(),
         resource: "pods".into(),
@@ -30,7 +30,7 @@ pub(super) fn place(message: &pb::BindRequest) -> pb::Ref {
     }
 }
 
-/// The envelope.
+/// The Binding object of a message.
 pub(super) fn binding(message: &pb::BindRequest) -> Value {
     let mut metadata = json!({"namespace": message.namespace, "name": message.pod});
     if !message.uid.is_empty() {

@@ -1,16 +1,16 @@
-//! Create, also on a subresource.
+//! The gRPC call Create, also on a subresource.
 
 use super::{Caller, Grpc, target, within_limit};
 use crate::request::{Action, Body, Target};
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::CreateRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let (target, action) = action(&caller, request.into_inner())?;
-    door.object(caller, target, action).await
+    grpc.object(caller, target, action).await
 }
 
 pub(super) fn action(caller: &Caller, message: pb::CreateRequest) -> Result<(Target, Action), tonic::Status> {

@@ -1,24 +1,27 @@
-//! `grpc-timeout`: how long a caller waits for its answer, as the gRPC protocol writes it. Pure.
+//! Parsing of `grpc-timeout`: the time that a caller waits for its answer, as the gRPC protocol writes it.
+//! Pure.
 
 use kstore_api::status::Status;
 use std::time::Duration;
 
-/// The header.
+/// The name of the header.
 pub(super) const HEADER: &str = "grpc-timeout";
 
-/// Digits that a time may have.
+/// The number of digits that a timeout may have.
 const DIGITS: usize = 8;
 
-/// The time that a call names; `None` when it names none. A time that is over before the call came is one.
+/// Parses the timeout of a call; `None` if it has none. A timeout may be zero.
 ///
 /// # Errors
-/// 400 if it is no such time.
+/// 400 if the text is not a timeout.
 pub(super) fn parse(text: &str) -> Result<Option<Duration>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
     duration(text).map(Some).ok_or_else(|| {
-        Status::bad_request(format!("grpc-timeout {text:?} is no time: 1 to 8 digits and one of HMSmun"))
+        Status::bad_request(format!(
+            "grpc-timeout {text:?} is invalid: it must have 1 to 8 digits and a unit of HMSmun"
+        ))
     })
 }
 
@@ -44,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deadlines_are_digits_and_a_unit() {
+    fn grpc_timeouts_are_digits_and_a_unit() {
         let table = [
             ("", Ok(None)),
             ("1H", Ok(Some(Duration::from_secs(3600)))),

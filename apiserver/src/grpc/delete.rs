@@ -1,4 +1,4 @@
-//! Delete and DeleteCollection.
+//! The gRPC calls Delete and DeleteCollection.
 
 use super::list::{chunked, filter};
 use super::{Caller, Grpc, Streamed, target, within_limit};
@@ -10,12 +10,12 @@ use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::DeleteRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let (target, action) = action(&caller, request.into_inner())?;
-    door.object(caller, target, action).await
+    grpc.object(caller, target, action).await
 }
 
 pub(super) fn action(caller: &Caller, message: pb::DeleteRequest) -> Result<(Target, Action), tonic::Status> {
@@ -24,17 +24,17 @@ pub(super) fn action(caller: &Caller, message: pb::DeleteRequest) -> Result<(Tar
 }
 
 pub(super) async fn collection(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::DeleteCollectionRequest>,
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let message = request.into_inner();
     let target = target(&caller.kinds, message.r#ref)?;
     let (delete, options) = options(&caller, message.options_json)?;
     let filter = filter(&target, &message.label_selector, &message.field_selector)?;
     let list =
         ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at: ListAt::Newest };
-    chunked(door, caller, target, Action::DeleteCollection(list, delete, options)).await
+    chunked(grpc, caller, target, Action::DeleteCollection(list, delete, options)).await
 }
 
 fn options(caller: &Caller, json: Bytes) -> Result<(DeleteOptions, WriteOptions), tonic::Status> {

@@ -1,16 +1,16 @@
-//! Get.
+//! The gRPC call Get.
 
 use super::{Grpc, target};
 use crate::request::{Action, GetOptions};
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::GetRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let message = request.into_inner();
     let options = GetOptions { exact: message.revision, not_older_than: 0 };
     let target = target(&caller.kinds, message.r#ref)?;
-    door.object(caller, target, Action::Get(options)).await
+    grpc.object(caller, target, Action::Get(options)).await
 }

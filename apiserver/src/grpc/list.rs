@@ -1,4 +1,4 @@
-//! List, streamed in chunks that share the cache's bytes.
+//! The gRPC call List, streamed in chunks that share the cache's bytes.
 
 use super::{Caller, Grpc, Streamed, refusal, target};
 use crate::cache::{Entry, Filter};
@@ -14,37 +14,37 @@ use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::ListRequest>,
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let message = request.into_inner();
     let target = target(&caller.kinds, message.r#ref)?;
     let filter = filter(&target, &message.label_selector, &message.field_selector)?;
     let at = if message.revision > 0 { ListAt::Exact(message.revision) } else { ListAt::Newest };
     let options = ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at };
-    chunked(door, caller, target, Action::List(options)).await
+    chunked(grpc, caller, target, Action::List(options)).await
 }
 
-/// Runs a request that is answered with a list.
+/// Runs a request whose answer is a list.
 pub(super) async fn chunked(
-    door: &Grpc,
+    grpc: &Grpc,
     caller: Caller,
     target: Target,
     action: Action,
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
     let resource = target.resource;
-    let served = door.pipeline.serve(caller.request(target, action)).await;
+    let served = grpc.pipeline.serve(caller.request(target, action)).await;
     match served.map_err(|refused| refusal(&refused))?.answer {
         Answer::List(listed) => {
             let chunks = chunks(resource, &listed);
             Ok(tonic::Response::new(Box::pin(futures::stream::iter(chunks.into_iter().map(Ok)))))
         }
-        _ => Err(tonic::Status::unimplemented("this list has no stored objects: ask the REST door")),
+        _ => Err(tonic::Status::unimplemented("this list has no stored objects: use the REST API")),
     }
 }
 
-/// What the selectors of a message select.
+/// The filter of a message's selectors.
 pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filter, tonic::Status> {
     let refuse = |message: String| to_grpc(&Status::bad_request(message));
     Ok(Filter {
@@ -59,7 +59,7 @@ pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filt
     })
 }
 
-/// The object's bytes in the caller's version: the shared ones where that is the stored version.
+/// The object's JSON in the caller's version: the cached bytes if that is the stored version.
 pub(super) fn bytes_of(resource: &'static Resource, entry: &Entry) -> Bytes {
     if entry.resource.is_same_version(resource) {
         entry.json()
@@ -68,7 +68,7 @@ pub(super) fn bytes_of(resource: &'static Resource, entry: &Entry) -> Bytes {
     }
 }
 
-/// At least one chunk, so that an empty list has its revision.
+/// Splits a list into chunks. There is at least one chunk, since a chunk has the list's revision.
 fn chunks(resource: &'static Resource, listed: &Listed) -> Vec<pb::ListChunk> {
     let chunk = |entries: &[std::sync::Arc<Entry>]| pb::ListChunk {
         items: entries.iter().map(|entry| bytes_of(resource, entry)).collect(),

@@ -1,4 +1,5 @@
-//! The gRPC door `kstore.v1`: messages → [`Request`] → pipeline → messages. One verb per file; the contract is in the proto file.
+//! The gRPC front end `kstore.v1`: messages → [`Request`] → pipeline → messages. One verb per file; the
+//! contract is in the proto file.
 
 mod audited;
 pub(crate) mod authenticate;
@@ -23,7 +24,7 @@ use crate::fence::Fence;
 use crate::kinds::{Kinds, Served};
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, Refused, in_version};
-use crate::request::{Action, Books, FieldValidation, Request, Target, WriteOptions};
+use crate::request::{Action, FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use bytes::Bytes;
 use kstore_api::kind::Resource;
@@ -40,7 +41,7 @@ type Streamed<T> = Pin<Box<dyn futures::Stream<Item = Result<T, tonic::Status>> 
 /// The metadata key of the field manager of a write.
 const FIELD_MANAGER: &str = "kstore-field-manager";
 
-/// The gRPC door. One per apiserver; cheap to clone.
+/// The gRPC front end. One per apiserver; cheap to clone.
 #[derive(Clone)]
 pub struct Grpc {
     pipeline: Arc<Pipeline>,
@@ -49,9 +50,9 @@ pub struct Grpc {
     stop: CancellationToken,
 }
 
-/// Who calls and how, from the metadata of one call.
+/// The caller of one call and its metadata: identity, causes, fence, field manager and timeout.
 struct Caller {
-    /// What was served when the call came.
+    /// The kinds that were served when the call arrived.
     kinds: Arc<Kinds>,
     user: Arc<UserInfo>,
     agent: String,
@@ -62,17 +63,18 @@ struct Caller {
     timeout: Option<Duration>,
     /// Whether the caller came over the network, and not from within this process.
     is_remote: bool,
-    /// How long its credentials are still good, if they expire.
+    /// The remaining lifetime of the caller's credentials, if they expire.
     credentials: Option<Duration>,
 }
 
 impl Grpc {
-    /// Over a pipeline. Nodes open their tunnels into `tunnels`; `stop` ends these and open watches.
+    /// A front end of a pipeline. Nodes open their tunnels into `tunnels`; `stop` ends tunnels and open
+    /// watches.
     pub fn new(pipeline: Arc<Pipeline>, tunnels: Arc<Tunnels>, stop: CancellationToken) -> Self {
         Self { pipeline, tunnels, audit: None, stop }
     }
 
-    /// With an audit log.
+    /// Adds an audit log.
     pub(crate) fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
         Self { audit, ..self }
     }
@@ -80,7 +82,7 @@ impl Grpc {
     async fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
         let headers: &http::HeaderMap = request.metadata().as_ref();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        // What a connection put into the request's extensions, tonic has put into the call's.
+        // tonic copies the extensions that the connection added to the HTTP request into the call's.
         let user = match request.extensions().get() {
             Some(authenticate::Authenticated(user)) => user.clone(),
             None => {
@@ -90,7 +92,7 @@ impl Grpc {
             }
         };
         access::authenticated(request.extensions(), &user);
-        audit::acts_as(&user);
+        audit::record_impersonation(&user);
         let agent = user_agent(headers);
         let field_manager = headers.get(FIELD_MANAGER).map_or(&[][..], |value| value.as_bytes());
         let field_manager = match std::str::from_utf8(field_manager) {
@@ -129,7 +131,7 @@ impl Grpc {
     }
 }
 
-/// Says what clients are warned of.
+/// Adds warnings to the metadata of a response.
 fn warn(metadata: &mut MetadataMap, warnings: &[String]) {
     for warning in warnings {
         metadata.append_bin("kstore-warning-bin", MetadataValue::from_bytes(warning.as_bytes()));
@@ -143,7 +145,7 @@ fn refusal(refused: &Refused) -> tonic::Status {
     status
 }
 
-/// The message for an answer that is one object, in the caller's version.
+/// Encodes an answer that is one object, in the caller's version.
 fn object_of(resource: &'static Resource, answer: Answer) -> Result<pb::Object, tonic::Status> {
     Ok(match answer {
         Answer::Object(object) if object.entry.resource.is_same_version(resource) => {
@@ -182,28 +184,28 @@ impl Caller {
                 pb::FieldValidation::Strict => FieldValidation::Strict,
             },
             force: false,
-            books: Books::Tracked,
+            managed_fields: ManagedFieldsUpdate::Tracked,
         }
     }
 }
 
-/// The place that a message names.
-fn target(kinds: &Kinds, place: Option<pb::Ref>) -> Result<Target, tonic::Status> {
-    let place =
-        place.ok_or_else(|| tonic::Status::invalid_argument("`ref` is missing: say which resource"))?;
-    let served = kinds.lookup(&place.group, &place.version, &place.resource);
+/// Resolves the resource reference of a message.
+fn target(kinds: &Kinds, reference: Option<pb::Ref>) -> Result<Target, tonic::Status> {
+    let reference = reference
+        .ok_or_else(|| tonic::Status::invalid_argument("`ref` is missing: it names the resource"))?;
+    let served = kinds.lookup(&reference.group, &reference.version, &reference.resource);
     let Served { resource, custom } = served.ok_or_else(|| to_grpc(&Status::no_such_route()))?;
-    let subresource = match place.subresource.as_str() {
+    let subresource = match reference.subresource.as_str() {
         "" => "",
         name => {
             resource.subresource(name).map(|sub| sub.name).ok_or_else(|| to_grpc(&Status::no_such_route()))?
         }
     };
-    let namespace = if resource.namespaced { place.namespace } else { String::new() };
-    Ok(Target { resource, custom, subresource, namespace, name: place.name })
+    let namespace = if resource.namespaced { reference.namespace } else { String::new() };
+    Ok(Target { resource, custom, subresource, namespace, name: reference.name })
 }
 
-/// A body within the limit that both doors have.
+/// Checks a body against the limit that REST and gRPC share.
 fn within_limit(bytes: Bytes) -> Result<Bytes, tonic::Status> {
     if bytes.len() > limits::BODY_BYTES {
         return Err(to_grpc(&Status::too_large(&format!("limit is {}", limits::BODY_BYTES))));

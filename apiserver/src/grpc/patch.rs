@@ -1,4 +1,4 @@
-//! Patch, also of a subresource.
+//! The gRPC call Patch, also of a subresource.
 
 use super::{Caller, Grpc, target, within_limit};
 use crate::request::{Action, Target, WriteOptions};
@@ -7,12 +7,12 @@ use kstore_proto::kstore::v1 as pb;
 use pb::patch_request::Type;
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::PatchRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let (target, action) = action(&caller, request.into_inner())?;
-    door.object(caller, target, action).await
+    grpc.object(caller, target, action).await
 }
 
 pub(super) fn action(caller: &Caller, message: pb::PatchRequest) -> Result<(Target, Action), tonic::Status> {

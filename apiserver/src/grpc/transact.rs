@@ -1,17 +1,17 @@
-//! Transact.
+//! The gRPC call Transact: several operations in one commit.
 
 use super::{Caller, Grpc, create, delete, object_of, patch, target, update};
 use crate::error::{of_operation, to_grpc};
-use crate::request::{Action, Expectation, Step, Transaction};
+use crate::request::{Action, Expectation, Transaction, TransactionStep};
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use pb::operation::Kind;
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::TransactRequest>,
 ) -> Result<tonic::Response<pb::TransactResponse>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let message = request.into_inner();
     let numbered = message.operations.into_iter().enumerate();
     let steps = numbered.map(|(index, operation)| step(&caller, index, operation.kind));
@@ -26,7 +26,7 @@ pub(super) async fn serve(
         timeout: caller.timeout,
         steps,
     };
-    let done = door.pipeline.transact(transaction).await.map_err(|status| to_grpc(&status))?;
+    let done = grpc.pipeline.transact(transaction).await.map_err(|status| to_grpc(&status))?;
     let mut response =
         pb::TransactResponse { objects: Vec::new(), revision: done.revision, warnings: Vec::new() };
     for (answered, resource) in done.answers.into_iter().zip(resources) {
@@ -40,31 +40,31 @@ pub(super) async fn serve(
     Ok(tonic::Response::new(response))
 }
 
-fn step(caller: &Caller, index: usize, kind: Option<Kind>) -> Result<Step, tonic::Status> {
+fn step(caller: &Caller, index: usize, kind: Option<Kind>) -> Result<TransactionStep, tonic::Status> {
     let (target, action) = match kind {
         Some(Kind::Create(message)) => create::action(caller, message)?,
         Some(Kind::Update(message)) => update::action(caller, message)?,
         Some(Kind::Patch(message)) => patch::action(caller, message)?,
         Some(Kind::Delete(message)) => delete::action(caller, message)?,
         Some(Kind::Check(message)) => return check(caller, index, message),
-        None => return Err(refused(index, "an operation says what to do")),
+        None => return Err(refused(index, "the operation is empty")),
     };
     if is_dry_run(&action) {
-        let text = "a transaction is tried as a whole: its operations must not say dry_run";
+        let text = "an operation must not set dry_run: set it on the transaction";
         return Err(refused(index, text));
     }
-    Ok(Step::Act(target, Box::new(action)))
+    Ok(TransactionStep::Act(target, Box::new(action)))
 }
 
 fn refused(index: usize, text: &str) -> tonic::Status {
     to_grpc(&of_operation(index, Status::bad_request(text)))
 }
 
-fn check(caller: &Caller, index: usize, message: pb::Check) -> Result<Step, tonic::Status> {
+fn check(caller: &Caller, index: usize, message: pb::Check) -> Result<TransactionStep, tonic::Status> {
     let conditions = !message.uid.is_empty() || message.revision != 0;
     let expectation = match message.absent {
         true if conditions => {
-            let text = "what is absent has no uid and no resourceVersion";
+            let text = "a check for absence must not state a uid or a revision";
             return Err(refused(index, text));
         }
         true => Expectation::Absent,
@@ -73,12 +73,12 @@ fn check(caller: &Caller, index: usize, message: pb::Check) -> Result<Step, toni
             resource_version: Some(message.revision).filter(|revision| *revision != 0),
         },
     };
-    Ok(Step::Check(target(&caller.kinds, message.r#ref)?, expectation))
+    Ok(TransactionStep::Check(target(&caller.kinds, message.r#ref)?, expectation))
 }
 
-fn resource(step: &Step) -> &'static kstore_api::kind::Resource {
+fn resource(step: &TransactionStep) -> &'static kstore_api::kind::Resource {
     match step {
-        Step::Act(target, _) | Step::Check(target, _) => target.resource,
+        TransactionStep::Act(target, _) | TransactionStep::Check(target, _) => target.resource,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tunnel: whoever runs nodes opens it, and through it the server reaches them.
+//! The gRPC call Tunnel: a program that runs nodes opens it, and the server reaches these nodes through it.
 
 use super::{Caller, Grpc, Streamed};
 use crate::authn::UserInfo;
@@ -17,54 +17,54 @@ use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<Streaming<pb::TunnelUp>>,
 ) -> Result<tonic::Response<Streamed<pb::TunnelDown>>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let mut up = request.into_inner();
     let hello = tokio::time::timeout(limits::TUNNEL_HELLO, up.message()).await;
-    let late = || to_grpc(&Status::timeout("nothing came up the tunnel", 1));
+    let late = || to_grpc(&Status::timeout("no message arrived on the tunnel", 1));
     let nodes = match hello.map_err(|_| late())?? {
         Some(pb::TunnelUp { message: Some(Up::Nodes(nodes)) }) => nodes,
         Some(_) | None => {
-            let text = "a tunnel begins with the nodes that it reaches";
+            let text = "the first message on a tunnel must name its nodes";
             return Err(to_grpc(&Status::bad_request(text)));
         }
     };
-    // Permissions are judged by everything that was answered before the tunnel came.
-    door.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
+    // Permissions are checked against everything that was answered before the tunnel arrived.
+    grpc.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
     let (link, outbox) = Link::new();
-    let refused = claim(door, &caller, &link, nodes.names)?;
-    let end = End { tunnels: door.tunnels.clone(), link };
-    let stream = messages(door.clone(), caller, up, outbox, end, door.stop.clone());
+    let refused = claim(grpc, &caller, &link, nodes.names)?;
+    let end = TunnelGuard { tunnels: grpc.tunnels.clone(), link };
+    let stream = messages(grpc.clone(), caller, up, outbox, end, grpc.stop.clone());
     let stream = futures::stream::iter(refused.map(Ok)).chain(stream);
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
-/// Claims nodes for a tunnel. Returns a message about those that its caller may not serve, or that another user serves, if there are
-/// any; the others are served.
+/// Claims nodes for a tunnel. Returns a message with the refused nodes: those that the caller may not serve,
+/// and those that another user serves. The other nodes are served.
 ///
 /// # Errors
-/// The refusal of the first node, when every one is refused.
+/// The refusal of the first node, if all nodes are refused.
 fn claim(
-    door: &Grpc,
+    grpc: &Grpc,
     caller: &Caller,
     link: &Arc<Link>,
     names: Vec<String>,
 ) -> Result<Option<pb::TunnelDown>, tonic::Status> {
     if names.is_empty() {
-        // A tunnel to nowhere needs the permission for all nodes.
-        let asked = asked(&caller.user, "");
-        check(door, &asked).map_err(|status| to_grpc(&status))?;
+        // A tunnel without nodes requires the permission for all nodes.
+        let permission = permission(&caller.user, "");
+        check(grpc, &permission).map_err(|status| to_grpc(&status))?;
     }
     let wanted = names.len();
     let (allowed, forbidden): (Vec<_>, Vec<_>) =
-        names.into_iter().partition(|name| door.tunnels.allows(&caller.user, name));
+        names.into_iter().partition(|name| grpc.tunnels.allows(&caller.user, name));
     let forbidden = forbidden.into_iter().map(|name| {
-        let status = forbidden_status(door, caller, &name);
+        let status = forbidden_status(grpc, caller, &name);
         (name, status)
     });
-    let claimed = door.tunnels.serve(link, &caller.user, allowed).into_iter().map(|claimed| {
+    let claimed = grpc.tunnels.serve(link, &caller.user, allowed).into_iter().map(|claimed| {
         let status = tonic::Status::already_exists(claimed.to_string());
         (claimed.node, status)
     });
@@ -76,7 +76,7 @@ fn claim(
         reason = status.message(),
         refused = refused.len(),
         wanted,
-        "nodes of a tunnel are refused"
+        "refused nodes of a tunnel"
     );
     if refused.len() == wanted {
         return Err(status.clone());
@@ -87,9 +87,9 @@ fn claim(
     Ok(Some(pb::TunnelDown { message: Some(Down::Refused(pb::TunnelRefusal { nodes })) }))
 }
 
-/// Why a caller may not serve a node.
-fn forbidden_status(door: &Grpc, caller: &Caller, name: &str) -> tonic::Status {
-    match check(door, &asked(&caller.user, name)) {
+/// The refusal for a node that the caller may not serve.
+fn forbidden_status(grpc: &Grpc, caller: &Caller, name: &str) -> tonic::Status {
+    match check(grpc, &permission(&caller.user, name)) {
         Err(status) => to_grpc(&status),
         Ok(()) => {
             let text = format!("user {:?} serves its own node only, not {name:?}", caller.user.username);
@@ -98,45 +98,45 @@ fn forbidden_status(door: &Grpc, caller: &Caller, name: &str) -> tonic::Status {
     }
 }
 
-/// Permissions of tunnels are those that can be told at once: what only a webhook would allow is refused, since streams to a node are
-/// judged again when they are opened, where nothing waits.
-fn check(door: &Grpc, asked: &Attributes<'_>) -> Result<(), Status> {
-    match door.pipeline.authorizer().decide_now(asked) {
+/// Checks a permission without waiting: a permission that only a webhook would grant is refused. The
+/// permission is checked again when a stream to a node is opened, and that code cannot wait.
+fn check(grpc: &Grpc, permission: &Attributes<'_>) -> Result<(), Status> {
+    match grpc.pipeline.authorizer().decide_now(permission) {
         Decision::Allow(_) => Ok(()),
-        Decision::NoOpinion(why) | Decision::Deny(why) => Err(authz::forbidden(asked, &why)),
+        Decision::NoOpinion(why) | Decision::Deny(why) => Err(authz::forbidden(permission, &why)),
     }
 }
 
 /// The permission to serve a node.
-fn asked<'a>(user: &'a UserInfo, name: &'a str) -> Attributes<'a> {
+fn permission<'a>(user: &'a UserInfo, name: &'a str) -> Attributes<'a> {
     let (resource, subresource) = tunnel::RESOURCE;
     let target = Target::Resource { group: "", resource, subresource, namespace: "", name };
     Attributes { user, verb: tunnel::VERB, target, more: More::default() }
 }
 
-/// Judges by the permissions of a cluster who may serve which node.
+/// Returns a function that decides by the permissions of the cluster whether a user may serve a node.
 pub(crate) fn may_serve(pipeline: Arc<Pipeline>) -> impl Fn(&UserInfo, &str) -> bool + Send + Sync {
-    move |user, node| matches!(pipeline.authorizer().decide_now(&asked(user, node)), Decision::Allow(_))
+    move |user, node| matches!(pipeline.authorizer().decide_now(&permission(user, node)), Decision::Allow(_))
 }
 
-/// Ends the tunnel with the stream of its messages, however that ends.
-struct End {
+/// Guard that ends the tunnel when the stream of its messages is dropped.
+struct TunnelGuard {
     tunnels: Arc<Tunnels>,
     link: Arc<Link>,
 }
 
-impl Drop for End {
+impl Drop for TunnelGuard {
     fn drop(&mut self) {
         self.tunnels.end(&self.link);
     }
 }
 
 fn messages(
-    door: Grpc,
+    grpc: Grpc,
     caller: Caller,
     mut up: Streaming<pb::TunnelUp>,
     mut outbox: Outbox,
-    end: End,
+    end: TunnelGuard,
     stop: CancellationToken,
 ) -> impl futures::Stream<Item = Result<pb::TunnelDown, tonic::Status>> + Send {
     async_stream::stream! {
@@ -147,8 +147,8 @@ fn messages(
                     yield Err(to_grpc(&Status::service_unavailable("the server is stopping")));
                     break;
                 }
-                came = up.message() => match came {
-                    Ok(Some(message)) => match receive(&door, &caller, &end.link, message) {
+                received = up.message() => match received {
+                    Ok(Some(message)) => match receive(&grpc, &caller, &end.link, message) {
                         Ok(Some(answer)) => yield Ok(answer),
                         Ok(None) => {}
                         Err(refused) => {
@@ -166,13 +166,13 @@ fn messages(
 }
 
 fn receive(
-    door: &Grpc,
+    grpc: &Grpc,
     caller: &Caller,
     link: &Arc<Link>,
     message: pb::TunnelUp,
 ) -> Result<Option<pb::TunnelDown>, tonic::Status> {
     match message.message {
-        Some(Up::Nodes(nodes)) => claim(door, caller, link, nodes.names),
+        Some(Up::Nodes(nodes)) => claim(grpc, caller, link, nodes.names),
         Some(message) => {
             let refused = |violation: crate::tunnel::Violation| Status::bad_request(violation.to_string());
             link.receive(message).map_err(|violation| to_grpc(&refused(violation)))?;

@@ -1,4 +1,4 @@
-//! Update and UpdateStatus.
+//! The gRPC calls Update and UpdateStatus.
 
 use super::{Caller, Grpc, target, within_limit};
 use crate::error::to_grpc;
@@ -7,17 +7,17 @@ use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::UpdateRequest>,
     subresource: Option<&'static str>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let (mut target, action) = action(&caller, request.into_inner())?;
     if let Some(name) = subresource {
         target.resource.subresource(name).ok_or_else(|| to_grpc(&Status::no_such_route()))?;
         target.subresource = name;
     }
-    door.object(caller, target, action).await
+    grpc.object(caller, target, action).await
 }
 
 pub(super) fn action(caller: &Caller, message: pb::UpdateRequest) -> Result<(Target, Action), tonic::Status> {

@@ -1,4 +1,4 @@
-//! Watch: several kinds on one stream, in revision order.
+//! The gRPC call Watch: several kinds on one stream, in revision order.
 
 use super::list::{bytes_of, filter};
 use super::{Grpc, Streamed, target};
@@ -17,28 +17,28 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// How often a stream that asked for progress hears how far it has come.
+/// Interval of progress messages on a stream that asked for them.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) async fn serve(
-    door: &Grpc,
+    grpc: &Grpc,
     request: tonic::Request<pb::WatchRequest>,
 ) -> Result<tonic::Response<Streamed<pb::WatchBatch>>, tonic::Status> {
-    let caller = door.caller(&request).await?;
+    let caller = grpc.caller(&request).await?;
     let message = request.into_inner();
     if message.selectors.is_empty() || message.selectors.len() > limits::WATCH_SELECTORS {
         let text = format!("a watch has 1 to {} selectors", limits::WATCH_SELECTORS);
         return Err(to_grpc(&Status::bad_request(text)));
     }
-    // Permissions are judged by everything that was answered before this call came.
-    door.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
+    // Permissions are checked against everything that was answered before this call arrived.
+    grpc.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
     let mut filters = Vec::with_capacity(message.selectors.len());
     let mut kinds = Vec::with_capacity(message.selectors.len());
     for selector in message.selectors {
         let target: Target = target(&caller.kinds, selector.r#ref)?;
-        let checked = door.pipeline.check(&caller.user, "watch", &target, &target.name).await;
+        let checked = grpc.pipeline.check(&caller.user, "watch", &target, &target.name).await;
         checked.map_err(|status| to_grpc(&status))?;
-        // The permission for `pods/log` is none for pods: only whole objects can be watched.
+        // A permission for `pods/log` does not include pods: only whole objects can be watched.
         if !target.subresource.is_empty() || !target.resource.verbs.contains(&"watch") {
             return Err(to_grpc(&no_such_method()));
         }
@@ -46,51 +46,52 @@ pub(super) async fn serve(
         filters.push(filter_by_version(&selected, target.custom.as_ref()));
         kinds.push(Served { resource: target.resource, custom: target.custom });
     }
-    let watch = begin(door, filters, message.after_revision).await.map_err(|status| to_grpc(&status))?;
+    let watch = begin(grpc, filters, message.after_revision).await.map_err(|status| to_grpc(&status))?;
     let now = Instant::now();
-    // As over REST. A component in this process ends with it.
+    // The same bound as for REST. A component in this process has none, since it ends with the process.
     let longest = caller
         .is_remote
-        .then(|| limits::WATCH_TIMEOUT.mul_f64(1.0 + door.pipeline.nondet().rng.unit()))
+        .then(|| limits::WATCH_TIMEOUT.mul_f64(1.0 + grpc.pipeline.nondet().rng.unit()))
         .map(|longest| caller.credentials.map_or(longest, |credentials| longest.min(credentials)));
-    let ending = Ending {
-        stop: door.stop.clone(),
+    let lifetime = StreamLifetime {
+        stop: grpc.stop.clone(),
         timeout: caller.timeout.map(|timeout| now + timeout),
         longest: longest.map(|longest| now + longest),
     };
-    let converter = door.pipeline.converter().clone();
-    let stream = batches(watch, kinds, converter, message.progress, ending);
+    let converter = grpc.pipeline.converter().clone();
+    let stream = batches(watch, kinds, converter, message.progress, lifetime);
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
-async fn begin(door: &Grpc, filters: Vec<Filter>, after: i64) -> Result<Watch, Status> {
+async fn begin(grpc: &Grpc, filters: Vec<Filter>, after: i64) -> Result<Watch, Status> {
     let start = if after == 0 { WatchStart::State } else { WatchStart::After(after) };
-    door.pipeline.start_watch(filters, start).await
+    grpc.pipeline.start_watch(filters, start).await
 }
 
-/// What ends a stream that its client still reads.
-struct Ending {
+/// The conditions that end a watch stream while its client still reads.
+struct StreamLifetime {
     stop: CancellationToken,
-    /// When the time is over that the client named.
+    /// The timeout that the client stated.
     timeout: Option<Instant>,
-    /// When the server ends it, or the client's credentials expire: the client resumes from what it saw.
+    /// The server's own bound, or the expiry of the client's credentials. The client resumes from the last
+    /// revision that it received.
     longest: Option<Instant>,
 }
 
-impl Ending {
-    /// Waits for the end; with what the client is told then, `None` for an end without an error.
+impl StreamLifetime {
+    /// Waits for the end of the stream; returns the error to send, or `None` for an end without an error.
     async fn wait(&self) -> Option<Status> {
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Some(of_watch_end(&WatchEnd::Closed)),
-            () = reached(self.timeout) => Some(timed_out()),
-            () = reached(self.longest) => None,
+            () = sleep_until_optional(self.timeout) => Some(timed_out()),
+            () = sleep_until_optional(self.longest) => None,
         }
     }
 }
 
-/// Returns at a time; never without one.
-async fn reached(at: Option<Instant>) {
+/// Waits until a time; waits forever without one.
+async fn sleep_until_optional(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
@@ -102,7 +103,7 @@ fn batches(
     kinds: Vec<Served>,
     converter: Arc<Converter>,
     progress: bool,
-    ending: Ending,
+    lifetime: StreamLifetime,
 ) -> impl futures::Stream<Item = Result<pb::WatchBatch, tonic::Status>> + Send {
     async_stream::stream! {
         let preparation = Preparation::of(&watch, kinds, converter);
@@ -122,7 +123,7 @@ fn batches(
         loop {
             let batch = tokio::select! {
                 biased;
-                status = ending.wait() => match status {
+                status = lifetime.wait() => match status {
                     Some(status) => Err(status),
                     None => break,
                 },
@@ -133,9 +134,11 @@ fn batches(
                 }
             };
             match batch {
-                // A client whose kind is defined anew resumes from what it saw, and hears then whether it still can.
+                // The definition of a watched kind changed: the client resumes, and is then refused if it
+                // cannot read the new form.
                 Ok(_) if kinds.iter().any(|kind| is_redefined(kind, &watch)) => break,
-                // One whose kind is gone hears of the deletions of its objects before the end.
+                // A watched kind was deleted: the client receives the deletions of its objects before the
+                // end.
                 Ok(batch) if batch.deliveries.is_empty() && kinds.iter().any(|kind| is_gone(kind, &watch)) => break,
                 Ok(batch) => match preparation.batch(batch).await {
                     Ok(batch) => yield Ok(message(kinds, &batch)),
@@ -153,14 +156,14 @@ fn batches(
     }
 }
 
-/// Prepares the objects of a watch to be shown: evaluates what its filters leave to it, and converts objects by the webhooks of their
-/// kinds where they need it.
+/// Prepares the objects of a watch for delivery: evaluates the field selectors that the cache does not
+/// evaluate, and converts objects by the conversion webhooks of their kinds.
 struct Preparation {
     cache: Arc<Cache>,
     converter: Arc<Converter>,
-    /// By selector.
+    /// The watched kinds, by selector.
     kinds: Vec<Served>,
-    /// By selector: field requirements that the cache has not evaluated.
+    /// Field requirements that the cache does not evaluate, by selector.
     unevaluated: Vec<Option<field::Selector>>,
     /// The revision at which the watch began.
     begun: i64,
@@ -182,10 +185,10 @@ impl Preparation {
         )
     }
 
-    /// The objects of the initial state that are shown.
+    /// Selects and converts the objects of the initial state.
     ///
     /// # Errors
-    /// Why one of them cannot be converted.
+    /// The reason for which an object cannot be converted.
     async fn state(&self, mut state: Vec<(u32, Arc<Entry>)>) -> Result<Vec<(u32, Arc<Entry>)>, Status> {
         for (selector, selection) in self.selections() {
             state = selection.state(selector, state).await?;
@@ -194,10 +197,10 @@ impl Preparation {
         Ok(state)
     }
 
-    /// The deliveries that are shown.
+    /// Selects and converts the deliveries of a batch.
     ///
     /// # Errors
-    /// Why an object cannot be converted.
+    /// The reason for which an object cannot be converted.
     async fn batch(&self, mut batch: Batch) -> Result<Batch, Status> {
         for (selector, selection) in self.selections() {
             batch.deliveries = selection.deliveries(selector, self.begun, batch.deliveries).await?;
@@ -221,7 +224,7 @@ impl Preparation {
     }
 }
 
-/// The state that the watch began with, in chunks; the last says that it was the last. Nothing when resuming.
+/// The initial state of a watch in chunks; the last chunk is marked. Empty when the watch resumes.
 fn initial(watch: &Watch, state: &[(u32, Arc<Entry>)], kinds: &[Served]) -> Vec<pb::WatchBatch> {
     if !watch.starts_with_state() {
         return Vec::new();
@@ -232,7 +235,7 @@ fn initial(watch: &Watch, state: &[(u32, Arc<Entry>)], kinds: &[Served]) -> Vec<
         json: shown(&kinds[*selector as usize], entry),
         revision: entry.revision,
     };
-    // Chunks of the state claim no progress: only the last one covers its revision.
+    // A chunk of the state has no revision: only the last one covers the revision of the state.
     let mut chunks: Vec<_> = state
         .chunks(limits::LIST_CHUNK_ITEMS)
         .map(|chunk| pb::WatchBatch {
@@ -245,7 +248,8 @@ fn initial(watch: &Watch, state: &[(u32, Arc<Entry>)], kinds: &[Served]) -> Vec<
     chunks
 }
 
-/// The object of an event in the caller's version: bytes that all watchers share where that is the stored version.
+/// The object of an event in the caller's version: bytes that all watchers share if that is the stored
+/// version.
 fn json_of(kind: &Served, delivery: &Delivery) -> bytes::Bytes {
     let object = delivery.change.object(delivery.seen);
     match object.resource.is_same_version(kind.resource) && kind.custom.is_none() {
@@ -254,7 +258,7 @@ fn json_of(kind: &Served, delivery: &Delivery) -> bytes::Bytes {
     }
 }
 
-/// The object in the caller's version. One of a custom kind that cannot be converted is shown as it is stored.
+/// The object in the caller's version. A custom object that cannot be converted is returned as it is stored.
 fn shown(kind: &Served, entry: &Arc<Entry>) -> bytes::Bytes {
     match kind.custom.as_ref().map(|custom| custom.view(entry)) {
         Some(Ok(view)) => view.json(),
@@ -266,15 +270,15 @@ fn shown(kind: &Served, entry: &Arc<Entry>) -> bytes::Bytes {
     }
 }
 
-/// Whether objects of a watched custom kind have another form than when the watch began. The deletion of the definition changes nothing
-/// in that: its watchers hear of the deletions of the objects.
+/// Whether the form of a watched custom kind's objects has changed since the watch began. The deletion of the
+/// definition is no such change: watchers receive the deletions of the objects.
 fn is_redefined(kind: &Served, watch: &Watch) -> bool {
     let Some(custom) = &kind.custom else { return false };
     let current = watch.cache().kinds().custom(kind.resource);
     current.is_some_and(|current| current.kind.normal_since != custom.kind.normal_since)
 }
 
-/// Whether the definition of a watched custom kind, or the version that is watched, is no more.
+/// Whether the definition of a watched custom kind, or the watched version of it, was deleted.
 fn is_gone(kind: &Served, watch: &Watch) -> bool {
     kind.custom.is_some() && watch.cache().kinds().custom(kind.resource).is_none()
 }

@@ -1,25 +1,25 @@
-//! The events in the body of a watch, told apart so that each can be counted as it is sent.
+//! Splitting the body of a watch into its events, so that each can be counted as it is sent.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-/// How events are told apart. A chunk of a body holds whole events.
+/// How events are delimited in a body. A chunk of a body holds whole events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// A line each.
+    /// Each event is a line.
     Lines,
-    /// A length of four bytes, then as many bytes.
+    /// Each event is preceded by its length in four bytes.
     Lengths,
 }
 
 impl Framing {
-    /// That of a response.
+    /// The framing of a response, by its content type.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if media.contains("protobuf") { Self::Lengths } else { Self::Lines }
     }
 
-    /// Tells the size of each event in a chunk.
+    /// Calls `tell` with the size of each event in a chunk.
     pub(super) fn each(self, chunk: &[u8], mut tell: impl FnMut(usize)) {
         match self {
             Self::Lines => {
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_apart_by_lines_or_lengths() {
+    fn watch_events_are_split_by_lines_or_length_prefixes() {
         assert_eq!(sizes(Framing::Lines, b"{}\n{\"a\":1}\n"), [3, 8]);
         assert_eq!(sizes(Framing::Lines, b""), [0; 0]);
         assert_eq!(sizes(Framing::Lengths, b"\0\0\0\x02ab\0\0\0\x01c"), [2, 1]);

@@ -1,9 +1,9 @@
-//! What is counted, in the Prometheus text format, under the names that dashboards for Kubernetes know. Only what is really
-//! counted; a family that would always say zero is left out. This file is the families of requests and who makes them; other
-//! parts append theirs ([`Metrics::append`]).
+//! Metrics in the Prometheus text format, under the names that dashboards for Kubernetes know. There are only
+//! metrics that are really counted; a family that would always be zero is left out. This file has the
+//! families of requests and callers; other parts of the process append theirs ([`Metrics::append`]).
 //!
-//! Counting is a look into a map under a shared lock and a few atomic additions. A page is written from copies of the map, so
-//! that whoever counts never waits for whoever reads.
+//! Counting is a lookup in a map under a shared lock and a few atomic additions. A page is rendered from
+//! copies of the map, so that counting never waits for rendering.
 
 mod body;
 pub mod page;
@@ -16,9 +16,9 @@ mod webhooks;
 
 pub use page::Page;
 pub(crate) use policies::AdmissionPolicies;
-pub use request::{Kind, Measured, verb};
+pub use request::{Kind, MeasuredRequest, verb};
 pub use series::{Counter, Family, Histogram};
-pub use storage::Measured as MeasuredStorage;
+pub use storage::MeasuredStorage;
 pub(crate) use webhooks::{AdmissionWebhooks, ConversionWebhooks};
 
 use crate::rest::version;
@@ -33,22 +33,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// Seconds; of authentication and authorization, whose times are short.
-const QUICK: [f64; 15] = [
+/// Histogram buckets of authentication and authorization, in seconds.
+const AUTH_DURATIONS: [f64; 15] = [
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
-/// Seconds; of waits for the watch cache.
-const WAITS: [f64; 13] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
+/// Histogram buckets of waits for the watch cache, in seconds.
+const READ_WAITS: [f64; 13] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
 
-/// What one kind of question about callers came to: how often and how long it took.
-struct Verdicts {
+/// Number and duration of authentications or authorizations, by result.
+struct ResultMetrics {
     counts: Family<&'static str, Counter>,
     durations: Family<&'static str, Histogram>,
 }
 
-impl Verdicts {
+impl ResultMetrics {
     fn new() -> Self {
-        Self { counts: Family::new(Counter::default), durations: Family::new(|| Histogram::new(&QUICK)) }
+        Self {
+            counts: Family::new(Counter::default),
+            durations: Family::new(|| Histogram::new(&AUTH_DURATIONS)),
+        }
     }
 
     fn count(&self, result: &'static str, took: Duration) {
@@ -68,25 +71,25 @@ impl Verdicts {
     }
 }
 
-/// The counters of one server. Their number is bounded by verbs × resources × answer codes.
+/// The metrics of one server. Their number is bounded by verbs × resources × status codes.
 pub struct Metrics {
     requests: Requests,
-    authentication: Verdicts,
+    authentication: ResultMetrics,
     users: Family<&'static str, Counter>,
-    authorization: Verdicts,
+    authorization: ResultMetrics,
     handshake_errors: Counter,
-    /// Of the server's own tasks.
+    /// Restarts of the server's own tasks.
     restarts: TaskRestarts,
-    /// Of the tasks of measured storages.
+    /// Restarts of the tasks of measured storages.
     storage_restarts: Mutex<Vec<TaskRestarts>>,
     read_waits: Family<(&'static str, &'static str), Histogram>,
     queued: [AtomicI64; 2],
-    appendices: Mutex<Vec<Appendix>>,
+    extra_families: Mutex<Vec<ExtraFamilies>>,
 }
 
-/// Appends the figures of another part of the process, in the same format.
+/// A function that appends the metric families of another part of the process to a page.
 #[derive(Clone)]
-struct Appendix(Arc<dyn Fn(&mut String) + Send + Sync>);
+struct ExtraFamilies(Arc<dyn Fn(&mut String) + Send + Sync>);
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,44 +101,45 @@ impl Default for Metrics {
     fn default() -> Self {
         Self {
             requests: Requests::default(),
-            authentication: Verdicts::new(),
+            authentication: ResultMetrics::new(),
             users: Family::new(Counter::default),
-            authorization: Verdicts::new(),
+            authorization: ResultMetrics::new(),
             handshake_errors: Counter::default(),
             restarts: TaskRestarts::default(),
             storage_restarts: Mutex::default(),
-            read_waits: Family::new(|| Histogram::new(&WAITS)),
+            read_waits: Family::new(|| Histogram::new(&READ_WAITS)),
             queued: Default::default(),
-            appendices: Mutex::default(),
+            extra_families: Mutex::default(),
         }
     }
 }
 
-/// A request that waits for its turn.
-pub struct Queued<'m>(&'m AtomicI64);
+/// A request in the queue: counted until this guard is dropped.
+pub struct QueuedRequest<'m>(&'m AtomicI64);
 
-impl Drop for Queued<'_> {
+impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Metrics {
-    /// Ends every page with what `figures` appends to it: whole families, none of which is ours.
-    pub fn append(&self, figures: impl Fn(&mut String) + Send + Sync + 'static) {
-        self.appendices.lock().push(Appendix(Arc::new(figures)));
+    /// Registers a function that appends metric families to every page. The families must be whole, and must
+    /// differ from all others.
+    pub fn append(&self, families: impl Fn(&mut String) + Send + Sync + 'static) {
+        self.extra_families.lock().push(ExtraFamilies(Arc::new(families)));
     }
 
-    /// The same storage, its requests and the restarts of its tasks counted here.
+    /// Wraps a storage so that its requests and the restarts of its tasks are counted.
     pub fn measure(&self, storage: SharedStorage) -> SharedStorage {
         self.storage_restarts.lock().extend(storage.task_restarts());
-        let figures = Arc::new(storage::Figures::default());
-        let page = figures.clone();
+        let requests = Arc::new(storage::StorageMetrics::default());
+        let page = requests.clone();
         self.append(move |out| page.render(&mut Page::new(out)));
-        Arc::new(MeasuredStorage::new(storage, figures))
+        Arc::new(MeasuredStorage::new(storage, requests))
     }
 
-    /// Somebody has been asked who they are: their name, or that they cannot say.
+    /// Counts an authentication: the user's name, or that it failed.
     pub fn authenticated(&self, user: Result<&str, ()>, took: Duration) {
         let result = if user.is_ok() { "success" } else { "failure" };
         self.authentication.count(result, took);
@@ -144,34 +148,35 @@ impl Metrics {
         }
     }
 
-    /// Somebody has been told whether they may.
+    /// Counts an authorization: whether the caller was allowed.
     pub fn authorized(&self, allowed: bool, took: Duration) {
         self.authorization.count(if allowed { "allowed" } else { "no-opinion" }, took);
     }
 
-    /// A TLS handshake has failed.
+    /// Counts a failed TLS handshake.
     pub fn handshake_failed(&self) {
         self.handshake_errors.add(1);
     }
 
-    /// Where the server's tasks count that they run again after a panic.
+    /// Counters of restarts of the server's tasks after a panic.
     pub(crate) fn restarts(&self) -> &TaskRestarts {
         &self.restarts
     }
 
-    /// A read has waited for the watch cache to become current.
+    /// Counts a read that waited for the watch cache to become current.
     pub fn waited(&self, resource: &Resource, took: Duration) {
         self.read_waits.get(&(resource.group, resource.plural)).observe(took.as_secs_f64());
     }
 
-    /// A request waits for its turn until what is returned is dropped.
-    pub fn queue(&self, writes: bool) -> Queued<'_> {
+    /// Counts a request in the queue until the returned guard is dropped.
+    pub fn queue(&self, writes: bool) -> QueuedRequest<'_> {
         let waiting = &self.queued[usize::from(writes)];
         waiting.fetch_add(1, Ordering::Relaxed);
-        Queued(waiting)
+        QueuedRequest(waiting)
     }
 
-    /// Everything, in the Prometheus text format. `objects`: how many there are of each stored kind.
+    /// Renders all metrics in the Prometheus text format. `objects` is the number of objects of each stored
+    /// kind.
     pub fn render<'r>(&self, objects: impl Iterator<Item = (&'r Resource, usize)>) -> String {
         let mut out = String::with_capacity(64 * 1024);
         let mut page = Page::new(&mut out);
@@ -183,14 +188,14 @@ impl Metrics {
         render_objects(&mut page, objects);
         render_build(&mut page);
         process::render(&mut page);
-        let appendices = self.appendices.lock().clone();
-        appendices.iter().for_each(|Appendix(figures)| figures(&mut out));
+        let extra_families = self.extra_families.lock().clone();
+        extra_families.iter().for_each(|ExtraFamilies(families)| families(&mut out));
         out
     }
 
     fn render_queued(&self, page: &mut Page<'_>) {
         let name = "apiserver_current_inqueue_requests";
-        page.head(name, "gauge", "Requests that wait for their turn, by kind.");
+        page.head(name, "gauge", "Requests in the queue, by kind.");
         for (kind, waiting) in [("mutating", &self.queued[1]), ("readOnly", &self.queued[0])] {
             page.line(name, &[("request_kind", kind)], waiting.load(Ordering::Relaxed));
         }
@@ -209,11 +214,11 @@ impl Metrics {
         }
         self.authorization.render(
             page,
-            ("authorization_attempts_total", "Questions whether a caller may, by result."),
+            ("authorization_attempts_total", "Authorization decisions, by result."),
             ("authorization_duration_seconds", "Time that authorization took, by result."),
         );
         let name = "apiserver_tls_handshake_errors_total";
-        page.head(name, "counter", "Connections that ended in their TLS handshake.");
+        page.head(name, "counter", "TLS handshakes that failed.");
         page.line(name, &[], self.handshake_errors.get());
     }
 
@@ -253,7 +258,7 @@ fn render_objects<'r>(page: &mut Page<'_>, objects: impl Iterator<Item = (&'r Re
     }
 }
 
-/// What `/version` says, as labels.
+/// Renders the fields of `/version` as labels.
 fn render_build(page: &mut Page<'_>) {
     let document = version::document();
     let fields = [
@@ -268,11 +273,12 @@ fn render_build(page: &mut Page<'_>) {
         ("platform", "platform"),
     ];
     let labels = fields.map(|(label, field)| (label, document[field].as_str().unwrap_or_default()));
-    page.head("kubernetes_build_info", "gauge", "Always 1; the labels say what is running.");
+    page.head("kubernetes_build_info", "gauge", "Always 1; the labels are the version of this program.");
     page.line("kubernetes_build_info", &labels, 1);
 }
 
-/// Names are for the audit, not for metrics: they may be secret and are many.
+/// The class of a user name for a label. Names themselves are for the audit log: they may be secret, and
+/// there are many.
 fn user_class(name: &str) -> &'static str {
     const KNOWN: [&str; 5] =
         ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"];

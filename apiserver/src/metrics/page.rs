@@ -1,39 +1,39 @@
-//! A page of figures: families with their samples, in the Prometheus text format, and its translation into OpenMetrics. Knows
-//! the formats; what is counted it does not know.
+//! A page of metrics: families and their samples in the Prometheus text format, and its translation into
+//! OpenMetrics. This module knows the formats, not the metrics.
 
 use std::fmt::{Display, Write as _};
 
-/// The Prometheus text format.
+/// The content type of the Prometheus text format.
 pub const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// OpenMetrics.
+/// The content type of OpenMetrics.
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Name and value.
+/// The name and value of a label.
 pub type Label<'l> = (&'l str, &'l str);
 
-/// A page in the making.
+/// A writer of metrics in the Prometheus text format.
 pub struct Page<'s>(&'s mut String);
 
 impl<'s> Page<'s> {
-    /// Appends to `out`.
+    /// A page that appends to `out`.
     pub fn new(out: &'s mut String) -> Self {
         Self(out)
     }
 
-    /// Begins a family: all its samples follow before another begins.
+    /// Begins a family. All of its samples must follow before another family begins.
     pub fn head(&mut self, name: &str, kind: &str, help: &str) {
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
-    /// One sample.
+    /// Writes one sample.
     pub fn line(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
         self.0.push_str(name);
         self.labels(labels, None);
         self.put(format_args!(" {value}\n"));
     }
 
-    /// One bucket of a histogram: how many were at most `bound`.
+    /// Writes one bucket of a histogram: the number of values up to `bound`.
     pub fn bucket(&mut self, name: &str, labels: &[Label<'_>], bound: f64, count: u64) {
         self.put(format_args!("{name}_bucket"));
         self.labels(labels, Some(bound));
@@ -77,11 +77,11 @@ impl<'s> Page<'s> {
     }
 }
 
-/// A page in the text format as OpenMetrics: counters are named without `_total` where they are described and with it where they
-/// are sampled, bounds are floats, and the page has an end.
+/// Translates a page from the text format into OpenMetrics: the metadata of counters lacks `_total` and their
+/// samples have it, bounds are floats, and the page ends with a marker.
 pub fn open_metrics(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 1024);
-    // A counter whose samples lack the suffix.
+    // The counter of the present family, if its samples lack the suffix.
     let mut bare: Option<&str> = None;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -91,7 +91,7 @@ pub fn open_metrics(text: &str) -> String {
             let name = if kind == "counter" { name.strip_suffix("_total").unwrap_or(name) } else { name };
             out.extend(["# TYPE ", name, " ", kind, "\n"]);
         } else if let Some(rest) = line.strip_prefix("# HELP ") {
-            // The type comes in the next line; only counters end like this.
+            // The type follows on the next line; only names of counters end with this suffix.
             let (name, help) = rest.split_once(' ').unwrap_or((rest, ""));
             let name = name.strip_suffix("_total").unwrap_or(name);
             out.extend(["# HELP ", name, " ", &help.replace('"', "\\\""), "\n"]);
@@ -119,7 +119,8 @@ fn sample(out: &mut String, line: &str, bare: Option<&str>) {
     }
 }
 
-/// A bound as Go writes it, since label values are compared as texts: small ones with an exponent of two digits.
+/// Formats a bound as Go does, since label values are compared as text: small bounds have an exponent of two
+/// digits.
 fn bound_text(bound: f64) -> String {
     const PLAIN: f64 = 1e-4;
     if bound == 0.0 || bound.abs() >= PLAIN {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn open_metrics_names_counters_its_own_way() {
+    fn counters_are_renamed_for_open_metrics() {
         let text = "# HELP a_total Say \"a\"\n# TYPE a_total counter\na_total{k=\"v\"} 3\n\
                     # HELP b B\n# TYPE b counter\nb{k=\"v\"} 4\n\
                     # HELP c C\n# TYPE c histogram\nc_bucket{le=\"1\"} 2\nc_bucket{le=\"2.5\"} 2\nc_bucket{le=\"+Inf\"} 2\n";

@@ -1,4 +1,5 @@
-//! Metrics of admission policies, under Kubernetes' names: [`AdmissionPolicies`]. What counts as a check is `PolicyCheck`'s matter.
+//! Metrics of admission policies, under Kubernetes' names: [`AdmissionPolicies`]. `PolicyCheck` defines a
+//! check.
 
 use super::page::Label;
 use super::webhooks::LabelValues;
@@ -6,18 +7,18 @@ use super::{Family, Histogram, Page};
 use kstore_api::admission::policy::PolicyCheck;
 use std::sync::Arc;
 
-/// Seconds; Kubernetes' buckets of expressions.
+/// Histogram buckets of expressions, in seconds, as in Kubernetes.
 const EXPRESSION: [f64; 5] = [0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 
-/// A policy, its binding, and how the check ended.
+/// A policy, its binding, and the result of the check.
 type Check = (Arc<str>, Arc<str>, &'static str);
 
-/// What is counted about checks of admission policies. A check counts once for each decision that stood: decisions that were made again, for
-/// the answer of a webhook or for a newer object, count as one.
+/// Metrics of checks of admission policies. A check counts once for each final decision: decisions that were
+/// repeated, after the answer of a webhook or for a newer object, count as one.
 pub(crate) struct AdmissionPolicies {
     policies: LabelValues,
     bindings: LabelValues,
-    /// By what was done about it.
+    /// Failed validations, by check and enforcement action.
     validating: Family<(Check, &'static str), Histogram>,
     mutating: Family<Check, Histogram>,
 }
@@ -34,7 +35,6 @@ impl Default for AdmissionPolicies {
 }
 
 impl AdmissionPolicies {
-    /// Counts a check.
     pub(crate) fn observe(&self, check: &PolicyCheck) {
         let (policy, binding) = (self.policies.bounded(&check.policy), self.bindings.bounded(&check.binding));
         let key: Check = (policy, binding, check.error.as_str());
@@ -45,11 +45,15 @@ impl AdmissionPolicies {
         histogram.observe(check.took.as_secs_f64());
     }
 
-    /// Writes the families.
+    /// Renders all families.
     pub(crate) fn render(&self, page: &mut Page<'_>) {
         let validating = self.validating.sorted();
         let name = "apiserver_validating_admission_policy_check_total";
-        page.head(name, "counter", "Validations that failed, by policy, binding, error and what was done.");
+        page.head(
+            name,
+            "counter",
+            "Failed validations, by policy, binding, error type and enforcement action.",
+        );
         for ((check, action), checks) in &validating {
             page.line(name, &validating_labels(check, action), checks.count());
         }
@@ -92,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn checks_are_shown_with_kubernetes_labels_and_buckets() {
+    fn policy_checks_have_kubernetes_labels_and_buckets() {
         let metrics = AdmissionPolicies::default();
         let check = PolicyCheck {
             policy: "p".into(),

@@ -1,16 +1,16 @@
-//! What the kernel knows about this process. Where there is no `/proc`, nothing is said.
+//! Metrics of this process from Linux's `/proc`. On other systems the families are left out.
 
 use super::page::Page;
 use std::fs;
 
-/// Clock ticks of a second in `/proc`: a constant of Linux's interface to programs.
+/// Clock ticks per second in `/proc`: a constant of Linux's interface to programs.
 const TICKS: f64 = 100.0;
-/// Of the fields of `/proc/self/stat` behind the program's name (which may contain spaces).
+/// Indexes of fields of `/proc/self/stat` after the program's name (which may contain spaces).
 const USER_TIME: usize = 11;
 const SYSTEM_TIME: usize = 12;
 const START_TIME: usize = 19;
 
-/// The families `process_*`.
+/// Renders the families `process_*`.
 pub(super) fn render(page: &mut Page<'_>) {
     let mut gauge = |name: &str, help: &str, value: Option<f64>| {
         if let Some(value) = value {
@@ -21,14 +21,10 @@ pub(super) fn render(page: &mut Page<'_>) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     gauge("process_cpu_seconds_total", "Processor time used.", cpu_seconds(&stat));
-    gauge("process_max_fds", "Files that may be open.", max_files());
-    gauge(
-        "process_open_fds",
-        "Files that are open.",
-        fs::read_dir("/proc/self/fd").ok().map(|d| d.count() as f64),
-    );
+    gauge("process_max_fds", "Limit of open files.", max_files());
+    gauge("process_open_fds", "Open files.", fs::read_dir("/proc/self/fd").ok().map(|d| d.count() as f64));
     gauge("process_resident_memory_bytes", "Memory in use.", bytes(&status, "VmRSS:"));
-    gauge("process_start_time_seconds", "When the process began, in seconds since 1970.", started(&stat));
+    gauge("process_start_time_seconds", "Start of the process, in seconds since 1970.", started(&stat));
     gauge("process_virtual_memory_bytes", "Address space in use.", bytes(&status, "VmSize:"));
 }
 
@@ -64,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_may_have_any_name() {
+    fn process_metrics_do_not_depend_on_the_program_name() {
         let stat = "1 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 150 50 13 14 15 16 17 18 4200 20";
         assert_eq!((cpu_seconds(stat), ticks(stat, START_TIME)), (Some(2.0), Some(4200.0)));
         assert_eq!(bytes("VmPeak:\t 9 kB\nVmRSS:\t   12 kB\n", "VmRSS:"), Some(12288.0));

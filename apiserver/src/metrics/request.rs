@@ -1,4 +1,4 @@
-//! Requests: how many, how long, how large, how they ended.
+//! Metrics of requests: number, duration, sizes, and results.
 
 use super::page::{Label, Page};
 use super::series::{Counter, Family, Histogram};
@@ -15,43 +15,44 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Seconds; those of Kubernetes.
+/// Histogram buckets of request durations, in seconds, as in Kubernetes.
 pub(super) const DURATIONS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
 ];
-/// Seconds; those of Kubernetes for objectives.
+/// Histogram buckets of durations for service level objectives, in seconds, as in Kubernetes.
 const OBJECTIVES: [f64; 21] = [
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ];
-/// Bytes.
+/// Histogram buckets of response sizes, in bytes.
 const SIZES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-/// Bytes of one watch event.
+/// Histogram buckets of watch events, in bytes.
 const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
-/// The codes that answers have; others are counted as well, more slowly.
+/// The common status codes, which have counters of their own. Others are counted in a map, more slowly.
 const CODES: [u16; 18] =
     [200, 201, 202, 400, 401, 403, 404, 405, 406, 409, 410, 413, 415, 422, 429, 500, 503, 504];
 
-/// What a request was, as far as counting goes.
+/// The labels of a request's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
-    /// Upper case: GET LIST WATCH POST PUT PATCH APPLY DELETE DELETECOLLECTION CONNECT, and TRANSACT of our own.
+    /// The verb in upper case: GET LIST WATCH POST PUT PATCH APPLY DELETE DELETECOLLECTION CONNECT, and our
+    /// own TRANSACT.
     pub verb: &'static str,
     /// API group; empty for the core group.
     pub group: &'static str,
-    /// Version.
+    /// API version.
     pub version: &'static str,
-    /// Plural.
+    /// Plural name of the resource.
     pub resource: &'static str,
-    /// Subresource, or ""; the path of a request that is about no resource.
+    /// The subresource, or ""; for a request outside the resource API, its path.
     pub subresource: &'static str,
     /// `resource`, `namespace`, `cluster`, or "".
     pub scope: &'static str,
 }
 
 impl Kind {
-    /// A request about a resource.
+    /// The labels of a request about a resource.
     pub fn of(
         verb: &'static str,
         resource: &Resource,
@@ -61,7 +62,7 @@ impl Kind {
     ) -> Self {
         let scope = match (name.is_empty(), namespace.is_empty()) {
             (false, _) => "resource",
-            // What is created is one object, although its name is in the body.
+            // A created object counts as one object, although the URL lacks its name.
             (true, _) if verb == "POST" => "resource",
             (true, false) => "namespace",
             (true, true) => "cluster",
@@ -70,12 +71,13 @@ impl Kind {
         Self { verb, group, version, resource: resource.plural, subresource, scope }
     }
 
-    /// Several operations at one revision, which only the door `kstore.v1` knows. They count as one.
+    /// The labels of a transaction of `kstore.v1`: several operations at one revision, counted as one
+    /// request.
     pub fn of_transaction() -> Self {
         Self { verb: "TRANSACT", ..Self::of_path("") }
     }
 
-    /// A GET of a path that is about no resource.
+    /// The labels of a GET outside the resource API.
     pub fn of_path(path: &'static str) -> Self {
         Self { verb: "GET", group: "", version: "", resource: "", subresource: path, scope: "" }
     }
@@ -84,7 +86,7 @@ impl Kind {
         matches!(self.verb, "GET" | "LIST" | "WATCH")
     }
 
-    /// In the order of the documentation of the metrics.
+    /// The labels in the order of Kubernetes' documentation of the metrics.
     fn labels(&self) -> [Label<'static>; 7] {
         [
             ("verb", self.verb),
@@ -118,14 +120,14 @@ pub fn verb(api_verb: &str) -> &'static str {
     }
 }
 
-/// Answered requests of one kind that would, or would not, have changed something.
-struct Answered {
+/// Metrics of the answered requests of one kind, with or without dry run.
+struct AnsweredRequests {
     codes: [Counter; CODES.len()],
     other_codes: Mutex<BTreeMap<u16, u64>>,
     durations: Histogram,
 }
 
-impl Answered {
+impl AnsweredRequests {
     fn new() -> Self {
         let durations = Histogram::new(&DURATIONS);
         Self { codes: Default::default(), other_codes: Mutex::default(), durations }
@@ -147,10 +149,10 @@ impl Answered {
     }
 }
 
-/// All figures of one kind of request.
-struct Series {
-    plain: Answered,
-    dry_run: Answered,
+/// All metrics of one kind of request.
+struct RequestSeries {
+    plain: AnsweredRequests,
+    dry_run: AnsweredRequests,
     objectives: Histogram,
     sizes: Histogram,
     open: AtomicI64,
@@ -158,11 +160,11 @@ struct Series {
     aborted: Counter,
 }
 
-impl Series {
+impl RequestSeries {
     fn new() -> Self {
         Self {
-            plain: Answered::new(),
-            dry_run: Answered::new(),
+            plain: AnsweredRequests::new(),
+            dry_run: AnsweredRequests::new(),
             objectives: Histogram::new(&OBJECTIVES),
             sizes: Histogram::new(&SIZES),
             open: AtomicI64::new(0),
@@ -171,32 +173,32 @@ impl Series {
         }
     }
 
-    /// With its `dry_run` label.
-    fn answered(&self) -> [(&'static str, &Answered); 2] {
+    /// The metrics of answered requests, by the value of the label `dry_run`.
+    fn answered(&self) -> [(&'static str, &AnsweredRequests); 2] {
         [("", &self.plain), ("All", &self.dry_run)]
     }
 }
 
-/// Events of watches on one resource.
-struct Events {
+/// Metrics of watch events of one resource.
+struct WatchEvents {
     count: Counter,
     sizes: Histogram,
 }
 
-/// All families about requests.
+/// All metric families of requests.
 pub(super) struct Requests {
-    series: Family<Kind, Series>,
-    events: Family<(&'static str, &'static str, &'static str), Events>,
+    series: Family<Kind, RequestSeries>,
+    events: Family<(&'static str, &'static str, &'static str), WatchEvents>,
     bodies: Family<(&'static str, &'static str, &'static str), Histogram>,
-    /// Being answered: those that read, those that write.
+    /// Requests in flight: reads, writes.
     inflight: [AtomicI64; 2],
 }
 
 impl Default for Requests {
     fn default() -> Self {
-        let events = || Events { count: Counter::default(), sizes: Histogram::new(&EVENT_SIZES) };
+        let events = || WatchEvents { count: Counter::default(), sizes: Histogram::new(&EVENT_SIZES) };
         Self {
-            series: Family::new(Series::new),
+            series: Family::new(RequestSeries::new),
             events: Family::new(events),
             bodies: Family::new(|| Histogram::new(&BODY_SIZES)),
             inflight: Default::default(),
@@ -204,7 +206,7 @@ impl Default for Requests {
     }
 }
 
-/// Bytes of a request's body: up to the most that is taken.
+/// Histogram buckets of request bodies, in bytes, up to the limit of a body.
 const BODY_SIZES: [f64; 31] = {
     let mut bounds = [0.0; 31];
     let mut at = 0;
@@ -215,31 +217,32 @@ const BODY_SIZES: [f64; 31] = {
     bounds
 };
 
-/// A request that is being answered. Dropped without [`Measured::end`] (the caller has gone), it counts as aborted.
-pub struct Measured<'m> {
+/// A request in flight. If it is dropped without [`MeasuredRequest::end`], because the client has left, it
+/// counts as aborted.
+pub struct MeasuredRequest<'m> {
     metrics: &'m Metrics,
     kind: Kind,
-    series: Arc<Series>,
+    series: Arc<RequestSeries>,
     dry_run: bool,
     began: Instant,
     ended: bool,
 }
 
-impl Measured<'_> {
-    /// The answer is known: its HTTP code.
+impl MeasuredRequest<'_> {
+    /// Counts the answer by its HTTP status code.
     pub fn end(mut self, code: u16) {
         self.ended = true;
         let took = self.began.elapsed();
         let answered = if self.dry_run { &self.series.dry_run } else { &self.series.plain };
         answered.count(code, took);
-        // The time of a watch is its client's choice.
+        // The client chooses how long a watch lasts.
         if self.kind.verb != "WATCH" {
             self.series.objectives.observe(took.as_secs_f64());
         }
     }
 }
 
-impl Drop for Measured<'_> {
+impl Drop for MeasuredRequest<'_> {
     fn drop(&mut self) {
         self.metrics.inflight(self.kind).fetch_sub(1, Ordering::Relaxed);
         if !self.ended {
@@ -249,36 +252,36 @@ impl Drop for Measured<'_> {
 }
 
 impl Metrics {
-    /// A request has come in.
-    pub fn begin(&self, kind: Kind, dry_run: bool) -> Measured<'_> {
+    /// Counts the arrival of a request.
+    pub fn begin(&self, kind: Kind, dry_run: bool) -> MeasuredRequest<'_> {
         self.inflight(kind).fetch_add(1, Ordering::Relaxed);
         let series = self.requests.series.get(&kind);
-        Measured { metrics: self, kind, series, dry_run, began: Instant::now(), ended: false }
+        MeasuredRequest { metrics: self, kind, series, dry_run, began: Instant::now(), ended: false }
     }
 
-    /// The server gave up on a request to protect itself. It still ends, and is counted then.
+    /// Counts a request that the server terminated to protect itself. Its end is counted as well.
     pub fn terminated(&self, kind: Kind) {
         self.requests.series.get(&kind).terminated.add(1);
     }
 
-    /// A request's body has been read: its size.
+    /// Counts the size of a request's body.
     pub fn received(&self, kind: Kind, bytes: usize) {
         self.requests.bodies.get(&(kind.group, kind.resource, kind.verb)).observe(bytes as f64);
     }
 
-    /// An answer is on its way. Of a watch, what it sends is counted as it goes, and that it is open.
+    /// Counts an answer. For a watch, counts its events as they are sent, and that it is open.
     pub fn sent(&self, kind: Kind, response: Response<Body>) -> Response<Body> {
         let series = self.requests.series.get(&kind);
         if kind.verb == "WATCH" && response.status().is_success() {
             let framing = body::Framing::of(response.headers());
             let events = self.requests.events.get(&(kind.group, kind.version, kind.resource));
-            let count = move |_: &mut Open, frame: &Frame<Bytes>| {
+            let count = move |_: &mut OpenWatch, frame: &Frame<Bytes>| {
                 framing.each(frame.data_ref().map_or(&[], |chunk| chunk), |size| {
                     events.count.add(1);
                     events.sizes.observe(size as f64);
                 });
             };
-            let open = Open::new(series);
+            let open = OpenWatch::new(series);
             return response.map(|body| Body::new(ObservedBody::new(body, open, count)));
         }
         if let Some(size) = response.body().size_hint().exact() {
@@ -292,17 +295,17 @@ impl Metrics {
     }
 }
 
-/// A long request, open until this is dropped.
-struct Open(Arc<Series>);
+/// An open watch: counted until this guard is dropped.
+struct OpenWatch(Arc<RequestSeries>);
 
-impl Open {
-    fn new(series: Arc<Series>) -> Self {
+impl OpenWatch {
+    fn new(series: Arc<RequestSeries>) -> Self {
         series.open.fetch_add(1, Ordering::Relaxed);
         Self(series)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -349,7 +352,7 @@ impl Requests {
     }
 }
 
-fn render_answered(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
+fn render_answered(page: &mut Page<'_>, all: &[(Kind, Arc<RequestSeries>)]) {
     let name = "apiserver_request_total";
     page.head(name, "counter", "Answered requests.");
     for (kind, series) in all {
@@ -362,7 +365,7 @@ fn render_answered(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
         }
     }
     let name = "apiserver_request_duration_seconds";
-    page.head(name, "histogram", "Time from the first byte of a request to its answer.");
+    page.head(name, "histogram", "Time from the arrival of a request to its answer.");
     for (kind, series) in all {
         for (dry_run, answered) in series.answered().iter().filter(|(_, a)| !a.durations.is_empty()) {
             answered.durations.render(page, name, &kind.labels_and(&[("dry_run", dry_run)]));
@@ -370,26 +373,26 @@ fn render_answered(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
     }
 }
 
-fn render_histograms(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
-    let mut family = |name: &str, help: &str, of: fn(&Series) -> &Histogram| {
+fn render_histograms(page: &mut Page<'_>, all: &[(Kind, Arc<RequestSeries>)]) {
+    let mut family = |name: &str, help: &str, of: fn(&RequestSeries) -> &Histogram| {
         page.head(name, "histogram", help);
         for (kind, series) in all.iter().filter(|(_, series)| !of(series).is_empty()) {
             of(series).render(page, name, &kind.labels());
         }
     };
-    let help = "Time from the first byte of a request to its answer, as far as the server answers for it.";
+    let help = "Time from the arrival of a request to its answer, for service level objectives.";
     family("apiserver_request_sli_duration_seconds", help, |series| &series.objectives);
     family("apiserver_response_sizes", "Bytes of answers.", |series| &series.sizes);
 }
 
-fn render_ends(page: &mut Page<'_>, all: &[(Kind, Arc<Series>)]) {
+fn render_ends(page: &mut Page<'_>, all: &[(Kind, Arc<RequestSeries>)]) {
     let name = "apiserver_longrunning_requests";
     page.head(name, "gauge", "Open watches.");
     for (kind, series) in all.iter().filter(|(kind, _)| kind.verb == "WATCH") {
         page.line(name, &kind.labels(), series.open.load(Ordering::Relaxed));
     }
     let name = "apiserver_request_terminations_total";
-    page.head(name, "counter", "Requests that the server ended in self-defence.");
+    page.head(name, "counter", "Requests that the server terminated to protect itself.");
     for (kind, series) in all.iter().filter(|(_, series)| series.terminated.get() > 0) {
         page.line(name, &kind.labels_and(&[("code", "504")]), series.terminated.get());
     }

@@ -1,4 +1,4 @@
-//! Counters and histograms that many threads move at once, and families of them by label values.
+//! Counters and histograms that many threads update concurrently, and families of them by label values.
 
 use super::page::{Label, Page};
 use kstore_nondet::HashMap;
@@ -7,59 +7,60 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that grows.
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Grows by `more`.
+    /// Adds `more` to the value.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// What it has come to.
+    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How many values fell between which bounds, and their sum.
+/// A histogram: the number of values in each bucket, and their sum.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [f64],
-    /// One more than there are bounds: what is above all of them.
+    /// Numbers of values by bucket; the last bucket has the values above all bounds.
     counts: Box<[AtomicU64]>,
-    /// The bits of a float.
+    /// The bits of the sum, a float.
     sum: AtomicU64,
 }
 
 impl Histogram {
-    /// With these upper bounds, which ascend; the one of infinity is not among them.
+    /// A histogram with these upper bounds, which ascend and do not include infinity.
     pub fn new(bounds: &'static [f64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, counts, sum: AtomicU64::new(0f64.to_bits()) }
     }
 
-    /// Takes in one value.
+    /// Counts one value.
     pub fn observe(&self, value: f64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         let add = |sum: u64| Some((f64::from_bits(sum) + value).to_bits());
-        // Without a condition to fail it always comes to an end.
+        // The function always returns a value, so the update succeeds.
         let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// How many values were taken in.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether nothing was taken in yet.
+    /// Whether there are no values yet.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
-    /// Its samples. What is taken in meanwhile may be in the sum and not yet in the count, never in one bucket and not in the next.
+    /// Writes the samples. A value that is counted concurrently may be in the sum and not yet in the count,
+    /// but buckets are always cumulative.
     pub fn render(&self, page: &mut Page<'_>, name: &str, labels: &[Label<'_>]) {
         let mut total = 0;
         for (bound, count) in self.bounds.iter().chain([&f64::INFINITY]).zip(&self.counts) {
@@ -71,19 +72,19 @@ impl Histogram {
     }
 }
 
-/// Series by the values of their labels. They come into being when first looked for, and stay.
+/// Series by the values of their labels. A series is created at its first use, and stays.
 pub struct Family<K, V> {
     series: RwLock<HashMap<K, Arc<V>>>,
     new: fn() -> V,
 }
 
 impl<K: Clone + Eq + Hash + Ord, V> Family<K, V> {
-    /// An empty family; `new` makes a series.
+    /// An empty family; `new` creates a series.
     pub fn new(new: fn() -> V) -> Self {
         Self { series: RwLock::default(), new }
     }
 
-    /// The series of these values.
+    /// The series of these label values.
     pub fn get(&self, key: &K) -> Arc<V> {
         if let Some(found) = self.series.read().get(key) {
             return found.clone();
@@ -91,7 +92,7 @@ impl<K: Clone + Eq + Hash + Ord, V> Family<K, V> {
         self.series.write().entry(key.clone()).or_insert_with(|| Arc::new((self.new)())).clone()
     }
 
-    /// All series, in the order of their values.
+    /// All series, in the order of their label values.
     pub fn sorted(&self) -> Vec<(K, Arc<V>)> {
         let mut all: Vec<(K, Arc<V>)> =
             self.series.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_count_into_the_same_series() {
+    fn concurrent_counts_are_not_lost() {
         let family: Family<&str, Counter> = Family::new(Counter::default);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! A storage whose requests are counted, under the names by which people look for etcd's answers to an apiserver.
+//! Metrics of requests to a storage, under the names of kube-apiserver's metrics of etcd requests.
 
 use super::page::Page;
 use super::request::DURATIONS;
@@ -14,26 +14,26 @@ use tokio::time::Instant;
 /// Operation, group and resource.
 type Key = (&'static str, &'static str, &'static str);
 
-/// Requests to the storage.
-pub(super) struct Figures {
-    series: Family<Key, Series>,
+/// Metrics of all requests to a storage.
+pub(super) struct StorageMetrics {
+    series: Family<Key, StorageSeries>,
 }
 
-struct Series {
+struct StorageSeries {
     durations: Histogram,
     errors: Counter,
 }
 
-impl Default for Figures {
+impl Default for StorageMetrics {
     fn default() -> Self {
-        let new = || Series { durations: Histogram::new(&DURATIONS), errors: Counter::default() };
+        let new = || StorageSeries { durations: Histogram::new(&DURATIONS), errors: Counter::default() };
         Self { series: Family::new(new) }
     }
 }
 
-impl Figures {
+impl StorageMetrics {
     fn count(&self, operation: &'static str, key: &str, began: Instant, failed: bool) {
-        // A series lives as long as the process. There may be many custom kinds, so they share one.
+        // Series are never dropped. There may be many custom kinds, so they share one series.
         let (group, resource) = built_in_of_key(key).map_or(("", ""), |row| (row.group, row.plural));
         let series = self.series.get(&(operation, group, resource));
         series.durations.observe(began.elapsed().as_secs_f64());
@@ -61,20 +61,21 @@ impl Figures {
     }
 }
 
-/// Passes everything on, and counts what takes time.
-pub struct Measured {
+/// A storage that forwards all calls to another one, and measures them.
+pub struct MeasuredStorage {
     inner: SharedStorage,
-    figures: Arc<Figures>,
+    metrics: Arc<StorageMetrics>,
 }
 
-impl Measured {
-    pub(super) fn new(inner: SharedStorage, figures: Arc<Figures>) -> Self {
-        Self { inner, figures }
+impl MeasuredStorage {
+    pub(super) fn new(inner: SharedStorage, metrics: Arc<StorageMetrics>) -> Self {
+        Self { inner, metrics }
     }
 }
 
-/// What a commit is called and the key that it is about: its first write, or, if it has none, its first guard.
-fn about(commit: &Commit) -> (&'static str, &str) {
+/// The operation of a commit for metrics, and the key of its first write, or of its first guard if it writes
+/// nothing.
+fn operation_and_key(commit: &Commit) -> (&'static str, &str) {
     let guarded = |key: &str| commit.guards.iter().find(|guard| guard.key == key);
     match commit.writes.first() {
         Some(Write::Put { key, .. }) if guarded(key).is_some_and(|guard| guard.revision == 0) => {
@@ -87,7 +88,7 @@ fn about(commit: &Commit) -> (&'static str, &str) {
 }
 
 #[async_trait]
-impl Layer for Measured {
+impl Layer for MeasuredStorage {
     fn inner(&self) -> &dyn Storage {
         &*self.inner
     }
@@ -95,23 +96,23 @@ impl Layer for Measured {
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
         let began = Instant::now();
         let found = self.inner.get(key, revision).await;
-        self.figures.count("get", key, began, found.is_err());
+        self.metrics.count("get", key, began, found.is_err());
         found
     }
 
     async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Found, ReadError> {
         let began = Instant::now();
         let found = self.inner.list(start, end, limit, revision).await;
-        self.figures.count("list", start, began, found.is_err());
+        self.metrics.count("list", start, began, found.is_err());
         found
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
         let began = Instant::now();
-        let (operation, key) = about(&commit);
+        let (operation, key) = operation_and_key(&commit);
         let key = key.to_owned();
         let outcome = self.inner.commit(commit).await;
-        self.figures.count(operation, &key, began, outcome.is_err());
+        self.metrics.count(operation, &key, began, outcome.is_err());
         outcome
     }
 }

@@ -1,4 +1,4 @@
-//! What is counted appears on the page.
+//! Tests that counted requests appear on the page.
 
 use super::*;
 use kstore_api::kind;
@@ -38,7 +38,7 @@ async fn answered_requests_appear_by_verb_resource_and_code() {
 }
 
 #[test]
-fn user_names_do_not_appear() {
+fn metrics_do_not_contain_user_names() {
     let metrics = Metrics::default();
     metrics.authenticated(Ok("jane@example.com"), Duration::ZERO);
     metrics.authenticated(Ok("kubernetes-admin"), Duration::ZERO);

@@ -1,5 +1,6 @@
-//! Metrics of calls to webhooks, under Kubernetes' names: [`AdmissionWebhooks`] and [`ConversionWebhooks`]. A call counts once, when its
-//! answer has arrived, however often the request's decision reads the answer.
+//! Metrics of calls to webhooks, under Kubernetes' names: [`AdmissionWebhooks`] and [`ConversionWebhooks`]. A
+//! call counts once, when its answer has arrived, although a request's decision may read the answer several
+//! times.
 
 use super::{Counter, Family, Histogram, Page};
 use crate::limits::{METRIC_LABEL_VALUES, METRIC_WEBHOOK_CODES};
@@ -12,22 +13,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Seconds; Kubernetes' buckets of admission webhooks.
+/// Histogram buckets of admission webhooks, in seconds, as in Kubernetes.
 const ADMISSION: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
-/// Seconds; of conversions, by definition.
+/// Histogram buckets of conversions by definition, in seconds.
 const CONVERSION: [f64; 15] = [
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
-/// Seconds; of calls to conversion webhooks.
+/// Histogram buckets of calls to conversion webhooks, in seconds.
 const CONVERSION_CALL: [f64; 15] =
     [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
 
-/// The values of a label that clients choose; at most [`METRIC_LABEL_VALUES`] of them.
+/// Label values that clients choose; at most [`METRIC_LABEL_VALUES`] of them.
 #[derive(Default)]
 pub(super) struct LabelValues(RwLock<BTreeSet<Arc<str>>>);
 
 impl LabelValues {
-    /// The value, or `other` when there are too many.
+    /// Returns the value, or `other` if there are too many.
     pub(super) fn bounded(&self, value: &str) -> Arc<str> {
         if let Some(known) = self.0.read().get(value) {
             return known.clone();
@@ -61,20 +62,20 @@ impl Codes {
     }
 }
 
-/// A webhook's name, the step of admission, and the operation of the request.
+/// A webhook's name, the phase of admission, and the operation of the request.
 type Hook = (Arc<str>, &'static str, &'static str);
 
-/// What is counted about calls to admission webhooks.
+/// Metrics of calls to admission webhooks.
 pub(crate) struct AdmissionWebhooks {
     names: LabelValues,
     codes: Codes,
-    /// By whether the request was rejected.
+    /// Call durations, by whether the request was rejected.
     durations: Family<(Hook, bool), Histogram>,
-    /// By the code of the answer and whether the request was rejected.
+    /// Calls, by the status code of the answer and whether the request was rejected.
     requests: Family<(Hook, u16, bool), Counter>,
-    /// By the type of the error and the code of the refusal.
+    /// Rejections, by error type and the status code of the refusal.
     rejections: Family<(Hook, &'static str, u16), Counter>,
-    /// Failed calls that were passed over.
+    /// Failed calls that were ignored, by webhook and phase.
     fail_open: Family<(Arc<str>, &'static str), Counter>,
 }
 
@@ -92,7 +93,7 @@ impl Default for AdmissionWebhooks {
 }
 
 impl AdmissionWebhooks {
-    /// Counts a call that has ended.
+    /// Counts a completed call.
     pub(crate) fn observe(
         &self,
         hook: &Webhook,
@@ -123,7 +124,7 @@ impl AdmissionWebhooks {
         }
     }
 
-    /// Writes the families.
+    /// Renders all families.
     pub(crate) fn render(&self, page: &mut Page<'_>) {
         let name = "apiserver_admission_webhook_admission_duration_seconds";
         page.head(name, "histogram", "Time that calls to admission webhooks took.");
@@ -166,16 +167,16 @@ impl AdmissionWebhooks {
     }
 }
 
-/// A definition's name, the version of the objects, and the desired version.
+/// The name of a definition, the version of its objects, and the desired version.
 type Conversion = (Arc<str>, Arc<str>, Arc<str>);
 
-/// What is counted about calls to conversion webhooks.
+/// Metrics of calls to conversion webhooks.
 pub(crate) struct ConversionWebhooks {
     definitions: LabelValues,
     versions: LabelValues,
-    /// By whether the objects were converted.
+    /// Durations of conversions, by whether they succeeded.
     durations: Family<(Conversion, bool), Histogram>,
-    /// By failure; "" of calls that succeeded.
+    /// Durations of calls, by kind of failure; "" for calls that succeeded.
     calls: Family<&'static str, Histogram>,
 }
 
@@ -197,7 +198,7 @@ impl fmt::Debug for ConversionWebhooks {
 }
 
 impl ConversionWebhooks {
-    /// Counts a call that has ended. `versions`: of the first of its objects, and the desired one.
+    /// Counts a completed call. `versions` are the version of its first object and the desired version.
     pub(crate) fn observe(
         &self,
         definition: &str,
@@ -211,7 +212,7 @@ impl ConversionWebhooks {
         self.calls.get(&failure.map_or("", ConversionFailure::as_str)).observe(took.as_secs_f64());
     }
 
-    /// Writes the families.
+    /// Renders all families.
     pub(crate) fn render(&self, page: &mut Page<'_>) {
         let name = "apiserver_crd_conversion_webhook_duration_seconds";
         page.head(name, "histogram", "Time that conversions by webhooks took, by definition and versions.");
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_codes_of_clients_are_bounded() {
+    fn label_values_that_clients_choose_are_bounded() {
         let (names, codes) = (LabelValues::default(), Codes::default());
         for n in 0..METRIC_LABEL_VALUES {
             assert_eq!(&*names.bounded(&n.to_string()), n.to_string());

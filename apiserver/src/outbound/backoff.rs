@@ -1,25 +1,25 @@
-//! [`Backoff`]: the pauses between attempts to reach a webhook, as Kubernetes makes them. Pure.
+//! [`Backoff`]: exponential backoff between attempts to reach a webhook, as in Kubernetes. Pure.
 
 use kstore_nondet::Rng;
 use std::time::Duration;
 
-/// Each pause is half as long again as the one before, and up to a fifth longer by chance.
+/// The growth of the pauses, and the bound of the random addition to each.
 const FACTOR: f64 = 1.5;
 const JITTER: f64 = 0.2;
-/// Attempts, the first one included.
+/// Attempts, including the first.
 const ATTEMPTS: i32 = 5;
 
-/// The law of waiting.
+/// The pauses between attempts; the first one is given, the others follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Backoff(Duration);
 
 impl Backoff {
-    /// With this first pause.
+    /// A backoff with this first pause.
     pub(crate) fn starting_at(initial: Duration) -> Self {
         Self(initial)
     }
 
-    /// The pauses after attempts that failed; when there is none any more, the attempt was the last one.
+    /// The pauses after failed attempts. When the iterator ends, the attempt was the last one.
     pub(crate) fn waits(self, rng: &Rng) -> impl Iterator<Item = Duration> + use<> {
         let rng = rng.clone();
         (0..ATTEMPTS - 1)

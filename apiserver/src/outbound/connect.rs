@@ -1,5 +1,5 @@
-//! [`Connector`]: one TCP connection with TLS on top, to an address that may differ from the name that the server must prove. The
-//! layer below hyper's connection pool.
+//! [`Connector`]: opens a TCP connection with TLS. The address may differ from the name that the server's
+//! certificate must have. hyper's connection pool is built on it.
 
 use super::failure;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -15,26 +15,26 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Opens connections to one server. Cheap to clone.
+/// Connects to one server. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Connector {
-    /// `host:port` that is dialled.
+    /// The address to dial, as `host:port`.
     pub(super) address: Arc<str>,
-    /// The name in the server's certificate.
+    /// The name that the server's certificate must have.
     pub(super) server_name: ServerName<'static>,
-    /// Which authorities are trusted.
+    /// The TLS configuration, with the trusted authorities.
     pub(super) tls: Arc<ClientConfig>,
 }
 
-/// A failure to connect, worded as Go words it.
+/// A failure to connect, worded as in Go.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct ConnectFailure(pub(super) String);
 
 impl Connector {
     async fn connect(self) -> Result<Stream, ConnectFailure> {
-        let stream = TcpStream::connect(&*self.address).await.map_err(|error| self.undialled(&error))?;
-        // Requests are small and wait for an answer; a failure costs latency only.
+        let stream = TcpStream::connect(&*self.address).await.map_err(|error| self.dial_failure(&error))?;
+        // Requests are small and wait for an answer. If the option cannot be set, only latency suffers.
         let _ = stream.set_nodelay(true);
         let name = self.server_name.to_str().into_owned();
         let stream = TlsConnector::from(self.tls).connect(self.server_name, stream).await;
@@ -43,11 +43,11 @@ impl Connector {
             .map_err(|error| ConnectFailure(failure::handshake(&error, &name)))
     }
 
-    fn undialled(&self, error: &io::Error) -> ConnectFailure {
+    fn dial_failure(&self, error: &io::Error) -> ConnectFailure {
         let host = self.address.rsplit_once(':').map_or(&*self.address, |(host, _)| host);
         let is_name = ServerName::try_from(host).is_ok_and(|name| matches!(name, ServerName::DnsName(_)));
         ConnectFailure(match error.raw_os_error() {
-            // Errors of the name resolver have no number of the operating system.
+            // Errors of the name resolver have no OS error number.
             None if is_name => format!("dial tcp: lookup {host}: no such host"),
             _ => failure::dial(&self.address, error),
         })
@@ -68,7 +68,7 @@ impl tower::Service<http::Uri> for Connector {
     }
 }
 
-/// An open connection.
+/// An open TLS connection.
 pub(super) struct Stream(TokioIo<TlsStream<TcpStream>>);
 
 impl Connection for Stream {

@@ -1,4 +1,5 @@
-//! The answer to one request: read whole, within bounds of time and size, and failures in Go's words.
+//! Reading the answer to one request: the whole body, within bounds of time and size. Failures are worded as
+//! in Go.
 
 use super::connect::ConnectFailure;
 use super::{Answer, NoAnswer};
@@ -10,7 +11,7 @@ use hyper::body::{Body as _, Incoming};
 use std::error::Error;
 use std::time::Duration;
 
-/// Waits for the answer to a request that was sent, for at most `timeout`.
+/// Waits up to `timeout` for the answer to a request that was sent.
 pub(super) async fn answer(
     sent: impl Future<Output = Result<Response<Incoming>, hyper_util::client::legacy::Error>>,
     timeout: Duration,
@@ -34,7 +35,7 @@ pub(super) async fn answer(
     in_time.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())).map_err(NoAnswer)
 }
 
-/// The innermost words of a failed request: hyper's own name the layer, not the reason.
+/// The innermost cause of a failed request: the outer texts, hyper's own, name the layer and not the reason.
 pub(super) fn cause(error: &hyper_util::client::legacy::Error) -> String {
     let mut last: &dyn Error = error;
     while let Some(source) = last.source() {

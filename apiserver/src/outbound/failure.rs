@@ -1,15 +1,15 @@
-//! [`NoAnswer`]: why a call to a webhook got no answer, in the words of Go's HTTP client, which users of Kubernetes search for.
-//! Pure texts. What a wrong answer means is `kstore_api::admission::review`'s.
+//! [`NoAnswer`]: a call to a webhook got no answer. Its texts are those of Go's HTTP client, which users of
+//! Kubernetes search for. `kstore_api::admission::review` handles answers that are wrong.
 
 use super::Answer;
 use std::io;
 
-/// Why a call got no answer: the part of the message behind `Post "https://…": `.
+/// A call got no answer: the part of the message after `Post "https://…": `.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoAnswer(pub String);
 
-/// A failed connection in Go's words.
+/// Words a failed connection as Go does.
 pub(super) fn dial(address: &str, error: &io::Error) -> String {
     let why = match error.kind() {
         io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
@@ -21,7 +21,7 @@ pub(super) fn dial(address: &str, error: &io::Error) -> String {
     format!("dial tcp {address}: {why}")
 }
 
-/// A failed TLS handshake in Go's words, where there are such.
+/// Words a failed TLS handshake as Go does, where Go has such a text.
 pub(super) fn handshake(error: &io::Error, server_name: &str) -> String {
     use rustls::{CertificateError as Certificate, Error};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
@@ -47,8 +47,8 @@ pub(super) fn handshake(error: &io::Error, server_name: &str) -> String {
     }
 }
 
-/// Whether the same call may succeed when it is sent again, by Kubernetes' rule for webhooks: the connection broke, or the server says
-/// that it has a problem of its own or too much to do.
+/// Whether a call should be retried, by Kubernetes' rule for webhooks: the connection broke, or the server
+/// reports an internal error or overload.
 pub(crate) fn is_worth_another_call(answer: &Result<Answer, NoAnswer>) -> bool {
     match answer {
         Ok(answer) => matches!(answer.status, 429 | 500 | 503 | 504),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_to_connect_are_worded_as_go_words_them() {
+    fn connection_failures_are_worded_as_in_go() {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         let text = dial("127.0.0.1:1", &refused);
         assert_eq!(text, "dial tcp 127.0.0.1:1: connect: connection refused");

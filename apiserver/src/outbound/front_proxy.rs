@@ -1,4 +1,5 @@
-//! [`FrontProxy`]: the client certificate with which this server authenticates to aggregated API servers as their front proxy.
+//! [`FrontProxy`]: the client certificate with which this server authenticates to aggregated API servers as
+//! their front proxy.
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -11,22 +12,23 @@ pub struct FrontProxy {
     pub(super) key: PrivateKeyDer<'static>,
 }
 
-/// An unusable pair of certificate and key.
+/// The certificate or the key is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum FrontProxyError {
-    /// A text cannot be read.
+    /// The certificate or the key cannot be parsed.
     #[error("the front proxy's certificate or key cannot be read: {0}")]
     Pem(#[from] rustls::pki_types::pem::Error),
-    /// There is no certificate in it.
+    /// The text has no certificate.
     #[error("the front proxy's certificate is empty")]
     NoCertificate,
 }
 
 impl FrontProxy {
-    /// From a PEM chain, the certificate itself first, and the PEM of its key.
+    /// Parses a PEM chain, which begins with the certificate itself, and the PEM of its key.
     ///
     /// # Errors
-    /// If one of them cannot be read. Whether they belong together shows in the first handshake.
+    /// If one of them cannot be parsed. A key that does not belong to the certificate fails in the first
+    /// handshake.
     pub fn from_pem(certificates: &str, key: &str) -> Result<Self, FrontProxyError> {
         let certificates = CertificateDer::pem_slice_iter(certificates.as_bytes());
         let certificates: Vec<_> = certificates.collect::<Result<_, _>>()?;
@@ -37,7 +39,7 @@ impl FrontProxy {
     }
 }
 
-/// Keys do not belong in logs.
+/// Omits the key, which must not appear in logs.
 impl fmt::Debug for FrontProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrontProxy").finish_non_exhaustive()

@@ -1,7 +1,8 @@
-//! Calls from the apiserver to HTTPS servers that operators run: admission webhooks, conversion webhooks, and API servers behind
-//! APIServices; and, as [`Remote`], servers that files name. Resolves a destination, keeps connections open, bounds the time and size of a webhook's answer, and words failures as
-//! Go clients do, since clients of Kubernetes match on those texts. Not what is sent or what an answer means: see `admission` and
-//! `aggregator`.
+//! HTTPS client of servers that operators run: admission webhooks, conversion webhooks and API servers behind
+//! APIServices, and, as [`Remote`], servers that configuration files name. Resolves destinations, keeps
+//! connections open, and bounds the time and size of a webhook's answer. Failures are worded as in Go
+//! clients, since clients of Kubernetes match on those texts. `admission` and `aggregator` encode requests
+//! and interpret answers.
 
 mod backoff;
 mod connect;
@@ -37,33 +38,33 @@ use std::time::Duration;
 /// One POST of a JSON document.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Where it goes, and which authorities may have signed the server's certificate. A Service must prove to be
-    /// `<name>.<namespace>.svc`.
+    /// The destination, and the authorities that may have signed its certificate. The certificate of a
+    /// Service must be for `<name>.<namespace>.svc`.
     pub client: ClientConfig,
-    /// How long connecting, sending and the whole answer may take together.
+    /// The timeout of connecting, sending and reading the whole answer together.
     pub timeout: Duration,
     /// The JSON document.
     pub body: Bytes,
 }
 
 impl Call {
-    /// The URL that is posted to: it tells the server, in whole seconds rounded up, how long the answer may take.
+    /// The URL of the request. Its query states the timeout in whole seconds, rounded up.
     pub fn url(&self) -> String {
         self.client.url(Some(self.seconds()))
     }
 
-    /// The time limit in whole seconds, rounded up.
+    /// The timeout in whole seconds, rounded up.
     pub fn seconds(&self) -> u64 {
         u64::try_from(self.timeout.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
     }
 }
 
-/// What a server answered, whatever it says.
+/// The answer of a server, with any status code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status code.
     pub status: u16,
-    /// `Content-Type`; empty if there is none.
+    /// The `Content-Type` header; empty if there is none.
     pub content_type: String,
     /// The whole body; at most [`crate::limits::OUTBOUND_ANSWER_BYTES`].
     pub body: Bytes,
@@ -78,37 +79,39 @@ pub struct ApiBackend {
     pub name: Box<str>,
     /// The port of the Service.
     pub port: u16,
-    /// What its certificate must prove.
+    /// The authorities that may have signed the server's certificate.
     pub trust: Trust,
 }
 
 impl ApiBackend {
-    /// The name that its certificate must be for.
+    /// The name that the server's certificate must have.
     pub fn host(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
 }
 
-/// The way to servers outside the process. Shared; tests and simulations bring their own.
+/// HTTPS client of servers outside the process. Shared; tests and simulations have their own implementations.
 pub trait Outbound: fmt::Debug + Send + Sync {
-    /// Sends a call and returns its answer, whatever its status. `cluster` resolves Services at the time of the call.
+    /// Sends a call and returns its answer, with any status code. `cluster` resolves Services at the time of
+    /// the call.
     ///
     /// # Errors
-    /// [`NoAnswer`], whose text is part of what the client of the apiserver reads.
+    /// [`NoAnswer`]; its text becomes part of the error that the apiserver's client receives.
     fn post(&self, cluster: Arc<dyn Lookup>, call: Call) -> BoxFuture<'static, Result<Answer, NoAnswer>>;
 
-    /// Whether there is an address to dial for an API server, as far as the cluster tells. Nothing is dialled.
+    /// Checks, by the cluster's objects, whether an API server has an address. Does not connect to it.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing object or endpoint.
     fn check(&self, cluster: &dyn Lookup, backend: &ApiBackend) -> Result<(), Unreachable>;
 
-    /// Hands a request on to an API server, as this server's front proxy, and returns the head of the answer; the body follows as it
-    /// comes. Of the request's URI only path and query count. After 101 the connection is in the answer, for
-    /// [`hyper::upgrade::on`]. There is no time limit: the caller knows which requests are long.
+    /// Forwards a request to an API server, as this server's front proxy, and returns the head of the answer;
+    /// its body is streamed. Only path and query of the request's URI are used. After status 101 the answer
+    /// has the connection, for [`hyper::upgrade::on`]. There is no timeout: the caller knows which requests
+    /// take long.
     ///
     /// # Errors
-    /// [`NoAnswer`], whose text is what the client of the apiserver reads.
+    /// [`NoAnswer`]; its text is part of the error that the apiserver's client receives.
     fn forward(
         &self,
         cluster: Arc<dyn Lookup>,

@@ -1,4 +1,5 @@
-//! [`Network`]: the [`Outbound`] that dials. One pool of HTTP/1.1 connections for each server and set of trusted authorities.
+//! [`Network`]: the [`Outbound`] that uses the network. It has one pool of HTTP/1.1 connections for each
+//! server and set of trusted authorities.
 
 use super::connect::Connector;
 use super::exchange::{self, cause};
@@ -25,48 +26,49 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// How many idle connections to one server stay open.
+/// Idle connections to one server that stay open.
 const IDLE_CONNECTIONS: usize = 16;
 
 type Pool = Client<Connector, Body>;
 
-/// The network. Cheap to clone; clones share connections.
+/// The HTTPS client. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Network(Arc<Shared>);
 
 struct Shared {
     backends: ServiceBackends,
-    /// Used most recently last; at most [`limits::OUTBOUND_SERVERS`].
+    /// Connection pools, the most recently used last; at most [`limits::OUTBOUND_SERVERS`].
     pools: Mutex<VecDeque<(PoolKey, Pool)>>,
-    /// The authorities that this machine trusts, read when first needed.
+    /// The authorities that this machine trusts, loaded when they are first needed.
     system_roots: OnceLock<Arc<RootCertStore>>,
-    /// Shown to API servers, never to webhooks.
+    /// The client certificate for API servers; webhooks never receive it.
     front_proxy: Option<FrontProxy>,
 }
 
-/// Connections may be shared by calls that agree on these.
+/// Calls with the same key may share connections.
 #[derive(Clone, PartialEq, Eq)]
 struct PoolKey {
     address: String,
     server_name: String,
     trust: Trust,
-    /// Whether the server is shown who we are.
+    /// Whether the server receives the client certificate of the front proxy.
     as_front_proxy: bool,
 }
 
 impl Network {
-    /// Without open connections. `backends` are asked before the cluster about where a Service is.
+    /// A client without open connections. `backends` take precedence over the cluster's objects when a
+    /// Service is resolved.
     pub fn new(backends: ServiceBackends) -> Self {
-        Self::over(backends, None)
+        Self::build(backends, None)
     }
 
-    /// As [`Network::new`], showing API servers behind APIServices that it is `front_proxy`. Without, they believe nothing that it
-    /// says of its callers.
+    /// Like [`Network::new`], with a client certificate as front proxy. Without it, API servers behind
+    /// APIServices do not trust the identities of callers in forwarded requests.
     pub fn with_front_proxy(backends: ServiceBackends, front_proxy: FrontProxy) -> Self {
-        Self::over(backends, Some(front_proxy))
+        Self::build(backends, Some(front_proxy))
     }
 
-    fn over(backends: ServiceBackends, front_proxy: Option<FrontProxy>) -> Self {
+    fn build(backends: ServiceBackends, front_proxy: Option<FrontProxy>) -> Self {
         let (pools, system_roots) = (Mutex::default(), OnceLock::new());
         Self(Arc::new(Shared { backends, pools, system_roots, front_proxy }))
     }
@@ -77,7 +79,7 @@ impl Network {
         exchange::answer(sent, timeout).await
     }
 
-    /// Begins a call: the future is the answer's head.
+    /// Begins a call. The returned future yields the head of the answer.
     fn send(
         &self,
         cluster: &dyn Lookup,
@@ -110,8 +112,8 @@ impl Network {
         Ok(pool.request(request).boxed())
     }
 
-    /// Sends a request to an API server; the future is the answer's head.
-    fn hand_on(
+    /// Sends a request to an API server. The returned future yields the head of the answer.
+    fn forward_request(
         &self,
         cluster: &dyn Lookup,
         backend: ApiBackend,
@@ -153,16 +155,16 @@ impl Network {
     }
 
     fn tls(&self, trust: &Trust, as_front_proxy: bool) -> Result<Arc<ClientConfig>, String> {
-        let shown = self.0.front_proxy.as_ref().filter(|_| as_front_proxy);
-        let shown = shown.map(|FrontProxy { certificates, key }| (&certificates[..], key));
-        let config = tls::client_config(trust, || self.system_roots(), shown);
+        let identity = self.0.front_proxy.as_ref().filter(|_| as_front_proxy);
+        let identity = identity.map(|FrontProxy { certificates, key }| (&certificates[..], key));
+        let config = tls::client_config(trust, || self.system_roots(), identity);
         config.map(Arc::new).map_err(|error| match error {
             TlsError::Trust(text) => text,
             TlsError::Identity(error) => format!("the front proxy's certificate cannot be used: {error}"),
         })
     }
 
-    /// The authorities of this machine.
+    /// The authorities that this machine trusts.
     fn system_roots(&self) -> Arc<RootCertStore> {
         self.0.system_roots.get_or_init(|| Arc::new(tls::system_roots())).clone()
     }
@@ -189,7 +191,7 @@ impl Outbound for Network {
         backend: ApiBackend,
         request: Request<Body>,
     ) -> BoxFuture<'static, Result<Response<Body>, NoAnswer>> {
-        let sent = self.hand_on(&*cluster, backend, request);
+        let sent = self.forward_request(&*cluster, backend, request);
         async move {
             let answered = sent.map_err(NoAnswer)?.await.map_err(|error| NoAnswer(cause(&error)))?;
             Ok(answered.map(Body::new))

@@ -1,5 +1,6 @@
-//! [`Remote`]: one HTTPS server outside the cluster that a file names, such as the webhooks of authentication, authorization and audit, and
-//! the issuers of OpenID Connect. Not servers that objects of the cluster name: those are [`super::Outbound`]'s.
+//! [`Remote`]: client of one HTTPS server outside the cluster that a configuration file names: webhooks of
+//! authentication, authorization and audit, and OpenID Connect issuers. [`super::Outbound`] reaches servers
+//! that objects of the cluster name.
 
 use super::connect::Connector;
 use super::tls::{self, TlsError};
@@ -17,41 +18,41 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many idle connections stay open.
+/// Idle connections that stay open.
 const IDLE_CONNECTIONS: usize = 16;
 
-/// Where a server is, how it is recognised, and what it is shown.
+/// Configuration of a client: URL, trusted authorities and credentials.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RemoteConfig {
-    /// Its URL: `https://host[:port][/path]`.
+    /// The URL: `https://host[:port][/path]`.
     pub server: String,
-    /// Authorities of its certificate (PEM); empty: those of the machine.
+    /// Trusted authorities (PEM); empty: those that the machine trusts.
     pub authorities: Vec<u8>,
-    /// The name in its certificate, if it is not the host of the URL.
+    /// The name in the server's certificate, if it differs from the host of the URL.
     pub server_name: Option<String>,
-    /// Whether any certificate is taken.
+    /// Whether the server's certificate is accepted without verification.
     pub insecure: bool,
-    /// Certificate chain and key (PEM) that the server is shown.
+    /// Client certificate chain and key (PEM).
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// The bearer token that the server is shown.
+    /// Bearer token for the `Authorization` header.
     pub token: Option<String>,
 }
 
-/// Keys and tokens do not belong in logs.
+/// Omits keys and tokens, which must not appear in logs.
 impl fmt::Debug for RemoteConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteConfig").field("server", &self.server).finish_non_exhaustive()
     }
 }
 
-/// Why there is no way to a server.
+/// The configuration of a client is unusable: the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// No usable URL.
+    /// The URL cannot be used.
     #[error("the server {0:?} must be a URL that begins with https://")]
     Url(String),
-    /// A name that no certificate can have.
-    #[error("the server name {0:?} is no host name")]
+    /// The server name cannot be in a certificate.
+    #[error("the server name {0:?} is not a host name")]
     Name(String),
     /// The client certificate or its key cannot be read.
     #[error("the client certificate or its key cannot be read: {0}")]
@@ -59,12 +60,12 @@ pub enum RemoteError {
     /// TLS cannot be set up.
     #[error("{0}")]
     Tls(String),
-    /// A token that is no header.
-    #[error("the token has characters that no token has")]
+    /// The token cannot be in a header.
+    #[error("the token has characters that a header cannot contain")]
     Token,
 }
 
-/// A way to one server. Cheap to clone; clones share connections.
+/// An HTTPS client of one server. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Remote {
     url: Arc<str>,
@@ -80,10 +81,10 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// A way to a server; nothing is dialled yet.
+    /// Creates a client; does not connect yet.
     ///
     /// # Errors
-    /// A part of the configuration that cannot be used.
+    /// The part of the configuration that cannot be used.
     pub fn new(config: &RemoteConfig) -> Result<Self, RemoteError> {
         let bad = || RemoteError::Url(config.server.clone());
         let uri: Uri = config.server.parse().map_err(|_| bad())?;
@@ -96,8 +97,8 @@ impl Remote {
             false => Trust::Authorities(config.authorities.clone().into()),
         };
         let identity = config.identity.as_ref().map(identity).transpose()?;
-        let shown = identity.as_ref().map(|(certificates, key)| (&certificates[..], key));
-        let tls = tls::client_config(&trust, || Arc::new(tls::system_roots()), shown);
+        let presented = identity.as_ref().map(|(certificates, key)| (&certificates[..], key));
+        let tls = tls::client_config(&trust, || Arc::new(tls::system_roots()), presented);
         let tls = Arc::new(tls.map_err(|error: TlsError| RemoteError::Tls(error.to_string()))?);
         let token = config.token.as_ref().map(|token| {
             let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
@@ -112,25 +113,26 @@ impl Remote {
         Ok(Self { url: config.server.as_str().into(), uri, token, pool })
     }
 
-    /// The URL.
+    /// The configured URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Posts a JSON document and returns the answer, whatever its status; all of that takes at most `timeout`.
+    /// Posts a JSON document and returns the answer, with any status code. The whole exchange takes at most
+    /// `timeout`.
     ///
     /// # Errors
-    /// [`NoAnswer`] with Go's words.
+    /// [`NoAnswer`] with Go's wording.
     pub async fn post(&self, body: Bytes, timeout: Duration) -> Result<Answer, NoAnswer> {
         let request = self.request(Method::POST, self.uri.clone());
         let request = request.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, body.len());
         self.send(request, Body::from(body), timeout).await
     }
 
-    /// Gets a document of the same server, at `path` instead of the URL's own; a query may follow it.
+    /// Gets a document of the same server. `path`, with an optional query, replaces the path of the URL.
     ///
     /// # Errors
-    /// [`NoAnswer`] with Go's words.
+    /// [`NoAnswer`] with Go's wording.
     pub async fn get(&self, path: &str, timeout: Duration) -> Result<Answer, NoAnswer> {
         let mut parts = self.uri.clone().into_parts();
         parts.path_and_query =

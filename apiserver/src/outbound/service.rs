@@ -1,5 +1,6 @@
-//! From a reference to a Service to the address that serves it, without a cluster network: the operator's own table of backends
-//! first, then what the cluster says (ExternalName, ready endpoints). Pure but for reading the cluster.
+//! Resolution of a Service to an address, without a cluster network: first by the operator's table of
+//! backends, then by the cluster's objects (ExternalName, ready endpoints). Pure except for reading the
+//! cluster.
 
 use crate::lookup::Lookup;
 use kstore_api::kind::{self, Resource};
@@ -8,24 +9,24 @@ use serde_json::Value;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Services that are served by programs beside the server, by namespace and name: `--webhook-service-resolve`.
+/// Services that programs beside the server provide, by namespace and name: `--webhook-service-resolve`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceBackends(Vec<ServiceBackend>);
 
-/// Where a Service is served: `NAMESPACE/NAME[:PORT]=HOST:PORT`.
+/// The address of a Service: `NAMESPACE/NAME[:PORT]=HOST:PORT`.
 ///
-/// Only the address that is dialled changes; the server there must still prove to be `<name>.<namespace>.svc`.
+/// Only the dialled address changes; the server's certificate must still be for `<name>.<namespace>.svc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceBackend {
     namespace: String,
     name: String,
-    /// Only this port of the Service; `None`: all.
+    /// The port of the Service that this address provides; `None`: all ports.
     port: Option<u16>,
-    /// `host:port` to dial.
+    /// The address to dial, as `host:port`.
     address: String,
 }
 
-/// A backend that cannot be read.
+/// The text of a backend has the wrong form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must have the form NAMESPACE/NAME[:PORT]=HOST:PORT, for example default/my-webhook=127.0.0.1:9443")]
 pub struct ServiceBackendError;
@@ -52,12 +53,12 @@ fn read(text: &str) -> Option<ServiceBackend> {
 }
 
 impl ServiceBackends {
-    /// Of several backends of one Service the first is asked.
+    /// A table of backends. The first of several backends of one Service is used.
     pub fn new(backends: Vec<ServiceBackend>) -> Self {
         Self(backends)
     }
 
-    /// Whether a backend serves this port of a Service.
+    /// Whether the table has a backend for this port of a Service.
     pub fn serves(&self, namespace: &str, name: &str, port: u16) -> bool {
         self.address(namespace, name, port).is_some()
     }
@@ -72,10 +73,10 @@ impl ServiceBackends {
     }
 }
 
-/// The `host:port` that serves a port of a Service.
+/// Resolves a port of a Service to `host:port`.
 ///
 /// # Errors
-/// Upstream's text: the Service, its port or its endpoints are not there.
+/// Kubernetes' text: the Service, its port or its endpoints do not exist.
 pub(super) fn resolve(
     cluster: &dyn Lookup,
     backends: &ServiceBackends,
@@ -97,7 +98,7 @@ pub(super) fn resolve(
     address.ok_or_else(|| format!("no endpoints available for service {name:?}"))
 }
 
-/// The name of a port of a Service; `None` if it has no such port.
+/// The name of a Service's port; `None` if it has no such port.
 fn named_port(service: &Value, port: u16) -> Option<&str> {
     let ports = service["spec"]["ports"].as_array();
     let named = ports.into_iter().flatten().find(|candidate| candidate["port"] == port);
@@ -111,24 +112,24 @@ fn slices(cluster: &dyn Lookup, namespace: &str, name: &str) -> Vec<Arc<Value>> 
     slices
 }
 
-/// What keeps a Service from being reached.
+/// The reason for which a Service cannot be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// There is no such Service.
+    /// The Service does not exist.
     NoService,
-    /// It has no such port.
+    /// The Service lacks the port.
     NoPort,
-    /// It has no EndpointSlice.
+    /// The Service has no EndpointSlice.
     NoSlices,
-    /// None of its endpoints is ready and has the port of this name.
+    /// No endpoint with the port of this name is ready.
     NoAddresses(String),
 }
 
 impl ServiceBackends {
-    /// Whether a port of a Service can be dialled, as far as the cluster tells.
+    /// Checks, by the cluster's objects, whether a port of a Service can be dialled.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing object or endpoint.
     pub(super) fn check(
         &self,
         cluster: &dyn Lookup,
@@ -151,7 +152,7 @@ impl ServiceBackends {
     }
 }
 
-/// The first ready endpoint of a slice, at the port with this name.
+/// The address of the first ready endpoint of a slice, at the port with this name.
 fn ready_address(slice: &Arc<Value>, port_name: &str) -> Option<String> {
     let ports = slice["ports"].as_array()?;
     let port = ports.iter().find(|port| port["name"].as_str().unwrap_or_default() == port_name)?;
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_resolved_to_what_serves_them_or_refused_in_upstreams_words() {
+    fn services_resolve_to_addresses_or_fail_with_kubernetes_messages() {
         let backends = ["ns/mine=127.0.0.1:9443", "ns/up:8080=127.0.0.1:1"];
         let backends = ServiceBackends::new(backends.map(|text| text.parse().unwrap()).into());
         let cluster = cluster();
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_of_another_form_is_refused() {
+    fn malformed_service_backends_are_refused() {
         let bad = [
             "ns=1.2.3.4:5",
             "ns/name",

@@ -1,4 +1,5 @@
-//! A real HTTPS server on loopback for tests of webhooks: it keeps the requests and answers as it is told.
+//! A real HTTPS server on loopback for tests of webhooks: it records requests, and a function chooses the
+//! answers.
 
 use super::RemoteConfig;
 use parking_lot::Mutex;
@@ -12,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// One request, as it came.
+/// One received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) head: String,
@@ -25,13 +26,13 @@ impl Received {
     }
 }
 
-/// What the server does with a request.
+/// The reaction of the server to a request.
 pub(crate) enum Reply {
     /// Answers with this code and body.
     Answer(u16, String),
-    /// Says nothing and keeps the connection.
+    /// Sends no answer and keeps the connection open.
     Silence,
-    /// Ends the connection.
+    /// Closes the connection.
     Hangup,
 }
 
@@ -100,7 +101,7 @@ impl TestServer {
         }
     }
 
-    /// How many requests have come.
+    /// The number of requests received so far.
     pub(crate) fn count(&self) -> usize {
         self.requests.lock().len()
     }

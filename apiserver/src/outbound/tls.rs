@@ -1,4 +1,5 @@
-//! TLS towards servers outside the process: which certificates of theirs are taken, and which one they are shown.
+//! TLS client configuration for servers outside the process: trusted certificates and the client's own
+//! certificate.
 
 use super::trust::{AnyCertificate, ListedCertificates, Trust};
 use rustls::client::WebPkiServerVerifier;
@@ -8,10 +9,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 
-/// A client certificate, the leaf first, and its key.
-type Shown<'a> = (&'a [CertificateDer<'static>], &'a PrivateKeyDer<'static>);
+/// A client certificate chain, the leaf first, and its key.
+type ClientIdentity<'a> = (&'a [CertificateDer<'static>], &'a PrivateKeyDer<'static>);
 
-/// Why there is no TLS.
+/// The TLS configuration is unusable: the reason.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TlsError {
     /// The list of authorities cannot be used.
@@ -22,11 +23,12 @@ pub(super) enum TlsError {
     Identity(rustls::Error),
 }
 
-/// TLS with a server that is trusted as `trust` says; it is shown the certificate `shown`.
+/// Builds the TLS configuration of a client that verifies servers as `trust` says and presents the
+/// certificate `identity`.
 pub(super) fn client_config(
     trust: &Trust,
     system_roots: impl FnOnce() -> Arc<RootCertStore>,
-    shown: Option<Shown<'_>>,
+    identity: Option<ClientIdentity<'_>>,
 ) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions =
@@ -43,7 +45,7 @@ pub(super) fn client_config(
             versions.dangerous().with_custom_certificate_verifier(any)
         }
     };
-    match shown {
+    match identity {
         None => Ok(trusting.with_no_client_auth()),
         Some((certificates, key)) => {
             trusting.with_client_auth_cert(certificates.to_vec(), key.clone_key()).map_err(TlsError::Identity)
@@ -51,7 +53,8 @@ pub(super) fn client_config(
     }
 }
 
-/// Trust in the certificates of a PEM text, as authorities and as servers.
+/// Builds a verifier that trusts the certificates of a PEM text, both as authorities and as servers' own
+/// certificates.
 fn listed_certificates(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<ListedCertificates, String> {
     const NO_PEM: &str = "unable to load root certificates: unable to parse bytes as PEM block";
     let listed: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|_| NO_PEM)?;
@@ -68,7 +71,8 @@ fn listed_certificates(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<List
     Ok(ListedCertificates { authorities, listed })
 }
 
-/// The authorities that this machine trusts. What cannot be read is logged and left out: calls then fail to verify.
+/// The authorities that this machine trusts. An unreadable one is logged and left out; servers that need it
+/// then fail verification.
 pub(super) fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let loaded = rustls_native_certs::load_native_certs();

@@ -1,5 +1,5 @@
-//! [`Trust`]: how the certificate of a webhook or an aggregated API server is verified, and the verifiers for certificates that are
-//! themselves in the list of authorities and for `insecureSkipTLSVerify`.
+//! [`Trust`]: how the certificate of a webhook or an aggregated API server is verified. Also the verifiers
+//! for certificates that are themselves in the list of authorities, and for `insecureSkipTLSVerify`.
 
 use crate::listed_certificate::{Purpose, verify_listed};
 use rustls::DigitallySignedStruct;
@@ -13,13 +13,15 @@ use std::sync::Arc;
 /// How a server's certificate is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The certificate must be signed by one of these authorities (PEM; empty: the system's) and match the name of the Service.
+    /// The certificate must be signed by one of these authorities (PEM; empty: the system's) and match the
+    /// name of the Service.
     Authorities(Box<[u8]>),
     /// No verification (`insecureSkipTLSVerify`): the connection is encrypted but not authenticated.
     Insecure,
 }
 
-/// Accepts any certificate. The handshake's signature is still verified, so the server holds the certificate's key.
+/// Accepts any certificate. The handshake's signature is still verified, so the server holds the
+/// certificate's key.
 #[derive(Debug)]
 pub(super) struct AnyCertificate(pub(super) Arc<CryptoProvider>);
 
@@ -60,13 +62,14 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// Verifies by authorities, and accepts a certificate that is itself in their list, as Go's library does: a `caBundle` may be the
-/// server's own certificate. Its name, dates and purposes still count.
+/// Verifies certificates by a list of authorities. A certificate that is itself in the list is accepted too,
+/// as in Go's library: a `caBundle` may be the server's own certificate. Its name, dates and purposes are
+/// checked all the same.
 #[derive(Debug)]
 pub(super) struct ListedCertificates {
-    /// Verifies what an authority of the list signed.
+    /// The verifier for certificates that an authority of the list signed.
     pub(super) authorities: Arc<WebPkiServerVerifier>,
-    /// The list.
+    /// All certificates of the list.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -132,12 +135,12 @@ mod tests {
     use rustls::RootCertStore;
     use std::time::Duration;
 
-    /// A certificate for `name` of an authority that is in no list.
+    /// A certificate for `name`, signed by an authority that is in no list.
     fn leaf(name: &str) -> CertificateDer<'static> {
         leaf_for(name, &[])
     }
 
-    /// The same, for `purposes` only.
+    /// A certificate for `name` that may be used for `purposes` only.
     fn leaf_for(name: &str, purposes: &[ExtendedKeyUsagePurpose]) -> CertificateDer<'static> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

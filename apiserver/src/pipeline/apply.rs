@@ -4,7 +4,7 @@
 use super::create::{check_namespace, name_mismatch};
 use super::{Answer, Pipeline};
 use crate::decode::{self, Configuration, Expected};
-use crate::request::{Books, FieldValidation, Request, Target, WriteOptions};
+use crate::request::{FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
 use kstore_api::meta;
@@ -25,12 +25,12 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let target = &request.target;
         let config = configuration(target, patch, options.field_validation)?;
-        let options = WriteOptions { books: Books::Kept, ..options.clone() };
+        let options = WriteOptions { managed_fields: ManagedFieldsUpdate::Kept, ..options.clone() };
         let mut repeated = &[][..];
         let mut object_warnings = Vec::new();
         let applied = |live: Option<&Value>| {
             let next = self.merge_configuration(target, &config.value, &options, live)?;
-            repeated = config.judged(options.field_validation)?;
+            repeated = config.repeated_keys(options.field_validation)?;
             Ok(next)
         };
         let outcome = match target.subresource {
@@ -99,10 +99,10 @@ impl Pipeline {
         object: &mut Value,
         options: &WriteOptions,
     ) {
-        match options.books {
-            Books::Tracked => {}
-            Books::Kept => return,
-            Books::Dropped => return apply::drop_books(object),
+        match options.managed_fields {
+            ManagedFieldsUpdate::Tracked => {}
+            ManagedFieldsUpdate::Kept => return,
+            ManagedFieldsUpdate::Dropped => return apply::drop_books(object),
         }
         let resource = target.resource;
         let whole = Target { subresource: "", ..target.clone() };

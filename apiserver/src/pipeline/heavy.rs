@@ -5,7 +5,7 @@
 use crate::admission::Admission;
 use crate::cache::Cache;
 use crate::limits;
-use crate::request::{Action, Request, Step, Target, Transaction};
+use crate::request::{Action, Request, Target, Transaction, TransactionStep};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -49,16 +49,16 @@ fn has_costly_rules(target: &Target) -> bool {
 
 /// Whether the operations of a transaction are heavy together.
 pub(super) fn is_heavy_transaction(cache: &Cache, admission: &Admission, transaction: &Transaction) -> bool {
-    let has_costly_rules = |step: &Step| match step {
-        Step::Act(target, _) => has_costly_rules(target),
-        Step::Check(..) => false,
+    let has_costly_rules = |step: &TransactionStep| match step {
+        TransactionStep::Act(target, _) => has_costly_rules(target),
+        TransactionStep::Check(..) => false,
     };
     if admission.is_costly() || transaction.steps.iter().any(has_costly_rules) {
         return true;
     }
     let work = transaction.steps.iter().map(|step| match step {
-        Step::Act(target, action) => work(cache, target, action),
-        Step::Check(..) => 0,
+        TransactionStep::Act(target, action) => work(cache, target, action),
+        TransactionStep::Check(..) => 0,
     });
     work.sum::<usize>() >= limits::HEAVY_BYTES
 }

@@ -9,7 +9,7 @@ use super::apply::write;
 use crate::authn::UserInfo;
 use crate::authz::node::node_of;
 use crate::decode::Patch;
-use crate::request::{Books, Target, WriteOptions};
+use crate::request::{ManagedFieldsUpdate, Target, WriteOptions};
 use kstore_api::kind::{self, Resource};
 use kstore_api::meta;
 use kstore_api::patch::{PatchType, apply};
@@ -28,8 +28,9 @@ impl Pipeline {
         options: &WriteOptions,
         current: &Value,
     ) -> Option<Value> {
-        let is_plain =
-            patch.kind == PatchType::Merge && !patch.has_problems() && options.books == Books::Tracked;
+        let is_plain = patch.kind == PatchType::Merge
+            && !patch.has_problems()
+            && options.managed_fields == ManagedFieldsUpdate::Tracked;
         // Admission refuses a node that renews another node's Lease.
         let is_restricted = node_of(user).is_some_and(|node| node != target.name);
         if !is_lease(target) || is_restricted || !is_plain || has_consequences(&current["metadata"]) {

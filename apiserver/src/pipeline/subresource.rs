@@ -7,7 +7,7 @@ use crate::cache::Entry;
 use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::Decision;
-use crate::request::{Body, Books, Request, Target, WriteOptions};
+use crate::request::{Body, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::apply;
@@ -144,7 +144,7 @@ impl Pipeline {
         // The scale is part of the workload's spec: the write is a write of the workload.
         let parent = Request { target: Target { subresource: "", ..target.clone() }, ..request.clone() };
         let asked = options;
-        let options = WriteOptions { books: Books::Kept, ..options.clone() };
+        let options = WriteOptions { managed_fields: ManagedFieldsUpdate::Kept, ..options.clone() };
         let calls = self.admission.calls(&request.user);
         let rescale = |workload: &Value| {
             let mut scale = target.scale_of_decoded(workload)?;

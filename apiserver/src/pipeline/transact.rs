@@ -11,7 +11,7 @@ use crate::limits;
 use crate::metrics;
 use crate::provenance::Note;
 use crate::registry::{Stage, WriteContext};
-use crate::request::{Action, Expectation, Request, Step, Target, Transaction};
+use crate::request::{Action, Expectation, Request, Target, Transaction, TransactionStep};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::json;
@@ -105,7 +105,7 @@ impl Pipeline {
             [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
         let calls = self.admission.calls(&transaction.user);
         transaction.steps.iter().any(|step| {
-            let (Step::Act(target, _) | Step::Check(target, _)) = step;
+            let (TransactionStep::Act(target, _) | TransactionStep::Check(target, _)) = step;
             let converts = target.custom.as_ref().is_some_and(CustomVersion::needs_webhook);
             converts || OPERATIONS.iter().any(|one| calls.may_match(*one, target.resource.plural))
         })
@@ -115,8 +115,8 @@ impl Pipeline {
     async fn authorize_all(&self, transaction: &Transaction) -> Result<(), Status> {
         for (index, step) in transaction.steps.iter().enumerate() {
             let (target, verb) = match step {
-                Step::Act(target, action) => (target, action.verb()),
-                Step::Check(target, _) => (target, "get"),
+                TransactionStep::Act(target, action) => (target, action.verb()),
+                TransactionStep::Check(target, _) => (target, "get"),
             };
             let allowed = self.check(&transaction.user, verb, target, &target.name).await;
             allowed.map_err(|status| error::of_operation(index, status))?;
@@ -132,10 +132,10 @@ impl Pipeline {
         let mut answers = Vec::with_capacity(transaction.steps.len());
         for (index, step) in transaction.steps.iter().enumerate() {
             let answer = match step {
-                Step::Act(target, action) => {
+                TransactionStep::Act(target, action) => {
                     self.stage_one(transaction, stage, target, action).await.map(Some)
                 }
-                Step::Check(target, expectation) => {
+                TransactionStep::Check(target, expectation) => {
                     self.stage_check(transaction, stage, target, expectation).await.map(|()| None)
                 }
             };
@@ -230,8 +230,8 @@ fn check_size(transaction: &Transaction) -> Result<(), Status> {
 }
 
 /// The answer of an operation in a dry run: a new object has no revision.
-fn dry_run_answer(mut answered: Answered, step: &Step) -> Result<Answered, Status> {
-    if let (Answer::Object(ObjectAnswer { entry, created: true, .. }), Step::Act(target, _)) =
+fn dry_run_answer(mut answered: Answered, step: &TransactionStep) -> Result<Answered, Status> {
+    if let (Answer::Object(ObjectAnswer { entry, created: true, .. }), TransactionStep::Act(target, _)) =
         (&answered.answer, step)
     {
         answered.answer = unstored_answer(target, entry, "")?;

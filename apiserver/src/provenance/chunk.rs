@@ -1,62 +1,62 @@
-//! Some thousand records behind each other in one allocation, each string once, so that what is remembered for long leaves no holes
-//! between what is not. Not which chunks are kept: see `log`.
+//! [`Chunk`]: some thousand records in one allocation, with each string stored once. Long-lived records in a
+//! few large allocations leave no holes in the heap. `log` decides which chunks are kept.
 
 use super::record::{Effect, Record};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes after which a chunk is full. Large enough that the strings repeated in each chunk do not count, small enough that the
-/// log forgets in small steps.
+/// Bytes after which a chunk is full. Large enough that repeating strings in each chunk costs little; small
+/// enough that the log drops old records in small steps.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Room that a chunk begins with.
+/// The initial capacity of a chunk.
 const FIRST_BYTES: usize = 4 * 1024;
-/// More than almost every record needs.
-const ROOM: usize = 512;
+/// Free capacity that is more than almost every record needs.
+const MIN_FREE_BYTES: usize = 512;
 
-/// A full chunk: records in the order of their revisions.
+/// A full chunk: encoded records in the order of their revisions.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk(Arc<[u8]>);
 
-/// The chunk that records are added to.
+/// The chunk that new records are appended to.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     bytes: Vec<u8>,
-    /// The number of each storage key, in the order in which they came.
+    /// The number of each storage key, in the order of first occurrence.
     keys: BTreeMap<Box<str>, u32>,
-    /// The number of each writer: user, agent, verb.
+    /// The number of each writer: user, agent and verb.
     writers: BTreeMap<[Box<str>; 3], u32>,
-    last: Last,
+    last: PreviousRecord,
 }
 
-/// What the numbers of the next record are relative to.
+/// The revision and time of the previous record: the next record is encoded relative to them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Last {
+struct PreviousRecord {
     revision: i64,
     time_us: i64,
 }
 
-/// A string, or strings, written out where they come first and named by their number from then on.
+/// A string, or several, written in full at the first occurrence and as a number from then on.
 #[derive(bincode::Encode, bincode::BorrowDecode)]
-enum Named<T> {
+enum Interned<T> {
     New(T),
     Known(u32),
 }
 
-/// A record as its bytes say it.
+/// The encoded form of a record.
 #[derive(bincode::Encode, bincode::BorrowDecode)]
-struct Stored<'c> {
-    /// Since the record before.
+struct EncodedRecord<'c> {
+    /// Revisions since the previous record.
     revisions: i64,
-    /// Since the record before.
+    /// Microseconds since the previous record.
     microseconds: i64,
-    writer: Named<Writer<'c>>,
-    /// How many revisions before the record's each of them is.
+    writer: Interned<Writer<'c>>,
+    /// The distance of each cause from the record's revision.
     causes: Vec<i64>,
-    keys: Vec<(Named<&'c str>, Effect)>,
+    keys: Vec<(Interned<&'c str>, Effect)>,
 }
 
-/// Who wrote, and how: the same few combinations occur again and again.
+/// The author and the kind of a write: the same few combinations occur again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bincode::Encode, bincode::BorrowDecode)]
 pub(super) struct Writer<'c> {
     pub(super) user: &'c str,
@@ -64,59 +64,61 @@ pub(super) struct Writer<'c> {
     pub(super) verb: &'c str,
 }
 
-/// A record that is read out of a chunk.
+/// A record that was decoded from a chunk.
 #[derive(Clone, Debug)]
-pub(super) struct Write<'c> {
+pub(super) struct RecordedWrite<'c> {
     pub(super) revision: i64,
     pub(super) time_us: i64,
     pub(super) writer: Writer<'c>,
-    /// Earlier revisions only: others are no causes.
+    /// Revisions of the causes; all are earlier than the record's.
     pub(super) causes: Vec<i64>,
-    /// Storage keys, at least one.
+    /// Storage keys with the effect on each; at least one.
     pub(super) keys: Vec<(&'c str, Effect)>,
 }
 
 impl Builder {
-    /// Adds a record that is newer than all others of the chunk.
+    /// Adds a record, which must be newer than all others of the chunk.
     pub(super) fn push(&mut self, record: &Record) {
         let note = &record.note;
-        let last =
-            std::mem::replace(&mut self.last, Last { revision: record.revision, time_us: note.time_us });
+        let last = std::mem::replace(
+            &mut self.last,
+            PreviousRecord { revision: record.revision, time_us: note.time_us },
+        );
         let writer = [&*note.user, &*note.agent, &*note.verb].map(Box::from);
         let next = number(self.writers.len());
         let writer = match *self.writers.entry(writer).or_insert(next) {
-            known if known < next => Named::Known(known),
-            _ => Named::New(Writer { user: &note.user, agent: &note.agent, verb: &note.verb }),
+            known if known < next => Interned::Known(known),
+            _ => Interned::New(Writer { user: &note.user, agent: &note.agent, verb: &note.verb }),
         };
         let mut keys = Vec::with_capacity(record.keys.len());
         for (key, effect) in &record.keys {
             let key = match self.keys.get(&**key) {
-                Some(known) => Named::Known(*known),
+                Some(known) => Interned::Known(*known),
                 None => {
                     self.keys.insert(key.as_str().into(), number(self.keys.len()));
-                    Named::New(key.as_str())
+                    Interned::New(key.as_str())
                 }
             };
             keys.push((key, *effect));
         }
         let earlier = note.causes.iter().filter(|cause| **cause < record.revision);
-        let stored = Stored {
+        let stored = EncodedRecord {
             revisions: record.revision.wrapping_sub(last.revision),
             microseconds: note.time_us.wrapping_sub(last.time_us),
             writer,
             causes: earlier.map(|cause| record.revision.wrapping_sub(*cause)).collect(),
             keys,
         };
-        self.make_room();
+        self.reserve();
         bincode::encode_into_std_write(stored, &mut self.bytes, bincode::config::standard())
             .expect("encoding into memory does not fail");
     }
 
-    /// Doubles, from a little to a whole chunk: the log of a short-lived cluster stays small, and that of a long-lived one has no room that
-    /// it does not use.
-    fn make_room(&mut self) {
+    /// Doubles the capacity up to a whole chunk. The log of a short-lived cluster stays small, and that of a
+    /// long-lived one has little unused capacity.
+    fn reserve(&mut self) {
         let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
-        if capacity - len < ROOM && capacity < CHUNK_BYTES {
+        if capacity - len < MIN_FREE_BYTES && capacity < CHUNK_BYTES {
             let wanted = (2 * capacity).clamp(FIRST_BYTES, CHUNK_BYTES);
             self.bytes.reserve_exact(wanted - len);
         }
@@ -127,17 +129,17 @@ impl Builder {
         self.bytes.len() >= CHUNK_BYTES
     }
 
-    /// What it holds, in bytes.
+    /// The size in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The chunk that the records make. `None` if there are none.
+    /// Finishes the chunk; `None` if it has no records.
     pub(super) fn seal(self) -> Option<Chunk> {
         (!self.bytes.is_empty()).then(|| Chunk(self.bytes.into()))
     }
 
-    /// A chunk of the records so far; the builder goes on.
+    /// Copies the records so far into a chunk; the builder can be used further.
     pub(super) fn snapshot(&self) -> Option<Chunk> {
         (!self.bytes.is_empty()).then(|| Chunk(self.bytes.as_slice().into()))
     }
@@ -148,55 +150,60 @@ fn number(len: usize) -> u32 {
 }
 
 impl Chunk {
-    /// What it holds, in bytes.
+    /// The size in bytes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Its records, in the order of their revisions.
-    pub(super) fn writes(&self) -> Writes<'_> {
-        Writes { rest: &self.0, keys: Vec::new(), writers: Vec::new(), last: Last::default() }
+    /// The records, in the order of their revisions.
+    pub(super) fn writes(&self) -> RecordedWrites<'_> {
+        RecordedWrites {
+            rest: &self.0,
+            keys: Vec::new(),
+            writers: Vec::new(),
+            last: PreviousRecord::default(),
+        }
     }
 }
 
-/// The records of a chunk.
-pub(super) struct Writes<'c> {
+/// An iterator over the records of a chunk.
+pub(super) struct RecordedWrites<'c> {
     rest: &'c [u8],
     keys: Vec<&'c str>,
     writers: Vec<Writer<'c>>,
-    last: Last,
+    last: PreviousRecord,
 }
 
-/// What a number stands for; remembers what is new.
-fn resolve<T: Copy>(named: Named<T>, known: &mut Vec<T>) -> Option<T> {
+/// The value of a reference; a new value gets the next number.
+fn resolve<T: Copy>(named: Interned<T>, known: &mut Vec<T>) -> Option<T> {
     match named {
-        Named::New(new) => {
+        Interned::New(new) => {
             known.push(new);
             Some(new)
         }
-        Named::Known(number) => known.get(number as usize).copied(),
+        Interned::Known(number) => known.get(number as usize).copied(),
     }
 }
 
-impl<'c> Iterator for Writes<'c> {
-    type Item = Write<'c>;
+impl<'c> Iterator for RecordedWrites<'c> {
+    type Item = RecordedWrite<'c>;
 
-    fn next(&mut self) -> Option<Write<'c>> {
+    fn next(&mut self) -> Option<RecordedWrite<'c>> {
         if self.rest.is_empty() {
             return None;
         }
         let read = bincode::borrow_decode_from_slice(self.rest, bincode::config::standard());
-        let (stored, length): (Stored<'c>, usize) = read.expect("a chunk holds what was encoded");
+        let (stored, length): (EncodedRecord<'c>, usize) = read.expect("a chunk holds what was encoded");
         self.rest = &self.rest[length..];
         self.last.revision = self.last.revision.wrapping_add(stored.revisions);
         self.last.time_us = self.last.time_us.wrapping_add(stored.microseconds);
-        let Last { revision, time_us } = self.last;
+        let PreviousRecord { revision, time_us } = self.last;
         let keys = stored.keys.into_iter();
         let keys = keys.filter_map(|(key, effect)| Some((resolve(key, &mut self.keys)?, effect))).collect();
         let writer =
             resolve(stored.writer, &mut self.writers).expect("a writer is named after it was written out");
         let causes = stored.causes.into_iter().map(|before| revision.wrapping_sub(before)).collect();
-        Some(Write { revision, time_us, writer, causes, keys })
+        Some(RecordedWrite { revision, time_us, writer, causes, keys })
     }
 }
 
@@ -225,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_what_was_added_without_causes_that_are_not_earlier(records in records()) {
+        fn records_round_trip_and_keep_only_earlier_causes(records in records()) {
             let mut builder = Builder::default();
             records.iter().for_each(|record| builder.push(record));
             let chunk = builder.snapshot();

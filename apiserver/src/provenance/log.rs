@@ -1,10 +1,10 @@
-//! The writes that `explain` can show, in memory, bounded by bytes. Not the tree that is made of them: see `tree`.
+//! [`Log`]: the writes that `explain` can show, in memory, bounded by bytes. `tree` builds the tree of them.
 
 use super::chunk::{Builder, Chunk};
 use super::record::Record;
 use std::collections::VecDeque;
 
-/// The newest writes. The oldest give way at the budget, a chunk at a time.
+/// The newest writes, in chunks. Beyond the budget the oldest chunk is dropped.
 #[derive(Debug)]
 pub(super) struct Log {
     full: VecDeque<Chunk>,
@@ -17,15 +17,15 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// An empty log that keeps about as many bytes as `budget`.
+    /// An empty log that keeps about `budget` bytes.
     pub(super) fn new(budget: usize) -> Self {
         Self { full: VecDeque::new(), newest: Builder::default(), bytes: 0, budget, newest_revision: 0 }
     }
 
-    /// Adds a write that is newer than all others.
+    /// Adds a write, which must be newer than all others.
     pub(super) fn insert(&mut self, record: &Record) {
         if self.newest.is_full() {
-            self.full_stop();
+            self.seal_newest();
         }
         self.newest.push(record);
         self.newest_revision = record.revision;
@@ -35,9 +35,10 @@ impl Log {
         }
     }
 
-    /// Puts the writes of another log, which are all older, before its own, as far as the budget allows; whether that was all.
+    /// Inserts the writes of an older log before its own, as far as the budget allows. Returns whether all of
+    /// them fit.
     pub(super) fn prepend(&mut self, mut older: Self) -> bool {
-        older.full_stop();
+        older.seal_newest();
         self.newest_revision = self.newest_revision.max(older.newest_revision);
         while let Some(chunk) = older.full.pop_back() {
             if self.len() + chunk.len() > self.budget {
@@ -49,19 +50,19 @@ impl Log {
         true
     }
 
-    /// What its writes take, in bytes.
+    /// The size of all writes in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes + self.newest.len()
     }
 
-    /// Everything that is remembered, oldest first; it stays as it is while the log goes on.
+    /// A snapshot of all chunks, oldest first.
     pub(super) fn chunks(&self) -> Vec<Chunk> {
         self.full.iter().cloned().chain(self.newest.snapshot()).collect()
     }
 
     /// A log with the same writes, which shares their memory.
     pub(super) fn fork(&mut self) -> Self {
-        self.full_stop();
+        self.seal_newest();
         Self { full: self.full.clone(), newest: Builder::default(), ..*self }
     }
 
@@ -70,7 +71,7 @@ impl Log {
         self.newest_revision
     }
 
-    fn full_stop(&mut self) {
+    fn seal_newest(&mut self) {
         if let Some(chunk) = std::mem::take(&mut self.newest).seal() {
             self.bytes += chunk.len();
             self.full.push_back(chunk);
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_bounds_bytes_and_the_oldest_writes_give_way() {
+    fn the_log_drops_its_oldest_writes_beyond_the_budget() {
         let budget = 256 << 10;
         let mut log = Log::new(budget);
         for revision in 2..20_000 {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn older_writes_are_put_before_the_newer_ones_as_far_as_there_is_room() {
+    fn older_writes_are_prepended_within_the_budget() {
         let filled = |from: i64, to: i64| {
             let mut log = Log::new(350 << 10);
             (from..to).for_each(|revision| log.insert(&record(revision, &format!("k{revision}"), "a", &[])));
@@ -139,9 +140,9 @@ mod tests {
         assert_eq!(kept, Vec::from_iter(kept[0]..30_000));
     }
 
-    /// What `limits::TRACE_BYTES` says of itself.
+    /// Checks the numbers of writes that the documentation of `limits::TRACE_BYTES` states.
     #[test]
-    fn the_budget_of_the_trace_holds_as_many_writes_as_it_says() {
+    fn the_trace_budget_holds_the_documented_number_of_writes() {
         let kept = |key: fn(i64) -> i64| {
             let mut log = Log::new(crate::limits::TRACE_BYTES);
             for revision in 2..300_000 {
@@ -150,7 +151,7 @@ mod tests {
             }
             revisions(&log).len()
         };
-        // Sixty-four pods at a time, six writes to each; and objects whose two writes are far from each other.
+        // Sixty-four pods at a time with six writes each, and objects whose two writes are far apart.
         let (pods, short_lived) = (kept(|nth| nth / 384 * 64 + nth % 64), kept(|nth| nth % 25_000));
         assert!(pods > 150_000 && short_lived > 60_000, "{pods} and {short_lived} writes");
     }

@@ -1,4 +1,5 @@
-//! The note that every commit carries: who wrote, how, when and because of what. Not what was written: that is the commit itself.
+//! [`Note`]: the author, program, time and causes of a commit, stored with it. The written objects are in the
+//! commit itself.
 
 use crate::request::{Request, Transaction};
 use bytes::Bytes;
@@ -7,18 +8,18 @@ use kstore_nondet::Clock;
 /// The first byte of an encoded note.
 const VERSION: u8 = 1;
 
-/// What is stored with a revision: bincode of this behind a version byte.
+/// The provenance of a revision. It is stored as bincode after a version byte.
 #[derive(Clone, Debug, PartialEq, Eq, bincode::Encode, bincode::Decode)]
 pub struct Note {
-    /// The user's name.
+    /// The name of the user.
     pub user: String,
     /// The program or component: the `User-Agent`.
     pub agent: String,
-    /// The API verb, with the subresource behind a slash: `update/status`.
+    /// The API verb, with the subresource after a slash: `update/status`.
     pub verb: String,
     /// The revisions that led to this write.
     pub causes: Vec<i64>,
-    /// When, in microseconds since 1970.
+    /// The time of the write, in microseconds since 1970.
     pub time_us: i64,
 }
 
@@ -49,7 +50,7 @@ impl Note {
         }
     }
 
-    /// The stored form.
+    /// Encodes the note for storage.
     pub fn encode(&self) -> Bytes {
         let mut bytes = vec![VERSION];
         let config = bincode::config::standard();
@@ -57,7 +58,7 @@ impl Note {
         bytes.into()
     }
 
-    /// From the stored form; `None` when it is of another version or damaged.
+    /// Decodes a stored note; `None` if it is of another version or damaged.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (&VERSION, rest) = bytes.split_first()? else { return None };
         bincode::decode_from_slice(rest, bincode::config::standard()).ok().map(|(note, _)| note)
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_survives_its_encoding_and_garbage_is_no_note() {
+    fn notes_round_trip_and_garbage_is_refused() {
         let text = |s: &str| s.to_owned();
         let causes = vec![1, 1 << 40];
         let note = Note { user: text("u"), agent: text("a"), verb: text("create"), causes, time_us: 0 };

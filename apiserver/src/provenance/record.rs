@@ -1,19 +1,19 @@
-//! One commit as `explain` remembers it: its note and the keys that it wrote. Not how it is kept: see `chunk`.
+//! [`Record`]: the provenance of one commit: its note and the keys that it wrote. `chunk` encodes it.
 
 use super::Note;
 use crate::kinds::KeyPlace;
 use crate::storage::{RawBatch, RawEvent};
 use serde::Serialize;
 
-/// What a write did to an object.
+/// The effect of a write on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, bincode::Encode, bincode::Decode)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
-    /// It came into being.
+    /// The object was created.
     Created,
-    /// It changed.
+    /// The object was changed.
     Updated,
-    /// It went away.
+    /// The object was deleted.
     Deleted,
 }
 
@@ -21,14 +21,14 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) revision: i64,
-    /// Storage keys, at least one.
+    /// Storage keys with the effect on each; at least one.
     pub(super) keys: Vec<(String, Effect)>,
     pub(super) note: Note,
 }
 
 impl Record {
-    /// The record of a commit. `None` for one that explains nothing: without a note, or of heartbeats (leases) and events alone,
-    /// which would push out what does explain.
+    /// The record of a commit. `None` for a commit without a note, or with leases and events only: it
+    /// explains nothing, and would push out records that do.
     pub(super) fn of(batch: &RawBatch) -> Option<Self> {
         let note = batch.note.as_deref().and_then(Note::decode)?;
         let keys: Vec<_> = batch.events.iter().filter_map(effect_of).collect();

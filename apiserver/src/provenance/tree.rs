@@ -1,55 +1,57 @@
-//! The tree of what followed from the writes to one object: one pass over what is remembered, since causes are earlier than what
-//! they cause. Not the memory itself: see `log`.
+//! The tree of the consequences of writes to one object. One pass over the log suffices, since causes are
+//! earlier than their effects. `log` keeps the writes.
 
-use super::chunk::{Chunk, Write};
+use super::chunk::{Chunk, RecordedWrite};
 use super::record::Effect;
 use crate::kinds::KeyPlace;
 use crate::limits;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A write in the tree of what followed from it.
+/// A write in the tree, with the writes that it caused.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceNode {
     /// The revision of the write.
     pub revision: i64,
-    /// When, RFC 3339 with microseconds.
+    /// The time of the write: RFC 3339 with microseconds.
     pub time: String,
-    /// What changed: `pods/default/web-1`.
+    /// The changed object: `pods/default/web-1`.
     pub object: String,
-    /// How.
+    /// The effect on the object.
     pub effect: Effect,
-    /// The API verb that did it.
+    /// The API verb of the write.
     pub verb: String,
-    /// Who.
+    /// The user name of the writer.
     pub user: String,
-    /// With which program.
+    /// The program that wrote: its `User-Agent`.
     pub agent: String,
     /// The revisions that the writer named as causes.
     pub causes: Vec<i64>,
-    /// What followed, by revision. A write with several causes is shown once, under the latest of them that is in the tree.
+    /// The writes that this one caused, by revision. A write with several causes is shown once, under the
+    /// latest cause that is in the tree.
     pub children: Vec<TraceNode>,
-    /// More followed, deeper than [`limits::TRACE_DEPTH`]; trace an object of this write to see it.
+    /// Whether consequences deeper than [`limits::TRACE_DEPTH`] were cut; trace an object of this write to
+    /// see them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// The writes to one object (by storage key) that nothing in its own tree caused, each with all that followed from it; oldest
-/// first. Empty when nothing is remembered.
+/// The trees of the writes to one object, by storage key, that no earlier write in its own tree caused;
+/// oldest first. Empty if there are no such writes.
 pub(super) fn trace(chunks: &[Chunk], key: &str) -> Vec<TraceNode> {
     let tree = Tree::of(chunks, key);
     tree.roots.iter().filter_map(|root| tree.node(*root, Some(key), limits::TRACE_DEPTH)).collect()
 }
 
-/// What followed from the writes to one object.
+/// The writes to one object and all their consequences.
 #[derive(Default)]
 struct Tree<'c> {
-    /// All of them, by revision.
-    writes: BTreeMap<i64, Write<'c>>,
-    /// The writes to the object that have no cause in the tree.
+    /// All writes of the tree, by revision.
+    writes: BTreeMap<i64, RecordedWrite<'c>>,
+    /// Revisions of writes to the object that have no cause in the tree.
     roots: Vec<i64>,
-    /// What is shown under a write.
+    /// Revisions of the writes shown under a write.
     children: BTreeMap<i64, Vec<i64>>,
 }
 
@@ -98,8 +100,8 @@ impl<'c> Tree<'c> {
     }
 }
 
-/// The name by which the API knows the object of a storage key: plural, namespace if it has one, and name, such as
-/// `services/default/web`; with the group behind the plural where that alone would mean another kind.
+/// The API's name for the object of a storage key: plural, namespace if it has one, and name, such as
+/// `services/default/web`. The group follows the plural where the plural alone would name another kind.
 fn api_name(key: &str) -> String {
     let Some(KeyPlace { group, plural, namespace, name }) = KeyPlace::of(key) else {
         return key.trim_start_matches(crate::cache::ROOT).to_owned();
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_is_cut_and_says_so() {
+    fn deep_traces_are_truncated_and_marked() {
         let log = Provenance::default();
         for revision in 2..200 {
             log.0.write().insert(&record(revision, &format!("k{revision}"), &[revision - 1]));
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_a_tree_in_which_each_write_occurs_once_under_its_latest_cause() {
+    fn a_trace_shows_each_write_once_under_its_latest_cause() {
         let log = Provenance::default();
         for r in [record(2, "d", &[]), record(3, "rs", &[2]), record(4, "pod", &[3]), record(5, "d", &[3, 4])]
         {

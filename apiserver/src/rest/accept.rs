@@ -1,4 +1,4 @@
-//! The Accept header: its clauses, best first. Pure. Which clause can be served is the caller's business.
+//! The Accept header: its clauses in order of preference. Pure. Callers decide which clause can be served.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -8,7 +8,7 @@ use http::header::ACCEPT;
 pub(super) struct Clause {
     /// `type/subtype`, lower case; `*/*` for anything.
     pub(super) media: String,
-    /// Parameters but `q`, in the order given.
+    /// Parameters except `q`, in the order of the header.
     pub(super) parameters: Vec<(String, String)>,
     quality: f32,
 }
@@ -19,7 +19,7 @@ impl Clause {
         self.parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
-    /// Whether it accepts this media type.
+    /// Whether the clause accepts this media type.
     pub(super) fn accepts(&self, media: &str) -> bool {
         let (kind, subtype) = self.media.split_once('/').unwrap_or((&self.media, "*"));
         let (wanted, wanted_subtype) = media.split_once('/').unwrap_or((media, ""));
@@ -27,7 +27,8 @@ impl Clause {
     }
 }
 
-/// The clauses, by quality and then in the order given; `*/*` alone if there is no header. Clauses of quality 0 are left out.
+/// The clauses by descending quality, then in the order of the header; `*/*` alone without a header. Clauses
+/// of quality 0 are left out.
 pub(super) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     let texts: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
     let mut clauses: Vec<Clause> =
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn clauses_come_by_quality_then_by_place() {
+    fn clauses_are_ordered_by_quality_then_position() {
         assert_eq!(medias("a/a;q=0.5, b/b, c/c;q=0.9, d/d, e/e;q=0"), ["b/b", "d/d", "c/c", "a/a"]);
         assert_eq!(medias(""), ["*/*"]);
         assert_eq!(clauses(&HeaderMap::new())[0].media, "*/*");

@@ -1,8 +1,9 @@
-//! The proxy to aggregated API servers. Requests are authenticated and authorized here and proxied with `X-Remote-*` headers; the API
-//! server interprets and counts them. `aggregator` decides which server it is and whether it is available.
+//! The proxy to aggregated API servers. Requests are authenticated and authorized here and proxied with
+//! `X-Remote-*` headers; the API server interprets and counts them. `aggregator` decides which server it is
+//! and whether it is available.
 
 use super::respond::plain;
-use super::router::{self, Place};
+use super::router::{self, ResourceLocation};
 use super::stream::{headers, peer};
 use super::{HttpBody, Rest, content, query::Query, respond::refusal_as};
 use crate::aggregator::{self, AggregatedApi};
@@ -16,7 +17,8 @@ use hyper::upgrade::OnUpgrade;
 use kstore_api::status::Status;
 
 impl Rest {
-    /// Authorizes and proxies a request. The response streams until it ends, this server stops, or the client's credentials expire.
+    /// Authorizes and proxies a request. The response streams until it ends, this server stops, or the
+    /// client's credentials expire.
     pub(super) async fn proxy_aggregated(
         &self,
         api: &AggregatedApi,
@@ -24,7 +26,7 @@ impl Rest {
         body: HttpBody,
         user: &UserInfo,
     ) -> Response<HttpBody> {
-        if let Err(status) = self.may_ask(&parts, user).await {
+        if let Err(status) = self.authorize_aggregated(&parts, user).await {
             return refusal_as(&status, content::of_status(&parts.headers));
         }
         self.forward_aggregated(api, parts, body, user).await
@@ -43,10 +45,10 @@ impl Rest {
         let expiry = self.streams.expiry(&parts);
         let upgrade = headers::upgrade(&parts.headers);
         let client = parts.extensions.remove::<OnUpgrade>().filter(|_| upgrade.is_some());
-        let watches = router::place(parts.uri.path()).is_some_and(|place| is_watch(&parts, &place));
+        let watches = router::location(parts.uri.path()).is_some_and(|location| is_watch(&parts, &location));
         let is_long = watches || client.is_some();
         let from = peer(&parts);
-        headers::onward(&mut parts.headers, upgrade.filter(|_| client.is_some()), from, None);
+        headers::to_backend(&mut parts.headers, upgrade.filter(|_| client.is_some()), from, None);
         parts.headers.remove(http::header::HOST);
         if let Err(error) = aggregator::headers::identify(&mut parts.headers, user) {
             return unavailable(&error.to_string());
@@ -65,14 +67,14 @@ impl Rest {
         match (answered, client) {
             (Err(error), _) => unavailable(&error.to_string()),
             (Ok(answered), Some(client)) if answered.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                self.streams.switched(answered, client, expiry)
+                self.streams.join_connections(answered, client, expiry)
             }
             (Ok(answered), _) if answered.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                unavailable("the API server switched protocols unasked")
+                unavailable("the API server switched protocols without a request")
             }
             (Ok(answered), _) => {
                 let (mut head, body) = answered.into_parts();
-                headers::back(&mut head.headers);
+                headers::to_client(&mut head.headers);
                 let stop = self.stop.clone();
                 let end = async move {
                     tokio::select! {
@@ -87,9 +89,9 @@ impl Rest {
         }
     }
 
-    async fn may_ask(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
-        if let Some(place) = router::place(parts.uri.path()) {
-            return self.may(parts, user, &place).await;
+    async fn authorize_aggregated(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
+        if let Some(location) = router::location(parts.uri.path()) {
+            return self.authorize(parts, user, &location).await;
         }
         self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
         let verb = super::path_verb(&parts.method);
@@ -99,9 +101,9 @@ impl Rest {
     }
 }
 
-fn is_watch(parts: &Parts, place: &Place) -> bool {
+fn is_watch(parts: &Parts, location: &ResourceLocation) -> bool {
     let reads = matches!(parts.method, Method::GET | Method::HEAD);
-    reads && (place.watch || Query::parse(parts.uri.query()).flag("watch"))
+    reads && (location.watch || Query::parse(parts.uri.query()).flag("watch"))
 }
 
 /// A 503 in plain text, as kube-aggregator returns it.

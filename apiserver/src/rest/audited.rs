@@ -1,4 +1,4 @@
-//! REST requests in the audit log: what a request asks for, before anything of it is handled, and what became of it.
+//! REST requests in the audit log: the operation of a request, before it is handled, and its outcome.
 
 use super::query::Query;
 use super::respond::Reply;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Rest {
-    /// Handles a request with a trail.
+    /// Handles a request and records its audit events.
     pub(super) async fn serve_recorded(
         &self,
         audit: &Arc<Audit>,
@@ -32,7 +32,7 @@ impl Rest {
         let uri = request.uri().path_and_query().map_or("/", |uri| uri.as_str()).to_owned();
         let clock = self.pipeline.nondet().clock;
         let trail = Trail::begin(audit, clock, id, uri, (request.headers(), request.extensions()));
-        // A client that leaves before there is a response has made a request all the same.
+        // A request whose client leaves before the response is recorded as well.
         let end = trail.stream_end();
         let response = audit::scope(trail.clone(), Box::pin(self.handle(request))).await;
         if !trail.is_recorded() {
@@ -46,19 +46,19 @@ impl Rest {
         }
     }
 
-    /// The trail of the request that is being handled, if it may be recorded.
+    /// The audit trail of the request that is being handled, if there is an audit log.
     pub(super) fn trail(&self) -> Option<Arc<Trail>> {
         self.audit.as_ref().and_then(|_| audit::current())
     }
 
-    /// Notes the object that came with a request.
+    /// Adds the object of the request to the audit trail.
     pub(super) fn note_request(&self, request: &Request) {
         if let Some(trail) = self.trail() {
             trail.request_object(0, || object_of(&request.action));
         }
     }
 
-    /// Notes the object with which a request is answered.
+    /// Adds the object of the response to the audit trail.
     pub(super) fn note_answer(&self, reply: &Reply, answered: &Result<Answered, Refused>) {
         if let (Some(trail), Ok(answered)) = (self.trail(), answered) {
             trail.response_object(0, || reply.plain(&answered.answer));
@@ -66,11 +66,12 @@ impl Rest {
     }
 }
 
-/// Records that a request has come, once it is known from whom, and gives that back.
+/// Records the arrival of a request once authentication has finished, and returns the authenticated user.
 ///
 /// # Errors
-/// The caller is not known; or 500, if the request cannot be recorded and must not be served then.
-pub(super) async fn arrived(
+/// The error of authentication; or 500, if the event cannot be recorded and the mode requires that the
+/// request fails.
+pub(super) async fn record_arrival(
     trail: Arc<Trail>,
     parts: &Parts,
     identified: Result<Arc<UserInfo>, Status>,
@@ -83,22 +84,22 @@ pub(super) async fn arrived(
     identified
 }
 
-/// What a request asks for, whether or not there is such a thing.
+/// The operation of a request for the audit log, also for resources that do not exist.
 fn operation(parts: &Parts) -> Operation {
     let path = parts.uri.path().to_owned();
-    let Some(place) = router::place(&path) else {
-        return Operation { verb: path_verb(&parts.method), version: String::new(), place: None, path };
+    let Some(location) = router::location(&path) else {
+        return Operation { verb: path_verb(&parts.method), version: String::new(), location: None, path };
     };
-    let watch = place.watch || Query::parse(parts.uri.query()).flag("watch");
+    let watch = location.watch || Query::parse(parts.uri.query()).flag("watch");
     // `/api/VERSION/…` or `/apis/GROUP/VERSION/…`
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     let version = if segments.next() == Some("api") { segments.next() } else { segments.nth(1) };
     let version = router::decode(version.unwrap_or_default());
-    let verb = router::verb(&parts.method, !place.name.is_empty(), watch);
-    Operation { verb, version, place: Some(place), path }
+    let verb = router::verb(&parts.method, !location.name.is_empty(), watch);
+    Operation { verb, version, location: Some(location), path }
 }
 
-/// What came with a request, and whether it is a whole object.
+/// The object of a request, and whether it is a whole object.
 fn object_of(action: &Action) -> Option<(Value, bool)> {
     match action {
         Action::Create(body, _) | Action::Update(body, _) => Some((decode::tree(body).ok()?, true)),
@@ -113,7 +114,7 @@ fn object_of(action: &Action) -> Option<(Value, bool)> {
     }
 }
 
-/// `metav1.DeleteOptions`, if any are set.
+/// The delete options as `metav1.DeleteOptions`; `None` if none are set.
 fn delete_options(options: &DeleteOptions) -> Option<Value> {
     let propagation = options.propagation.map(|propagation| match propagation {
         Propagation::Orphan => "Orphan",
@@ -135,7 +136,7 @@ fn delete_options(options: &DeleteOptions) -> Option<Value> {
     (object.as_object()?.len() > 2).then_some(object)
 }
 
-/// A response and the Status in it, if it is a refusal that has one.
+/// Extracts the Status of a refusal; returns the response unchanged.
 async fn with_refusal(response: Response<HttpBody>) -> (Response<HttpBody>, Option<Status>) {
     let is_refusal = response.status().is_client_error() || response.status().is_server_error();
     let is_short =
@@ -145,7 +146,7 @@ async fn with_refusal(response: Response<HttpBody>) -> (Response<HttpBody>, Opti
     }
     let (parts, body) = response.into_parts();
     let Ok(body) = body.collect().await else {
-        // A body of known size is in memory; one that is not cannot be sent either.
+        // A body of known size is in memory; if reading it fails, it cannot be sent either.
         return (Response::from_parts(parts, HttpBody::empty()), None);
     };
     let bytes = body.to_bytes();
@@ -172,17 +173,17 @@ mod tests {
 
     fn describe(method: &str, uri: &str) -> String {
         let request = http::Request::builder().method(method).uri(uri).body(()).unwrap();
-        let Operation { verb, version, place, path } = operation(&request.into_parts().0);
-        match place {
-            Some(place) => {
-                format!("{verb} {} {version} {} {}", place.group, place.resource, place.subresource)
+        let Operation { verb, version, location, path } = operation(&request.into_parts().0);
+        match location {
+            Some(location) => {
+                format!("{verb} {} {version} {} {}", location.group, location.resource, location.subresource)
             }
             None => format!("{verb} {path}"),
         }
     }
 
     #[test]
-    fn a_request_is_an_operation_also_where_nothing_is_served() {
+    fn requests_for_unknown_resources_are_recorded_too() {
         for (method, uri, want) in [
             ("GET", "/version?timeout=1s", "get /version"),
             ("HEAD", "/", "head /"),
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_a_deletion_are_shown_if_there_are_any() {
+    fn delete_options_are_recorded_if_set() {
         assert_eq!(delete_options(&DeleteOptions::default()), None);
         let options = DeleteOptions {
             uid: Some("u".into()),

@@ -1,5 +1,6 @@
-//! [`Chunk`]: a part of a document that is compressed and hashed once, however often the parts around it change; and [`Joined`], a document
-//! of such parts. Compressed chunks follow one another in one gzip stream: each ends at a byte and refers to nothing before it.
+//! [`Chunk`]: a part of a document that is compressed and hashed once, however often its neighbours change;
+//! and [`Joined`], a document of chunks. Compressed chunks are concatenated into one gzip stream: each ends
+//! at a byte boundary and refers to no earlier data.
 
 use bytes::Bytes;
 use flate2::write::DeflateEncoder;
@@ -8,16 +9,16 @@ use sha2::{Digest, Sha512};
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
-/// A gzip header that says nothing but the method.
+/// A gzip header with the compression method only.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
-/// The last block of a stream, which is empty.
+/// The last DEFLATE block of a stream; it is empty.
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
-/// A part of a document.
+/// A part of a document, in plain and in compressed form.
 #[derive(Debug)]
 pub(super) struct Chunk {
     plain: Bytes,
-    /// Blocks of DEFLATE, none of them the last.
+    /// DEFLATE blocks, without the last-block flag.
     deflated: Vec<u8>,
     sum: Crc,
     digest: [u8; 64],
@@ -38,7 +39,7 @@ impl Chunk {
         Arc::new(Self { plain: plain.into(), deflated, sum, digest })
     }
 
-    /// What it says.
+    /// The content.
     pub(super) fn plain(&self) -> &[u8] {
         &self.plain
     }
@@ -49,7 +50,7 @@ impl Chunk {
     }
 }
 
-/// The content of a document in chunks.
+/// A document's content in chunks.
 #[derive(Debug)]
 pub(super) struct Joined {
     chunks: Vec<Arc<Chunk>>,
@@ -57,19 +58,19 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// These chunks, one after the other.
+    /// Concatenates chunks.
     pub(super) fn new(chunks: Vec<Arc<Chunk>>) -> Self {
         Self { chunks, gzip: OnceLock::new() }
     }
 
-    /// What it says.
+    /// The whole content.
     pub(super) fn plain(&self) -> Bytes {
         let mut all = Vec::with_capacity(self.chunks.iter().map(|chunk| chunk.plain.len()).sum());
         self.chunks.iter().for_each(|chunk| all.extend_from_slice(&chunk.plain));
         all.into()
     }
 
-    /// The same in gzip.
+    /// The whole content, compressed with gzip.
     pub(super) fn gzip(&self) -> Bytes {
         self.gzip.get_or_init(|| self.compressed().into()).clone()
     }
@@ -97,7 +98,7 @@ mod tests {
     use std::io::Read as _;
 
     #[test]
-    fn chunks_are_one_gzip_stream_and_one_text() {
+    fn concatenated_chunks_are_one_gzip_stream() {
         let texts =
             [String::new(), "{\"a\":".to_owned(), "word ".repeat(50_000), String::new(), "}".to_owned()];
         for count in 0..=texts.len() {

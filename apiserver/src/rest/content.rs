@@ -1,4 +1,4 @@
-//! Content negotiation: which form an answer takes, and what encoding a body has. Pure.
+//! Content negotiation: the form of an answer and the encoding of a body. Pure.
 
 use super::accept::{self, Clause};
 use crate::cache::MetaVersion;
@@ -28,7 +28,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The `Content-Type`.
+    /// The value of `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Json | Self::PrettyJson => JSON,
@@ -38,39 +38,39 @@ impl Encoding {
     }
 }
 
-/// What an answer is made into.
+/// The transformation of the objects in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
     /// The object itself.
     None,
-    /// Rows for people.
+    /// A table of rows for people.
     Table(MetaVersion),
-    /// Only the metadata.
+    /// The metadata of objects only.
     Partial(MetaVersion),
 }
 
-/// The form that was agreed on.
+/// The negotiated form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// The encoding.
+    /// The encoding of the body.
     pub encoding: Encoding,
-    /// The transformation.
+    /// The transformation of the objects.
     pub transform: Transform,
 }
 
-/// What an endpoint has to offer.
+/// The forms that an endpoint can serve.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    /// Its objects can be shown as rows.
+    /// Whether objects can be shown as table rows.
     pub tables: bool,
-    /// Its objects have a protobuf form.
+    /// Whether objects have a protobuf encoding.
     pub protobuf: bool,
-    /// It answers with a stream.
+    /// Whether the answer is a stream.
     pub stream: bool,
 }
 
 impl Offer {
-    /// What the endpoint of a resource or one of its subresources offers.
+    /// The forms of a resource's endpoint, or of one of its subresources.
     pub(super) fn of(resource: &Resource, subresource: &str, stream: bool) -> Self {
         let below = resource.subresource(subresource);
         let (group, version, kind) = below.map_or((resource.group, resource.version, resource.kind), |sub| {
@@ -79,14 +79,14 @@ impl Offer {
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let shown = below.is_none() || kind == resource.kind || kind == "Scale";
         Self {
-            // Of the kinds that are not stored only this one is read.
+            // ComponentStatus is the only readable kind that is not stored.
             tables: (resource.is_stored() || resource.kind == "ComponentStatus") && shown,
             protobuf: protobuf::has_message(&api_version, kind),
             stream,
         }
     }
 
-    /// What a Status can be.
+    /// The forms of a Status.
     const STATUS: Self = Self { tables: false, protobuf: true, stream: false };
 
     fn encodings(self) -> impl Iterator<Item = Encoding> {
@@ -106,7 +106,8 @@ impl Offer {
     }
 }
 
-/// Agrees on a form: the first clause of `Accept` (by quality, then order) that can be served. `pretty` is the query parameter.
+/// Negotiates a form: the first clause of `Accept` (by quality, then order) that can be served. `pretty` is
+/// the query parameter.
 pub(super) fn accepted(headers: &HeaderMap, pretty: Option<bool>, offer: Offer) -> Result<Accepted, Status> {
     let clauses = accept::clauses(headers);
     let found = clauses.iter().find_map(|clause| {
@@ -121,12 +122,13 @@ pub(super) fn accepted(headers: &HeaderMap, pretty: Option<bool>, offer: Offer) 
     Ok(accepted)
 }
 
-/// The encoding of a refusal that comes before anything was agreed on.
+/// The encoding of a refusal before a form was negotiated.
 pub(super) fn of_status(headers: &HeaderMap) -> Encoding {
     accepted(headers, None, Offer::STATUS).map_or(Encoding::Json, |accepted| accepted.encoding)
 }
 
-/// Whether a clause can be served in an encoding; with what, and whether it asks for indented text.
+/// The form of a clause in an encoding, and whether the clause asks for indented text; `None` if it cannot be
+/// served.
 fn serve(clause: &Clause, encoding: Encoding, offer: Offer) -> Option<(Accepted, bool)> {
     let [kind, group, version, stream] = ["as", "g", "v", "stream"].map(|name| clause.parameter(name));
     if !stream.is_empty() && (stream != "watch" || encoding == Encoding::Yaml) {
@@ -144,7 +146,7 @@ fn serve(clause: &Clause, encoding: Encoding, offer: Offer) -> Option<(Accepted,
     Some((Accepted { encoding, transform }, clause.parameter("pretty") == "1"))
 }
 
-/// The encoding of a request body; absent means JSON.
+/// The encoding of a request body; JSON if the header is absent.
 pub(super) fn body_format(headers: &HeaderMap) -> Result<Format, Status> {
     match media_type(headers) {
         "" | JSON | "*/*" => Ok(Format::Json),
@@ -154,14 +156,14 @@ pub(super) fn body_format(headers: &HeaderMap) -> Result<Format, Status> {
     }
 }
 
-/// The algorithm of a patch body.
+/// The patch type of a request body.
 pub(super) fn patch_type(headers: &HeaderMap) -> Result<PatchType, Status> {
     let header = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let all = PatchType::ALL.map(PatchType::media_type);
     PatchType::from_content_type(header).ok_or_else(|| Status::unsupported_media_type(&all))
 }
 
-/// Whether the client takes gzip.
+/// Whether the client accepts gzip.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     let header = headers.get(ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
     header.split(',').any(|coding| coding.split(';').next().is_some_and(|c| c.trim() == "gzip"))
@@ -172,7 +174,7 @@ fn media_type(headers: &HeaderMap) -> &str {
     header.split(';').next().unwrap_or_default().trim()
 }
 
-/// A person at a terminal or a browser: Kubernetes indents for them.
+/// Whether the client is a terminal program or a browser: Kubernetes indents JSON for these.
 fn is_interactive(headers: &HeaderMap) -> bool {
     let agent = headers.get(USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_clause_that_can_be_served_wins() {
+    fn the_preferred_clause_that_can_be_served_is_chosen() {
         use Encoding::{Json, PrettyJson, Protobuf, Yaml};
         let table = Transform::Table(MetaVersion::V1);
         let partial = Transform::Partial(MetaVersion::V1Beta1);
@@ -203,7 +205,7 @@ mod tests {
             ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some((Json, table))),
             ("application/yaml;as=Table;v=v1;g=meta.k8s.io", Some((Yaml, table))),
             ("*/*;as=Table;v=v1;g=meta.k8s.io", Some((Json, table))),
-            // What cannot be served is skipped, not refused.
+            // Clauses that cannot be served are skipped, not refused.
             ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((Json, Transform::None))),
             ("application/json;as=Table;v=v1,application/yaml", Some((Yaml, Transform::None))),
             (
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_serves_what_it_has() {
+    fn forms_depend_on_the_endpoint() {
         let no_protobuf = Offer { protobuf: false, ..POD };
         let both = "application/vnd.kubernetes.protobuf,application/json";
         assert_eq!(agree(both, no_protobuf), Some((Encoding::Json, Transform::None)));
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_indented_for_people_unless_they_say_no() {
+    fn json_is_indented_for_browsers_and_curl_unless_disabled() {
         let headers = HeaderMap::from_iter([(USER_AGENT, "curl/8".parse().unwrap())]);
         let encoding = |pretty| accepted(&headers, pretty, POD).unwrap().encoding;
         assert_eq!((encoding(None), encoding(Some(false))), (Encoding::PrettyJson, Encoding::Json));

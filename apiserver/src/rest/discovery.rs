@@ -1,6 +1,6 @@
-//! Discovery: which groups, versions and resources there are, in the two forms that clients read: one document per group and
-//! version (legacy; in JSON, YAML and protobuf), and all at once (aggregated; in JSON). A pure function of the table of resources and of
-//! what API servers behind this one have said of theirs.
+//! Discovery of groups, versions and resources, in the two forms that clients read: one document per group
+//! and version (legacy; in JSON, YAML and protobuf), and one document for everything (aggregated; in JSON). A
+//! pure function of the table of resources and of the discovery documents of aggregated API servers.
 
 use super::accept::{self, Clause};
 use super::content::Encoding;
@@ -20,31 +20,31 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 const JSON: &str = "application/json";
-/// In the order in which a caller who takes anything is answered.
+/// The encodings in order of preference, for callers that accept several.
 const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// All discovery documents of one server; each is made when a client first asks for it.
+/// All discovery documents of one server; each is encoded when a client first requests it.
 #[derive(Debug)]
 pub struct Discovery {
     address: String,
     kinds: Arc<Kinds>,
-    /// Groups but for the core group, in the order in which clients prefer them.
+    /// All groups except the core group, in the order of clients' preference.
     groups: Vec<ServedGroup>,
-    /// By path, without a trailing slash.
+    /// Legacy documents by path, without a trailing slash.
     legacy: BTreeMap<String, Arc<Legacy>>,
     aggregated_core: OnceLock<Document>,
     aggregated_groups: OnceLock<Document>,
 }
 
-/// A group and its versions, in the order in which clients prefer them.
+/// A group and its versions, in the order of clients' preference.
 #[derive(Debug)]
 struct ServedGroup {
     name: Arc<str>,
     versions: Vec<ServedVersion>,
 }
 
-/// A version of a group, and who serves it.
+/// A version of a group, and the server that serves it.
 #[derive(Debug)]
 enum ServedVersion {
     Local(&'static str),
@@ -60,7 +60,7 @@ impl ServedVersion {
     }
 }
 
-/// The groups that are served, here or elsewhere.
+/// All groups that this server or an aggregated API server serves.
 fn groups(kinds: &Kinds, apis: &AggregatedApis) -> Vec<ServedGroup> {
     let mut groups: Vec<ServedGroup> = Vec::new();
     for group in kinds.rows().groups().filter(|group| !group.is_empty()) {
@@ -83,7 +83,7 @@ fn groups(kinds: &Kinds, apis: &AggregatedApis) -> Vec<ServedGroup> {
     groups
 }
 
-/// What a legacy document is about.
+/// The subject of a legacy document.
 #[derive(Clone, Debug)]
 enum Subject {
     Versions,
@@ -92,20 +92,20 @@ enum Subject {
     Resources(&'static str, &'static str),
 }
 
-/// What a legacy document depends on.
+/// The inputs of a legacy document besides built-in kinds: it is encoded again when they change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Dependency {
-    /// A group has a version, in this place.
+    /// A group has a version at this position in the order.
     Version(Arc<str>, Arc<str>),
-    /// The definition under a storage key is of a revision.
+    /// The definition with this storage key has this revision.
     Definition(String, i64),
 }
 
-/// A legacy document in the encodings asked for so far.
+/// A legacy document in the encodings requested so far.
 #[derive(Debug)]
 struct Legacy {
     subject: Subject,
-    /// What it depends on beside the built-in kinds.
+    /// The inputs besides built-in kinds.
     dependencies: Vec<Dependency>,
     json: OnceLock<Document>,
     yaml: OnceLock<Document>,
@@ -121,7 +121,7 @@ impl Legacy {
     fn of(&self, encoding: Encoding, value: impl Fn() -> Value) -> &Document {
         let made = |encoding: Encoding| {
             let mut value = value();
-            // The envelope of protobuf wants what the documents of the core group do not say in JSON.
+            // The protobuf envelope requires `apiVersion`, which documents of the core group lack in JSON.
             if encoding == Encoding::Protobuf {
                 value["apiVersion"] = json!("v1");
             }
@@ -139,8 +139,8 @@ impl Legacy {
 }
 
 impl Discovery {
-    /// The documents for what is served here, and elsewhere according to `apis`; what has not changed since `previous` is taken over.
-    /// `address` is `host:port`, as clients reach the server.
+    /// The documents for all kinds of this server and of the API servers in `apis`. Documents that have not
+    /// changed since `previous` are reused. `address` is the `host:port` at which clients reach the server.
     pub(crate) fn new(
         address: &str,
         kinds: &Arc<Kinds>,
@@ -201,7 +201,7 @@ impl Discovery {
         }
     }
 
-    /// The aggregated document of the core group, or of all others.
+    /// The aggregated document of the core group, or of all other groups.
     fn aggregated(&self, is_core: bool) -> &Document {
         let slot = if is_core { &self.aggregated_core } else { &self.aggregated_groups };
         slot.get_or_init(|| {
@@ -214,10 +214,10 @@ impl Discovery {
         })
     }
 
-    /// The answer to a GET of a discovery path; `None` if the path is none.
+    /// Answers a GET of a discovery path; `None` for other paths.
     ///
     /// # Errors
-    /// 406 if the caller accepts no form of it.
+    /// 406 if the caller accepts no encoding of it.
     pub fn answer(&self, path: &str, headers: &HeaderMap) -> Option<Result<Response<Bytes>, Status>> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let legacy = self.legacy.get(path)?;
@@ -287,7 +287,7 @@ fn resource_list(kinds: &Kinds, group: &'static str, version: &'static str) -> V
         "groupVersion": group_version(group, version),
         "resources": resources,
     });
-    // The core group is older than the versions of these documents.
+    // The core group is older than the versions of these documents, so its document lacks `apiVersion`.
     if !group.is_empty() {
         list["apiVersion"] = json!("v1");
     }
@@ -326,7 +326,7 @@ fn legacy_subresource(resource: &Resource, sub: &Subresource) -> Value {
     entry
 }
 
-/// Short names and categories, where there are any.
+/// Adds short names and categories, where there are any.
 fn names(resource: &Resource, entry: &mut Map<String, Value>) {
     if !resource.short_names.is_empty() {
         entry.insert("shortNames".into(), json!(resource.short_names));
@@ -359,7 +359,7 @@ fn aggregated_version(kinds: &Kinds, group: &str, version: &ServedVersion) -> Va
             let resources: Vec<Value> = rows.map(|row| aggregated_resource(kinds, row)).collect();
             json!({ "version": version, "freshness": "Current", "resources": resources })
         }
-        // What it last said, or nothing but that there is such a version.
+        // The resources that the API server last reported; only the version if it has not reported any.
         ServedVersion::Aggregated(AggregatedApi { service, is_available, documents }) => {
             let freshness = if *is_available { "Current" } else { "Stale" };
             let mut entry = json!({ "version": &*service.version, "freshness": freshness });
@@ -397,7 +397,8 @@ fn aggregated_resource(kinds: &Kinds, resource: &'static Resource) -> Value {
     entry
 }
 
-/// The kind of an answer. Kubernetes leaves group and version of a built-in kind empty where they are those of the list around it.
+/// The kind of an answer. Kubernetes leaves group and version of a built-in kind empty if they equal those of
+/// the list.
 fn response_kind(resource: &Resource, (group, version, kind): (&str, &str, &str)) -> Value {
     let is_own = (group, version) == (resource.group, resource.version);
     let (group, version) = if is_own { ("", "") } else { (group, version) };
@@ -441,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn legacy_documents_read_as_those_of_kubernetes() {
+    fn legacy_documents_have_members_in_kubernetes_order() {
         let starts = [
             (
                 "/api",
@@ -492,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_know_the_aggregated_form_get_it() {
+    fn clients_that_accept_aggregated_discovery_receive_it() {
         let kubectl = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;\
                        g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
         let (groups, content_type) = get("/apis", kubectl);
@@ -509,11 +510,11 @@ mod tests {
         assert_eq!(core["items"][0]["versions"][0]["version"], "v1");
         let old =
             "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-        assert_eq!(get("/apis", old).1, JSON, "who does not know v2 gets the legacy form");
+        assert_eq!(get("/apis", old).1, JSON, "clients without v2 receive the legacy form");
     }
 
     #[test]
-    fn legacy_documents_come_in_yaml_and_protobuf() {
+    fn legacy_documents_are_served_in_yaml_and_protobuf() {
         let discovery =
             Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), &AggregatedApis::default(), None);
         for path in ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"] {
@@ -542,7 +543,7 @@ mod tests {
     fn other_paths_and_other_types_are_not_answered() {
         let discovery =
             Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), &AggregatedApis::default(), None);
-        assert!(discovery.answer("/apis/nobody.example.com", &HeaderMap::new()).is_none());
+        assert!(discovery.answer("/apis/absent.example.com", &HeaderMap::new()).is_none());
         assert!(discovery.answer("/api/v1/pods", &HeaderMap::new()).is_none());
         let xml = HeaderMap::from_iter([(ACCEPT, "application/xml".parse().unwrap())]);
         assert_eq!(discovery.answer("/api", &xml).unwrap().unwrap_err().code, 406);

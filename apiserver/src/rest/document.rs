@@ -1,5 +1,5 @@
-//! A document that is made once and read often: discovery, OpenAPI, `/version`. Kept compressed, since the large ones are read
-//! rarely; tagged by its content. Not an object: those change.
+//! [`Document`]: a static document that is encoded once and read often: discovery, OpenAPI, `/version`. Large
+//! ones are kept compressed, since they are read rarely. Each has an entity tag of its content.
 
 use super::chunk::{Chunk, Joined};
 use bytes::Bytes;
@@ -18,21 +18,21 @@ use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::sync::Arc;
 
-/// Below this size compression saves nothing worth its time (Kubernetes compresses answers from here on, too).
+/// The size from which documents are compressed, as in Kubernetes; below it compression saves too little.
 const COMPRESS_FROM: usize = 128 * 1024;
 
 const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-/// The bytes, their type and their tag.
+/// The bytes of a document, their type and their entity tag.
 #[derive(Debug)]
 pub(super) struct Document {
     content_type: &'static str,
     tag: String,
-    content: Content,
+    content: StoredContent,
 }
 
 #[derive(Debug)]
-enum Content {
+enum StoredContent {
     Plain(Bytes),
     Gzip(Bytes),
     Joined(Joined),
@@ -43,21 +43,26 @@ impl Document {
     pub(super) fn new(content_type: &'static str, content: Vec<u8>) -> Self {
         let tag = hex(&Sha512::digest(&content));
         let content = if content.len() < COMPRESS_FROM {
-            Content::Plain(content.into())
+            StoredContent::Plain(content.into())
         } else {
-            Content::Gzip(compress(&content).into())
+            StoredContent::Gzip(compress(&content).into())
         };
         Self { content_type, tag, content }
     }
 
-    /// A document that consists of these chunks. Its tag follows from theirs, so that what stays is neither hashed nor compressed again.
+    /// A document of chunks. Its tag is the hash of their hashes, so that unchanged chunks are neither hashed
+    /// nor compressed again.
     pub(super) fn joined(content_type: &'static str, chunks: Vec<Arc<Chunk>>) -> Self {
         let mut digest = Sha512::new();
         chunks.iter().for_each(|chunk| digest.update(chunk.digest()));
-        Self { content_type, tag: hex(&digest.finalize()), content: Content::Joined(Joined::new(chunks)) }
+        Self {
+            content_type,
+            tag: hex(&digest.finalize()),
+            content: StoredContent::Joined(Joined::new(chunks)),
+        }
     }
 
-    /// The answer to a GET: 304 if the caller has it already.
+    /// Answers a GET: with 304 if the caller has the present version.
     pub(super) fn respond(&self, headers: &HeaderMap) -> Response<Bytes> {
         let quoted = format!("\"{}\"", self.tag);
         let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok());
@@ -74,7 +79,8 @@ impl Document {
         response
     }
 
-    /// As [`Document::respond`], for an address that contains the tag: it may be kept for a year.
+    /// Answers like [`Document::respond`], for a URL that contains the tag: caches may keep the answer for a
+    /// year.
     pub(super) fn respond_immutable(&self, headers: &HeaderMap, now: Timestamp) -> Response<Bytes> {
         let mut response = self.respond(headers);
         let fields = response.headers_mut();
@@ -86,33 +92,35 @@ impl Document {
         response
     }
 
-    /// What it says, uncompressed.
+    /// The content, uncompressed.
     pub(super) fn content(&self) -> Bytes {
         match &self.content {
-            Content::Plain(bytes) => bytes.clone(),
-            Content::Gzip(bytes) => {
+            StoredContent::Plain(bytes) => bytes.clone(),
+            StoredContent::Gzip(bytes) => {
                 let mut plain = Vec::new();
                 GzDecoder::new(bytes.as_ref()).read_to_end(&mut plain).expect("we compressed it ourselves");
                 plain.into()
             }
-            Content::Joined(joined) => joined.plain(),
+            StoredContent::Joined(joined) => joined.plain(),
         }
     }
 
     fn full(&self, headers: &HeaderMap) -> Response<Bytes> {
         let mut response = match &self.content {
-            Content::Plain(bytes) => return reply(StatusCode::OK, self.content_type, bytes.clone()),
-            Content::Gzip(bytes) if takes_gzip(headers) => {
+            StoredContent::Plain(bytes) => return reply(StatusCode::OK, self.content_type, bytes.clone()),
+            StoredContent::Gzip(bytes) if takes_gzip(headers) => {
                 let mut response = reply(StatusCode::OK, self.content_type, bytes.clone());
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response
             }
-            Content::Joined(joined) if takes_gzip(headers) => {
+            StoredContent::Joined(joined) if takes_gzip(headers) => {
                 let mut response = reply(StatusCode::OK, self.content_type, joined.gzip());
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response
             }
-            Content::Gzip(_) | Content::Joined(_) => reply(StatusCode::OK, self.content_type, self.content()),
+            StoredContent::Gzip(_) | StoredContent::Joined(_) => {
+                reply(StatusCode::OK, self.content_type, self.content())
+            }
         };
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
         response
@@ -126,7 +134,7 @@ fn hex(digest: &[u8]) -> String {
     })
 }
 
-/// An answer with a type and a body.
+/// A response with a content type and a body.
 pub(super) fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -134,7 +142,7 @@ pub(super) fn reply(status: StatusCode, content_type: &'static str, body: Bytes)
     response
 }
 
-/// The same in gzip.
+/// Compresses with gzip.
 pub(super) fn compress(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(content.len() / 8), Compression::fast());
     encoder.write_all(content).expect("compressing into memory does not fail");
@@ -156,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_it_already_gets_304() {
+    fn a_matching_etag_is_answered_with_304() {
         let document = Document::new("application/json", b"{}".to_vec());
         let first = document.respond(&HeaderMap::new());
         assert_eq!((first.status(), first.body().as_ref()), (StatusCode::OK, &b"{}"[..]));
@@ -166,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_document_is_sent_compressed_to_those_who_take_it() {
+    fn large_documents_are_compressed_for_clients_that_accept_gzip() {
         let content = vec![b'x'; COMPRESS_FROM];
         let document = Document::new("application/json", content.clone());
         assert_eq!(document.respond(&HeaderMap::new()).body(), &content);

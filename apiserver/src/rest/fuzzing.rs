@@ -1,4 +1,4 @@
-//! A door for fuzzers: lines that claim to be the head of a request.
+//! Fuzz target for routing and content negotiation: lines that are parsed as the head of a request.
 
 use super::content::{self, Offer};
 use super::query::Query;
@@ -10,19 +10,20 @@ use http::{HeaderMap, HeaderValue, Method};
 use kstore_api::status::Status;
 use std::fmt::Write;
 
-/// The lines are a path, a query, `Accept` and `Content-Type`. Each is read or refused as a mistake of the client; a place in the
-/// resource tree has a URL that leads to it, and the operations that are allowed there fit its form.
+/// Parses the lines as path, query, `Accept` and `Content-Type`. Each must be accepted or refused as a client
+/// error. A location in the resource tree must have a URL that routes back to it, and the operations allowed
+/// there must fit its form.
 pub(crate) fn routing(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split('\n');
     let [path, query, accept, content_type] = [(); 4].map(|()| lines.next().unwrap_or_default());
     let query = Query::parse(Some(query));
     let headers = headers(accept, content_type);
-    if let Route::Resource(place) = router::route(&Kinds::built_in(), path) {
-        leads_back(&place);
-        operations_fit(&place);
-        filters(&query, &place);
-        forms(&headers, &query, Offer::of(place.resource, &place.subresource, place.watch));
+    if let Route::Resource(location) = router::route(&Kinds::built_in(), path) {
+        leads_back(&location);
+        operations_fit(&location);
+        filters(&query, &location);
+        forms(&headers, &query, Offer::of(location.resource, &location.subresource, location.watch));
     }
     options(&query);
     forms(&headers, &query, Offer { tables: true, protobuf: true, stream: false });
@@ -33,10 +34,10 @@ fn headers(accept: &str, content_type: &str) -> HeaderMap {
     pairs.into_iter().filter_map(|(name, text)| Some((name, HeaderValue::from_str(text).ok()?))).collect()
 }
 
-fn leads_back(place: &ResourcePath) {
-    let url = url(place);
+fn leads_back(location: &ResourcePath) {
+    let url = url(location);
     let Route::Resource(again) = router::route(&Kinds::built_in(), &url) else {
-        panic!("{url} leads nowhere, {place:?}")
+        panic!("{url} leads nowhere, {location:?}")
     };
     let parts = |p: &ResourcePath| {
         (
@@ -48,18 +49,18 @@ fn leads_back(place: &ResourcePath) {
             p.watch,
         )
     };
-    assert_eq!(parts(&again), parts(place), "{url}");
+    assert_eq!(parts(&again), parts(location), "{url}");
 }
 
-/// The URL of a place, with everything escaped that came from outside.
-fn url(place: &ResourcePath) -> String {
-    let row = place.resource;
+/// The URL of a location, with all client input percent-encoded.
+fn url(location: &ResourcePath) -> String {
+    let row = location.resource;
     let mut url = if row.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", row.group) };
     let _ = write!(url, "/{}", row.version);
-    let watch = if place.watch { "watch" } else { "" };
-    let namespaces = if place.namespace.is_empty() { "" } else { "namespaces" };
-    let (namespace, name) = (escaped(&place.namespace), escaped(&place.name));
-    let subresource = escaped(&place.subresource);
+    let watch = if location.watch { "watch" } else { "" };
+    let namespaces = if location.namespace.is_empty() { "" } else { "namespaces" };
+    let (namespace, name) = (escaped(&location.namespace), escaped(&location.name));
+    let subresource = escaped(&location.subresource);
     for segment in [watch, namespaces, &namespace, row.plural, &name, &subresource] {
         if !segment.is_empty() {
             let _ = write!(url, "/{segment}");
@@ -72,7 +73,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-fn operations_fit(place: &ResourcePath) {
+fn operations_fit(location: &ResourcePath) {
     use router::Operation::{Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch};
     let methods = [
         Method::GET,
@@ -84,18 +85,19 @@ fn operations_fit(place: &ResourcePath) {
         Method::OPTIONS,
     ];
     for (method, watch) in methods.iter().flat_map(|method| [(method, false), (method, true)]) {
-        let named = !place.name.is_empty();
-        match router::operation(method, place, watch) {
-            Some(Get | Update | Patch | Delete) => assert!(named, "{method} {place:?}"),
-            Some(List | DeleteCollection) => assert!(!named, "{method} {place:?}"),
-            Some(Watch) => assert!(watch || place.watch, "{method} {place:?}"),
+        let named = !location.name.is_empty();
+        match router::operation(method, location, watch) {
+            Some(Get | Update | Patch | Delete) => assert!(named, "{method} {location:?}"),
+            Some(List | DeleteCollection) => assert!(!named, "{method} {location:?}"),
+            Some(Watch) => assert!(watch || location.watch, "{method} {location:?}"),
             Some(Create) => assert_eq!(method, Method::POST),
             None => {}
         }
     }
 }
 
-/// 400 and 422 are what a query can be refused with; of a watch also 500 without a reason, for a revision that is none.
+/// Unwraps a parsed query. A query may be refused with 400 or 422 only; that of a watch also with 500, for an
+/// invalid revision.
 fn clients_mistake<T>(read: Result<T, Status>) -> Option<T> {
     let is_expected = |status: &Status| match status.code {
         500 => status.message.starts_with("resourceVersion: Invalid value: "),
@@ -104,8 +106,8 @@ fn clients_mistake<T>(read: Result<T, Status>) -> Option<T> {
     read.inspect_err(|status| assert!(is_expected(status), "{status:?}")).ok()
 }
 
-fn filters(query: &Query, place: &ResourcePath) {
-    let filter = clients_mistake(query.filter(place.resource, &place.namespace, &place.name));
+fn filters(query: &Query, location: &ResourcePath) {
+    let filter = clients_mistake(query.filter(location.resource, &location.namespace, &location.name));
     if let Some(filter) = filter {
         clients_mistake(query.list_options(filter.clone()));
         clients_mistake(query.watch_options(filter));

@@ -1,5 +1,5 @@
-//! `/livez`, `/readyz`, `/healthz`: named checks, each true or false at the moment of asking. What a check looks at is given by
-//! its owner; nothing is measured in the background.
+//! `/livez`, `/readyz`, `/healthz`: named checks, evaluated at each request. The owner of a state provides
+//! the check; nothing is measured in the background.
 
 use super::document::reply;
 use super::router::decode_query;
@@ -12,34 +12,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The state that the checks look at.
+/// The state that the checks read.
 pub struct Health {
     storage: Box<dyn Fn() -> bool + Send + Sync>,
     bootstrapped: AtomicBool,
     stopping: AtomicBool,
-    /// How often each check of each endpoint held, and did not.
-    asked: [[[Counter; 2]; CHECKS.len()]; ENDPOINTS.len()],
+    /// Number of successes and failures of each check, by endpoint.
+    results: [[[Counter; 2]; CHECKS.len()]; ENDPOINTS.len()],
 }
 
-/// The three, by path.
+/// The endpoints, by path.
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
-/// One named check.
 struct Check {
     name: &'static str,
-    /// Asked by `/readyz` only.
+    /// Whether only `/readyz` evaluates the check.
     readiness: bool,
     holds: fn(&Health) -> bool,
 }
 
-/// In the order shown. The names are those that clients of Kubernetes know, where the check means the same.
+/// All checks, in the order of the answer. Names are those that clients of Kubernetes know, where the check
+/// means the same.
 const CHECKS: [Check; 11] = [
     Check { name: "ping", readiness: false, holds: |_| true },
     Check { name: "log", readiness: false, holds: |_| true },
     Check { name: "etcd", readiness: false, holds: |health| (health.storage)() },
     Check { name: "etcd-readiness", readiness: true, holds: |health| (health.storage)() },
     Check { name: "informer-sync", readiness: true, holds: Health::is_bootstrapped },
-    // The watch cache is what admission and authorization look at.
+    // Admission and authorization read the watch cache.
     Check {
         name: "poststarthook/start-apiserver-admission-initializer",
         readiness: false,
@@ -65,22 +65,23 @@ const CHECKS: [Check; 11] = [
 ];
 
 impl Health {
-    /// A server that has just begun to start. `storage` says whether the storage takes requests.
+    /// The health of a server that has begun to start. `storage` returns whether the storage accepts
+    /// requests.
     pub fn new(storage: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self {
             storage: Box::new(storage),
             bootstrapped: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            asked: Default::default(),
+            results: Default::default(),
         }
     }
 
-    /// The cache is filled and the objects that every cluster has are there.
+    /// Records that the cache is filled and the initial objects exist.
     pub fn set_bootstrapped(&self) {
         self.bootstrapped.store(true, Ordering::Relaxed);
     }
 
-    /// The end has begun: still alive, but no longer ready.
+    /// Records that the server is stopping: it is still alive, but no longer ready.
     pub fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
@@ -89,12 +90,12 @@ impl Health {
         self.bootstrapped.load(Ordering::Relaxed)
     }
 
-    /// Whether `/readyz` would say ok.
+    /// Whether `/readyz` would succeed.
     pub fn is_ready(&self) -> bool {
         CHECKS.iter().all(|check| (check.holds)(self))
     }
 
-    /// The answer to a GET of a health path (`/livez`, `/readyz/ping`, …); `None` if the path is none.
+    /// Answers a GET of a health path (`/livez`, `/readyz/ping`, …); `None` for other paths.
     pub fn answer(&self, path: &str, query: Option<&str>) -> Option<Response<Bytes>> {
         let path = path.strip_prefix('/')?;
         let (endpoint, name) = path.split_once('/').unwrap_or((path, ""));
@@ -103,16 +104,16 @@ impl Health {
             return Some(self.all(endpoint, query.unwrap_or_default()));
         }
         let (at, _) = checks(endpoint).find(|(_, check)| check.name == name)?;
-        Some(if self.ask(endpoint, at) {
+        Some(if self.evaluate(endpoint, at) {
             text(StatusCode::OK, "ok")
         } else {
             text(StatusCode::INTERNAL_SERVER_ERROR, &format!("internal server error: {name} failed\n"))
         })
     }
 
-    fn ask(&self, endpoint: usize, check: usize) -> bool {
+    fn evaluate(&self, endpoint: usize, check: usize) -> bool {
         let holds = (CHECKS[check].holds)(self);
-        self.asked[endpoint][check][usize::from(!holds)].add(1);
+        self.results[endpoint][check][usize::from(!holds)].add(1);
         holds
     }
 
@@ -129,7 +130,7 @@ impl Health {
             let _ = if let Some(at) = excluded.iter().position(|excluded| excluded == name) {
                 excluded.remove(at);
                 writeln!(body, "[+]{name} excluded: ok")
-            } else if self.ask(endpoint, at) {
+            } else if self.evaluate(endpoint, at) {
                 writeln!(body, "[+]{name} ok")
             } else {
                 failed = true;
@@ -149,7 +150,7 @@ impl Health {
         }
     }
 
-    /// All paths that are answered.
+    /// All paths of health checks.
     pub fn paths() -> impl Iterator<Item = String> {
         let own = |(at, endpoint): (usize, &&str)| {
             let checks = checks(at).map(|(_, check)| format!("/{endpoint}/{}", check.name));
@@ -158,7 +159,8 @@ impl Health {
         ENDPOINTS.iter().enumerate().flat_map(own)
     }
 
-    /// What `/metrics/slis` says: whether each check holds now, and how often it did when asked.
+    /// Renders the metrics of `/metrics/slis`: the present result of each check, and the number of its
+    /// results.
     pub fn render(&self, page: &mut Page<'_>) {
         let all = || {
             let of = |(at, endpoint): (usize, &&'static str)| {
@@ -168,24 +170,24 @@ impl Health {
             ENDPOINTS.iter().enumerate().flat_map(of)
         };
         let name = "kubernetes_healthcheck";
-        page.head(name, "gauge", "Whether a check of health holds.");
+        page.head(name, "gauge", "Whether a health check succeeds.");
         for (_, check, endpoint, row) in all() {
             let holds = u8::from((CHECKS[check].holds)(self));
             page.line(name, &[("name", row), ("type", endpoint)], holds);
         }
         let name = "kubernetes_healthchecks_total";
-        page.head(name, "counter", "How often a check of health was asked, by what it said.");
+        page.head(name, "counter", "Evaluations of a health check, by result.");
         for (at, check, endpoint, row) in all() {
-            for (status, asked) in ["success", "error"].iter().zip(&self.asked[at][check]) {
-                if asked.get() > 0 {
-                    page.line(name, &[("name", row), ("type", endpoint), ("status", status)], asked.get());
+            for (status, results) in ["success", "error"].iter().zip(&self.results[at][check]) {
+                if results.get() > 0 {
+                    page.line(name, &[("name", row), ("type", endpoint), ("status", status)], results.get());
                 }
             }
         }
     }
 }
 
-/// The checks of an endpoint, by their places in [`CHECKS`].
+/// The checks of an endpoint, with their indexes in [`CHECKS`].
 fn checks(endpoint: usize) -> impl Iterator<Item = (usize, &'static Check)> {
     let ready = ENDPOINTS[endpoint] == "readyz";
     CHECKS.iter().enumerate().filter(move |(_, check)| ready || !check.readiness)
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_ready_between_its_bootstrap_and_its_end() {
+    fn a_server_is_ready_from_bootstrap_until_stop() {
         let health = Health::new(|| true);
         let (code, body) = get(&health, "/readyz", "");
         assert_eq!(code, 500);
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_can_be_listed_and_asked_one_by_one() {
+    fn health_checks_can_be_listed_and_evaluated_singly() {
         let health = Health::new(|| false);
         health.set_bootstrapped();
         let (code, body) = get(&health, "/livez", "verbose");

@@ -1,4 +1,5 @@
-//! Query parameters of LIST and WATCH → options: resourceVersion, its match and continue together, with every refusal in Kubernetes' words. Pure.
+//! Query parameters of LIST and WATCH → options: resourceVersion, resourceVersionMatch and continue. Refusals
+//! have Kubernetes' texts. Pure.
 
 use super::query::Query;
 use crate::cache::{Filter, WatchStart};
@@ -12,7 +13,7 @@ const EXACT: &str = "Exact";
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
 impl Query {
-    /// What a list, watch or delete-collection selects. `named` is the object name of the path, if any.
+    /// The selection of a list, watch or delete-collection. `named` is the object name in the path, if any.
     pub(super) fn filter(
         &self,
         resource: &'static Resource,
@@ -36,7 +37,7 @@ impl Query {
         Ok(Filter { resource, namespace, name, labels, fields, declared: None })
     }
 
-    /// Options of a LIST.
+    /// Parses the options of a LIST.
     pub(super) fn list_options(&self, filter: Filter) -> Result<ListOptions, Status> {
         let limit = self.number("limit")?.unwrap_or(0).max(0);
         self.number("timeoutSeconds")?;
@@ -54,7 +55,7 @@ impl Query {
         let at = match (self.get("resourceVersionMatch"), revision) {
             (_, None | Some(0)) => ListAt::Newest,
             (EXACT, Some(revision)) => ListAt::Exact(revision),
-            // The legacy of clients that know no resourceVersionMatch: a page is of exactly this revision.
+            // For clients that do not know resourceVersionMatch, a page is at exactly this revision.
             ("", Some(revision)) if limit > 0 => ListAt::Exact(revision),
             (_, Some(revision)) => ListAt::NotOlderThan(revision),
         };
@@ -90,17 +91,17 @@ impl Query {
         errors
     }
 
-    /// Options of a WATCH.
+    /// Parses the options of a WATCH.
     pub(super) fn watch_options(&self, filter: Filter) -> Result<WatchOptions, Status> {
         let timeout_seconds = self.number("timeoutSeconds")?.unwrap_or(0).max(0).unsigned_abs();
         self.number("limit")?;
         refuse(&self.watch_errors())?;
-        // Kubernetes lets this error of its watch cache through as it is; a list answers 400.
+        // Kubernetes returns this error of its watch cache unchanged; a list answers 400.
         let revision = revision(self.get("resourceVersion"))
             .map_err(|errors| Status::unclassified(errors.aggregate()))?;
         let send = self.has("sendInitialEvents").then(|| self.flag("sendInitialEvents"));
         let start = match (send, revision) {
-            // A watch from nowhere begins with the state, as if it had asked for it.
+            // A watch without a revision begins with the initial state, as if it had asked for it.
             (Some(true), _) | (None, None | Some(0)) => WatchStart::State,
             (Some(false), None | Some(0)) => WatchStart::After(0),
             (Some(false) | None, Some(revision)) => WatchStart::Resume(revision),
@@ -138,7 +139,7 @@ impl Query {
     }
 }
 
-/// These are told in this order, unlike other sets.
+/// The error of an unknown match. Its supported values keep this order, unlike other sets.
 fn unknown_match(matching: &str, supported: &str) -> FieldError {
     FieldError {
         kind: FieldErrorKind::NotSupported,
@@ -155,7 +156,7 @@ fn refuse(errors: &ErrorList) -> Result<(), Status> {
     Err(Status::invalid("meta.k8s.io", "ListOptions", "", errors))
 }
 
-/// A resourceVersion: `None` where there is none.
+/// Parses a resourceVersion; `None` if the text is empty.
 pub(super) fn revision(text: &str) -> Result<Option<i64>, ErrorList> {
     if text.is_empty() {
         return Ok(None);
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_of_the_revision_that_its_options_say() {
+    fn list_options_choose_the_revision() {
         for (query, at) in [
             ("", ListAt::Newest),
             ("resourceVersion=0", ListAt::Newest),
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_lists_that_contradict_each_other_are_refused_in_kubernetes_words() {
+    fn contradictory_list_options_are_refused_with_kubernetes_messages() {
         let invalid = |text: &str| (422, format!("ListOptions.meta.k8s.io \"\" is invalid: {text}"));
         let supported = "supported values: \"Exact\", \"NotOlderThan\", \"\"";
         for (query, want) in [
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_begins_where_its_options_say() {
+    fn watch_options_choose_the_start() {
         use WatchStart::{After, Resume, State};
         for (query, want) in [
             ("", (State, Some(0))),
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_watches_that_contradict_each_other_are_refused_in_kubernetes_words() {
+    fn contradictory_watch_options_are_refused_with_kubernetes_messages() {
         let invalid = |text: &str| Err((422, format!("ListOptions.meta.k8s.io \"\" is invalid: {text}")));
         let requires = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         let alone = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_the_path_and_one_in_the_selector_must_be_the_same() {
+    fn the_name_in_a_field_selector_must_match_the_path() {
         let row = lookup("", "v1", "pods").unwrap();
         let filter =
             |query: &str, named: &str| Query::parse(Some(query)).filter(row, "ns", named).map(|f| f.name);

@@ -1,5 +1,6 @@
-//! A long answer that is made while it is sent: a head, items one after the other, a tail, in chunks. Memory is one chunk,
-//! whatever the list is, because nobody asks for the next chunk before the client has taken the last; and no lock is held.
+//! [`Listing`]: a long answer that is encoded while it is sent, in chunks: a head, items, a tail. One chunk
+//! is in memory at a time, whatever the length of the list, because the next chunk is requested only after
+//! the client has taken the last. No lock is held.
 
 use bytes::{Bytes, BytesMut};
 use flate2::Compression;
@@ -10,27 +11,27 @@ use std::io::Write as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A chunk ends with the item that reaches this: large enough that frames, TLS records and system calls cost little per byte,
-/// small enough that a slow client holds up little memory.
+/// Bytes at which a chunk ends after the present item. Large enough that frames, TLS records and system calls
+/// cost little per byte; small enough that a slow client occupies little memory.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How one item is appended.
+/// A function that appends one item to a chunk.
 type Put<T> = Box<dyn Fn(&T, &mut BytesMut) + Send>;
 
-/// The chunks of a list.
+/// An iterator over the chunks of a list.
 pub(super) struct Listing<T> {
-    /// What comes before the items; empty once it was sent.
+    /// The text before the items; empty after it was sent.
     head: Bytes,
     items: std::vec::IntoIter<T>,
     put: Put<T>,
     separator: &'static str,
-    /// What comes behind the items; `None` once it was sent.
+    /// The text after the items; `None` after it was sent.
     tail: Option<Bytes>,
     first: bool,
 }
 
 impl<T> Listing<T> {
-    /// Items between a head and a tail.
+    /// A list of items between a head and a tail.
     pub(super) fn new(
         head: impl Into<Bytes>,
         items: Vec<T>,
@@ -65,14 +66,14 @@ impl<T> Iterator for Listing<T> {
     }
 }
 
-/// Chunks, compressed as they come.
+/// An iterator that compresses chunks with gzip as they arrive.
 pub(super) struct Gzipped<I> {
     chunks: I,
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
 impl<I> Gzipped<I> {
-    /// At the level that costs least, as Kubernetes does.
+    /// Compresses at the fastest level, as Kubernetes does.
     pub(super) fn new(chunks: I) -> Self {
         Self { chunks, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
@@ -96,15 +97,15 @@ impl<I: Iterator<Item = Bytes>> Iterator for Gzipped<I> {
     }
 }
 
-/// Chunks as a body.
+/// A response body of chunks.
 pub(super) struct Chunks<I> {
     chunks: I,
-    /// Bytes of all chunks that are still to come, if that is known.
+    /// Bytes of all chunks that are left, if known.
     left: Option<u64>,
 }
 
 impl<I> Chunks<I> {
-    /// With a length that is known before, or none.
+    /// A body of chunks; `length` is their total size, if known.
     pub(super) fn new(chunks: I, length: Option<usize>) -> Self {
         Self { chunks, left: length.map(|length| length as u64) }
     }
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn items_come_in_chunks_between_head_and_tail() {
+    fn lists_are_sent_in_chunks() {
         for (count, chunks) in [(0, 1), (1, 1), (65, 1), (500, 8)] {
             let made: Vec<Bytes> = listing(count).collect();
             assert_eq!(made.len(), chunks, "{count}");

@@ -1,14 +1,14 @@
-//! The REST door: HTTP → [`Request`] → pipeline → HTTP. Thin; what it decides is only form.
+//! The REST front end: HTTP → [`Request`] → pipeline → HTTP. It decides about encoding and form only.
 
 mod accept;
 mod aggregated;
 mod audited;
+mod authorize;
 mod chunk;
 mod content;
 mod document;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod gate;
 mod list_query;
 mod listing;
 mod ordered;
@@ -59,15 +59,16 @@ use std::time::Duration;
 use table::Include;
 use tokio_util::sync::CancellationToken;
 
-/// The header in which a client names the revisions that made it write. The other one of ours is `kstore-fence` (see `fence`).
+/// The header in which a client names the revisions that led it to write. `fence` parses the other header of
+/// our own, `kstore-fence`.
 const CAUSE: &str = "kstore-cause";
 
-/// Names a request in audit logs.
+/// The header with the audit ID of a request.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-/// Longer names of clients are replaced.
+/// Bytes of the longest audit ID accepted from a client; a longer one is replaced.
 const AUDIT_ID_BYTES: usize = 64;
 
-/// The REST door. One per apiserver; shared by `Arc`.
+/// The REST front end. One per apiserver; shared by `Arc`.
 pub struct Rest {
     pipeline: Arc<Pipeline>,
     aggregator: Arc<Aggregator>,
@@ -79,8 +80,9 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Over a pipeline; nodes are reached through `tunnels`, and what others serve through `aggregator`. `advertised` is the `host:port`
-    /// that discovery tells; `stop` ends open watches and streams.
+    /// A front end of a pipeline. Nodes are reached through `tunnels`, and aggregated API servers through
+    /// `aggregator`. `advertised` is the `host:port` in discovery documents; `stop` ends open watches and
+    /// streams.
     pub(crate) fn new(
         pipeline: Arc<Pipeline>,
         aggregator: Arc<Aggregator>,
@@ -93,19 +95,20 @@ impl Rest {
         Self { paths, pipeline, aggregator, streams, bodies: BodyBudget::default(), audit: None, stop }
     }
 
-    /// With a budget for request bodies that others share.
+    /// Replaces the budget for request bodies by a budget that gRPC shares.
     pub(crate) fn with_body_budget(self, bodies: BodyBudget) -> Self {
         Self { bodies, ..self }
     }
 
-    /// With an audit log.
+    /// Adds an audit log.
     pub(crate) fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
         Self { audit, ..self }
     }
 
-    /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions. A panic is answered with
-    /// 500 and leaves other requests alone.
-    // Not an async function, and neither is `handle`: their futures would hold the request beside the future that serves it.
+    /// Serves one HTTP request. The connection must have added its [`Peer`](crate::authn::Peer) to the
+    /// extensions. A panic is answered with 500 and does not affect other requests.
+    // `serve` and `handle` are not async functions: their futures would hold the request in addition to the
+    // future that serves it.
     pub fn serve(
         &self,
         request: http::Request<HttpBody>,
@@ -121,7 +124,7 @@ impl Rest {
             let headers = response.headers_mut();
             headers.insert(AUDIT_ID, audit_id);
             if forbidden {
-                // The message repeats what the client sent: nothing may take it for a page.
+                // The message repeats input of the client; browsers must not interpret it as a page.
                 headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             }
             if head { respond::without_body(response) } else { response }
@@ -135,7 +138,7 @@ impl Rest {
         served.map(|served| served.unwrap_or_else(|_| refusal(&crate::error::panicked())))
     }
 
-    /// The name of the request in audit logs: the client's, or a new one.
+    /// The audit ID of the request: the client's, or a new one.
     fn audit_id(&self, headers: &HeaderMap) -> HeaderValue {
         let given = headers.get(AUDIT_ID).filter(|id| !id.is_empty() && id.len() <= AUDIT_ID_BYTES);
         given.cloned().unwrap_or_else(|| {
@@ -149,12 +152,12 @@ impl Rest {
         let identified = self.authenticate(&parts).await;
         let identified = match self.trail() {
             None => identified,
-            Some(trail) => Box::pin(audited::arrived(trail, &parts, identified)).await,
+            Some(trail) => Box::pin(audited::record_arrival(trail, &parts, identified)).await,
         };
         let user = match identified {
             Ok(user) => {
                 access::authenticated(&parts.extensions, &user);
-                audit::acts_as(&user);
+                audit::record_impersonation(&user);
                 user
             }
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
@@ -163,17 +166,18 @@ impl Rest {
             Ok(slot) => slot,
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
-        // An APIService with a Service takes precedence over kinds of this server with the same group and version.
+        // An APIService with a Service takes precedence over kinds of this server with the same group and
+        // version.
         if let Some(api) = self.aggregator.remote(parts.uri.path()) {
             return self.proxy_aggregated(&api, parts, body, &user).await;
         }
         match router::route(&self.pipeline.cache().kinds(), parts.uri.path()) {
             Route::Path => self.paths.serve(&parts, &user).await,
-            Route::UnknownGroup(place) => self.refuse_group(&parts, &user, &place).await,
-            Route::UnknownResource(place) => {
-                self.refuse(&parts, &user, &place, Status::no_such_route()).await
+            Route::UnknownGroup(location) => self.refuse_group(&parts, &user, &location).await,
+            Route::UnknownResource(location) => {
+                self.refuse(&parts, &user, &location, Status::no_such_route()).await
             }
-            Route::Resource(path) => match stream::Which::of(&path) {
+            Route::Resource(path) => match stream::StreamKind::of(&path) {
                 Some(which) => self.streams.serve(which, parts, &user, path).await,
                 None if stream::is_proxy(&path) => self.streams.proxy(parts, body, &user, path).await,
                 None => self.resource(parts, body, user, path).await,
@@ -182,8 +186,8 @@ impl Rest {
     }
 
     async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
-        let asked = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
-        tracing::Instrument::instrument(asked, tracing::debug_span!("authn")).await
+        let authentication = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
+        tracing::Instrument::instrument(authentication, tracing::debug_span!("authn")).await
     }
 
     async fn resource(
@@ -200,23 +204,24 @@ impl Rest {
         let offer = content::Offer::of(resource, &path.subresource, watches);
         let agreed = content::accepted(&parts.headers, query.pretty(), offer)
             .and_then(|accepted| Ok((accepted, include(accepted, &query)?)));
-        // Who may not write hears that before a byte of the body is read.
-        if !body.is_end_stream() && self.may_write(&parts, &user, &path.place()).await.is_err() {
-            let response = self.refuse(&parts, &user, &path.place(), Status::no_such_route()).await;
+        // Authorization failures take precedence: a caller that may not write is refused before the body is
+        // read.
+        if !body.is_end_stream() && self.authorize_write(&parts, &user, &path.location()).await.is_err() {
+            let response = self.refuse(&parts, &user, &path.location(), Status::no_such_route()).await;
             self.count(operation, &path, response.status().as_u16());
             return response;
         }
-        let asked = match agreed {
-            Ok(agreed) => self.asked(&parts, body, operation, &path, &query).await.and_then(|asked| {
+        let decoded = match agreed {
+            Ok(agreed) => self.decode(&parts, body, operation, &path, &query).await.and_then(|decoded| {
                 let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose()?.flatten();
-                Ok((agreed, asked, socket))
+                Ok((agreed, decoded, socket))
             }),
             Err(status) => Err(status),
         };
-        let ((accepted, include), asked, socket) = match asked {
-            Ok(asked) => asked,
+        let ((accepted, include), decoded, socket) = match decoded {
+            Ok(decoded) => decoded,
             Err(status) => {
-                let response = self.refuse(&parts, &user, &path.place(), status).await;
+                let response = self.refuse(&parts, &user, &path.location(), status).await;
                 self.count(operation, &path, response.status().as_u16());
                 return response;
             }
@@ -224,7 +229,7 @@ impl Rest {
         let credentials =
             watches.then(|| self.pipeline.credentials_last(parts.extensions.get(), &parts.headers)).flatten();
         let custom = path.custom.clone();
-        let request = asked.by(user, path);
+        let request = decoded.into_request(user, path);
         let watch = match &request.action {
             Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
             _ => (0, false, None),
@@ -235,7 +240,7 @@ impl Rest {
             accepted,
             include,
             gzip: content::takes_gzip(&parts.headers),
-            watch: watch::Ending {
+            watch: watch::WatchLifetime {
                 timeout_seconds: watch.0,
                 credentials,
                 bookmarks: watch.1,
@@ -264,15 +269,15 @@ impl Rest {
         }
     }
 
-    /// What the query, the headers and the body say of a request to a resource.
-    async fn asked(
+    /// Decodes the query, the headers and the body of a request for a resource.
+    async fn decode(
         &self,
         parts: &Parts,
         body: HttpBody,
         operation: Option<Operation>,
         path: &ResourcePath,
         query: &Query,
-    ) -> Result<Asked, Status> {
+    ) -> Result<DecodedRequest, Status> {
         let headers = &parts.headers;
         let agent = user_agent(headers);
         let fence = Fence::of(headers)?;
@@ -310,10 +315,10 @@ impl Rest {
             }
         };
         let causes = causes(header(headers, CAUSE));
-        Ok(Asked { agent, causes, fence, timeout, subresource, action })
+        Ok(DecodedRequest { agent, causes, fence, timeout, subresource, action })
     }
 
-    /// Delete options from the body, or from the query when there is no body.
+    /// Reads delete options from the body, or from the query if there is no body.
     async fn delete_options(
         &self,
         headers: &HeaderMap,
@@ -338,7 +343,7 @@ impl Rest {
     }
 }
 
-/// What table rows are to carry; it matters for tables alone.
+/// The `includeObject` parameter; it matters for tables only.
 fn include(accepted: content::Accepted, query: &Query) -> Result<Include, Status> {
     match accepted.transform {
         content::Transform::Table(_) => Include::parse(query.get("includeObject")),
@@ -346,8 +351,8 @@ fn include(accepted: content::Accepted, query: &Query) -> Result<Include, Status
     }
 }
 
-/// What the query, the headers and the body say of a request.
-struct Asked {
+/// The decoded query, headers and body of a request.
+struct DecodedRequest {
     agent: String,
     causes: Vec<i64>,
     fence: Option<Arc<Fence>>,
@@ -356,9 +361,9 @@ struct Asked {
     action: Action,
 }
 
-impl Asked {
-    /// The whole request.
-    fn by(self, user: Arc<UserInfo>, path: ResourcePath) -> Request {
+impl DecodedRequest {
+    /// Completes the request with its user and path.
+    fn into_request(self, user: Arc<UserInfo>, path: ResourcePath) -> Request {
         let Self { agent, causes, fence, timeout, subresource, action } = self;
         let ResourcePath { resource, custom, namespace, name, .. } = path;
         let target = Target { resource, custom, subresource, namespace, name };
@@ -366,7 +371,7 @@ impl Asked {
     }
 }
 
-/// Revisions out of a `kstore-cause` header; what is no number is left out.
+/// Parses the revisions of a `kstore-cause` header; anything but numbers is ignored.
 pub(crate) fn causes(header: &str) -> Vec<i64> {
     header.split(',').filter_map(|revision| revision.trim().parse().ok()).take(limits::CAUSES).collect()
 }
@@ -375,7 +380,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// An apply says who applies; nothing else may be forced.
+/// Checks the query of a patch: an apply must name its field manager, and only an apply may be forced.
 fn check_apply(patch: PatchType, query: &Query) -> Result<(), Status> {
     match (patch, query.get("fieldManager"), query.get("force")) {
         (PatchType::Apply, "", _) => {
@@ -390,7 +395,8 @@ fn check_apply(patch: PatchType, query: &Query) -> Result<(), Status> {
     }
 }
 
-/// A body that is something else must not delete: its author meant another request.
+/// Checks that a body is DeleteOptions: another object must not delete, since its author meant another
+/// request.
 fn check_delete_options(tree: &Value) -> Result<(), Status> {
     let text_or_none = |member: &str| tree[member].is_null() || tree[member].is_string();
     let kind = tree["kind"].as_str().filter(|kind| !kind.is_empty()).unwrap_or("DeleteOptions");
@@ -404,7 +410,7 @@ fn check_delete_options(tree: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Whether `metav1.DeleteOptions` ask for a dry run.
+/// Whether `metav1.DeleteOptions` request a dry run.
 pub(crate) fn is_dry_run(tree: &Value) -> Result<bool, Status> {
     let stages = tree["dryRun"].as_array().map_or(&[][..], Vec::as_slice);
     if stages.iter().all(|stage| stage == "All") {
@@ -414,7 +420,7 @@ pub(crate) fn is_dry_run(tree: &Value) -> Result<bool, Status> {
     Err(crate::error::invalid_option_of("DeleteOptions", "dryRun", &problem))
 }
 
-/// `metav1.DeleteOptions`.
+/// Decodes `metav1.DeleteOptions`.
 pub(crate) fn delete_options_of(tree: &Value) -> Result<DeleteOptions, Status> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let propagation = match (text(&tree["propagationPolicy"]), tree["orphanDependents"].as_bool()) {
@@ -436,7 +442,7 @@ pub(crate) fn delete_options_of(tree: &Value) -> Result<DeleteOptions, Status> {
     })
 }
 
-/// The verb of a path outside the resource API.
+/// The verb of a request outside the resource API: its HTTP method in lower case.
 fn path_verb(method: &Method) -> String {
     method.as_str().to_ascii_lowercase()
 }

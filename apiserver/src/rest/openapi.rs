@@ -1,6 +1,7 @@
-//! `/openapi/v3`: the index, and one document per group and version; `/openapi/v2`: one for everything. A document is made when a client
-//! first asks for it, and kept compressed, as JSON and as protobuf. A change of a definition leaves the documents of other groups as
-//! they are, and the pieces of v2 too. What is in the documents is `kstore_api::openapi`'s.
+//! `/openapi/v3`: the index, and one document per group and version; `/openapi/v2`: one document for
+//! everything. A document is built when a client first requests it, and kept compressed, as JSON and as
+//! protobuf. A change of a definition rebuilds the documents of its own group only, and its own part of v2.
+//! `kstore_api::openapi` defines the contents.
 
 use super::accept;
 use super::chunk::Chunk;
@@ -23,89 +24,89 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// The most threads that make one document.
+/// The largest number of threads that build one document.
 const THREADS: usize = 4;
-/// Pieces of custom kinds that take longer than starting a thread does.
+/// Pieces of custom kinds whose building takes longer than starting a thread.
 const WORTH_A_THREAD: usize = 8;
-/// Pieces of what is built in, so that several threads make them: the models, and about equally many paths in each other one.
+/// Pieces of the built-in part, so that several threads can build them: the models, and about the same number
+/// of paths in each of the others.
 const BUILT_IN_PIECES: usize = 4;
 const JSON: &str = "application/json";
 const V3: &str = "/openapi/v3";
 const V2: &str = "/openapi/v2";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
-/// Names of old, answered under the new ones.
+/// Deprecated media types, answered with the present ones.
 const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// All documents of one server.
+/// All OpenAPI documents of one server.
 pub struct OpenApi {
     index: Document,
-    /// By name, such as `apis/apps/v1`.
-    documents: BTreeMap<String, Entry>,
-    /// What v2 says of built-in kinds, in [`BUILT_IN_PIECES`].
+    /// Documents by name, such as `apis/apps/v1`.
+    documents: BTreeMap<String, DocumentEntry>,
+    /// The v2 document of built-in kinds, in [`BUILT_IN_PIECES`].
     built_in: Arc<OnceLock<Vec<Chunked>>>,
-    /// What other API servers say of theirs.
+    /// The documents of aggregated API servers.
     aggregated: Vec<Arc<ApiDocuments>>,
-    swagger: Arc<Forms>,
+    swagger: Arc<EncodedDocuments>,
 }
 
-/// The document of a group and version, or a small one.
-struct Entry {
-    /// The definitions of the custom kinds in it, and their revisions.
+/// The v3 document of a group and version, or of a few paths outside of groups.
+struct DocumentEntry {
+    /// Storage keys and revisions of the definitions of its custom kinds.
     definitions: Vec<(String, i64)>,
-    content: Arc<Content>,
+    content: Arc<DocumentContent>,
 }
 
-/// A part of the documentation that changes only as a whole.
-struct Content {
-    /// What is built in of it.
+/// The content of a v3 document and of the corresponding part of v2; it is built as a whole.
+struct DocumentContent {
+    /// The built-in part.
     part: Option<Part>,
     custom: Vec<CustomDoc>,
     fingerprint: String,
-    forms: Forms,
-    /// What v2 says of its custom kinds.
+    forms: EncodedDocuments,
+    /// The part of v2 with its custom kinds.
     piece: OnceLock<Chunked>,
 }
 
-/// A piece of the v2 document in chunks.
+/// A part of the v2 document in chunks.
 struct Chunked {
-    /// Shared parameters in JSON by name.
+    /// Shared parameters in JSON, by name.
     parameters: BTreeMap<String, String>,
     paths: Arc<Chunk>,
     definitions: Arc<Chunk>,
 }
 
-/// A version of a custom kind, with the stored definition, which has the schema as its author wrote it.
+/// A version of a custom kind and its stored definition, which has the schema as its author wrote it.
 pub(super) struct CustomDoc {
     version: CustomVersion,
     stored: Option<Arc<Stored>>,
 }
 
-/// A document in the encodings asked for so far.
+/// A document in the encodings requested so far.
 #[derive(Default)]
-struct Forms {
+struct EncodedDocuments {
     json: OnceLock<Document>,
     protobuf: OnceLock<Document>,
 }
 
-/// An encoding of a document.
 #[derive(Clone, Copy)]
-enum Form {
+enum DocumentEncoding {
     Json,
     Protobuf,
 }
 
 impl OpenApi {
-    /// The documents for what is served; none is made yet. What has not changed since `previous` is taken over. `stored` finds the
-    /// stored definition of a custom kind.
+    /// The documents for all kinds; they are built on demand. Contents that have not changed since `previous`
+    /// are reused. `stored` returns the stored definition of a custom kind.
     pub(crate) fn new(
         kinds: &Kinds,
         apis: &AggregatedApis,
         previous: Option<&Self>,
         stored: impl Fn(&CustomVersion) -> Option<Arc<Stored>>,
     ) -> Self {
-        let mut documents: BTreeMap<String, Entry> = entries(kinds, previous, &stored).collect();
+        let mut documents: BTreeMap<String, DocumentEntry> = entries(kinds, previous, &stored).collect();
         let remotes: Vec<(String, AggregatedApi)> =
             apis.apis.iter().map(|remote| (remote.service.path()[1..].to_owned(), remote.clone())).collect();
         remotes.iter().for_each(|(name, _)| drop(documents.remove(name)));
@@ -117,7 +118,7 @@ impl OpenApi {
         let index = Document::new(JSON, encoded(&openapi::index(fingerprints)));
         let aggregated: Vec<_> = remotes.iter().filter_map(|(_, remote)| remote.documents.clone()).collect();
         let same = |previous: &&Self| {
-            let contents = |all: &BTreeMap<String, Entry>| {
+            let contents = |all: &BTreeMap<String, DocumentEntry>| {
                 all.values().map(|entry| Arc::as_ptr(&entry.content)).collect::<Vec<_>>()
             };
             let said = |all: &[Arc<ApiDocuments>]| all.iter().map(Arc::as_ptr).collect::<Vec<_>>();
@@ -129,10 +130,10 @@ impl OpenApi {
         Self { index, documents, built_in, aggregated, swagger }
     }
 
-    /// The answer to a GET of an OpenAPI path; `None` if the path is none.
+    /// Answers a GET of an OpenAPI path; `None` for other paths.
     ///
     /// # Errors
-    /// 406 if the caller accepts no form of it.
+    /// 406 if the caller accepts no encoding of it.
     pub fn answer(
         &self,
         path: &str,
@@ -155,12 +156,12 @@ impl OpenApi {
         let form = form(headers, [V2_PROTOBUF, V2_PROTOBUF_OLD])?;
         let document = self.swagger.of(form, V2_PROTOBUF, || self.swagger_json(), gnostic::v2);
         let mut response = document.respond(headers);
-        // It changes at its address: clients ask again each time, with its tag.
+        // The content changes at the same URL, so clients revalidate it by its tag each time.
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         Ok(response)
     }
 
-    /// What other API servers add to `here`, whose models they may share.
+    /// The v2 parts of aggregated API servers. They may share models with `here`.
     fn aggregated(&self, here: &[&Chunked]) -> Vec<Chunked> {
         let cuts: Vec<_> = self.aggregated.iter().filter_map(|said| said.swagger.as_ref()).collect();
         if cuts.is_empty() {
@@ -187,9 +188,10 @@ impl OpenApi {
         let parts: Vec<&Part> = contents().filter_map(|content| content.part.as_ref()).collect();
         let built_in: [OnceLock<Chunked>; BUILT_IN_PIECES] = Default::default();
         let new_built_in = if self.built_in.get().is_some() { 0 } else { BUILT_IN_PIECES };
-        let missing: Vec<&Content> = custom().filter(|content| content.piece.get().is_none()).collect();
+        let missing: Vec<&DocumentContent> =
+            custom().filter(|content| content.piece.get().is_none()).collect();
         let threads = if new_built_in > 0 { THREADS } else { missing.len() / WORTH_A_THREAD + 1 };
-        at_once(new_built_in + missing.len(), threads, |index| match index.checked_sub(new_built_in) {
+        run_parallel(new_built_in + missing.len(), threads, |index| match index.checked_sub(new_built_in) {
             Some(index) => drop(missing[index].piece()),
             None => drop(built_in[index].get_or_init(|| built_in_piece(&parts, index))),
         });
@@ -197,7 +199,7 @@ impl OpenApi {
             let made = built_in.into_iter().map(OnceLock::into_inner).enumerate();
             made.map(|(index, made)| made.unwrap_or_else(|| built_in_piece(&parts, index))).collect()
         });
-        let mut all: Vec<&Chunked> = built_in.iter().chain(custom().map(Content::piece)).collect();
+        let mut all: Vec<&Chunked> = built_in.iter().chain(custom().map(DocumentContent::piece)).collect();
         let aggregated = self.aggregated(&all);
         all.extend(&aggregated);
         let [before, between, after] = openapi::frame(all.iter().map(|chunked| &chunked.parameters))
@@ -209,9 +211,9 @@ impl OpenApi {
     }
 }
 
-/// Does `count` pieces of work, each once: on several processors if there are enough for that, since the first document of all kinds
-/// takes a while.
-fn at_once(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
+/// Runs `count` pieces of work, each once, on several threads if there are enough processors: building the
+/// first v2 document takes a while.
+fn run_parallel(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(threads);
     let next = AtomicUsize::new(0);
     let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count);
@@ -219,14 +221,14 @@ fn at_once(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
     thread::scope(|scope| {
         for _ in 1..threads {
             let builder = thread::Builder::new().name("kstore-openapi".to_owned());
-            // Without another thread this one does all.
+            // If no thread can be started, this one does all the work.
             drop(builder.spawn_scoped(scope, take_all));
         }
         take_all();
     });
 }
 
-/// A piece of what these parts say. The first has all models, the others have paths.
+/// Builds a piece of the built-in parts. The first piece has all models, the others have paths.
 fn built_in_piece(parts: &[&Part], index: usize) -> Chunked {
     let Some(index) = index.checked_sub(1) else { return Chunked::new(Piece::models_of(parts), "") };
     let mut shares = parts.chunks(parts.len().div_ceil(BUILT_IN_PIECES - 1).max(1));
@@ -235,7 +237,7 @@ fn built_in_piece(parts: &[&Part], index: usize) -> Chunked {
 }
 
 impl Chunked {
-    /// With `separator` before what it adds, if anything: built-in kinds come first, and there are always some.
+    /// Splits a piece into chunks. Members follow `separator`, since built-in kinds always precede them.
     fn new(piece: Piece, separator: &str) -> Self {
         let chunk = |members: String| match members.is_empty() {
             true => Chunk::new(Vec::new()),
@@ -249,7 +251,7 @@ impl Chunked {
     }
 }
 
-impl Content {
+impl DocumentContent {
     fn new(part: Option<Part>, custom: Vec<CustomDoc>) -> Arc<Self> {
         let fingerprint = match (&part, custom.as_slice()) {
             (Some(part), []) => part.fingerprint(),
@@ -259,10 +261,16 @@ impl Content {
                 openapi::fingerprint(&built_in.chain(facts).collect::<Vec<_>>().join("\n"))
             }
         };
-        Arc::new(Self { part, custom, fingerprint, forms: Forms::default(), piece: OnceLock::new() })
+        Arc::new(Self {
+            part,
+            custom,
+            fingerprint,
+            forms: EncodedDocuments::default(),
+            piece: OnceLock::new(),
+        })
     }
 
-    /// The v3 document.
+    /// Builds the v3 document.
     fn document(&self) -> Value {
         let fragments: Vec<_> = self.custom.iter().map(|custom| custom.fragment(crd::v3)).collect();
         match &self.part {
@@ -294,7 +302,7 @@ impl Content {
         Ok(match hash {
             "" => document().respond(headers),
             hash if hash == self.fingerprint => document().respond_immutable(headers, now),
-            // What the caller knows is gone; the address of what is there now says so to its cache.
+            // The requested version no longer exists; redirect to the URL of the present one.
             _ => moved(&format!("{V3}/{name}?hash={}", self.fingerprint)),
         })
     }
@@ -314,18 +322,18 @@ impl CustomDoc {
     }
 }
 
-impl Forms {
-    /// The document in an encoding; `json` makes it, and `encode` makes protobuf of it.
+impl EncodedDocuments {
+    /// The document in an encoding. `json` builds it, and `encode` converts it to protobuf.
     fn of(
         &self,
-        form: Form,
+        form: DocumentEncoding,
         protobuf: &'static str,
         json: impl Fn() -> Document,
         encode: fn(&Value) -> Vec<u8>,
     ) -> &Document {
         match form {
-            Form::Json => self.json.get_or_init(json),
-            Form::Protobuf => self.protobuf.get_or_init(|| {
+            DocumentEncoding::Json => self.json.get_or_init(json),
+            DocumentEncoding::Protobuf => self.protobuf.get_or_init(|| {
                 let json = self.json.get_or_init(json);
                 let value = serde_json::from_slice(&json.content()).expect("it was written as JSON");
                 Document::new(protobuf, encode(&value))
@@ -334,12 +342,12 @@ impl Forms {
     }
 }
 
-/// What there is to document. As in Kubernetes, the documents of a group alone are those of built-in groups.
+/// All v3 documents. As in Kubernetes, only built-in groups have a document of the group alone.
 fn entries(
     kinds: &Kinds,
     previous: Option<&OpenApi>,
     stored: &impl Fn(&CustomVersion) -> Option<Arc<Stored>>,
-) -> impl Iterator<Item = (String, Entry)> {
+) -> impl Iterator<Item = (String, DocumentEntry)> {
     let known = move |name: &str, definitions: &[(String, i64)]| {
         let entry = previous?.documents.get(name).filter(|entry| entry.definitions == definitions)?;
         Some(entry.content.clone())
@@ -348,8 +356,8 @@ fn entries(
     let fixed = [Part::Versions, Part::Groups, Part::Version, Part::Issuer, Part::Keys].into_iter();
     let plain = fixed.chain(groups).map(move |part| {
         let name = part.name();
-        let content = known(&name, &[]).unwrap_or_else(|| Content::new(Some(part), Vec::new()));
-        (name, Entry { definitions: Vec::new(), content })
+        let content = known(&name, &[]).unwrap_or_else(|| DocumentContent::new(Some(part), Vec::new()));
+        (name, DocumentEntry { definitions: Vec::new(), content })
     });
     let rows = kinds.rows();
     let versions = rows.groups().flat_map(|group| rows.versions(group).map(move |version| (group, version)));
@@ -364,31 +372,31 @@ fn entries(
             let built_in: Vec<_> = rows().filter(|row| !row.is_custom()).map(ResourceDoc::from).collect();
             let part = (!built_in.is_empty()).then_some(Part::Resources(gv, built_in));
             let custom = custom.into_iter().map(|version| CustomDoc { stored: stored(&version), version });
-            let content = Content::new(part, custom.collect());
-            // A definition may change without a change of what is documented: its status does.
+            let content = DocumentContent::new(part, custom.collect());
+            // A definition may change without affecting the document, for example in its status.
             let before = previous.and_then(|previous| previous.documents.get(&name));
             match before.filter(|entry| entry.content.fingerprint == content.fingerprint) {
                 Some(entry) => entry.content.clone(),
                 None => content,
             }
         });
-        (name, Entry { definitions, content })
+        (name, DocumentEntry { definitions, content })
     });
     plain.chain(resources)
 }
 
-/// The stored definition of a custom kind.
+/// Returns the stored definition of a custom kind.
 pub(super) fn stored_definition(cache: &Cache, custom: &CustomVersion) -> Option<Arc<Stored>> {
     cache.get(definitions(), &custom.kind.key)
 }
 
-fn form(headers: &HeaderMap, protobuf: [&str; 2]) -> Result<Form, Status> {
+fn form(headers: &HeaderMap, protobuf: [&str; 2]) -> Result<DocumentEncoding, Status> {
     let clauses = accept::clauses(headers);
     let of = |clause: &accept::Clause| {
         if clause.accepts(JSON) {
-            return Some(Form::Json);
+            return Some(DocumentEncoding::Json);
         }
-        protobuf.iter().any(|media| clause.accepts(media)).then_some(Form::Protobuf)
+        protobuf.iter().any(|media| clause.accepts(media)).then_some(DocumentEncoding::Protobuf)
     };
     clauses.iter().find_map(of).ok_or_else(|| Status::not_acceptable(&[JSON, protobuf[0]]))
 }
@@ -424,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_leads_to_documents_that_may_be_kept() {
+    fn the_index_links_to_immutable_documents() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let index: Value = serde_json::from_slice(get(&openapi, "/openapi/v3").unwrap().body()).unwrap();
         let url = index["paths"]["apis/coordination.k8s.io/v1"]["serverRelativeURL"].as_str().unwrap();
@@ -443,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_hash_is_redirected_and_no_hash_is_answered() {
+    fn outdated_hashes_are_redirected() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let moved = get(&openapi, "/openapi/v3/apis/coordination.k8s.io/v1?hash=OLD").unwrap();
         assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
@@ -457,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_come_in_protobuf_to_those_who_ask_for_it() {
+    fn documents_are_served_in_protobuf_on_request() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let url = "/openapi/v3/apis/coordination.k8s.io/v1";
         for media in [V3_PROTOBUF, V3_PROTOBUF_OLD] {
@@ -470,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn v2_is_served_in_both_encodings() {
+    fn openapi_v2_is_served_in_json_and_protobuf() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let json = get(&openapi, "/openapi/v2").unwrap();
         assert_eq!(
@@ -488,7 +496,7 @@ mod tests {
     #[test]
     fn other_paths_and_types_are_not_answered() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
-        assert!(get(&openapi, "/openapi/v3/apis/nobody/v1").is_none());
+        assert!(get(&openapi, "/openapi/v3/apis/absent/v1").is_none());
         assert!(get(&openapi, "/openapi/v1").is_none());
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let other = accept("application/x-protobuf");

@@ -1,10 +1,10 @@
-//! Writes discovery documents and `/version` with their members in the order of Kubernetes, since people read and cut them as
-//! text. Objects come as they are stored: by name.
+//! Encodes discovery documents and `/version` with members in the order of Kubernetes, since people read them
+//! and scripts cut them as text. Objects are encoded in the order of their stored members: by name.
 
 use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// Members of a resource and of a kind.
+/// The order of members of a resource and of a kind.
 const RESOURCE: [&str; 10] = [
     "name",
     "singularName",
@@ -18,7 +18,7 @@ const RESOURCE: [&str; 10] = [
     "storageVersionHash",
 ];
 
-/// Members of all else.
+/// The order of members of all other objects.
 const REST: [&str; 36] = [
     "kind",
     "apiVersion",
@@ -58,7 +58,7 @@ const REST: [&str; 36] = [
     "platform",
 ];
 
-/// A value whose members are written in that order; those that are not listed come last, by name.
+/// A value whose members are written in that order; members that are not listed come last, by name.
 pub(super) struct Ordered<'v>(pub &'v Value);
 
 impl Serialize for Ordered<'_> {

@@ -1,4 +1,4 @@
-//! Everything outside the resource API: discovery, health, OpenAPI, version, metrics, and kstore's own trace.
+//! Paths outside the resource API: discovery, health, OpenAPI, version, metrics, and kstore's own trace.
 
 use super::accept;
 use super::content::Encoding;
@@ -29,15 +29,15 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Paths whose requests are counted.
+/// Paths whose requests are counted in metrics.
 const COUNTED: [&str; 7] =
     ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/readyz", "/version"];
 
-/// How often the documents are begun anew when definitions change meanwhile. Past it they may show a definition one change ahead of its
-/// tag, until the next request.
+/// How often building the documents is repeated when definitions change meanwhile. After that, a document may
+/// be one change ahead of its tag until the next request.
 const SNAPSHOT_TRIES: usize = 8;
 
-/// What discovery and OpenAPI tell of the kinds that are served at one revision.
+/// The discovery and OpenAPI documents of the kinds that are served at one revision.
 struct Documents {
     kinds: Arc<Kinds>,
     apis: Arc<AggregatedApis>,
@@ -56,7 +56,8 @@ impl Documents {
         let stored = |custom: &CustomVersion| openapi::stored_definition(cache, custom);
         let previous_openapi = previous.map(|documents| &documents.openapi);
         let mut openapi = OpenApi::new(&kinds, &apis, previous_openapi, stored);
-        // Definitions and kinds change in one step: kinds that are still the newest say that the definitions are theirs.
+        // Definitions and kinds change together: if the kinds are still the newest, the definitions read
+        // above belong to them.
         for _ in 0..SNAPSHOT_TRIES {
             let newest = cache.kinds();
             if Arc::ptr_eq(&kinds, &newest) {
@@ -71,7 +72,7 @@ impl Documents {
     }
 }
 
-/// The paths and what they need.
+/// The handler of these paths.
 pub(super) struct Paths {
     pipeline: Arc<Pipeline>,
     aggregator: Arc<Aggregator>,
@@ -82,7 +83,8 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Over a pipeline that has started; `advertised` is the `host:port` that discovery tells; with `stop` readiness ends.
+    /// A handler for a pipeline that has started. `advertised` is the `host:port` in discovery documents;
+    /// readiness ends with `stop`.
     pub(super) fn new(
         pipeline: Arc<Pipeline>,
         aggregator: Arc<Aggregator>,
@@ -102,7 +104,7 @@ impl Paths {
         }
     }
 
-    /// Serves a path that is no resource.
+    /// Serves a path outside the resource API.
     pub(super) async fn serve(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
         let path = parts.uri.path();
         let Some(counted) = COUNTED.iter().find(|counted| **counted == path) else {
@@ -115,7 +117,7 @@ impl Paths {
         self.pipeline.metrics().sent(kind, response)
     }
 
-    /// The documents of what is served now: made anew, as far as they differ, by the first who asks after a change.
+    /// The documents of the present kinds. The first request after a change rebuilds those that differ.
     fn documents(&self) -> Arc<Documents> {
         let mut documents = self.documents.lock();
         let (kinds, apis) = (self.pipeline.cache().kinds(), self.aggregator.apis());
@@ -142,7 +144,7 @@ impl Paths {
         }
         let now = self.pipeline.nondet().clock.now();
         if is_documented(path) {
-            // What was answered before this request can be seen, a new kind too.
+            // Documents include everything that was answered before this request, such as a new kind.
             if let Err(error) = self.pipeline.cache().fresh().await {
                 return refusal(&crate::error::of_read(error));
             }
@@ -156,11 +158,11 @@ impl Paths {
         }
         match path {
             "/version" | "/version/" => json(parts, &version::document()),
-            "/metrics" => figures(parts, self.metrics()),
+            "/metrics" => metrics_page(parts, self.metrics()),
             "/metrics/slis" => {
                 let mut page = String::new();
                 self.health.render(&mut Page::new(&mut page));
-                figures(parts, page)
+                metrics_page(parts, page)
             }
             "/kstore/v1/trace" => {
                 self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
@@ -186,8 +188,8 @@ impl Paths {
             .render(kinds.rows().stored().map(|resource| (resource, cache.count(resource))))
     }
 
-    /// A refusal counts only once everything that was answered before this request can be seen; to wait for it first would tie
-    /// health to the storage.
+    /// Authorizes the request. A refusal must include everything that was answered before this request, so it
+    /// is checked again after waiting for that. Waiting first would make health checks depend on the storage.
     async fn authorized(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
         match self.authorize(parts, user).await {
             Err(_) if self.pipeline.cache().fresh().await.is_ok() => self.authorize(parts, user).await,
@@ -205,7 +207,8 @@ impl Paths {
         verdict
     }
 
-    /// The causal tree of one object: `resource` (plural, optionally `.group`), `namespace`, `name`.
+    /// The causal tree of one object, which the query names by `resource` (plural, optionally `.group`),
+    /// `namespace` and `name`.
     async fn trace(&self, parts: &Parts) -> Result<Value, Status> {
         let query = Query::parse(parts.uri.query());
         let (plural, group) = query.get("resource").split_once('.').unwrap_or((query.get("resource"), ""));
@@ -215,7 +218,7 @@ impl Paths {
         let resource = found
             .ok_or_else(|| Status::bad_request(format!("unknown resource {:?}", query.get("resource"))))?;
         if query.get("name").is_empty() {
-            return Err(Status::bad_request("say which object: resource=, namespace= and name="));
+            return Err(Status::bad_request("the object is missing: set resource=, namespace= and name="));
         }
         let namespace = match query.get("namespace") {
             "" if resource.namespaced => "default",
@@ -231,8 +234,8 @@ impl Paths {
     }
 }
 
-/// A page of figures in the format and coding that the caller takes; who names none that we have gets the text format.
-fn figures(parts: &Parts, text: String) -> Response<Body> {
+/// A metrics page in the format and encoding that the caller accepts; the text format if it accepts neither.
+fn metrics_page(parts: &Parts, text: String) -> Response<Body> {
     let open = |clause: &accept::Clause| clause.media == "application/openmetrics-text";
     let plain = |clause: &accept::Clause| clause.accepts("text/plain");
     let wanted = accept::clauses(&parts.headers).into_iter().find(|clause| open(clause) || plain(clause));
@@ -256,7 +259,7 @@ fn finish(found: Result<Response<Bytes>, Status>) -> Response<Body> {
     }
 }
 
-/// What is no object is written for people: indented.
+/// Encodes a value that is not an API object, indented for people.
 fn json(parts: &Parts, value: &Value) -> Response<Body> {
     let offer = content::Offer { tables: false, protobuf: false, stream: false };
     let made = content::accepted(&parts.headers, Some(true), offer).and_then(|accepted| {
@@ -271,7 +274,7 @@ fn json(parts: &Parts, value: &Value) -> Response<Body> {
     made.unwrap_or_else(|status| refusal(&status))
 }
 
-/// Whether discovery or OpenAPI may have a document for a path.
+/// Whether discovery or OpenAPI may have a document for the path.
 fn is_documented(path: &str) -> bool {
     ["/api", "/openapi"].iter().any(|prefix| path.starts_with(prefix))
 }
@@ -302,7 +305,7 @@ fn not_allowed(method: &Method) -> Status {
     status
 }
 
-/// What Kubernetes says about paths that lead nowhere.
+/// Kubernetes' answer for unknown paths.
 pub(super) fn not_found() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, "404 page not found")
 }

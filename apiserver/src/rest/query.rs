@@ -1,9 +1,11 @@
-//! Query parameters → options. Pure. Those of LIST and WATCH are `list_query`'s.
+//! Query parameters → options of requests. Pure. `list_query` handles the options of LIST and WATCH.
 
 use super::list_query::revision;
 use super::router::decode_query;
 use crate::agent::{check_field_manager, default_field_manager};
-use crate::request::{Books, DeleteOptions, FieldValidation, GetOptions, Propagation, WriteOptions};
+use crate::request::{
+    DeleteOptions, FieldValidation, GetOptions, ManagedFieldsUpdate, Propagation, WriteOptions,
+};
 use kstore_api::status::Status;
 
 /// The query of a URL. The first value of a repeated parameter counts.
@@ -11,7 +13,7 @@ use kstore_api::status::Status;
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// From the text behind the `?`.
+    /// Parses the text after the `?`.
     pub(super) fn parse(text: Option<&str>) -> Self {
         let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         Self(
@@ -24,17 +26,17 @@ impl Query {
         )
     }
 
-    /// The value of a parameter; "" when absent.
+    /// The value of a parameter; "" if it is absent.
     pub(super) fn get(&self, key: &str) -> &str {
         self.0.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v)
     }
 
-    /// All values of a parameter, in their order.
+    /// All values of a parameter, in order.
     pub(super) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// A boolean as Kubernetes reads it: present and neither `false`, in any case, nor `0`.
+    /// A boolean by Kubernetes' rule: true if present and neither `0` nor, in any case, `false`.
     pub(super) fn flag(&self, key: &str) -> bool {
         self.0
             .iter()
@@ -42,7 +44,8 @@ impl Query {
             .is_some_and(|(_, v)| v != "0" && !v.eq_ignore_ascii_case("false"))
     }
 
-    /// Whether text is to be indented, if the query says so or says that it is not.
+    /// Whether the query asks for indented text, or for text without indentation; `None` if it states
+    /// neither.
     pub(super) fn pretty(&self) -> Option<bool> {
         match self.get("pretty") {
             "" => None,
@@ -50,12 +53,12 @@ impl Query {
         }
     }
 
-    /// Whether a parameter is there at all.
+    /// Whether the parameter is present.
     pub(super) fn has(&self, key: &str) -> bool {
         self.0.iter().any(|(k, _)| k == key)
     }
 
-    /// A number; `None` when absent or empty.
+    /// A number; `None` if absent or empty.
     pub(super) fn number(&self, key: &str) -> Result<Option<i64>, Status> {
         match self.get(key) {
             "" => Ok(None),
@@ -68,7 +71,7 @@ impl Query {
         }
     }
 
-    /// Options of a GET. With `resourceVersionMatch=Exact` it reads history.
+    /// Parses the options of a GET. With `resourceVersionMatch=Exact` it reads history.
     pub(super) fn get_options(&self) -> Result<GetOptions, Status> {
         if self.flag("export") {
             let text = "the export parameter, deprecated since v1.14, is no longer supported";
@@ -84,8 +87,8 @@ impl Query {
         })
     }
 
-    /// Options that all writes share. `kind` says of which options a refusal speaks, `agent` names the field manager when the
-    /// query does not.
+    /// Parses the options that all writes share. `kind` is the name of the options in refusals. `agent`
+    /// determines the field manager if the query does not state one.
     pub(super) fn write_options(&self, kind: &str, agent: &str) -> Result<WriteOptions, Status> {
         let refused = |field: &str, problem: String| crate::error::invalid_option_of(kind, field, &problem);
         let unsupported = |field: &str, value: String, supported: &str| {
@@ -119,11 +122,11 @@ impl Query {
             field_validation,
             names_validation: !self.get("fieldValidation").is_empty(),
             force: self.flag("force"),
-            books: Books::Tracked,
+            managed_fields: ManagedFieldsUpdate::Tracked,
         })
     }
 
-    /// Delete options as query parameters, for clients that send no body.
+    /// Parses delete options from the query, for clients that send no body.
     pub(super) fn delete_options(&self) -> Result<DeleteOptions, Status> {
         let propagation = match (self.get("propagationPolicy"), self.get("orphanDependents")) {
             ("", "") => None,
@@ -148,7 +151,7 @@ impl Query {
     }
 }
 
-/// A propagation policy by name.
+/// Parses the name of a propagation policy.
 pub(super) fn propagation(policy: &str) -> Result<Propagation, Status> {
     match policy {
         "Orphan" => Ok(Propagation::Orphan),
@@ -162,7 +165,7 @@ pub(super) fn propagation(policy: &str) -> Result<Propagation, Status> {
     }
 }
 
-/// 422: two ways of saying what happens to dependents.
+/// 422: the request states the treatment of dependents twice.
 pub(super) fn both_policies(policy: &str) -> Status {
     let problem =
         format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");

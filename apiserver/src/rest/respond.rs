@@ -1,5 +1,5 @@
-//! Answers → HTTP responses. Bytes of stored objects are sent as they are held; only other versions, YAML, tables and indented
-//! forms are made anew. Which form it is was agreed on in `content`; how long lists are sent is `listing`'s.
+//! Answers → HTTP responses. The bytes of stored objects are sent as they are cached; other versions, YAML,
+//! tables and indented text are encoded anew. `content` negotiates the form; `listing` streams long lists.
 
 use super::content::{Accepted, Encoding, Transform};
 use super::listing::{Chunks, Gzipped, Listing};
@@ -25,36 +25,36 @@ use kstore_nondet::Nondet;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Answers larger than this are compressed for clients that take it (Kubernetes' threshold).
+/// Bytes from which answers are compressed, if the client accepts that (Kubernetes' threshold).
 const GZIP_FROM_BYTES: usize = 128 * 1024;
 
-/// How one request wants to be answered.
+/// The negotiated form of one request's response.
 pub struct Reply {
     /// The kind, in the caller's version.
     pub resource: &'static Resource,
-    /// Its definition, if it is a custom kind.
+    /// The definition of a custom kind.
     pub custom: Option<CustomVersion>,
-    /// The agreed form.
+    /// The negotiated encoding and transformation.
     pub accepted: Accepted,
-    /// What table rows carry.
+    /// The objects that table rows contain.
     pub include: Include,
-    /// Whether the client takes gzip.
+    /// Whether the client accepts gzip.
     pub gzip: bool,
-    /// What a watch must know beyond that.
-    pub watch: watch::Ending,
-    /// The way to conversion webhooks.
+    /// Options of a watch's stream.
+    pub watch: watch::WatchLifetime,
+    /// Client of conversion webhooks.
     pub(crate) converter: Arc<Converter>,
-    /// For ages in tables and the ends of watches.
+    /// Clock for ages in tables; clock and randomness for the ends of watches.
     pub nondet: Nondet,
 }
 
 impl Reply {
-    /// The response to an answer or a refusal.
+    /// Builds the response for an answer or a refusal.
     pub fn response(&self, answered: Result<Answered, Refused>) -> Response<Body> {
         let (mut response, warnings) = match answered {
             Ok(answered) => {
-                let made = self.answer(answered.answer);
-                (made.unwrap_or_else(|status| self.refusal(&status)), answered.warnings)
+                let computed = self.answer(answered.answer);
+                (computed.unwrap_or_else(|status| self.refusal(&status)), answered.warnings)
             }
             Err(refused) => (self.refusal(&refused.status), refused.warnings),
         };
@@ -66,7 +66,7 @@ impl Reply {
         response
     }
 
-    /// A refusal in the agreed encoding.
+    /// Builds the response for a refusal, in the negotiated encoding.
     pub fn refusal(&self, status: &Status) -> Response<Body> {
         refusal_as(status, self.accepted.encoding)
     }
@@ -81,7 +81,7 @@ impl Reply {
         })
     }
 
-    /// The answer as one value in the caller's version, whatever its form is; `None` for a watch.
+    /// The answer as one value in the caller's version, whatever its negotiated form; `None` for a watch.
     pub(super) fn plain(&self, answer: &Answer) -> Option<Value> {
         Some(match answer {
             Answer::Object(object) => self.shown(&object.entry),
@@ -128,7 +128,8 @@ impl Reply {
         }
     }
 
-    /// An object that is no stored entry. Of these only a Scale and the states of components have columns.
+    /// The response for an object that is not a stored entry. Only Scale and ComponentStatus have table
+    /// columns.
     fn unstored(&self, value: &Value, code: StatusCode) -> Result<Response<Body>, Status> {
         match self.accepted.transform {
             Transform::Table(version) if value["kind"] == "Scale" => {
@@ -137,7 +138,7 @@ impl Reply {
             }
             Transform::Table(version) if self.resource.kind == "ComponentStatus" => {
                 let now = self.nondet.clock.now();
-                self.value(&self.tables(version).made(value, now), code)
+                self.value(&self.tables(version).computed(value, now), code)
             }
             Transform::Partial(version) => self.value(&partial(value["metadata"].clone(), version), code),
             Transform::None | Transform::Table(_) => self.value(value, code),
@@ -147,7 +148,7 @@ impl Reply {
     fn list(&self, listed: Listed) -> Result<Response<Body>, Status> {
         let mut metadata = list_meta(&listed);
         if self.resource.is_custom() && metadata["continue"].is_null() {
-            // Lists of custom kinds say that nothing follows.
+            // Lists of custom kinds state an empty `continue` on their last page, as in Kubernetes.
             metadata["continue"] = json!("");
         }
         let (kind, api_version) = (self.resource.list_kind(), self.resource.api_version());
@@ -169,7 +170,7 @@ impl Reply {
                     None => self.in_json().list(listed),
                 }
             }
-            // Items of custom kinds say their type.
+            // Items of custom kinds state their type.
             (Transform::None, Encoding::Json) if row.is_custom() => {
                 let head = list_head(&kind, &api_version, &metadata, "items");
                 let put = |entry: &Arc<Entry>, out: &mut BytesMut| entry.put_json(out);
@@ -215,7 +216,7 @@ impl Reply {
         }
     }
 
-    /// A list whose items are made as values while it is sent.
+    /// Streams a list whose items are encoded while it is sent.
     fn listing(
         &self,
         rest: &Value,
@@ -238,7 +239,8 @@ impl Reply {
         self.stream(Listing::new(head, items, put, separator, tail), None)
     }
 
-    /// A list of protobuf messages. Their lengths come first, so that all must be there: shared ones as a rule.
+    /// Streams a list of protobuf messages. Lengths precede the messages, so all messages must be available;
+    /// usually they are cached.
     fn messages(
         &self,
         kind: &str,
@@ -260,7 +262,7 @@ impl Reply {
         self.stream(listing, Some(length))
     }
 
-    /// The same in JSON: for objects of which another writer has made something that no message can carry.
+    /// The same response form with JSON: for objects with values that a protobuf message cannot contain.
     fn in_json(&self) -> Self {
         let accepted = Accepted { encoding: Encoding::Json, ..self.accepted };
         let (watch, nondet) = (self.watch.clone(), self.nondet.clone());
@@ -269,7 +271,7 @@ impl Reply {
         Self { resource, custom, accepted, include, gzip, watch, converter, nondet }
     }
 
-    /// An item as a message, in the caller's version.
+    /// Encodes an item as a protobuf message in the caller's version.
     fn message(&self, entry: &Entry) -> Option<Bytes> {
         match self.is_stored_version(entry) {
             true => entry.message(),
@@ -287,7 +289,7 @@ impl Reply {
         };
         let content_type =
             if protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" };
-        let shown = watch::Shown { resource: self.resource, converter: self.converter.clone(), form };
+        let shown = watch::EventFormat { resource: self.resource, converter: self.converter.clone(), form };
         let body = watch::body(watch, shown, self.watch.clone(), self.nondet.clone());
         response(StatusCode::OK, content_type, body)
     }
@@ -305,7 +307,7 @@ impl Reply {
         in_version(self.resource, entry.parse())
     }
 
-    /// Any object in the agreed encoding.
+    /// Responds with a value in the negotiated encoding.
     fn value(&self, value: &Value, code: StatusCode) -> Result<Response<Body>, Status> {
         let body = encode(value, self.accepted.encoding).map_err(Status::internal)?;
         Ok(self.send(code, body))
@@ -323,7 +325,7 @@ impl Reply {
         ))
     }
 
-    /// An answer that is made while it is sent, with its length if that is known.
+    /// Responds with chunks that are encoded while they are sent; `length` is their total size, if known.
     fn stream<T: Send + Unpin + 'static>(
         &self,
         mut chunks: Listing<T>,
@@ -333,17 +335,17 @@ impl Reply {
         if !self.gzip {
             return response(StatusCode::OK, content_type, Body::new(Chunks::new(chunks, length)));
         }
-        // Whether it is worth compressing is known once so much has been made.
-        let mut made: Vec<Bytes> = Vec::new();
+        // Short answers are not compressed; so chunks are collected until the threshold is reached.
+        let mut computed: Vec<Bytes> = Vec::new();
         let mut bytes = 0;
         while bytes <= GZIP_FROM_BYTES {
             let Some(chunk) = chunks.next() else {
-                return response(StatusCode::OK, content_type, Body::from(made.concat()));
+                return response(StatusCode::OK, content_type, Body::from(computed.concat()));
             };
             bytes += chunk.len();
-            made.push(chunk);
+            computed.push(chunk);
         }
-        let chunks = Gzipped::new(made.into_iter().chain(chunks));
+        let chunks = Gzipped::new(computed.into_iter().chain(chunks));
         zipped(response(StatusCode::OK, content_type, Body::new(Chunks::new(chunks, None))))
     }
 }
@@ -362,7 +364,7 @@ fn before(rest: &Value, member: &str) -> Bytes {
     format!("{head},\"{member}\":[").into()
 }
 
-/// An item of a typed list: it does not say its type again.
+/// An item of a list. Items of built-in kinds do not state their type.
 fn item(row: &'static Resource, entry: &Entry) -> Value {
     let mut value = in_version(row, entry.parse());
     if row.is_custom() {
@@ -378,10 +380,10 @@ fn zipped(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// A value in an encoding, text with the final newline that people expect.
+/// Encodes a value; text ends with a newline.
 ///
 /// # Errors
-/// If a value that has no protobuf form is to be protobuf.
+/// If the value has no protobuf encoding.
 pub fn encode(value: &Value, encoding: Encoding) -> Result<Bytes, protobuf::WireError> {
     let mut text = match encoding {
         Encoding::Json => value.to_string(),
@@ -393,15 +395,15 @@ pub fn encode(value: &Value, encoding: Encoding) -> Result<Bytes, protobuf::Wire
     Ok(text.into())
 }
 
-/// A refusal: the Status as JSON under its code.
+/// A refusal as JSON, with the status code of the Status.
 pub fn refusal(status: &Status) -> Response<Body> {
     refusal_as(status, Encoding::Json)
 }
 
-/// A refusal: the Status under its code.
+/// A refusal in an encoding, with the status code of the Status.
 pub fn refusal_as(status: &Status, encoding: Encoding) -> Response<Body> {
     let mut response = match status.code {
-        // What Kubernetes says before it has looked at the request.
+        // Kubernetes' answer before it has read the request.
         429 if status.message == TOO_MANY => plain(StatusCode::TOO_MANY_REQUESTS, TOO_MANY),
         _ => status_response(status, encoding),
     };
@@ -413,7 +415,7 @@ pub fn refusal_as(status: &Status, encoding: Encoding) -> Response<Body> {
 
 fn status_response(status: &Status, encoding: Encoding) -> Response<Body> {
     let (content_type, body) = status_body(status, encoding);
-    // A Status about a success may leave its code out.
+    // A Status of a success may omit its code.
     let code = match status.code {
         0 => StatusCode::OK,
         code => StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -421,7 +423,7 @@ fn status_response(status: &Status, encoding: Encoding) -> Response<Body> {
     response(code, content_type, Body::from(body))
 }
 
-/// A Status always has JSON; the other forms are made from it.
+/// Encodes a Status. JSON is the fallback, since every Status has it.
 fn status_body(status: &Status, encoding: Encoding) -> (&'static str, Bytes) {
     let mut json = status.to_json();
     if encoding != Encoding::Json {
@@ -434,7 +436,7 @@ fn status_body(status: &Status, encoding: Encoding) -> (&'static str, Bytes) {
     (Encoding::Json.content_type(), json.into())
 }
 
-/// A response with the headers that every answer carries.
+/// A response with the headers that all answers have.
 pub fn response(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
@@ -443,14 +445,14 @@ pub fn response(code: StatusCode, content_type: &'static str, body: Body) -> Res
     response
 }
 
-/// An answer of one line, which is no object.
+/// A response of one line of text.
 pub fn plain(code: StatusCode, line: &str) -> Response<Body> {
     let mut response = response(code, "text/plain; charset=utf-8", Body::from(format!("{line}\n")));
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// The answer to HEAD: what GET would answer, without the body. A body that is made while it is sent is not made.
+/// The response to HEAD: that to GET without its body. A streamed body is not encoded.
 pub fn without_body(response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if let Some(length) = http_body::Body::size_hint(&body).exact() {
@@ -474,7 +476,7 @@ fn created(created: bool) -> StatusCode {
     if created { StatusCode::CREATED } else { StatusCode::OK }
 }
 
-/// `299 - "text"`, with quotes and backslashes escaped.
+/// The value of a `Warning` header: `299 - "text"`, with quotes and backslashes escaped.
 fn warning_header(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\r', '\n'], " ");
     format!("299 - \"{text}\"")
@@ -485,7 +487,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_finds_no_place_hears_it_in_plain_text() {
+    fn requests_beyond_the_queue_are_refused_in_plain_text() {
         let refused = refusal(&Status::too_many_requests(TOO_MANY, 1));
         assert_eq!(refused.status().as_u16(), 429);
         assert_eq!(refused.headers()[RETRY_AFTER], "1");

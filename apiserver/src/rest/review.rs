@@ -1,5 +1,6 @@
-//! Reviews: questions about who may do what, posted like objects and answered at once. Pure functions from a review to the same
-//! review with its status. Nothing is stored. TokenReviews are not here: they wait for what the cluster shows.
+//! SubjectAccessReviews and their relatives: questions about permissions and identity, posted like objects
+//! and answered at once. Pure functions that fill in a review's status; nothing is stored. TokenReviews are
+//! not handled here, since they need the state of the cluster.
 
 use crate::authn::UserInfo;
 use crate::authz::Mode;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 /// Fills in the status of a review that `caller` posted.
 ///
 /// # Errors
-/// 422 if the question is not one; 405 for a kind that is no review.
+/// 422 if the review is invalid; 405 for other kinds.
 pub async fn answer(
     authorizer: &Authorizer,
     caller: &UserInfo,
@@ -56,13 +57,14 @@ pub async fn answer(
     review["status"] = status;
     meta::metadata_mut(&mut review);
     if kind == "SelfSubjectReview" {
-        // Kubernetes answers with a new object instead of the posted one, and gives it a time; the other reviews get none.
+        // Kubernetes answers with a new object instead of the posted one, and sets its creation time; the
+        // other reviews have none.
         review["metadata"] = json!({ "creationTimestamp": meta::format_time(now) });
     }
     Ok(review)
 }
 
-/// The caller that a (Local)SubjectAccessReview speaks of.
+/// The user that a SubjectAccessReview or LocalSubjectAccessReview names.
 fn subject(spec: &Value) -> UserInfo {
     let strings = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_do_what_is_answered_with_the_reason() {
+    fn access_reviews_state_the_reason() {
         let scheduler = UserInfo::new("system:kube-scheduler", [""; 0]);
         let pods = |verb: &str| json!({ "resourceAttributes": { "verb": verb, "resource": "pods", "namespace": "a" } });
         let yes = post(&scheduler, "selfsubjectaccessreviews", "", pods("list")).unwrap();
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_about_others_names_them() {
+    fn subject_access_reviews_require_a_subject() {
         let admin = UserInfo::new("admin", [MASTERS]);
         let ask = |user: &str| json!({ "user": user, "resourceAttributes": { "verb": "list", "resource": "pods", "namespace": "a" } });
         let review = post(&admin, "subjectaccessreviews", "", ask("system:kube-scheduler")).unwrap();
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_may_ask_for_their_rules_and_their_name() {
+    fn callers_can_review_their_own_rules_and_identity() {
         let admin = UserInfo::new("admin", [MASTERS]);
         let rules = post(&admin, "selfsubjectrulesreviews", "", json!({ "namespace": "a" })).unwrap();
         let all = json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] });

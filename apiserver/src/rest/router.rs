@@ -1,60 +1,61 @@
-//! URL and method → what is asked for: the grammar of Kubernetes' paths. Pure; nothing here reads a body or knows a handler.
+//! Routing: URL and method → operation, by the grammar of Kubernetes' paths. Pure; it reads no bodies and
+//! knows no handlers.
 
 use crate::kinds::{CustomVersion, Kinds};
 use http::Method;
 use kstore_api::kind::Resource;
 
-/// What a path means.
+/// The meaning of a path.
 #[derive(Clone, Debug)]
 pub enum Route {
-    /// A resource request.
+    /// A resource that is served.
     Resource(ResourcePath),
-    /// Anything else: discovery, health, OpenAPI, our own endpoints.
+    /// A path outside the resource API: discovery, health, OpenAPI, our own endpoints.
     Path,
-    /// A path of a group that is not in the table.
-    UnknownGroup(Place),
-    /// A resource path whose version or plural is not in the table.
-    UnknownResource(Place),
+    /// A resource path in an unknown group.
+    UnknownGroup(ResourceLocation),
+    /// A resource path with an unknown version or plural.
+    UnknownResource(ResourceLocation),
 }
 
-/// A place in the resource tree, whether or not there is such a resource: what authorization looks at.
+/// A location in the resource tree, whether or not the resource exists: the target of authorization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ResourceLocation {
     /// The API group.
     pub group: String,
     /// The plural.
     pub resource: String,
-    /// "" or the subresource.
+    /// The subresource, or "".
     pub subresource: String,
-    /// "" or the namespace.
+    /// The namespace, or "".
     pub namespace: String,
-    /// "" or the name.
+    /// The object's name, or "".
     pub name: String,
-    /// The deprecated `/watch/` form.
+    /// Whether the path has the deprecated `/watch/` form.
     pub watch: bool,
 }
 
-/// A place in the resource tree, as a URL names it.
+/// A location in the resource tree whose resource is served.
 #[derive(Clone, Debug)]
 pub struct ResourcePath {
-    /// The table row.
+    /// The row of the resource in the table of kinds.
     pub resource: &'static Resource,
-    /// Its definition, if it is a custom kind.
+    /// The definition of a custom kind.
     pub custom: Option<CustomVersion>,
-    /// "" or the subresource.
+    /// The subresource, or "".
     pub subresource: String,
-    /// "" or the namespace.
+    /// The namespace, or "".
     pub namespace: String,
-    /// "" or the name.
+    /// The object's name, or "".
     pub name: String,
-    /// The deprecated `/watch/` form.
+    /// Whether the path has the deprecated `/watch/` form.
     pub watch: bool,
 }
 
 impl ResourcePath {
-    /// The place, as authorization sees it.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    /// The location for authorization.
+    pub(super) fn location(&self) -> ResourceLocation {
+        ResourceLocation {
             group: self.resource.group.to_owned(),
             resource: self.resource.plural.to_owned(),
             subresource: self.subresource.clone(),
@@ -65,7 +66,7 @@ impl ResourcePath {
     }
 }
 
-/// The operation that a method means on a resource path.
+/// The operation of a method on a resource path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// GET or HEAD with a name.
@@ -87,7 +88,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The verb that authorization and figures know.
+    /// The verb for authorization and metrics.
     pub(super) fn verb(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -101,7 +102,7 @@ impl Operation {
         }
     }
 
-    /// The kind of its options, in refusals.
+    /// The name of the operation's options in refusals.
     pub(super) fn options(self) -> &'static str {
         match self {
             Self::Get => "GetOptions",
@@ -114,7 +115,7 @@ impl Operation {
     }
 }
 
-/// Reads a path (still percent-encoded).
+/// Routes a path, which is still percent-encoded.
 pub fn route(kinds: &Kinds, path: &str) -> Route {
     let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -125,7 +126,7 @@ pub fn route(kinds: &Kinds, path: &str) -> Route {
     }
 }
 
-/// The verb that authorization asks about, whether or not the method is allowed.
+/// The verb for authorization, whether or not the method is allowed.
 pub fn verb(method: &Method, named: bool, watch: bool) -> String {
     match *method {
         Method::GET | Method::HEAD if watch => "watch".into(),
@@ -138,11 +139,11 @@ pub fn verb(method: &Method, named: bool, watch: bool) -> String {
     }
 }
 
-/// What `method` means on `path`; `None`: the method is not allowed there.
+/// The operation of `method` on `path`; `None` if the method is not allowed there.
 pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Operation> {
     let named = !path.name.is_empty();
     let watch = watch || path.watch;
-    // Over all namespaces one can only look.
+    // Across all namespaces, only reading is allowed.
     let everywhere = path.resource.namespaced && path.namespace.is_empty() && !named;
     Some(match *method {
         Method::GET | Method::HEAD if watch && path.subresource.is_empty() => Operation::Watch,
@@ -157,19 +158,19 @@ pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Op
     })
 }
 
-/// The place that a path names, whether or not there is such a resource; `None` if it is no resource path.
-pub fn place(path: &str) -> Option<Place> {
+/// The location that a path names, whether or not the resource exists; `None` if it is not a resource path.
+pub fn location(path: &str) -> Option<ResourceLocation> {
     let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
-        ["api", _, rest @ ..] => Some(Below::read(rest)?.place("")),
-        ["apis", group, _, rest @ ..] => Some(Below::read(rest)?.place(group)),
+        ["api", _, rest @ ..] => Some(PathRemainder::read(rest)?.location("")),
+        ["apis", group, _, rest @ ..] => Some(PathRemainder::read(rest)?.location(group)),
         _ => None,
     }
 }
 
-/// What a resource path says behind its version.
-struct Below<'a> {
+/// The part of a resource path after its version.
+struct PathRemainder<'a> {
     watch: bool,
     namespace: &'a str,
     plural: &'a str,
@@ -177,8 +178,8 @@ struct Below<'a> {
     subresource: String,
 }
 
-impl<'a> Below<'a> {
-    /// `None` if it names no resource.
+impl<'a> PathRemainder<'a> {
+    /// Parses the segments; `None` if they name no resource.
     fn read(rest: &[&'a str]) -> Option<Self> {
         let (watch, rest) = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
@@ -199,8 +200,8 @@ impl<'a> Below<'a> {
         Some(Self { watch, namespace, plural, name, subresource })
     }
 
-    fn place(self, group: &str) -> Place {
-        Place {
+    fn location(self, group: &str) -> ResourceLocation {
+        ResourceLocation {
             group: group.to_owned(),
             resource: self.plural.to_owned(),
             subresource: self.subresource,
@@ -212,39 +213,41 @@ impl<'a> Below<'a> {
 }
 
 fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Route {
-    let Some(below) = Below::read(rest) else { return Route::Path };
-    let (plural, namespace, name) = (below.plural, below.namespace, below.name);
+    let Some(remainder) = PathRemainder::read(rest) else { return Route::Path };
+    let (plural, namespace, name) = (remainder.plural, remainder.namespace, remainder.name);
     let served = kinds.lookup(group, version, plural).map(|served| (served.resource, served.custom));
     match served {
-        // Objects that live in namespaces have no path outside of one.
+        // An object in a namespace has no path outside of it.
         Some((resource, _)) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {
-            Route::UnknownResource(below.place(group))
+            Route::UnknownResource(remainder.location(group))
         }
         Some((resource, custom)) if resource.namespaced || namespace.is_empty() => {
             Route::Resource(ResourcePath {
                 resource,
                 custom,
-                subresource: below.subresource,
+                subresource: remainder.subresource,
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
-                watch: below.watch,
+                watch: remainder.watch,
             })
         }
-        None if !kinds.rows().groups().any(|known| known == group) => Route::UnknownGroup(below.place(group)),
-        // In groups that only custom kinds have, Kubernetes does not tell an unknown resource from an unknown path.
-        None if kstore_api::kind::groups().all(|built_in| built_in != group) => {
-            Route::UnknownGroup(below.place(group))
+        None if !kinds.rows().groups().any(|known| known == group) => {
+            Route::UnknownGroup(remainder.location(group))
         }
-        _ => Route::UnknownResource(below.place(group)),
+        // In groups that only custom kinds have, Kubernetes answers unknown resources like unknown paths.
+        None if kstore_api::kind::groups().all(|built_in| built_in != group) => {
+            Route::UnknownGroup(remainder.location(group))
+        }
+        _ => Route::UnknownResource(remainder.location(group)),
     }
 }
 
-/// Percent-decodes one path segment; what is no valid escape stays as it is.
+/// Percent-decodes one path segment; invalid escapes are kept.
 pub fn decode(segment: &str) -> String {
     decode_with(segment, false)
 }
 
-/// Percent-decodes one query component, in which `+` is a space.
+/// Percent-decodes one component of a query, in which `+` is a space.
 pub fn decode_query(component: &str) -> String {
     decode_with(component, true)
 }
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_mean_what_kubernetes_says_they_mean() {
+    fn urls_are_routed_as_in_kubernetes() {
         let table = [
             ("/api/v1/pods", "/pods ns= name= sub="),
             ("/api/v1/namespaces/a/pods/b", "/pods ns=a name=b sub="),
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_decoded_and_broken_ones_kept() {
+    fn escapes_are_decoded_and_invalid_ones_kept() {
         assert_eq!(decode("a%2Fb%zz%4"), "a/b%zz%4");
         assert_eq!(decode_query("a+b%3Dc"), "a b=c");
     }

@@ -1,4 +1,4 @@
-//! Objects as rows. The columns and cells of a kind are `kstore_api::table`'s; here they become a Table.
+//! [`Tables`]: objects as `meta.k8s.io` Tables. `kstore_api::table` has the columns and cells of each kind.
 
 use crate::cache::{self, Entry, MetaVersion, RareForm};
 use crate::kinds::CustomVersion;
@@ -11,22 +11,22 @@ use kstore_api::status::Status;
 use kstore_api::table;
 use serde_json::{Value, json};
 
-/// What a row carries besides its cells (`includeObject`).
+/// The object in a table row besides its cells (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Include {
-    /// Nothing.
+    /// No object.
     None,
-    /// The metadata: the default.
+    /// The metadata of the object: the default.
     Metadata,
     /// The whole object.
     Object,
 }
 
 impl Include {
-    /// From the query parameter.
+    /// Parses the query parameter.
     ///
     /// # Errors
-    /// 400 if it names nothing that a row can carry.
+    /// 400 for an unknown value.
     pub fn parse(text: &str) -> Result<Self, Status> {
         match text {
             "None" => Ok(Self::None),
@@ -39,7 +39,7 @@ impl Include {
         }
     }
 
-    /// The query parameter.
+    /// The value of the query parameter.
     fn as_str(self) -> &'static str {
         match self {
             Self::None => "None",
@@ -49,16 +49,16 @@ impl Include {
     }
 }
 
-/// How tables are made for one request.
+/// How tables are encoded for one request.
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     /// The kind, in the caller's version.
     pub resource: &'static Resource,
-    /// Its definition, if it is a custom kind.
+    /// The definition of a custom kind.
     pub custom: Option<CustomVersion>,
     /// The version of `meta.k8s.io`.
     pub version: MetaVersion,
-    /// What rows carry.
+    /// The object in each row.
     pub include: Include,
 }
 
@@ -74,20 +74,20 @@ impl Tables {
         self.table(metadata, Some(self.columns()), rows)
     }
 
-    /// A table without the member for its rows.
+    /// A table without its member `rows`.
     pub(super) fn head(&self, metadata: Value) -> Value {
         let mut table = self.table(metadata, Some(self.columns()), Vec::new());
         table.as_object_mut().expect("a table is an object").remove("rows");
         table
     }
 
-    /// One event's object as a table; only the first of a stream says what the columns are.
+    /// The table of one event's object. Only the first event of a stream has column definitions.
     pub(super) fn event(&self, entry: &Entry, first: bool, now: Timestamp) -> Value {
         let metadata = json!({"resourceVersion": entry.revision.to_string()});
         self.table(metadata, first.then(|| self.columns()), vec![self.row(entry, now)])
     }
 
-    /// What tells the rows of one event that are made now from others.
+    /// The key under which the encoded rows of an event are shared: rows with another key differ.
     pub(super) fn look(&self, now: Timestamp) -> RareForm {
         RareForm::Row { version: self.version, carries: self.include.as_str(), second: now.as_second() }
     }
@@ -95,19 +95,19 @@ impl Tables {
     /// A Scale as a table.
     pub(super) fn scale(&self, scale: &Value, now: Timestamp) -> Value {
         let mut row = json!({"cells": table::scale_cells(scale, now)});
-        self.carry(&mut row, scale.clone());
+        self.add_object(&mut row, scale.clone());
         let metadata = json!({"resourceVersion": scale["metadata"]["resourceVersion"]});
         self.table(metadata, Some(definitions(table::scale_columns())), vec![row])
     }
 
-    /// Objects as a table that are made when they are asked for: one, or a list of them.
-    pub(super) fn made(&self, value: &Value, now: Timestamp) -> Value {
+    /// A table of objects that are computed on request: one object, or a list of them.
+    pub(super) fn computed(&self, value: &Value, now: Timestamp) -> Value {
         let items = value["items"].as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         let rows = items.iter().map(|item| self.row_of(item.clone(), now)).collect();
         self.table(json!({}), Some(self.columns()), rows)
     }
 
-    /// A bookmark as a table.
+    /// The table of a bookmark.
     pub(super) fn bookmark(&self, object: &Value) -> Value {
         let row = json!({"cells": null, "object": object});
         self.table(json!({"resourceVersion": object["metadata"]["resourceVersion"]}), None, vec![row])
@@ -142,7 +142,8 @@ impl Tables {
         self.row_of(in_version(self.resource, entry.parse()), now)
     }
 
-    /// Appends [`Tables::row`] as JSON. What the row carries is copied from the stored bytes, not made again.
+    /// Appends [`Tables::row`] as JSON. The included object is copied from the stored bytes instead of being
+    /// encoded again.
     pub(super) fn put_row(&self, entry: &Entry, now: Timestamp, out: &mut BytesMut) {
         if !entry.resource.is_same_version(self.resource) {
             return out.put_slice(self.row(entry, now).to_string().as_bytes());
@@ -166,12 +167,12 @@ impl Tables {
         if let Some(conditions) = table::row_conditions(self.resource, &value) {
             row["conditions"] = conditions;
         }
-        self.carry(&mut row, value);
+        self.add_object(&mut row, value);
         row
     }
 
-    /// What the row carries besides its cells.
-    fn carry(&self, row: &mut Value, mut object: Value) {
+    /// Adds the object to a row.
+    fn add_object(&self, row: &mut Value, mut object: Value) {
         match self.include {
             Include::None => {}
             Include::Metadata => row["object"] = partial(object["metadata"].take(), self.version),
@@ -188,7 +189,7 @@ fn definitions(columns: &[table::Column]) -> Value {
     columns.iter().map(definition).collect()
 }
 
-/// An object of which only the metadata is shown.
+/// An object with its metadata only.
 pub(super) fn partial(metadata: Value, version: MetaVersion) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata})
 }
@@ -200,7 +201,7 @@ mod tests {
     use kstore_api::object::encode_stored;
 
     #[test]
-    fn a_row_made_of_stored_bytes_is_the_row_made_of_the_object() {
+    fn rows_from_stored_bytes_equal_rows_from_objects() {
         let pods = kind::lookup("", "v1", "pods").unwrap();
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Failed"},
             "metadata": {"name": "p", "labels": {"a": "\u{fc}"}, "managedFields": [{"manager": "m"}]}});

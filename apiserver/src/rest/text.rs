@@ -1,5 +1,5 @@
-//! Forms for people: YAML and indented JSON, of a whole object and of an item in a list. Items are indented by lines, so that a
-//! list is made item by item. Pure.
+//! Text for people: YAML and indented JSON, of a whole object and of an item in a list. Items are indented
+//! line by line, so that a list can be encoded item by item. Pure.
 
 mod yaml;
 
@@ -17,7 +17,7 @@ pub(super) fn pretty(value: &Value) -> String {
 pub(super) fn put_yaml_item(value: &Value, out: &mut BytesMut) {
     let text = yaml(value);
     for (at, line) in text.lines().enumerate() {
-        // An empty line is one inside a text, where it stays empty.
+        // An empty line is inside a text, and stays empty there.
         let indent = if at == 0 {
             "- "
         } else if line.is_empty() {
@@ -31,13 +31,15 @@ pub(super) fn put_yaml_item(value: &Value, out: &mut BytesMut) {
     }
 }
 
-/// Appends an item of an indented JSON list that is a member of the document. A text inside has no line breaks but escaped ones.
+/// Appends an item of an indented JSON list that is a member of the document. Strings in JSON have escaped
+/// line breaks only.
 pub(super) fn put_pretty_item(value: &Value, out: &mut BytesMut) {
     out.put_slice(b"\n    ");
     out.put_slice(pretty(value).replace('\n', "\n    ").as_bytes());
 }
 
-/// Head and tail of a document around the items of one of its members. `rest` is the document without that member.
+/// The head and tail of a document around the items of one of its members. `rest` is the document without
+/// that member.
 pub(super) fn around(rest: &Value, member: &str, empty: bool, as_yaml: bool) -> (Bytes, Bytes) {
     if as_yaml {
         let head = if empty { format!("{member}: []\n") } else { format!("{member}:\n") };
@@ -55,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_list_made_item_by_item_reads_as_the_whole() {
+    fn lists_encoded_item_by_item_equal_whole_documents() {
         let items = [
             json!({"a": "text\n\n  with lines\n", "b": [1, {"c": null}], "d": {}}),
             json!({"a": " leading", "b": "- no: yaml", "e": "trailing\n\n"}),

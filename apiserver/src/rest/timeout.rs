@@ -1,12 +1,12 @@
-//! `?timeout=`: how long a client lets its request take, as Go writes durations. Pure.
+//! Parsing of `?timeout=`: the longest duration of a request, as Go writes durations. Pure.
 
 use kstore_api::status::Status;
 use std::time::Duration;
 
-/// The time that a request names; `None` when it names none, or zero.
+/// Parses the timeout of a request; `None` if it has none, or zero.
 ///
 /// # Errors
-/// 400 if it is no duration.
+/// 400 if the text is not a duration.
 pub(super) fn parse(text: &str) -> Result<Option<Duration>, Status> {
     if text.is_empty() {
         return Ok(None);
@@ -17,7 +17,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Duration>, Status> {
     Ok(Some(duration).filter(|duration| !duration.is_zero()))
 }
 
-/// A sum of decimal numbers with units: `1m30s`, `1.5h`, `300ms`.
+/// Parses a sum of decimal numbers with units: `1m30s`, `1.5h`, `300ms`.
 fn duration(text: &str) -> Result<Duration, &'static str> {
     const INVALID: &str = "invalid duration";
     let mut rest = text.strip_prefix('+').unwrap_or(text);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_are_written_as_go_writes_durations() {
+    fn timeouts_are_go_durations() {
         let table = [
             ("", Some(None)),
             ("0", Some(None)),

@@ -1,4 +1,5 @@
-//! `/version`: which Kubernetes API this is. The version is that of the API; the server's own is its build metadata.
+//! `/version`: the version of the Kubernetes API that is served. The server's own version is the build
+//! metadata.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
 
-/// The document.
+/// The document of `/version`.
 pub fn document() -> Value {
     json!({
         "major": MAJOR,
@@ -25,12 +26,12 @@ pub fn document() -> Value {
     })
 }
 
-/// A semantic version, which is what clients parse: `v1.36.0+kstore-0.0.0`.
+/// The semantic version that clients parse: `v1.36.0+kstore-0.0.0`.
 pub fn git_version() -> String {
     format!("v{MAJOR}.{MINOR}.0+kstore-{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The architecture by the name that Kubernetes uses.
+/// The architecture, as Kubernetes names it.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,5 +1,6 @@
-//! A watch as an HTTP body: one event after the other, until the time is up, the client goes, or the watch ends. Chunks are made
-//! when the client takes them, so that a slow one holds up its queue in the cache, which is bounded, and nothing else.
+//! A watch as an HTTP body: events until the timeout, the client's departure or the end of the watch. Chunks
+//! are encoded when the client takes them, so that a slow client fills only its own bounded queue in the
+//! cache.
 
 use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
@@ -25,44 +26,44 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// What an event's object is made into.
+/// The form of a watch event's object.
 #[derive(Clone, Debug)]
 pub(super) enum WatchForm {
-    /// One of the forms that watchers share.
+    /// A form whose encoded events all watchers share.
     Shared(Form),
     /// A table with one row.
     Tables(Tables),
 }
 
-/// When a watch ends and what it says meanwhile.
+/// Conditions that end a watch, and its bookmarks.
 #[derive(Clone, Debug)]
-pub struct Ending {
-    /// Seconds until the server ends it; 0: a default with jitter.
+pub struct WatchLifetime {
+    /// The timeout in seconds; 0: a default with jitter.
     pub timeout_seconds: u64,
-    /// How long the client's credentials are still good, if they expire: the watch ends then at the latest.
+    /// The remaining lifetime of the client's credentials, if they expire: the watch ends then at the latest.
     pub credentials: Option<Duration>,
     /// Whether bookmarks are sent.
     pub bookmarks: bool,
-    /// Whether a bookmark marks the end of the initial state, and the revision that it must have reached.
+    /// If present, a bookmark marks the end of the initial state, which must have reached this revision.
     pub mark_initial_end: Option<i64>,
-    /// Ends all watches when the server goes.
+    /// Ends all watches when the server stops.
     pub stop: CancellationToken,
 }
 
-/// What a watch shows of each object.
+/// The kind and form of the objects in a watch's events.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
+pub(super) struct EventFormat {
     /// The kind, in the caller's version.
     pub resource: &'static Resource,
-    /// The way to the kind's conversion webhook.
+    /// Client of the kind's conversion webhook.
     pub converter: Arc<Converter>,
-    /// The form.
+    /// The form of the objects.
     pub form: WatchForm,
 }
 
 /// The body of a watch response.
-pub(super) fn body(watch: Watch, shown: Shown, ending: Ending, nondet: Nondet) -> Body {
-    let Shown { resource, converter, form } = shown;
+pub(super) fn body(watch: Watch, shown: EventFormat, lifetime: WatchLifetime, nondet: Nondet) -> Body {
+    let EventFormat { resource, converter, form } = shown;
     let cache = resource.is_custom().then(|| watch.cache().clone());
     let unevaluated = watch.filters().first().and_then(Filter::unevaluated).cloned();
     let begun = watch.revision();
@@ -77,32 +78,32 @@ pub(super) fn body(watch: Watch, shown: Shown, ending: Ending, nondet: Nondet) -
         first: true,
         nondet: nondet.clone(),
     };
-    Body::from_stream(events(watch, encoder, ending, nondet))
+    Body::from_stream(events(watch, encoder, lifetime, nondet))
 }
 
-/// What happens next to a watch.
-enum Next {
+/// The next event in the loop of a watch.
+enum NextEvent {
     Batch(Result<cache::Batch, WatchEnd>),
-    /// The client asked to hear how far the watch has come.
+    /// A bookmark is due.
     Bookmark,
-    /// The time is up.
+    /// The timeout has passed.
     Timeout,
-    /// The server goes.
+    /// The server stops.
     Stop,
 }
 
 fn events(
     mut watch: Watch,
     mut encoder: Encoder,
-    ending: Ending,
+    lifetime: WatchLifetime,
     nondet: Nondet,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
-    let deadline = Instant::now() + length(&ending, &nondet);
-    // Shortly before the end a client hears how far it has come, so that it can go on there.
+    let deadline = Instant::now() + length(&lifetime, &nondet);
+    // A bookmark shortly before the end tells the client the revision from which to resume.
     let last_bookmark = deadline.checked_sub(limits::LAST_BOOKMARK).unwrap_or(deadline);
     async_stream::stream! {
-        // Made once: a timer that is registered anew for each event costs as much as the event.
-        let mut stopped = std::pin::pin!(ending.stop.cancelled());
+        // The future is created once: registering a timer for each event costs as much as the event.
+        let mut stopped = std::pin::pin!(lifetime.stop.cancelled());
         let mut initial = match encoder.prepare_state(watch.initial()).await {
             Ok(initial) => initial.into_iter(),
             Err(end) => {
@@ -114,8 +115,8 @@ fn events(
             yield Ok(chunk);
         }
         drop(initial);
-        let mut unmarked = ending.mark_initial_end.filter(|_| ending.bookmarks);
-        let mut alarm = std::pin::pin!(sleep_until(first_alarm(&ending, last_bookmark, deadline)));
+        let mut unmarked = lifetime.mark_initial_end.filter(|_| lifetime.bookmarks);
+        let mut alarm = std::pin::pin!(sleep_until(first_alarm(&lifetime, last_bookmark, deadline)));
         loop {
             if unmarked.is_some_and(|wanted| wanted <= watch.revision()) {
                 unmarked = None;
@@ -123,22 +124,22 @@ fn events(
             }
             let next = tokio::select! {
                 biased;
-                () = stopped.as_mut() => Next::Stop,
-                // Before the events: a watch that always has some would never hear of its time otherwise.
-                () = alarm.as_mut() => if alarm.deadline() < deadline { Next::Bookmark } else { Next::Timeout },
-                batch = watch.next() => Next::Batch(batch),
+                () = stopped.as_mut() => NextEvent::Stop,
+                // The timer is polled before the events: on a busy watch it would never be polled otherwise.
+                () = alarm.as_mut() => if alarm.deadline() < deadline { NextEvent::Bookmark } else { NextEvent::Timeout },
+                batch = watch.next() => NextEvent::Batch(batch),
             };
-            let ends = matches!(next, Next::Timeout);
-            if matches!(next, Next::Bookmark) {
+            let ends = matches!(next, NextEvent::Timeout);
+            if matches!(next, NextEvent::Bookmark) {
                 alarm.as_mut().reset(next_alarm(last_bookmark, deadline));
             }
             let (batch, bookmark) = match next {
-                Next::Stop => break,
-                Next::Batch(batch) => (batch, false),
-                Next::Bookmark | Next::Timeout if !ending.bookmarks || unmarked.is_some() => {
+                NextEvent::Stop => break,
+                NextEvent::Batch(batch) => (batch, false),
+                NextEvent::Bookmark | NextEvent::Timeout if !lifetime.bookmarks || unmarked.is_some() => {
                     (watch.progress(), false)
                 }
-                Next::Bookmark | Next::Timeout => (watch.progress(), true),
+                NextEvent::Bookmark | NextEvent::Timeout => (watch.progress(), true),
             };
             match batch {
                 Ok(batch) => {
@@ -157,7 +158,8 @@ fn events(
                         yield Ok(encoder.bookmark(batch.revision, false));
                     }
                 }
-                // A client that fell behind, or whose server goes, resumes from what it saw: a clean end says so.
+                // A clean end: a client that fell behind, or whose server stops, resumes from the last
+                // revision that it received.
                 Err(WatchEnd::Overrun | WatchEnd::Closed) => break,
                 Err(end @ (WatchEnd::Expired { .. } | WatchEnd::Failed(_))) => {
                     yield Ok(encoder.error(&error::of_watch_end(&end)));
@@ -171,36 +173,36 @@ fn events(
     }
 }
 
-/// When the first bookmark is due; without bookmarks, the deadline.
-fn first_alarm(ending: &Ending, last_bookmark: Instant, deadline: Instant) -> Instant {
-    match ending.bookmarks {
+/// The time of the first bookmark; without bookmarks, the deadline.
+fn first_alarm(lifetime: &WatchLifetime, last_bookmark: Instant, deadline: Instant) -> Instant {
+    match lifetime.bookmarks {
         true => last_bookmark.min(Instant::now() + limits::BOOKMARK_INTERVAL),
         false => deadline,
     }
 }
 
-/// When the bookmark after this one is due; after the last one, the deadline.
+/// The time of the bookmark after this one; after the last bookmark, the deadline.
 fn next_alarm(last_bookmark: Instant, deadline: Instant) -> Instant {
     let now = Instant::now();
     if now < last_bookmark { last_bookmark.min(now + limits::BOOKMARK_INTERVAL) } else { deadline }
 }
 
-fn length(ending: &Ending, nondet: &Nondet) -> Duration {
-    let length = match ending.timeout_seconds {
+fn length(lifetime: &WatchLifetime, nondet: &Nondet) -> Duration {
+    let length = match lifetime.timeout_seconds {
         0 => limits::WATCH_TIMEOUT.mul_f64(1.0 + nondet.rng.unit()),
         seconds => Duration::from_secs(seconds).min(limits::WATCH_TIMEOUT_MAX),
     };
-    ending.credentials.map_or(length, |credentials| length.min(credentials))
+    lifetime.credentials.map_or(length, |credentials| length.min(credentials))
 }
 
 struct Encoder {
     resource: &'static Resource,
-    /// The version of a custom kind by which objects are shown now.
+    /// The version of a custom kind in which objects are shown at present.
     custom: Option<CustomVersion>,
-    /// Where that is looked up; `None` for built-in kinds.
+    /// The cache in which that version is looked up; `None` for built-in kinds.
     cache: Option<Arc<Cache>>,
     converter: Arc<Converter>,
-    /// Field requirements that the cache has not evaluated.
+    /// Field requirements that the cache does not evaluate.
     unevaluated: Option<Selector>,
     /// The revision at which the watch began.
     begun: i64,
@@ -210,11 +212,11 @@ struct Encoder {
 }
 
 impl Encoder {
-    /// Finds the definition of today: a change of schema or columns does not end a watch. The last events of a kind whose definition is
-    /// gone, deletions of its objects, are shown as before.
+    /// Looks up the present definition: a change of schema or columns does not end a watch. After the
+    /// definition was deleted, the deletions of its objects are shown in its last version.
     ///
     /// # Errors
-    /// 410 if the version is not served any more.
+    /// 410 if the version is no longer served.
     fn look_up(&mut self) -> Result<(), Status> {
         let Some(cache) = &self.cache else { return Ok(()) };
         let Resource { group, version, plural, .. } = *self.resource;
@@ -232,10 +234,10 @@ impl Encoder {
         Ok(())
     }
 
-    /// The objects of the initial state that are shown, converted where they need it.
+    /// Selects and converts the objects of the initial state.
     ///
     /// # Errors
-    /// 410 if the version is not served any more; or why an object cannot be converted.
+    /// 410 if the version is no longer served; or the reason for which an object cannot be converted.
     async fn prepare_state(
         &mut self,
         mut state: Vec<(u32, Arc<Entry>)>,
@@ -248,10 +250,10 @@ impl Encoder {
         Ok(state)
     }
 
-    /// The deliveries that are shown, their objects converted where they need it.
+    /// Selects and converts the objects of deliveries.
     ///
     /// # Errors
-    /// As for [`Encoder::prepare_state`].
+    /// The same as [`Encoder::prepare_state`].
     async fn prepare_deliveries(&mut self, mut deliveries: Vec<Delivery>) -> Result<Vec<Delivery>, Status> {
         self.look_up()?;
         if let Some(selection) = self.selection() {
@@ -261,17 +263,17 @@ impl Encoder {
         Ok(deliveries)
     }
 
-    /// What evaluates the requirements that the cache has not.
+    /// The evaluation of the requirements that the cache does not evaluate.
     fn selection(&self) -> Option<FieldSelection<'_>> {
         let (cache, custom) = (self.cache.as_ref()?, self.custom.as_ref()?);
         let fields = self.unevaluated.as_ref()?;
         Some(FieldSelection { converter: &self.converter, cache, custom, fields })
     }
 
-    /// Converts objects by the webhook of the kind where they need it.
+    /// Converts objects by the webhook of the kind, if the kind needs it.
     ///
     /// # Errors
-    /// Why an object cannot be converted.
+    /// The reason for which an object cannot be converted.
     async fn prepare<'e>(
         &self,
         entries: impl Iterator<Item = &'e Arc<Entry>> + Clone + Send,
@@ -284,19 +286,19 @@ impl Encoder {
         }
     }
 
-    /// The object as the version shows it.
-    fn viewed(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
+    /// The object in the shown version.
+    fn in_version(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
         self.custom.as_ref().map_or_else(|| Ok(entry.clone()), |custom| custom.view(entry))
     }
 
-    /// The next chunk of the initial state.
+    /// Encodes the next chunk of the initial state.
     fn initial(&mut self, entries: &mut impl Iterator<Item = (u32, Arc<Entry>)>) -> Option<Bytes> {
         let mut out = BytesMut::new();
         while out.len() < CHUNK_BYTES {
             let Some((_, entry)) = entries.next() else { break };
-            match self.viewed(&entry) {
+            match self.in_version(&entry) {
                 Ok(entry) => {
-                    let event = self.began_with(&entry);
+                    let event = self.initial_event(&entry);
                     out.extend_from_slice(&self.or_error(event));
                 }
                 Err(status) => out.extend_from_slice(&self.error(&status)),
@@ -305,14 +307,14 @@ impl Encoder {
         (!out.is_empty()).then(|| out.freeze())
     }
 
-    /// The next chunk of a batch. An event alone is not copied.
+    /// Encodes the next chunk of a batch. A single event is not copied.
     fn batch<'d>(&mut self, deliveries: &mut impl Iterator<Item = &'d Delivery>) -> Option<Bytes> {
-        let mut next = self.delivered(deliveries.next()?);
+        let mut next = self.delivery_event(deliveries.next()?);
         let mut out = BytesMut::new();
         while out.len() + next.len() < CHUNK_BYTES {
             let Some(delivery) = deliveries.next() else { break };
             out.extend_from_slice(&next);
-            next = self.delivered(delivery);
+            next = self.delivery_event(delivery);
         }
         if out.is_empty() {
             return Some(next);
@@ -321,8 +323,8 @@ impl Encoder {
         Some(out.freeze())
     }
 
-    /// An event of the initial state, which no other watch shares.
-    fn began_with(&mut self, entry: &Entry) -> Option<Bytes> {
+    /// Encodes an event of the initial state; other watches do not share it.
+    fn initial_event(&mut self, entry: &Entry) -> Option<Bytes> {
         match &self.form {
             WatchForm::Shared(form) if form.is_of_all_versions() || self.is_stored_version(entry) => {
                 cache::frame(EventType::Added, entry, *form)
@@ -335,11 +337,13 @@ impl Encoder {
         }
     }
 
-    fn delivered(&mut self, delivery: &Delivery) -> Bytes {
+    fn delivery_event(&mut self, delivery: &Delivery) -> Bytes {
         let (seen, change) = (delivery.seen, &delivery.change);
-        match self.custom.is_some().then(|| self.viewed(change.object(seen))) {
+        match self.custom.is_some().then(|| self.in_version(change.object(seen))) {
             Some(Err(status)) => return self.error(&status),
-            Some(Ok(view)) if !Arc::ptr_eq(&view, change.object(seen)) => return self.alone(seen, &view),
+            Some(Ok(view)) if !Arc::ptr_eq(&view, change.object(seen)) => {
+                return self.unshared_event(seen, &view);
+            }
             _ => {}
         }
         let event = match &self.form {
@@ -358,8 +362,8 @@ impl Encoder {
         self.or_error(event)
     }
 
-    /// An event with an object that other watches need not share.
-    fn alone(&mut self, seen: EventType, entry: &Entry) -> Bytes {
+    /// Encodes an event whose object this watch alone shows.
+    fn unshared_event(&mut self, seen: EventType, entry: &Entry) -> Bytes {
         let event = match &self.form {
             WatchForm::Shared(form) => cache::frame(seen, entry, *form),
             WatchForm::Tables(tables) => {
@@ -406,7 +410,7 @@ impl Encoder {
     }
 }
 
-/// An event as a table of one row.
+/// An event with a table of one row.
 fn row(tables: &Tables, seen: EventType, entry: &Entry, first: bool, now: Timestamp) -> Bytes {
     line(seen.as_str(), &tables.event(entry, first, now))
 }

@@ -1,4 +1,4 @@
-//! What one connection does: how many of its requests are being answered, and since when it is idle. No sockets.
+//! [`Activity`]: the requests in flight on one connection, and the time since which it is idle. No sockets.
 
 use crate::limits;
 use std::net::IpAddr;
@@ -8,25 +8,27 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// The requests of one connection. Shared by the connection's task, its requests, and the [`Connections`](super::connections).
+/// The state of one connection's requests. Shared by the connection's task, its requests, and the
+/// [`Connections`](super::connections).
 #[derive(Debug)]
 pub(super) struct Activity {
-    /// Where the client connected from.
+    /// The address of the client.
     pub(super) address: IpAddr,
     opened: Instant,
     in_flight: AtomicUsize,
     /// Whether a request was answered.
     has_answered: AtomicBool,
-    /// Milliseconds from `opened` to the end of the latest answer.
+    /// Milliseconds from `opened` to the end of the last answer.
     latest: AtomicU64,
-    /// Whether the connection was handed over to another protocol, such as a WebSocket, whose idleness is not judged here.
+    /// Whether the connection was upgraded to another protocol, such as a WebSocket; it then never counts as
+    /// idle.
     is_upgraded: AtomicBool,
-    /// Ends the connection at once: it gives way to another.
+    /// Ends the connection at once, in favour of another one.
     pub(super) evicted: CancellationToken,
 }
 
 impl Activity {
-    /// A connection that is open from now on.
+    /// The activity of a connection that is open from now on.
     pub(super) fn new(address: IpAddr) -> Self {
         Self {
             address,
@@ -39,18 +41,19 @@ impl Activity {
         }
     }
 
-    /// A request has come. It is in flight until the guard is dropped.
+    /// Begins a request. It is in flight until the returned guard is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         InFlight(self.clone())
     }
 
-    /// The connection speaks another protocol from now on.
+    /// Records that the connection was upgraded to another protocol.
     pub(super) fn upgraded(&self) {
         self.is_upgraded.store(true, Ordering::Release);
     }
 
-    /// Whether a request was answered, and since when there is nothing to do; `None` while something is being answered.
+    /// Whether a request was answered, and the time since which the connection is idle; `None` while a
+    /// request is in flight.
     pub(super) fn idle_since(&self) -> Option<(bool, Instant)> {
         if self.in_flight.load(Ordering::Acquire) > 0 || self.is_upgraded.load(Ordering::Acquire) {
             return None;
@@ -59,12 +62,12 @@ impl Activity {
         Some((self.has_answered.load(Ordering::Acquire), since))
     }
 
-    /// Returns once the connection has been idle for too long: [`limits::FIRST_REQUEST`] before its first request,
-    /// [`limits::IDLE_CONNECTION`] between two.
+    /// Waits until the connection has been idle for too long: for [`limits::FIRST_REQUEST`] before its first
+    /// request, for [`limits::IDLE_CONNECTION`] between requests.
     pub(super) async fn idle_for_too_long(&self) {
         loop {
             let wait = match self.idle_since() {
-                // Judged again when it could have become too long at the earliest.
+                // The earliest time at which it could have been idle for too long.
                 None => limits::IDLE_CONNECTION,
                 Some((has_answered, since)) => {
                     let limit = if has_answered { limits::IDLE_CONNECTION } else { limits::FIRST_REQUEST };
@@ -79,7 +82,7 @@ impl Activity {
     }
 }
 
-/// A request that is being answered; dropped with the body of its answer.
+/// Guard of a request in flight; dropped with the body of its answer.
 #[derive(Debug)]
 pub(super) struct InFlight(Arc<Activity>);
 
@@ -103,7 +106,7 @@ mod tests {
         Arc::new(Activity::new(Ipv4Addr::LOCALHOST.into()))
     }
 
-    /// How long it takes until it has been idle for too long.
+    /// How long the connection may stay idle from now on.
     async fn patience(activity: &Activity) -> Duration {
         let began = Instant::now();
         activity.idle_for_too_long().await;
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_without_a_request_is_idle_for_too_long_after_half_a_minute() {
+    async fn a_connection_without_requests_is_closed_after_half_a_minute() {
         assert_eq!(patience(&activity()).await.as_secs(), limits::FIRST_REQUEST.as_secs());
     }
 

@@ -1,8 +1,9 @@
-//! One connection: TLS handshake, HTTP/1.1 or HTTP/2, and its end: when the client leaves, is silent for too long, gives way to
-//! another connection, or the server stops. What a request means is the router's business.
+//! One connection: TLS handshake, HTTP/1.1 or HTTP/2, and its end. It ends when the client leaves or is idle
+//! for too long, when another connection takes its slot, or when the server stops. The router handles
+//! requests.
 
 use super::activity::{Activity, InFlight};
-use super::connections::Place;
+use super::connections::ConnectionSlot;
 use crate::access::AccessRecord;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::authn::{FrontProxies, Peer};
@@ -31,25 +32,25 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-/// What every connection of a listener shares. Cheap to clone.
+/// State that all connections of a listener share. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct ListenerState {
     pub(super) router: Router,
-    /// For gRPC calls; without it they are requests like others.
+    /// Authenticates gRPC calls before their messages are read; without it gRPC calls are plain requests.
     pub(super) grpc: Option<CallAuthenticator>,
     pub(super) stop: CancellationToken,
-    /// If there are any, they decide what a certificate is good for.
+    /// Front proxies; if present, they decide which client certificates authenticate users.
     pub(super) front_proxies: Option<Arc<FrontProxies>>,
     pub(super) clock: Clock,
 }
 
-/// `None`: the client does not speak TLS, or not in time.
+/// Performs the TLS handshake; `None` if the client does not complete it in time.
 pub(super) async fn handshake(
     acceptor: TlsAcceptor,
     socket: TcpStream,
     address: SocketAddr,
 ) -> Option<TlsStream<TcpStream>> {
-    // Small answers must not wait for more.
+    // Small answers must not wait to be combined with others.
     let _ = socket.set_nodelay(true);
     match tokio::time::timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {
         Ok(Ok(tls)) => return Some(tls),
@@ -60,29 +61,34 @@ pub(super) async fn handshake(
 }
 
 /// Serves a connection after its handshake until it ends.
-pub(super) async fn serve(shared: Shared, tls: TlsStream<TcpStream>, address: SocketAddr, place: Place) {
+pub(super) async fn serve(
+    shared: ListenerState,
+    tls: TlsStream<TcpStream>,
+    address: SocketAddr,
+    slot: ConnectionSlot,
+) {
     let chain = tls.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = match &shared.front_proxies {
         Some(proxies) => proxies.peer(chain, address, shared.clock.now()),
         None => Peer::tls(chain.first().map(AsRef::as_ref), address),
     };
-    if let Err(error) = speak(shared, peer, tls, place).await {
+    if let Err(error) = serve_http(shared, peer, tls, slot).await {
         tracing::debug!(%error, %address, "the connection ended");
     }
 }
 
 /// Serves HTTP/1.1 or HTTP/2 on one connection until its client or the server ends it.
-pub(super) async fn speak<T>(
-    shared: Shared,
+pub(super) async fn serve_http<T>(
+    shared: ListenerState,
     peer: Peer,
     socket: T,
-    place: Place,
+    slot: ConnectionSlot,
 ) -> Result<(), axum::BoxError>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = place.activity.clone();
-    let Shared { router, grpc, stop, .. } = shared;
+    let activity = slot.activity.clone();
+    let ListenerState { router, grpc, stop, .. } = shared;
     let (served, stopped) = (activity.clone(), stop.clone());
     let slots = AnonymousSlots::of(&peer);
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
@@ -102,7 +108,7 @@ where
         let activity = served.clone();
         async move {
             let response = answering.await.unwrap_or_else(|never| match never {});
-            Ok::<_, Infallible>(finished(response, record, in_flight, &activity))
+            Ok::<_, Infallible>(observe_end(response, record, in_flight, &activity))
         }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
@@ -113,7 +119,7 @@ where
         .keep_alive_timeout(limits::PING_TIMEOUT)
         .timer(TokioTimer::new());
     http.http1().header_read_timeout(limits::FIRST_REQUEST).timer(TokioTimer::new());
-    let socket = PlacedSocket { socket, _place: place };
+    let socket = SocketWithSlot { socket, _slot: slot };
     let serving =
         http.serve_connection_with_upgrades(TokioIo::new(socket), TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);
@@ -122,7 +128,8 @@ where
         ended = serving.as_mut() => return ended,
         () = stop.cancelled() => true,
         () = activity.evicted.cancelled() => false,
-        // A first request may be on its way when the time is over; one that comes later opens a new connection.
+        // A first request may arrive just as the time passes, so shutdown is graceful; later requests open a
+        // new connection.
         () = activity.idle_for_too_long() => true,
     };
     if !graceful {
@@ -132,13 +139,14 @@ where
     tokio::select! {
         biased;
         ended = serving.as_mut() => ended,
-        // A client that is silent does not answer a goodbye either. When the server stops, the listener cuts what is left.
+        // An idle client may not answer the shutdown. When the server stops, the listener closes the
+        // remaining connections.
         () = drained(&activity), if !stop.is_cancelled() => Ok(()),
         () = activity.evicted.cancelled() => Ok(()),
     }
 }
 
-/// Returns [`limits::CONNECTION_FAREWELL`] after the last request was answered.
+/// Waits until [`limits::CONNECTION_FAREWELL`] after the last request was answered.
 async fn drained(activity: &Activity) {
     loop {
         tokio::time::sleep(limits::CONNECTION_FAREWELL).await;
@@ -148,8 +156,9 @@ async fn drained(activity: &Activity) {
     }
 }
 
-/// The answer, whose end is the end of its request and of its line in the access log.
-fn finished(
+/// The answer, wrapped so that its end is recorded: the request leaves flight, and its line is written to the
+/// access log.
+fn observe_end(
     response: Response<Body>,
     record: Option<AccessRecord>,
     in_flight: InFlight,
@@ -166,13 +175,13 @@ fn finished(
     response.map(|inner| ObservedBody::new(inner, in_flight, ignore))
 }
 
-/// A socket that keeps its place among the open connections, also after an upgrade has taken it away from HTTP.
-struct PlacedSocket<T> {
+/// A socket that owns the slot of its connection, also after an upgrade has taken it away from HTTP.
+struct SocketWithSlot<T> {
     socket: T,
-    _place: Place,
+    _slot: ConnectionSlot,
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for PlacedSocket<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for SocketWithSlot<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -182,7 +191,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for PlacedSocket<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for PlacedSocket<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for SocketWithSlot<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

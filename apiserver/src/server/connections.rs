@@ -1,8 +1,9 @@
-//! The connections that are open, and which of them gives way when there are too many. No sockets.
+//! [`Connections`]: the open connections of a listener, and the choice of an idle one to close when there are
+//! too many. No sockets.
 //!
-//! A full server takes a new connection by ending an idle one, so that peers that connect and say nothing lock nobody out. Peers that
-//! never had a request answered give way first, those of the address with the most connections before others, the one that has been
-//! idle the longest first.
+//! A full server accepts a new connection by closing an idle one, so that silent peers cannot lock out others.
+//! Connections without an answered request are closed first. Then the order is: connections of the address with
+//! the most connections, and the connection that has been idle for the longest time.
 
 use super::activity::Activity;
 use parking_lot::Mutex;
@@ -15,38 +16,38 @@ use tokio::sync::Notify;
 /// The open connections of one listener.
 #[derive(Debug)]
 pub(super) struct Connections {
-    /// How many may be open.
+    /// The largest number of open connections.
     capacity: usize,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     left: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnections {
     next: u64,
-    /// By the order in which they came.
+    /// Activities of open connections, in the order of their arrival.
     activities: BTreeMap<u64, Arc<Activity>>,
 }
 
 impl Connections {
-    /// None yet, and at most `capacity` at a time.
+    /// No connections yet; at most `capacity` may be open.
     pub(super) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self { capacity: capacity.max(1), open: Mutex::default(), left: Notify::new() })
     }
 
-    /// A place for a connection from `address`. When all are taken an idle connection ends for it; if none is idle, it waits until one
-    /// leaves. Cancel safe.
-    pub(super) async fn place(self: &Arc<Self>, address: IpAddr) -> Place {
+    /// Waits for a slot for a connection from `address`. If all are taken, an idle connection is closed; if
+    /// none is idle, the call waits until one ends. Cancel safe.
+    pub(super) async fn slot(self: &Arc<Self>, address: IpAddr) -> ConnectionSlot {
         loop {
             let left = self.left.notified();
-            if let Some(place) = self.try_place(address) {
-                return place;
+            if let Some(slot) = self.try_slot(address) {
+                return slot;
             }
             left.await;
         }
     }
 
-    fn try_place(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    fn try_slot(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let mut open = self.open.lock();
         if open.activities.len() >= self.capacity {
             let id = open.idle_victim()?;
@@ -57,12 +58,12 @@ impl Connections {
         open.next += 1;
         let activity = Arc::new(Activity::new(address));
         open.activities.insert(id, activity.clone());
-        Some(Place { connections: self.clone(), id, activity })
+        Some(ConnectionSlot { connections: self.clone(), id, activity })
     }
 }
 
-impl Open {
-    /// The connection that gives way; `None` if none is idle.
+impl OpenConnections {
+    /// The idle connection to close; `None` if none is idle.
     fn idle_victim(&self) -> Option<u64> {
         let mut by_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for activity in self.activities.values() {
@@ -76,17 +77,17 @@ impl Open {
     }
 }
 
-/// The place of an open connection, free again when it is dropped.
+/// The slot of an open connection; it is freed on drop.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     connections: Arc<Connections>,
     id: u64,
     pub(super) activity: Arc<Activity>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        // An evicted connection has lost it already.
+        // An evicted connection has lost its slot already.
         if self.connections.open.lock().activities.remove(&self.id).is_some() {
             self.connections.left.notify_one();
         }
@@ -103,62 +104,62 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-    fn is_open(place: &Place) -> bool {
-        !place.activity.evicted.is_cancelled()
+    fn is_open(slot: &ConnectionSlot) -> bool {
+        !slot.activity.evicted.is_cancelled()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silent_connections_give_way_to_new_ones_the_oldest_first() {
+    async fn the_oldest_silent_connection_is_closed_for_a_new_one() {
         let connections = Connections::new(3);
         let mut silent = Vec::new();
         for _ in 0..3 {
-            silent.push(connections.place(HERE).await);
+            silent.push(connections.slot(HERE).await);
             sleep(Duration::from_secs(1)).await;
         }
-        let new = timeout(Duration::from_secs(1), connections.place(HERE)).await.unwrap();
+        let new = timeout(Duration::from_secs(1), connections.slot(HERE)).await.unwrap();
         assert_eq!(silent.iter().map(is_open).collect::<Vec<_>>(), [false, true, true]);
         assert!(is_open(&new));
-        // Its place was given away; its end does not free another.
+        // The slot was given to another connection; dropping it must not free another.
         drop(silent.remove(0));
         assert_eq!(connections.open.lock().activities.len(), 3);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clients_that_were_answered_stay_longer_and_those_being_answered_stay() {
+    async fn connections_with_answered_requests_are_closed_later_and_busy_ones_never() {
         let connections = Connections::new(3);
-        let (served, busy) = (connections.place(HERE).await, connections.place(HERE).await);
+        let (served, busy) = (connections.slot(HERE).await, connections.slot(HERE).await);
         drop(served.activity.begin());
         let request = busy.activity.begin();
         sleep(Duration::from_secs(1)).await;
-        let silent = connections.place(HERE).await;
-        let _first = connections.place(HERE).await;
+        let silent = connections.slot(HERE).await;
+        let _first = connections.slot(HERE).await;
         assert_eq!([&served, &busy, &silent].map(is_open), [true, true, false]);
-        let _second = connections.place(HERE).await;
-        let _third = connections.place(HERE).await;
+        let _second = connections.slot(HERE).await;
+        let _third = connections.slot(HERE).await;
         assert!(is_open(&busy));
         drop(request);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_address_with_the_most_connections_gives_way_first() {
+    async fn connections_of_the_busiest_address_are_closed_first() {
         let connections = Connections::new(4);
-        let alone = connections.place(THERE).await;
+        let alone = connections.slot(THERE).await;
         sleep(Duration::from_secs(1)).await;
         let mut flood = Vec::new();
         for _ in 0..100 {
-            flood.push(connections.place(HERE).await);
+            flood.push(connections.slot(HERE).await);
         }
         assert!(is_open(&alone));
-        assert_eq!(flood.iter().filter(|place| is_open(place)).count(), 3);
+        assert_eq!(flood.iter().filter(|slot| is_open(slot)).count(), 3);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_none_is_idle_a_new_connection_waits_for_one_that_leaves() {
+    async fn without_idle_connections_a_new_one_waits_for_a_slot() {
         let connections = Connections::new(1);
-        let busy = connections.place(HERE).await;
+        let busy = connections.slot(HERE).await;
         let request = busy.activity.begin();
-        assert!(timeout(Duration::from_secs(60), connections.place(HERE)).await.is_err());
-        let waiting = connections.place(HERE);
+        assert!(timeout(Duration::from_secs(60), connections.slot(HERE)).await.is_err());
+        let waiting = connections.slot(HERE);
         let leaving = async {
             sleep(Duration::from_secs(1)).await;
             drop(request);

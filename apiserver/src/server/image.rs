@@ -1,6 +1,7 @@
-//! [`ServerImage`]: what a server has in memory of its storage, for a server over a copy of that storage.
+//! [`ServerImage`]: a server's memory of its storage, from which servers over copies of that storage can
+//! start.
 
-use super::{Memory, StartError, Task};
+use super::{ServerMemory, StartError, Task};
 use crate::authz::{Authorizer, AuthorizerImage};
 use crate::cache::{Cache, CacheImage};
 use crate::metrics::Metrics;
@@ -9,11 +10,12 @@ use crate::provenance::Provenance;
 use crate::storage::{RawBatch, SharedStorage};
 use std::sync::Arc;
 
-/// What an API server has in memory of its storage at one revision. Immutable; any number of servers can begin with it, on any runtime. Obtained by [`super::ApiServer::image`].
+/// An API server's memory of its storage at one revision. Immutable; any number of servers can start from it,
+/// on any runtime. Obtained by [`super::ApiServer::image`].
 pub struct ServerImage {
     cache: CacheImage,
     provenance: Provenance,
-    /// The revision up to which `provenance` is complete; it may be ahead of the cache's.
+    /// The revision up to which `provenance` is complete; it may be ahead of the cache's revision.
     observed: i64,
     authorizer: AuthorizerImage,
 }
@@ -27,22 +29,23 @@ impl std::fmt::Debug for ServerImage {
 impl ServerImage {
     pub(super) fn of(origin: &Pipeline) -> Self {
         let cache = origin.cache().image();
-        // Later than the cache, so that it misses nothing that the cache has: a batch is observed before it is shown.
+        // Copied after the cache, so that it covers all revisions of the cache: a batch is observed before
+        // the cache shows it.
         let (provenance, observed) = origin.provenance().fork();
         Self { cache, provenance, observed, authorizer: origin.authorizer().image() }
     }
 
-    /// The revision of the image: storages to begin with it must have at least this one.
+    /// The revision of the image: storages to start from it must have at least this revision.
     pub fn revision(&self) -> i64 {
         self.cache.revision()
     }
 
-    /// The memory of a server that begins with this image, and the task that keeps it current.
+    /// The memory of a server that starts from this image, and the task that keeps it up to date.
     pub(super) async fn memory(
         &self,
         storage: SharedStorage,
         metrics: Arc<Metrics>,
-    ) -> Result<(Memory, Task), StartError> {
+    ) -> Result<(ServerMemory, Task), StartError> {
         let provenance = Arc::new(self.provenance.fork().0);
         let (observer, observed) = (provenance.clone(), self.observed);
         let observe = move |batch: &RawBatch| {
@@ -51,7 +54,7 @@ impl ServerImage {
             }
         };
         let (cache, follow) = Cache::from_image(&self.cache, storage, metrics, observe).await?;
-        Ok((Memory { cache, provenance }, Box::pin(follow)))
+        Ok((ServerMemory { cache, provenance }, Box::pin(follow)))
     }
 
     pub(super) fn authorizer(&self, cache: Arc<Cache>) -> Authorizer {

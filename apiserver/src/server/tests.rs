@@ -1,6 +1,7 @@
-//! One connection over an in-memory pipe, with a router that refuses before it reads.
+//! Tests of one connection over an in-memory pipe, with a router that refuses requests before it reads their
+//! bodies.
 
-use super::connection::{Shared, speak};
+use super::connection::{ListenerState, serve_http};
 use super::*;
 use crate::authn::Peer;
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use tonic::transport::{Channel, Endpoint};
 use tower::ServiceExt as _;
 
-/// Connections for a client, and the ends for the server.
+/// A client endpoint, a function that dials, and the server's ends of the dialled connections.
 fn pipes() -> (Endpoint, impl Fn() -> DuplexStream + Send + Clone, mpsc::UnboundedReceiver<DuplexStream>) {
     let (send, receive) = mpsc::unbounded_channel();
     let dial = move || {
@@ -24,7 +25,7 @@ fn pipes() -> (Endpoint, impl Fn() -> DuplexStream + Send + Clone, mpsc::Unbound
     (Endpoint::from_static("http://server"), dial, receive)
 }
 
-/// Answers `/watch` with a stream that goes on while `ticks` does, everything else with 404 before the body is read.
+/// Answers `/watch` with a stream of all `ticks`, and everything else with 404 before the body is read.
 fn refusing_router(ticks: tokio::sync::broadcast::Sender<Bytes>) -> Router {
     Router::new().fallback(move |request: Request<Body>| {
         let ticks = ticks.subscribe();
@@ -51,7 +52,7 @@ async fn post(channel: &Channel, body: Bytes) -> StatusCode {
 }
 
 #[tokio::test]
-async fn watches_survive_thousands_of_requests_that_were_refused_before_their_bodies_were_read() {
+async fn watches_survive_thousands_of_requests_refused_before_their_bodies_were_read() {
     let (endpoint, dial, mut accepted) = pipes();
     let (ticks, _) = tokio::sync::broadcast::channel(16);
     let router = refusing_router(ticks.clone());
@@ -62,9 +63,9 @@ async fn watches_survive_thousands_of_requests_that_were_refused_before_their_bo
         async move { Ok::<_, Infallible>(TokioIo::new(near)) }
     });
     let channel = endpoint.connect_with_connector_lazy(connect);
-    let place = Connections::new(1).place([127, 0, 0, 1].into()).await;
+    let slot = Connections::new(1).slot([127, 0, 0, 1].into()).await;
     let serving = {
-        let shared = Shared {
+        let shared = ListenerState {
             router,
             grpc: None,
             stop: stop.clone(),
@@ -73,7 +74,7 @@ async fn watches_survive_thousands_of_requests_that_were_refused_before_their_bo
         };
         tokio::spawn(async move {
             let far = accepted.recv().await.unwrap();
-            let ended = speak(shared, peer, far, place).await;
+            let ended = serve_http(shared, peer, far, slot).await;
             (ended.map_err(|error| error.to_string()), accepted.try_recv().is_ok())
         })
     };

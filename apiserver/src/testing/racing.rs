@@ -1,4 +1,4 @@
-//! A storage in which another client writes one object just before each commit, at the worst moment; and a pipeline over it.
+//! A storage in which another client writes one object just before each commit, and a pipeline over it.
 
 use crate::cache::Cache;
 use crate::pipeline::Pipeline;
@@ -13,17 +13,17 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The storage. The object is the one under `key`.
+/// The storage. The other client writes the object with the key `key`.
 pub(crate) struct Racing {
     pub(crate) inner: Embedded,
     key: String,
-    /// What is written before the next commits, the last one first; `None` deletes.
+    /// The states to write before the next commits, in reverse order; `None` deletes.
     next: Mutex<Vec<Option<Value>>>,
     commits: Mutex<u32>,
 }
 
 impl Racing {
-    /// A storage in which the object is `first`, and an API on it.
+    /// A storage with the object `first`, and an API over it.
     pub(crate) async fn start(key: String, first: Value) -> (Arc<Self>, Pipeline) {
         let nondet = Nondet::simulated(1);
         let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
@@ -48,7 +48,7 @@ impl Racing {
         self.inner.commit(commit).await.unwrap();
     }
 
-    /// What the next commits find when they come: the first of `states` first. Counts commits from here.
+    /// Sets the states to write before the next commits, in order, and resets the count of commits.
     pub(crate) fn before_commits(&self, states: impl IntoIterator<Item = Option<Value>>) {
         let mut next: Vec<_> = states.into_iter().collect();
         next.reverse();
@@ -56,7 +56,7 @@ impl Racing {
         *self.commits.lock() = 0;
     }
 
-    /// Commits since then.
+    /// The number of commits since then.
     pub(crate) fn commits(&self) -> u32 {
         *self.commits.lock()
     }

@@ -1,63 +1,64 @@
-//! What a token says, under the names that Kubernetes gives it.
+//! The claims of a service account token, with Kubernetes' names.
 
 use super::Refused;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The claims of a token of a service account. Times are seconds since 1970.
+/// The claims of a service account token. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
-    /// Whom it is meant for.
+    /// The audiences that the token is for.
     pub aud: Vec<String>,
-    /// From here on it is not good any more.
+    /// The time at which the token expires.
     pub exp: i64,
-    /// When it was made.
+    /// The time at which the token was issued.
     pub iat: i64,
-    /// Who made it.
+    /// The issuer.
     pub iss: String,
-    /// Its own name.
+    /// The identifier of the token.
     pub jti: String,
-    /// The cluster's part.
+    /// The account, and the objects that the token is bound to.
     #[serde(rename = "kubernetes.io")]
     pub cluster: Cluster,
-    /// Before this it is not good yet.
+    /// The time from which the token is valid.
     pub nbf: i64,
-    /// `system:serviceaccount:NAMESPACE:NAME`.
+    /// The subject: `system:serviceaccount:NAMESPACE:NAME`.
     pub sub: String,
 }
 
-/// The objects that a token speaks of. When one of them is gone, the token is no longer good.
+/// The account and the bound objects of a token. When one of them is deleted, the token becomes invalid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     /// The namespace of account, pod and secret.
     pub namespace: String,
-    /// The node: bound to, or that of the pod.
+    /// The node that the token is bound to, or the node of its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Bound>,
-    /// The pod it is bound to.
+    /// The pod that the token is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<Bound>,
-    /// The secret it is bound to.
+    /// The secret that the token is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<Bound>,
-    /// The account.
+    /// The service account.
     pub serviceaccount: Bound,
-    /// After this a client should have got a new one: tokens of pods are good for longer than they say.
+    /// The time by which a client should have renewed the token: tokens of pods are valid for longer than
+    /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warnafter: Option<i64>,
 }
 
-/// One object, this very one.
+/// A reference to one object by name and uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// Its uid.
+    /// The uid of the object: a new object of the same name is another one.
     pub uid: String,
 }
 
 impl Claims {
-    /// Of an account in a namespace, bound to nothing else.
+    /// Claims of an account in a namespace, bound to no other object.
     pub fn new(
         (namespace, account): (&str, &Bound),
         audiences: &[String],
@@ -82,10 +83,11 @@ impl Claims {
         }
     }
 
-    /// Those of `audiences` that the token is meant for, in the token's order, if its time has come and is not over.
+    /// Checks the times and audiences. Returns those of `audiences` that the token is for, in the token's
+    /// order.
     ///
     /// # Errors
-    /// `Expired`, `NotYet`, or `Audience` if it is meant for none of them.
+    /// `Expired`, `NotYet`, or `Audience` if the token is for none of them.
     pub fn accept(&self, audiences: &[&str], now: Timestamp) -> Result<Vec<String>, Refused> {
         if now.as_second() >= self.exp {
             return Err(Refused::Expired);

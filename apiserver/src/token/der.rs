@@ -1,5 +1,5 @@
-//! The little of DER (X.690) that keys are made of: reading elements one after the other, and writing them. Certificates are
-//! x509-parser's.
+//! The subset of DER (X.690) that keys need: reading elements in sequence, and encoding them. x509-parser
+//! parses certificates.
 
 use super::keys::KeyError;
 
@@ -12,14 +12,14 @@ const SEQUENCE: u8 = 0x30;
 pub(super) const CONTEXT_0: u8 = 0xa0;
 pub(super) const CONTEXT_1: u8 = 0xa1;
 
-/// A tag and what it holds.
+/// A DER element: its tag and content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element<'a> {
     pub(super) tag: u8,
     pub(super) content: &'a [u8],
 }
 
-/// Reads elements from the front of a text.
+/// Reads elements from the front of a byte slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -28,14 +28,14 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// The next element; none at the end.
+    /// The next element; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Element<'a>>, KeyError> {
         let Some((&tag, rest)) = self.0.split_first() else { return Ok(None) };
         let (&first, mut rest) = rest.split_first().ok_or(KeyError::Malformed)?;
         let length = if first < 0x80 {
             usize::from(first)
         } else {
-            // The number of bytes that the length has; keys are shorter than what four bytes can say.
+            // The number of length bytes; the lengths of keys fit into four.
             let count = usize::from(first & 0x7f);
             if count == 0 || count > 4 || rest.len() < count {
                 return Err(KeyError::Malformed);
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         self.take(SEQUENCE).map(Reader)
     }
 
-    /// The bytes of a number that is not negative, without leading zeros.
+    /// The bytes of a non-negative integer, without leading zeros.
     pub(super) fn unsigned(&mut self) -> Result<&'a [u8], KeyError> {
         let bytes = self.take(INTEGER)?;
         let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
@@ -97,7 +97,7 @@ pub(super) fn octets(content: &[u8]) -> Vec<u8> {
     element(OCTET_STRING, content)
 }
 
-/// A bit string of whole bytes.
+/// Encodes a bit string of whole bytes.
 pub(super) fn bits(content: &[u8]) -> Vec<u8> {
     element(BIT_STRING, &[&[0], content].concat())
 }

@@ -1,6 +1,6 @@
-//! Keys of service account tokens as they are read from PEM files: RSA (RS256) and the curve P-256 (ES256). A key may be in a
-//! certificate, a public key (PKIX) or a private key (PKCS#1, SEC1, PKCS#8), as kube-apiserver takes them. What is done with tokens is
-//! [`super::Tokens`]'.
+//! Keys of service account tokens, read from PEM: RSA (RS256) and the curve P-256 (ES256). A key may be in a
+//! certificate, a public key (PKIX) or a private key (PKCS#1, SEC1, PKCS#8), as in kube-apiserver.
+//! [`super::Tokens`] signs and verifies tokens.
 
 use super::BASE64;
 use super::der::{self, Element, Reader};
@@ -18,46 +18,46 @@ const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const P_256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 /// Object identifier rsaEncryption (RFC 8017).
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-/// An uncompressed point of P-256: one byte, then two coordinates.
+/// Bytes of an uncompressed point of P-256: a prefix and two coordinates.
 const POINT: usize = 65;
 const COORDINATE: usize = 32;
 
-/// Why a text gives no key.
+/// A text has no usable key: the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Nothing in it is a key.
+    /// The text has no key.
     #[error("no certificate, public key or private key in PEM")]
     NoKey,
-    /// The bytes inside the PEM block are none.
+    /// The contents of a PEM block cannot be decoded.
     #[error("a PEM block cannot be decoded")]
     Malformed,
-    /// Another algorithm.
+    /// The key is for another algorithm.
     #[error("keys of service account tokens are RSA (RS256) or of the curve P-256 (ES256)")]
     Algorithm,
-    /// The private key does not sign.
+    /// The private key cannot sign.
     #[error("the private key cannot sign tokens")]
     CannotSign,
 }
 
-/// A key that signs tokens, and its public half. `Debug` shows no secret.
+/// A private key that signs tokens, with its public key. `Debug` shows no secret.
 pub struct SigningKey {
     private: EncodingKey,
     public: PublicKey,
 }
 
-/// A key that verifies tokens.
+/// A public key that verifies tokens.
 #[derive(Clone)]
 pub struct PublicKey {
     decoding: DecodingKey,
     algorithm: Algorithm,
-    /// Hash of the SubjectPublicKeyInfo, as Kubernetes names keys.
+    /// The hash of the SubjectPublicKeyInfo, Kubernetes' key identifier.
     id: String,
-    /// Members of the JSON Web Key that depend on the algorithm.
+    /// The members of the JSON Web Key that depend on the algorithm.
     parameters: Value,
 }
 
 impl SigningKey {
-    /// The first private key of a PEM text.
+    /// Parses the first private key of a PEM text.
     ///
     /// # Errors
     /// If there is none, or it cannot sign tokens.
@@ -74,7 +74,7 @@ impl SigningKey {
         Err(KeyError::NoKey)
     }
 
-    /// A private key in PKCS#8 (DER).
+    /// Parses a private key in PKCS#8 (DER).
     pub(super) fn pkcs8(bytes: &[u8]) -> Result<Self, KeyError> {
         let (algorithm, key) = pkcs8(bytes)?;
         match algorithm {
@@ -94,7 +94,7 @@ impl SigningKey {
         Self::new(EncodingKey::from_ec_der(&der::sequence(&parts.concat())), public)
     }
 
-    /// Signs once, so that a key that cannot is found at the start.
+    /// Signs once, so that an unusable key is found at the start.
     fn new(private: EncodingKey, public: PublicKey) -> Result<Self, KeyError> {
         let key = Self { private, public };
         key.sign(&json!({})).map_err(|_| KeyError::CannotSign)?;
@@ -107,7 +107,7 @@ impl SigningKey {
         jsonwebtoken::encode(&header, claims, &self.private)
     }
 
-    /// The public half.
+    /// The public key.
     pub fn public(&self) -> &PublicKey {
         &self.public
     }
@@ -126,7 +126,7 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PublicKey {
-    /// Every key of a PEM text; of private keys the public half.
+    /// Parses every key of a PEM text; private keys yield their public keys.
     ///
     /// # Errors
     /// If there is none, or one cannot be used.
@@ -153,12 +153,12 @@ impl PublicKey {
         if keys.is_empty() { Err(KeyError::NoKey) } else { Ok(keys) }
     }
 
-    /// Of a SubjectPublicKeyInfo (DER).
+    /// Parses a SubjectPublicKeyInfo (DER).
     fn from_spki(bytes: &[u8]) -> Result<Self, KeyError> {
         let mut info = Reader::new(bytes).sequence()?;
         let algorithm = KeyAlgorithm::read(info.sequence()?)?;
         let bits = info.take(der::BIT_STRING)?;
-        // The first byte counts unused bits: none.
+        // The first byte is the number of unused bits, which must be zero.
         let key = bits.split_first().filter(|(unused, _)| **unused == 0).ok_or(KeyError::Malformed)?.1;
         let id = BASE64.encode(Sha256::digest(bytes));
         match algorithm {
@@ -189,7 +189,7 @@ impl PublicKey {
         self.algorithm
     }
 
-    /// Name of the algorithm in JSON Web Keys.
+    /// The name of the algorithm in JSON Web Keys.
     pub(super) fn algorithm_name(&self) -> &Value {
         &self.parameters["alg"]
     }
@@ -198,7 +198,7 @@ impl PublicKey {
         &self.decoding
     }
 
-    /// The JSON Web Key.
+    /// The key as a JSON Web Key.
     pub(super) fn web_key(&self) -> Value {
         let mut key = self.parameters.clone();
         key["use"] = json!("sig");
@@ -214,7 +214,7 @@ enum KeyAlgorithm {
 }
 
 impl KeyAlgorithm {
-    /// From an AlgorithmIdentifier.
+    /// Parses an AlgorithmIdentifier.
     fn read(mut identifier: Reader<'_>) -> Result<Self, KeyError> {
         match identifier.take(der::OID)? {
             RSA => Ok(Self::Rsa),
@@ -224,7 +224,7 @@ impl KeyAlgorithm {
     }
 }
 
-/// Algorithm and key of a PrivateKeyInfo (RFC 5958).
+/// The algorithm and key in a PrivateKeyInfo (RFC 5958).
 fn pkcs8(bytes: &[u8]) -> Result<(KeyAlgorithm, &[u8]), KeyError> {
     let mut info = Reader::new(bytes).sequence()?;
     info.unsigned()?;
@@ -232,7 +232,7 @@ fn pkcs8(bytes: &[u8]) -> Result<(KeyAlgorithm, &[u8]), KeyError> {
     Ok((algorithm, info.take(der::OCTET_STRING)?))
 }
 
-/// The public half of an RSAPrivateKey (RFC 8017): modulus and exponent are its second and third number.
+/// The public key of an RSAPrivateKey (RFC 8017): modulus and exponent are its second and third integer.
 fn public_of_rsa(bytes: &[u8]) -> Result<PublicKey, KeyError> {
     let mut key = Reader::new(bytes).sequence()?;
     key.unsigned()?;
@@ -242,7 +242,7 @@ fn public_of_rsa(bytes: &[u8]) -> Result<PublicKey, KeyError> {
     PublicKey::from_spki(&der::sequence(&[algorithm, der::bits(&numbers)].concat()))
 }
 
-/// The public half of an ECPrivateKey (RFC 5915), which has its point at the end.
+/// The public key of an ECPrivateKey (RFC 5915), which has the point at its end.
 fn public_of_sec1(bytes: &[u8]) -> Result<PublicKey, KeyError> {
     let mut key = Reader::new(bytes).sequence()?;
     key.unsigned()?;

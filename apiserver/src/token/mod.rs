@@ -1,6 +1,7 @@
-//! Tokens of service accounts: JSON web tokens that name an account, audiences, an end and the object they are bound to. [`Tokens`] signs
-//! and checks them; `request` decides what a TokenRequest gets; [`crate::authn::service_account`] looks up the account of a good token.
-//! Tokens are not stored: a token is revoked by the end of its account or of the object that it is bound to.
+//! Service account tokens: JSON web tokens that name an account, audiences, an expiration and a bound object.
+//! [`Tokens`] signs and verifies them; `request` answers TokenRequests; [`crate::authn::service_account`]
+//! looks up the account of a valid token. Tokens are not stored: a token is revoked by deleting its account
+//! or its bound object.
 
 mod claims;
 mod der;
@@ -15,43 +16,45 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use jsonwebtoken::Validation;
 use serde_json::{Value, json};
 
-/// The issuer of tokens, and their audience if a request names none: the name of the API inside a cluster.
+/// The issuer of tokens, and their default audience: the name of the API inside a cluster.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// The keys of the cluster for tokens, and the names that go into them.
+/// The cluster's keys, issuers and audiences of service account tokens.
 #[derive(Debug)]
 pub struct Tokens {
     signing: SigningKey,
-    /// Keys whose tokens are accepted.
+    /// Public keys that verify tokens.
     public: Vec<PublicKey>,
-    /// The first one signs; tokens of all are accepted.
+    /// Accepted issuers; signed tokens name the first one.
     issuers: Vec<String>,
-    /// The names of this API: tokens for one of them are accepted, and a token requested without audiences is for all.
+    /// The names of this API as an audience. Tokens for one of them are accepted; a token requested without
+    /// audiences is for all of them.
     audiences: Vec<String>,
 }
 
-/// The reason why a text is no valid token of this cluster. Whether the token's account still exists is not checked here.
+/// A text is not a valid token of this cluster: the reason. The existence of the token's account is checked
+/// elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It is no token, or is not signed by a key of this cluster.
+    /// The text is not a token, or is not signed with a key of this cluster.
     #[error("invalid bearer token")]
     Foreign,
-    /// Its time is over.
+    /// The token has expired.
     #[error("invalid bearer token, service account token has expired")]
     Expired,
-    /// Its time has not come.
+    /// The token is not valid yet.
     #[error("invalid bearer token, service account token is not valid yet")]
     NotYet,
-    /// It is for other audiences.
+    /// The token is for other audiences.
     #[error("invalid bearer token, token audiences are not among those of this server")]
     Audience,
 }
 
 impl Tokens {
-    /// Tokens signed by a P-256 key in PKCS#8 (DER), the only one whose tokens are accepted, with the issuer [`ISSUER`].
+    /// Keys from a P-256 key in PKCS#8 (DER), which signs and verifies alone, with the issuer [`ISSUER`].
     ///
     /// # Errors
-    /// If it is no such key.
+    /// If the bytes are not such a key.
     pub fn new(private: &[u8]) -> Result<Self, KeyError> {
         let signing = SigningKey::pkcs8(private)?;
         let public = vec![signing.public().clone()];
@@ -59,8 +62,8 @@ impl Tokens {
         Ok(Self { signing, public, issuers: names(), audiences: names() })
     }
 
-    /// Tokens with these keys and names. The first of `issuers` is named in signed tokens; `audiences` are the names of this API (empty:
-    /// the issuers). `None` without issuers.
+    /// Keys and names as configured. The first of `issuers` is in signed tokens; `audiences` are the names of
+    /// this API (empty: the issuers). `None` without issuers.
     pub fn with(
         signing: SigningKey,
         public: Vec<PublicKey>,
@@ -81,7 +84,7 @@ impl Tokens {
         &self.audiences
     }
 
-    /// A signed token that makes these claims.
+    /// Signs claims as a token.
     ///
     /// # Errors
     /// The private key cannot sign.
@@ -89,15 +92,16 @@ impl Tokens {
         self.signing.sign(claims)
     }
 
-    /// What a token with a good signature of this cluster claims. Whether its time has come and for whom it is meant
-    /// [`Claims::accept`] tells.
+    /// Verifies the signature and issuer of a token, and returns its claims. [`Claims::accept`] checks their
+    /// times and audiences.
     ///
     /// # Errors
     /// [`Refused::Foreign`].
     pub fn verify(&self, token: &str) -> Result<Claims, Refused> {
         let header = jsonwebtoken::decode_header(token).map_err(|_| Refused::Foreign)?;
         let is_named = |key: &&PublicKey| header.kid.as_deref() == Some(key.id());
-        // A key with the token's name is the likely one; tokens of other signers may have other names for the same key.
+        // The key with the token's key identifier is tried first; other signers may use other identifiers for
+        // the same key.
         let named = self.public.iter().filter(is_named);
         let others = self.public.iter().filter(|key| !is_named(key));
         let keys = named.chain(others).filter(|key| key.algorithm() == header.alg);
@@ -106,7 +110,7 @@ impl Tokens {
 
     fn verify_by(&self, key: &PublicKey, token: &str) -> Option<Claims> {
         let mut validation = Validation::new(key.algorithm());
-        // `Claims::accept` judges times, by the cluster's clock, and audiences.
+        // `Claims::accept` checks times, by the cluster's clock, and audiences.
         (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
         validation.required_spec_claims.clear();
         validation.set_issuer(&self.issuers);
@@ -114,13 +118,13 @@ impl Tokens {
         decoded.ok().map(|decoded| decoded.claims)
     }
 
-    /// The public keys as a JSON Web Key Set, for those who check tokens elsewhere.
+    /// The public keys as a JSON Web Key Set, for verification outside the cluster.
     pub fn key_set(&self) -> Value {
         let keys: Vec<Value> = self.public.iter().map(PublicKey::web_key).collect();
         json!({ "keys": keys })
     }
 
-    /// How those who check tokens elsewhere find the keys (OpenID Connect discovery).
+    /// The OpenID Connect discovery document, by which verifiers outside the cluster find the keys.
     pub fn configuration(&self, address: &str) -> Value {
         let mut algorithms: Vec<&Value> = self.public.iter().map(PublicKey::algorithm_name).collect();
         algorithms.dedup();
@@ -140,7 +144,7 @@ pub(crate) mod tests {
     use base64::Engine as _;
     use jiff::Timestamp;
 
-    /// A key like the one that a server makes.
+    /// Keys like those that a server generates.
     pub(crate) fn tokens() -> Tokens {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
         Tokens::new(&key.serialize_der()).unwrap()
@@ -156,7 +160,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_token_says_what_was_signed_to_whom_it_is_meant_for_while_its_time_lasts() {
+    fn tokens_are_valid_for_their_audiences_until_they_expire() {
         let tokens = tokens();
         let token = tokens.sign(&claims()).unwrap();
         let found = tokens.verify(&token).unwrap();
@@ -168,7 +172,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_another_key_signed_or_somebody_changed_is_foreign() {
+    fn tokens_of_other_keys_and_altered_tokens_are_refused() {
         let (ours, other) = (tokens(), tokens());
         let token = other.sign(&claims()).unwrap();
         assert_eq!(ours.verify(&token), Err(Refused::Foreign));
@@ -184,7 +188,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_published_key_is_the_one_that_signs() {
+    fn the_published_key_verifies_tokens() {
         let tokens = tokens();
         let set = tokens.key_set();
         let part = |name: &str| set["keys"][0][name].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! What a TokenRequest gets: its defaults, what is refused, what the token is bound to. Pure; signing is [`super::Tokens`]'.
+//! TokenRequests: defaults, validation, and binding to objects. Pure; [`super::Tokens`] signs.
 
 use super::{Bound, Claims, Tokens};
 use jiff::Timestamp;
@@ -12,18 +12,20 @@ use std::sync::Arc;
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
-/// What kubelets ask for. Clients of old do not read a token again: theirs lasts longer, and says when it should have been renewed.
+/// The expiration that kubelets request for pods. Old clients do not read a renewed token, so these tokens
+/// last longer and contain the time at which they should have been renewed.
 const POD_SECONDS: i64 = 3607;
 const POD_EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 
-/// Finds an object: resource, namespace, name.
+/// A function that finds an object by resource, namespace and name.
 pub(crate) type Find<'a> = dyn Fn(&'static Resource, &str, &str) -> Option<Arc<Value>> + 'a;
 
-/// Fills in what `request` leaves open, and says what its token claims. The expiration that the answer shows goes into
-/// `status.expirationTimestamp`.
+/// Fills in the defaults of `request`, and returns the claims of its token. Sets `status.expirationTimestamp`
+/// to the expiration that the client should assume.
 ///
 /// # Errors
-/// 422 for an ill-formed request, 400 and 409 for objects that the token cannot be bound to, 404 for absent ones.
+/// 422 for an invalid request, 400 and 409 for objects that the token cannot be bound to, 404 for absent
+/// ones.
 pub(crate) fn claims(
     request: &mut Value,
     account: &Value,
@@ -119,7 +121,7 @@ fn bind(claims: &mut Claims, wanted: &Value, account: &Value, find: &Find<'_>) -
     Ok(())
 }
 
-/// The node that a pod runs on; without a uid if there is no such node (any more).
+/// The node of a pod; without a uid if the node does not exist.
 fn node_of(pod: &Value, find: &Find<'_>) -> Option<Bound> {
     let name = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
     let uid = find(core("nodes"), "", name).map(|node| meta::uid(&node).to_owned()).unwrap_or_default();
@@ -130,7 +132,7 @@ fn this(object: &Value) -> Bound {
     Bound { name: meta::name(object).into(), uid: meta::uid(object).into() }
 }
 
-/// A kind of the core group.
+/// The row of a core kind in the table of kinds.
 pub(crate) fn core(plural: &str) -> &'static Resource {
     kind::lookup("", "v1", plural).expect("the core kinds are in the table")
 }
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_request_gets_an_hour_at_this_api() {
+    fn an_empty_token_request_yields_an_hour_for_this_api() {
         let (claims, request) = ask(json!({})).unwrap();
         assert_eq!((claims.aud, claims.exp), (vec![ISSUER.to_owned()], NOW + 3600));
         assert_eq!(claims.sub, "system:serviceaccount:ns:builder");
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_bound_to_the_very_object() {
+    fn tokens_are_bound_to_objects_by_uid() {
         let (claims, _) = ask(bound("Pod", "p", "u2")).unwrap();
         assert_eq!(claims.cluster.pod, Some(Bound { name: "p".into(), uid: "u2".into() }));
         assert_eq!(claims.cluster.node, Some(Bound { name: "n".into(), uid: "u4".into() }));
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pods_token_lasts_and_warns_and_the_answer_says_when_to_come_again() {
+    fn pod_tokens_last_longer_than_their_stated_expiration() {
         let mut spec = bound("Pod", "p", "u2");
         spec["expirationSeconds"] = json!(3607);
         let (claims, request) = ask(spec).unwrap();

@@ -1,9 +1,9 @@
-//! One tunnel on this side: its open streams, and the messages that wait to go down. Takes what comes up without ever waiting,
-//! so that a stream nobody reads holds up no other.
+//! [`Link`]: one tunnel on the server's side: its open streams, and the messages to the node. Receiving never
+//! waits, so that a stream that is not read does not delay others.
 
 use super::OpenError;
 use super::stream::{FromNode, NodeStream};
-use super::window::{Allowance, Room, cost};
+use super::window::{ReceiveWindow, SendCredit, cost};
 use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS};
 use kstore_api::status::{Outcome, Status};
 use kstore_proto::kstore::v1 as pb;
@@ -14,49 +14,50 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Messages that one stream can have under way in one direction: as many of data as the window holds, and a few to open, grant
-/// and close. A channel of that size is never full unless the other side breaks the rules.
+/// The largest number of messages of one stream in flight in one direction: as many data messages as the
+/// window holds, and a few to open, grant and close. A queue of this size is full only if the other side
+/// violates the protocol.
 pub(super) const STREAM_MESSAGES: usize = STREAM_WINDOW / STREAM_FRAME_COST + 16;
 
-/// The messages that wait to go down.
+/// Messages to the node, in order.
 pub type Outbox = mpsc::Receiver<pb::TunnelDown>;
 
-/// One tunnel.
+/// One tunnel, on the server's side.
 pub struct Link {
-    streams: Mutex<Streams>,
+    streams: Mutex<LinkStreams>,
     down: mpsc::Sender<pb::TunnelDown>,
 }
 
 #[derive(Default)]
-struct Streams {
-    open: BTreeMap<u64, Entry>,
+struct LinkStreams {
+    open: BTreeMap<u64, OpenStream>,
     last: u64,
     ended: bool,
 }
 
-/// What the link knows of a stream.
-struct Entry {
+/// The state of an open stream.
+struct OpenStream {
     inbox: mpsc::Sender<FromNode>,
-    room: Arc<Room>,
-    allowance: Arc<Allowance>,
+    window_left: Arc<ReceiveWindow>,
+    credit: Arc<SendCredit>,
 }
 
-/// The other side broke the rules: its tunnel ends.
+/// The node's side violated the protocol: its tunnel ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// It sent more than it was granted.
+    /// It sent more data than it was granted.
     #[error("more data than was granted")]
     Window,
-    /// It granted more than was taken.
+    /// It granted more credit than was used.
     #[error("more credit than was taken")]
     Credit,
-    /// A message without content.
+    /// It sent a message without content.
     #[error("an empty message")]
     Empty,
 }
 
 impl Link {
-    /// A tunnel without streams, and where its messages come out.
+    /// A tunnel without streams, and the receiver of its messages.
     pub fn new() -> (Arc<Self>, Outbox) {
         let (down, outbox) = mpsc::channel(TUNNEL_STREAMS * STREAM_MESSAGES);
         (Arc::new(Self { streams: Mutex::default(), down }), outbox)
@@ -74,21 +75,22 @@ impl Link {
         let id = streams.last;
         open.id = id;
         let (inbox, messages) = mpsc::channel(STREAM_MESSAGES);
-        let (room, allowance) = (Arc::new(Room::new()), Arc::new(Allowance::new()));
-        let entry = Entry { inbox, room: room.clone(), allowance: allowance.clone() };
+        let (window_left, credit) = (Arc::new(ReceiveWindow::new()), Arc::new(SendCredit::new()));
+        let entry = OpenStream { inbox, window_left: window_left.clone(), credit: credit.clone() };
         streams.open.insert(id, entry);
         drop(streams);
         self.send(Down::Open(open));
-        Ok(NodeStream::new(self.clone(), id, messages, room, allowance))
+        Ok(NodeStream::new(self.clone(), id, messages, window_left, credit))
     }
 
-    /// Takes a message of the node's side. What is about streams that have ended here is dropped: their end is on its way.
+    /// Handles a message from the node's side. Messages about streams that have ended here are dropped: the
+    /// node will receive their end.
     ///
     /// # Errors
-    /// When the other side broke the rules.
+    /// The other side violated the protocol.
     pub fn receive(&self, message: Up) -> Result<(), Violation> {
         match message {
-            // Who serves what is the caller's matter.
+            // The caller of this function handles claims of nodes.
             Up::Nodes(_) => Ok(()),
             Up::Begun(begun) => self.deliver(begun.id, FromNode::Begun, 0),
             Up::Data(data) => {
@@ -99,12 +101,13 @@ impl Link {
             Up::Credit(credit) => {
                 let streams = self.streams.lock();
                 let Some(entry) = streams.open.get(&credit.id) else { return Ok(()) };
-                if entry.allowance.grant(credit.bytes as usize) { Ok(()) } else { Err(Violation::Credit) }
+                if entry.credit.grant(credit.bytes as usize) { Ok(()) } else { Err(Violation::Credit) }
             }
             Up::Close(close) => {
                 if let Some(entry) = self.streams.lock().open.remove(&close.id) {
-                    entry.allowance.close();
-                    // A full inbox means that the other side broke the rules; the stream ends all the same.
+                    entry.credit.close();
+                    // A full inbox means that the other side violated the protocol; the stream ends all the
+                    // same.
                     let _ = entry.inbox.try_send(FromNode::Closed(Box::new(status(&close.status_json))));
                 }
                 Ok(())
@@ -115,38 +118,39 @@ impl Link {
     fn deliver(&self, id: u64, item: FromNode, cost: usize) -> Result<(), Violation> {
         let streams = self.streams.lock();
         let Some(entry) = streams.open.get(&id) else { return Ok(()) };
-        if !entry.room.fill(cost) {
+        if !entry.window_left.fill(cost) {
             return Err(Violation::Window);
         }
         match entry.inbox.try_send(item) {
-            // Whoever read it has gone; its close is on its way.
+            // The reader was dropped; the close message is on its way.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(Violation::Window),
         }
     }
 
-    /// Nobody waits for this stream any more.
-    pub(super) fn forget(&self, id: u64) {
+    /// Ends a stream whose reader was dropped.
+    pub(super) fn close_stream(&self, id: u64) {
         if let Some(entry) = self.streams.lock().open.remove(&id) {
-            entry.allowance.close();
+            entry.credit.close();
             self.send(Down::Close(pb::StreamClose { id, status_json: bytes::Bytes::new() }));
         }
     }
 
-    /// Queues a message. There is always room, see [`STREAM_MESSAGES`]; if the tunnel has ended it goes nowhere.
+    /// Queues a message. The queue has capacity for it, see [`STREAM_MESSAGES`]; if the tunnel has ended, the
+    /// message is dropped.
     pub(super) fn send(&self, message: Down) {
         let _ = self.down.try_send(pb::TunnelDown { message: Some(message) });
     }
 
-    /// Ends every stream; no new one can be opened.
+    /// Ends all streams and refuses new ones.
     pub(super) fn end(&self) {
         let mut streams = self.streams.lock();
         streams.ended = true;
-        std::mem::take(&mut streams.open).values().for_each(|entry| entry.allowance.close());
+        std::mem::take(&mut streams.open).values().for_each(|entry| entry.credit.close());
     }
 }
 
-/// The Status of a close; one that cannot be read is a failure.
+/// Decodes the Status of a close message; an undecodable one counts as a failure.
 fn status(json: &[u8]) -> Status {
     serde_json::from_slice(json).unwrap_or_else(|_| {
         let mut status = Status::internal("the node ended the stream without a readable status");

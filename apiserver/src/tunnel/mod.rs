@@ -1,5 +1,5 @@
-//! The way from here to the nodes: tunnels that the nodes' side opened, and which node is reached through which. Not what goes
-//! through them (`rest::stream`), and not how a tunnel arrives (`grpc::tunnel`).
+//! [`Tunnels`]: the tunnels that programs with nodes have opened, and the tunnel that reaches each node.
+//! `rest::stream` uses the streams, and `grpc::tunnel` accepts tunnels.
 
 mod link;
 mod stream;
@@ -17,56 +17,58 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
-/// The verb and the resource of the permission to serve nodes through a tunnel; it can be given for nodes by name.
+/// The verb of the permission to serve nodes through a tunnel; it can be granted for nodes by name.
 pub const VERB: &str = "create";
-/// See [`VERB`].
+/// The resource and subresource of the permission, see [`VERB`].
 pub const RESOURCE: (&str, &str) = ("nodes", "tunnel");
 
-/// What a user name of one node begins with. Such a user serves the node of its name and no other, whatever roles say.
+/// The prefix of user names that belong to one node. Such a user serves the node of its name only, whatever
+/// its roles are.
 const NODE_USER: &str = "system:node:";
 
-/// Which tunnel reaches which node. One per apiserver; shared by `Arc`.
+/// The tunnel of each node. One per apiserver; shared by `Arc`.
 pub struct Tunnels {
-    /// The claims on each node, the one in use last: a node that connects anew replaces its old tunnel, which may not be known to be
-    /// dead yet, and falls back to it.
+    /// Claims on each node; the last one is in use. A node that reconnects replaces its old tunnel, which may
+    /// be dead without having ended; when the new one ends, the old one is used again.
     nodes: Mutex<BTreeMap<String, Vec<Claim>>>,
-    /// Whether a user may serve a node now.
+    /// Whether a user may serve a node at present.
     may_serve: Box<MayServe>,
     tasks: TaskTracker,
 }
 
-/// Judges whether a user may serve the node of this name.
+/// Decides whether a user may serve the node of this name.
 pub type MayServe = dyn Fn(&UserInfo, &str) -> bool + Send + Sync;
 
-/// A tunnel that says that it reaches a node.
+/// The claim of a tunnel that it reaches a node.
 struct Claim {
     link: Arc<Link>,
     user: Arc<UserInfo>,
 }
 
-/// A node is served through another user's tunnel, which keeps it.
+/// A claim was refused: another user's tunnel serves the node and keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node \"{node}\" is served by a tunnel of user \"{owner}\" already")]
 pub struct Claimed {
-    /// The node.
+    /// The name of the node.
     pub node: String,
-    /// Whose tunnel serves it.
+    /// The user of the tunnel that serves the node.
     pub owner: String,
 }
 
-/// Why a stream to a node was not opened.
+/// A stream to a node was not opened: the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Nobody says that it reaches this node.
+    /// No tunnel claims to reach the node.
     #[error("no kubelet has a tunnel open for this node")]
     NoTunnel,
-    /// The tunnel carries as many streams as it may.
+    /// The tunnel has as many streams as it may.
     #[error("the tunnel to this node carries too many streams already")]
     Busy,
 }
 
 impl Tunnels {
-    /// No tunnels yet. `may_serve` is asked when a tunnel claims a node, and again whenever a stream to the node is opened.
+    /// No tunnels yet. `may_serve` is called when a tunnel claims a node, and again when a stream to the node
+    /// is opened.
     pub fn new(may_serve: impl Fn(&UserInfo, &str) -> bool + Send + Sync + 'static) -> Self {
         Self { nodes: Mutex::default(), may_serve: Box::new(may_serve), tasks: TaskTracker::new() }
     }
@@ -76,9 +78,9 @@ impl Tunnels {
         user.username.strip_prefix(NODE_USER).is_none_or(|own| own == node) && (self.may_serve)(user, node)
     }
 
-    /// From now on `link` reaches these nodes and no others, except those that are returned: a tunnel of another user, who still may,
-    /// reaches them. Where another tunnel of the same user reached one, this one replaces it for as long as it is open. Permissions
-    /// are the caller's to check first, see [`Tunnels::allows`].
+    /// Sets the nodes that `link` reaches. Returns those that were refused: another user's tunnel serves them,
+    /// and that user is still permitted. The link takes precedence over other tunnels of the same user to these
+    /// nodes while it is open. The caller must check permissions first, see [`Tunnels::allows`].
     pub fn serve(&self, link: &Arc<Link>, user: &Arc<UserInfo>, names: Vec<String>) -> Vec<Claimed> {
         let mut nodes = self.nodes.lock();
         withdraw(&mut nodes, link);
@@ -96,39 +98,40 @@ impl Tunnels {
         refused
     }
 
-    /// The tunnel has ended: nothing is reached through it any more, and its streams end.
+    /// Removes all claims of a tunnel and ends its streams.
     pub fn end(&self, link: &Arc<Link>) {
         withdraw(&mut self.nodes.lock(), link);
         link.end();
     }
 
-    /// Opens a stream to the node that `open` names; its number is filled in here. The node has not answered yet on return.
+    /// Opens a stream to the node that `open` names, and fills in its number. On return the node has not
+    /// answered yet.
     ///
     /// # Errors
-    /// When the node cannot be reached now.
+    /// If the node cannot be reached at present.
     pub fn open(&self, open: pb::StreamOpen) -> Result<NodeStream, OpenError> {
         let link = {
             let mut nodes = self.nodes.lock();
             let claims = nodes.get_mut(&open.node).ok_or(OpenError::NoTunnel)?;
-            // A permission that was taken back ends the claim, not the tunnel, which may reach other nodes.
+            // A revoked permission ends the claim, but not the tunnel, which may reach other nodes.
             claims.retain(|claim| self.allows(&claim.user, &open.node));
             claims.last().map(|claim| claim.link.clone())
         };
         link.ok_or(OpenError::NoTunnel)?.open(open)
     }
 
-    /// What carries streams on connections that are no longer HTTP.
+    /// Tasks that serve streams on upgraded connections.
     pub fn tasks(&self) -> &TaskTracker {
         &self.tasks
     }
 
-    /// How many nodes are reached.
+    /// The number of nodes that are reached.
     pub fn nodes(&self) -> usize {
         self.nodes.lock().len()
     }
 }
 
-/// Takes back all claims of a tunnel.
+/// Removes all claims of a tunnel.
 fn withdraw(nodes: &mut BTreeMap<String, Vec<Claim>>, link: &Arc<Link>) {
     nodes.retain(|_, claims| {
         claims.retain(|claim| !Arc::ptr_eq(&claim.link, link));

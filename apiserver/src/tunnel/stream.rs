@@ -1,7 +1,7 @@
-//! One stream to a node, as its user sees it: a reader and a writer, which may live in different tasks.
+//! [`NodeStream`]: one stream to a node: a reader and a writer, which may be in different tasks.
 
 use super::link::Link;
-use super::window::{Allowance, Room, cost};
+use super::window::{ReceiveWindow, SendCredit, cost};
 use crate::limits::{STREAM_FRAME_BYTES, STREAM_WINDOW};
 use bytes::Bytes;
 use kstore_api::status::Status;
@@ -10,46 +10,46 @@ use pb::tunnel_down::Message as Down;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// What a node says on a stream.
+/// A message of the node on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromNode {
-    /// It serves it. Comes at most once, before any data.
+    /// The node accepts the stream. At most once, before any data.
     Begun,
     /// Data.
     Data {
-        /// 1 is out, 2 is err.
+        /// 1 is standard output, 2 is standard error.
         channel: u32,
         /// May be empty.
         data: Bytes,
-        /// Nothing more comes on this channel.
+        /// Whether no more data follows on this channel.
         end: bool,
     },
-    /// How it ended. Nothing comes after it.
+    /// The result of the stream. No message follows.
     Closed(Box<Status>),
 }
 
-/// A stream that was just opened.
+/// A stream that the node has not accepted yet.
 pub struct NodeStream {
     reader: Reader,
     writer: Writer,
 }
 
-/// The half from the node. Dropping it ends the stream.
+/// The receiving half of a stream. Dropping it ends the stream.
 pub struct Reader {
     link: Arc<Link>,
     id: u64,
     inbox: mpsc::Receiver<FromNode>,
-    room: Arc<Room>,
-    /// Taken out and not granted back yet.
+    window_left: Arc<ReceiveWindow>,
+    /// Cost of the messages that were read and whose credit was not granted back yet.
     taken: usize,
 }
 
-/// The half to the node. Cheap to clone.
+/// The sending half of a stream. Cheap to clone.
 #[derive(Clone)]
 pub struct Writer {
     link: Arc<Link>,
     id: u64,
-    allowance: Arc<Allowance>,
+    credit: Arc<SendCredit>,
 }
 
 impl NodeStream {
@@ -57,17 +57,17 @@ impl NodeStream {
         link: Arc<Link>,
         id: u64,
         inbox: mpsc::Receiver<FromNode>,
-        room: Arc<Room>,
-        allowance: Arc<Allowance>,
+        window_left: Arc<ReceiveWindow>,
+        credit: Arc<SendCredit>,
     ) -> Self {
-        let reader = Reader { link: link.clone(), id, inbox, room, taken: 0 };
-        Self { reader, writer: Writer { link, id, allowance } }
+        let reader = Reader { link: link.clone(), id, inbox, window_left, taken: 0 };
+        Self { reader, writer: Writer { link, id, credit } }
     }
 
-    /// Waits for the node's word that it serves the stream.
+    /// Waits until the node has accepted the stream.
     ///
     /// # Errors
-    /// Its refusal; `None` if the tunnel ended before.
+    /// The node's refusal; `None` if the tunnel ended before.
     pub async fn begun(mut self) -> Result<(Reader, Writer), Option<Box<Status>>> {
         match self.reader.next().await {
             Some(FromNode::Begun) => Ok((self.reader, self.writer)),
@@ -78,10 +78,11 @@ impl NodeStream {
 }
 
 impl Reader {
-    /// The next word of the node; what was taken before is granted back. `None` if the tunnel ended. Cancel safe.
+    /// Returns the next message of the node, and grants credit for those read before. `None` if the tunnel
+    /// ended. Cancel safe.
     pub async fn next(&mut self) -> Option<FromNode> {
         if self.taken >= STREAM_WINDOW / 4 {
-            self.room.clear(self.taken);
+            self.window_left.clear(self.taken);
             let bytes = u32::try_from(self.taken).expect("no more is taken than the window holds");
             self.link.send(Down::Credit(pb::StreamCredit { id: self.id, bytes }));
             self.taken = 0;
@@ -96,12 +97,12 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.link.forget(self.id);
+        self.link.close_stream(self.id);
     }
 }
 
 impl Writer {
-    /// Sends data, when the node has room for it. False if the stream has ended.
+    /// Sends data, waiting for credit of the node. Returns false if the stream has ended.
     pub async fn send(&self, channel: u32, mut data: Bytes) -> bool {
         while !data.is_empty() {
             let part = data.split_to(data.len().min(STREAM_FRAME_BYTES));
@@ -112,13 +113,13 @@ impl Writer {
         true
     }
 
-    /// Says that nothing more comes on this channel. False if the stream has ended.
+    /// Ends a channel. Returns false if the stream has ended.
     pub async fn end(&self, channel: u32) -> bool {
         self.message(channel, Bytes::new(), true).await
     }
 
     async fn message(&self, channel: u32, data: Bytes, end: bool) -> bool {
-        let open = self.allowance.take(cost(data.len())).await;
+        let open = self.credit.take(cost(data.len())).await;
         if open {
             self.link.send(Down::Data(pb::StreamData { id: self.id, channel, data, end }));
         }

@@ -1,4 +1,5 @@
-//! Tunnels without a wire: what goes down comes out of the outbox, what comes up is put in by hand.
+//! Tests of tunnels without a network: messages to the node are read from the outbox, messages from the node
+//! are passed in directly.
 
 use super::*;
 use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS};
@@ -12,7 +13,7 @@ fn open(node: &str) -> pb::StreamOpen {
     pb::StreamOpen { node: node.to_owned(), ..Default::default() }
 }
 
-/// Tunnels that everybody may open.
+/// Tunnels that any user may open.
 fn tunnels() -> Tunnels {
     Tunnels::new(|_, _| true)
 }
@@ -29,7 +30,7 @@ fn sent(outbox: &mut Outbox) -> Vec<Down> {
     std::iter::from_fn(|| outbox.try_recv().ok()).filter_map(|message| message.message).collect()
 }
 
-/// A stream that the node serves.
+/// Opens a stream, which the node accepts.
 async fn begun(tunnels: &Tunnels, link: &Link, outbox: &mut Outbox) -> (Reader, Writer, u64) {
     let stream = tunnels.open(open("n")).unwrap();
     let Some(Down::Open(opened)) = sent(outbox).pop() else { panic!("nothing was opened") };
@@ -39,7 +40,7 @@ async fn begun(tunnels: &Tunnels, link: &Link, outbox: &mut Outbox) -> (Reader, 
 }
 
 #[tokio::test]
-async fn the_tunnel_that_named_a_node_last_is_used() {
+async fn the_latest_tunnel_of_a_node_is_used() {
     let tunnels = tunnels();
     assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
     let ((old, mut old_out), (new, mut new_out)) = (Link::new(), Link::new());
@@ -57,7 +58,7 @@ async fn the_tunnel_that_named_a_node_last_is_used() {
 }
 
 #[tokio::test]
-async fn a_node_stays_with_the_user_that_serves_it_while_that_user_may() {
+async fn a_node_stays_with_its_permitted_user() {
     let allowed = Arc::new(Mutex::new(true));
     let tunnels = Tunnels::new({
         let allowed = allowed.clone();
@@ -75,7 +76,7 @@ async fn a_node_stays_with_the_user_that_serves_it_while_that_user_may() {
     drop(tunnels.open(open("n")).unwrap());
     assert!(!sent(&mut first_out).is_empty());
     assert!(sent(&mut second_out).is_empty());
-    // The permission is taken back.
+    // The permission is revoked.
     *allowed.lock() = false;
     assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
     assert_eq!(tunnels.serve(&second, &user("second"), vec!["n".to_owned()]), []);
@@ -85,7 +86,7 @@ async fn a_node_stays_with_the_user_that_serves_it_while_that_user_may() {
 }
 
 #[test]
-fn the_user_of_a_node_serves_its_own_node_only() {
+fn a_node_user_serves_only_its_own_node() {
     let tunnels = tunnels();
     assert!(tunnels.allows(&user("system:node:a"), "a"));
     assert!(!tunnels.allows(&user("system:node:a"), "b"));
@@ -93,12 +94,12 @@ fn the_user_of_a_node_serves_its_own_node_only() {
 }
 
 #[tokio::test]
-async fn nobody_sends_more_than_the_reader_has_room_for() {
+async fn senders_stay_within_the_granted_window() {
     let (tunnels, (link, mut outbox)) = (tunnels(), Link::new());
     assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
     let (mut reader, writer, id) = begun(&tunnels, &link, &mut outbox).await;
 
-    // Down: as much as the window holds, and not a byte more until the node grants it.
+    // To the node: as much as the window holds, and nothing more until the node grants it.
     let all = Bytes::from(vec![b'y'; STREAM_WINDOW]);
     let mut sending = std::pin::pin!(writer.send(0, all));
     assert!(sending.as_mut().now_or_never().is_none(), "it waits");
@@ -114,7 +115,7 @@ async fn nobody_sends_more_than_the_reader_has_room_for() {
     let too_much = Up::Credit(pb::StreamCredit { id, bytes: u32::MAX });
     assert_eq!(link.receive(too_much), Err(Violation::Credit));
 
-    // Up: what is not read is not granted, and more than was granted is a violation.
+    // From the node: data that is not read is not granted, and more than was granted is a violation.
     let frame = STREAM_WINDOW / 4 - STREAM_FRAME_COST;
     for _ in 0..4 {
         link.receive(data(id, frame)).unwrap();
@@ -157,7 +158,7 @@ async fn a_stream_ends_from_either_side_and_with_its_tunnel() {
 }
 
 #[tokio::test]
-async fn a_tunnel_carries_so_many_streams_and_no_more() {
+async fn streams_of_a_tunnel_are_bounded() {
     let (tunnels, (link, _outbox)) = (tunnels(), Link::new());
     assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
     let mut streams: Vec<_> = (0..TUNNEL_STREAMS).map(|_| tunnels.open(open("n")).unwrap()).collect();

@@ -1,23 +1,24 @@
-//! Flow control of one direction of a stream, on its sending and on its receiving side: the rule is in the proto file.
+//! Flow control of one direction of a stream, for its sender and for its receiver. The proto file has the
+//! rules.
 
 use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
-/// What a message with so many bytes of data costs.
+/// The cost of a message with this many bytes of data.
 pub(super) fn cost(bytes: usize) -> usize {
     bytes + STREAM_FRAME_COST
 }
 
-/// The sending side.
-pub(super) struct Allowance(Semaphore);
+/// The credit of a sender.
+pub(super) struct SendCredit(Semaphore);
 
-impl Allowance {
+impl SendCredit {
     pub(super) fn new() -> Self {
         Self(Semaphore::new(STREAM_WINDOW))
     }
 
-    /// Waits until so much may be sent. False if the stream has ended.
+    /// Waits for credit and takes it. Returns false if the stream has ended.
     pub(super) async fn take(&self, cost: usize) -> bool {
         let cost = u32::try_from(cost).expect("a message is smaller than the window");
         match self.0.acquire_many(cost).await {
@@ -29,7 +30,7 @@ impl Allowance {
         }
     }
 
-    /// The receiver grants this much. False if it was never taken.
+    /// Adds credit that the receiver granted. Returns false if that is more than was taken.
     pub(super) fn grant(&self, bytes: usize) -> bool {
         let fits = self.0.available_permits().saturating_add(bytes) <= STREAM_WINDOW;
         if fits {
@@ -38,26 +39,28 @@ impl Allowance {
         fits
     }
 
-    /// Nobody may send any more.
+    /// Ends the stream: all waiting and later calls of [`Self::take`] return false.
     pub(super) fn close(&self) {
         self.0.close();
     }
 }
 
-/// The receiving side: how far the sender may still go.
-pub(super) struct Room(AtomicUsize);
+/// The credit that a receiver has granted and the sender has not used.
+pub(super) struct ReceiveWindow(AtomicUsize);
 
-impl Room {
+impl ReceiveWindow {
     pub(super) fn new() -> Self {
         Self(AtomicUsize::new(STREAM_WINDOW))
     }
 
-    /// Something of this cost has come. False if the sender was not allowed to.
+    /// Takes the cost of a received message. Returns false if the sender had no credit for it.
     pub(super) fn fill(&self, cost: usize) -> bool {
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |room| room.checked_sub(cost)).is_ok()
+        self.0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |window_left| window_left.checked_sub(cost))
+            .is_ok()
     }
 
-    /// This much is granted back.
+    /// Records credit that is granted back.
     pub(super) fn clear(&self, cost: usize) {
         self.0.fetch_add(cost, Ordering::AcqRel);
     }

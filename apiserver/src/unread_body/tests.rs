@@ -1,4 +1,4 @@
-//! Which bodies are discarded, and when discarding ends.
+//! Tests of the bodies that are discarded, and of the end of discarding.
 
 use super::*;
 use crate::limits::{UNREAD_BODY_BYTES, UNREAD_BODY_TIME};
@@ -8,7 +8,7 @@ use std::convert::Infallible;
 
 type Sender = mpsc::UnboundedSender<Result<Frame<Bytes>, Infallible>>;
 
-/// A body that the test writes, as its wrapper; the receiver hears when the body itself is dropped.
+/// A body that the test writes, in its wrapper; the receiver is notified when the body itself is dropped.
 fn body(headers: &HeaderMap, stop: &CancellationToken) -> (Sender, impl Send + use<>, oneshot::Receiver<()>) {
     let (frames, received) = mpsc::unbounded();
     let (dropped, hears) = oneshot::channel::<()>();
@@ -24,7 +24,7 @@ fn send(frames: &Sender, bytes: usize) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rest_of_an_unread_body_is_read_to_its_end() {
+async fn unread_bodies_are_discarded_to_their_end() {
     let (frames, wrapped, ended) = body(&HeaderMap::new(), &CancellationToken::new());
     drop(wrapped);
     assert!(send(&frames, 1000) && send(&frames, 1000));
@@ -33,7 +33,7 @@ async fn the_rest_of_an_unread_body_is_read_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discarding_ends_at_the_bound_of_bytes_of_time_and_with_the_server() {
+async fn discarding_is_bounded_in_bytes_and_time_and_ends_with_the_server() {
     let (frames, wrapped, ended) = body(&HeaderMap::new(), &CancellationToken::new());
     drop(wrapped);
     assert!(send(&frames, UNREAD_BODY_BYTES + 1));
@@ -55,7 +55,7 @@ async fn discarding_ends_at_the_bound_of_bytes_of_time_and_with_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_waits_for_100_continue_is_not_waited_for() {
+async fn bodies_of_clients_that_expect_100_continue_are_not_discarded() {
     let headers = HeaderMap::from_iter([(EXPECT, "100-continue".parse().unwrap())]);
     let (frames, wrapped, _) = body(&headers, &CancellationToken::new());
     drop(wrapped);

@@ -1,7 +1,7 @@
-//! Trails without a server: which events come at which moment.
+//! Tests of trails without a server: the events of each stage.
 
 use super::*;
-use crate::audit::backend::{Backend, Bounds, Mode, Queued};
+use crate::audit::backend::{Backend, Mode, QueueBounds, QueuedEvent};
 use crate::audit::metrics::AuditMetrics;
 use crate::audit::metrics::Plugin;
 use crate::audit::policy::Policy;
@@ -9,12 +9,12 @@ use kstore_nondet::Nondet;
 use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 
-/// A log that records all stages of everything at a level, without waiting.
-fn audit(level: &str) -> (Arc<Audit>, Receiver<Queued>) {
+/// An audit log that records all stages of all requests at a level, without waiting.
+fn audit(level: &str) -> (Arc<Audit>, Receiver<QueuedEvent>) {
     let policy = format!("{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{{level: {level}}}]}}");
     let policy = Policy::parse(policy.as_bytes()).unwrap();
     let metrics = Arc::new(AuditMetrics::default());
-    let bounds = Bounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
+    let bounds = QueueBounds { queue: limits::AUDIT_QUEUE, event: limits::AUDIT_EVENT_BYTES };
     let (backend, queue) = Backend::new(Plugin::Log, Mode::Batch, bounds, metrics.clone());
     let mut audit = Audit::by(policy);
     (audit.backends, audit.metrics) = (vec![backend], metrics);
@@ -28,22 +28,22 @@ fn trail(audit: &Arc<Audit>) -> Arc<Trail> {
 }
 
 fn operation(verb: &str, subresource: &str) -> Operation {
-    let place = Place {
+    let location = ResourceLocation {
         resource: "pods".into(),
         subresource: subresource.into(),
         name: "a".into(),
-        ..Place::default()
+        ..ResourceLocation::default()
     };
-    Operation { verb: verb.into(), version: "v1".into(), place: Some(place), path: String::new() }
+    Operation { verb: verb.into(), version: "v1".into(), location: Some(location), path: String::new() }
 }
 
-fn events(queue: &mut Receiver<Queued>) -> Vec<Value> {
+fn events(queue: &mut Receiver<QueuedEvent>) -> Vec<Value> {
     std::iter::from_fn(|| queue.try_recv().ok())
         .map(|queued| serde_json::from_slice(&queued.line).unwrap())
         .collect()
 }
 
-fn stages(queue: &mut Receiver<Queued>) -> Vec<String> {
+fn stages(queue: &mut Receiver<QueuedEvent>) -> Vec<String> {
     events(queue).iter().map(|event| event["stage"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -53,7 +53,7 @@ fn authorizer() -> Authorizer {
 }
 
 #[tokio::test]
-async fn a_request_whose_client_leaves_is_recorded_with_an_outcome_of_its_own() {
+async fn a_request_whose_client_leaves_is_recorded_with_code_499() {
     let (audit, mut queue) = audit("Metadata");
     let trail = trail(&audit);
     let end = trail.stream_end();
@@ -68,7 +68,7 @@ async fn a_request_whose_client_leaves_is_recorded_with_an_outcome_of_its_own() 
 }
 
 #[tokio::test]
-async fn a_short_request_is_complete_with_its_response_and_a_long_one_with_the_last_part_of_its_stream() {
+async fn short_requests_complete_with_their_response_and_long_running_ones_with_their_stream() {
     let (audit, mut queue) = audit("Metadata");
     for (verb, subresource, is_long) in [
         ("get", "", false),
@@ -94,7 +94,7 @@ async fn a_short_request_is_complete_with_its_response_and_a_long_one_with_the_l
 }
 
 #[tokio::test]
-async fn a_panic_is_a_stage_of_its_own_and_the_last() {
+async fn a_panic_is_recorded_as_the_last_stage() {
     let (audit, mut queue) = audit("RequestResponse");
     let trail = trail(&audit);
     let end = trail.stream_end();
@@ -112,8 +112,8 @@ async fn objects_are_recorded_as_the_level_says_and_complete_the_reference() {
         let (audit, mut queue) = audit(level);
         let trail = trail(&audit);
         let mut create = operation("create", "");
-        create.place.as_mut().unwrap().name.clear();
-        // The second operation of a call has its own objects.
+        create.location.as_mut().unwrap().name.clear();
+        // The second operation of a call has objects of its own.
         trail.received(vec![operation("get", ""), create]).await.unwrap();
         let object = json!({"metadata": {"name": "made", "managedFields": []}});
         trail.request_object(1, || Some((object.clone(), true)));
@@ -130,14 +130,14 @@ async fn objects_are_recorded_as_the_level_says_and_complete_the_reference() {
 }
 
 #[tokio::test]
-async fn what_a_task_notes_goes_into_the_trail_of_its_request() {
+async fn annotations_of_a_task_are_recorded_with_its_request() {
     let (audit, mut queue) = audit("Metadata");
     let trail = trail(&audit);
     trail.received(vec![operation("get", "")]).await.unwrap();
     assert!(!is_recording() && current().is_none());
     scope(trail.clone(), async {
         assert!(is_recording());
-        acts_as(&Arc::new(UserInfo::new("ann", ["devs"])));
+        record_impersonation(&Arc::new(UserInfo::new("ann", ["devs"])));
         let note = |value: &str| AuditAnnotation { key: "a.io/b".into(), value: value.into() };
         current().unwrap().annotate(vec![note("first"), note("second")]);
     })
@@ -145,14 +145,17 @@ async fn what_a_task_notes_goes_into_the_trail_of_its_request() {
     trail.answered(&authorizer(), 200, None).await;
     let event = events(&mut queue).pop().unwrap();
     assert_eq!(event["annotations"]["a.io/b"], "first");
-    assert!(event["impersonatedUser"].is_null(), "nobody was impersonated");
-    scope(trail.clone(), async { acts_as(&Arc::new(UserInfo::new("bob", [""; 0]))) }).await;
+    assert!(event["impersonatedUser"].is_null(), "the request did not impersonate");
+    scope(trail.clone(), async { record_impersonation(&Arc::new(UserInfo::new("bob", [""; 0]))) }).await;
     assert_eq!(trail.state.lock().impersonated.as_ref().unwrap().username, "bob");
 }
 
 #[test]
-fn long_user_agents_are_cut() {
+fn long_user_agents_are_truncated() {
     let agent = format!("{}é", "a".repeat(limits::AUDIT_AGENT_BYTES - 1));
-    assert_eq!(shortened(&agent), format!("{}{CUT}", "a".repeat(limits::AUDIT_AGENT_BYTES - 1)));
-    assert_eq!(shortened("kubectl/v1"), "kubectl/v1");
+    assert_eq!(
+        truncated_user_agent(&agent),
+        format!("{}{TRUNCATED_SUFFIX}", "a".repeat(limits::AUDIT_AGENT_BYTES - 1))
+    );
+    assert_eq!(truncated_user_agent("kubectl/v1"), "kubectl/v1");
 }

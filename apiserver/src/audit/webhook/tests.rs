@@ -1,4 +1,4 @@
-//! Events posted to real servers: good, slow, failing, dead, and with a wrong certificate.
+//! Events posted to real servers: fast, slow, failing, silent, and with a wrong certificate.
 
 use super::*;
 use crate::audit::{Audit, Policy, Throttle};
@@ -38,7 +38,7 @@ fn taken() -> Reply {
 }
 
 #[tokio::test]
-async fn events_of_one_batch_are_one_list() {
+async fn events_of_one_batch_are_posted_as_one_list() {
     let server = TestServer::start(|_| taken()).await;
     let audit = audit(&server.config(), options(Mode::Batch));
     for _ in 0..3 {
@@ -54,7 +54,7 @@ async fn events_of_one_batch_are_one_list() {
 }
 
 #[tokio::test]
-async fn a_list_is_at_most_as_long_as_told_and_lists_are_throttled() {
+async fn event_lists_are_bounded_and_throttled() {
     let server = TestServer::start(|_| taken()).await;
     let throttle = Some(Throttle { interval: Duration::from_millis(50), burst: 1 });
     let batching = Batching { max_size: 2, throttle, ..Batching::default() };
@@ -69,7 +69,7 @@ async fn a_list_is_at_most_as_long_as_told_and_lists_are_throttled() {
 }
 
 #[tokio::test]
-async fn a_failing_server_is_asked_five_times_and_then_the_mode_decides() {
+async fn posts_are_attempted_five_times_and_then_the_mode_decides() {
     for (mode, goes_on) in [(Mode::Blocking, true), (Mode::BlockingStrict, false)] {
         let server = TestServer::start(|_| Reply::Answer(503, String::new())).await;
         let audit = audit(&server.config(), options(mode));
@@ -79,7 +79,7 @@ async fn a_failing_server_is_asked_five_times_and_then_the_mode_decides() {
 }
 
 #[tokio::test]
-async fn a_server_that_recovers_gets_the_events() {
+async fn events_are_delivered_after_a_webhook_recovers() {
     let asked = Arc::new(AtomicUsize::new(0));
     let server = TestServer::start({
         let asked = asked.clone();
@@ -96,7 +96,7 @@ async fn a_server_that_recovers_gets_the_events() {
 }
 
 #[tokio::test]
-async fn a_server_with_a_wrong_certificate_gets_nothing() {
+async fn events_are_not_sent_to_a_server_with_a_wrong_certificate() {
     let server = TestServer::named("elsewhere", |_| taken()).await;
     let other = TestServer::start(|_| taken()).await;
     let foreign = RemoteConfig { authorities: other.authority.clone().into(), ..server.config() };
@@ -110,7 +110,7 @@ async fn a_server_with_a_wrong_certificate_gets_nothing() {
 }
 
 #[tokio::test]
-async fn a_silent_server_fills_the_buffer_and_further_events_are_dropped_and_counted() {
+async fn events_beyond_the_buffer_of_a_silent_server_are_dropped_and_counted() {
     let server = TestServer::start(|_| Reply::Silence).await;
     let batching = Batching { buffer: 4, max_size: 1, throttle: None, ..Batching::default() };
     let audit = audit(&server.config(), WebhookOptions { batching, ..options(Mode::Batch) });
@@ -119,7 +119,7 @@ async fn a_silent_server_fills_the_buffer_and_further_events_are_dropped_and_cou
         tokio::task::yield_now().await;
     }
     let dropped: usize = counted(&audit, "buffered").parse().unwrap();
-    // The buffer, the lists on their way, and the list that waits for a slot.
+    // The buffer, the lists being posted, and the list that waits for a slot.
     assert_eq!(dropped, 200 - 4 - limits::AUDIT_LISTS - 1);
     let began = Instant::now();
     audit.end().await;
@@ -127,7 +127,7 @@ async fn a_silent_server_fills_the_buffer_and_further_events_are_dropped_and_cou
 }
 
 #[tokio::test]
-async fn too_large_events_are_dropped_if_truncation_does_not_help() {
+async fn events_that_truncation_cannot_shrink_enough_are_dropped() {
     let server = TestServer::start(|_| taken()).await;
     let audit = audit(&server.config(), options(Mode::BlockingStrict));
     assert!(!audit.record(vec![None]).await);

@@ -1,4 +1,4 @@
-//! Calls to a real TLS server on loopback.
+//! Tests of calls to a real TLS server on loopback.
 
 use super::*;
 use crate::testing::MapLookup;
@@ -12,7 +12,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A server that reads one request and sends `answer`, on each of its connections; and the authority of its certificate.
+/// A server that reads one request on each connection and sends `answer`, and the authority of its
+/// certificate.
 struct Server {
     port: u16,
     authority: Bytes,
@@ -43,7 +44,7 @@ async fn serve(name: &str, answer: &'static str) -> Server {
             let mut buffer = [0; 4096];
             let _ = stream.read(&mut buffer).await;
             if answer.is_empty() {
-                // Held open without an answer.
+                // The connection stays open without an answer.
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_secs(60)).await;
                     drop(stream);
@@ -72,7 +73,7 @@ fn service(name: &str) -> Endpoint {
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\ntrue";
 
 #[tokio::test]
-async fn a_service_behind_a_backend_must_prove_its_name_in_the_cluster() {
+async fn a_backend_needs_a_certificate_for_its_service_name() {
     let server = serve("hook.ns.svc", OK).await;
     let answer = post(&server, service("hook"), &server.authority).await;
     assert_eq!(answer.unwrap().body, "true");
@@ -96,7 +97,7 @@ async fn a_certificate_of_an_unknown_authority_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_silent_slow_or_away_costs_its_timeout_and_no_more() {
+async fn calls_to_silent_slow_or_absent_servers_end_within_their_timeout() {
     let silent = serve("127.0.0.1", "").await;
     let slow = Endpoint::Url(format!("https://127.0.0.1:{}/slow", silent.port).into());
     let refused = post(&silent, slow, &silent.authority).await;
@@ -109,7 +110,7 @@ async fn a_server_that_is_silent_slow_or_away_costs_its_timeout_and_no_more() {
 }
 
 #[tokio::test]
-async fn an_answer_is_returned_whatever_it_says_unless_it_is_too_large() {
+async fn answers_of_any_status_are_returned_unless_too_large() {
     let endless = serve("hook.ns.svc", "HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n").await;
     let refused = post(&endless, service("hook"), &endless.authority).await;
     assert_eq!(refused, Err("the answer is larger than 3145728 bytes".to_owned()));

@@ -1,23 +1,23 @@
-//! [`Expiry`]: streams outlive the request that was judged, but not the credentials that it came with. Watches have the same rule,
-//! see `rest::watch`.
+//! [`Expiry`]: the expiry of a caller's credentials. A stream outlives the request that was authorized, but
+//! must end when the credentials expire. Watches have the same rule in `rest::watch`.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// When the credentials of a stream's caller expire.
+/// The time at which the credentials of a stream's caller expire.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rest) struct Expiry(Option<Instant>);
 
 impl Expiry {
-    /// Credentials that do not expire, or a stream that has an end of its own.
+    /// For credentials that do not expire, and for streams that end by themselves.
     pub(super) const NEVER: Self = Self(None);
 
-    /// From how long the credentials are still good; `None` if they do not expire.
+    /// The expiry of credentials that remain valid for `left`; `None` if they do not expire.
     pub(in crate::rest) fn after(left: Option<Duration>) -> Self {
         Self(left.and_then(|left| Instant::now().checked_add(left)))
     }
 
-    /// Returns when they expire.
+    /// Waits until the credentials expire.
     pub(in crate::rest) async fn reached(self) {
         match self.0 {
             Some(at) => tokio::time::sleep_until(at).await,

@@ -1,8 +1,8 @@
-//! `pods/log`: what a container logged, as text, and what it will log if the caller follows it.
+//! `pods/log`: the log of a container as text, and its continuation if the caller follows it.
 
 use super::protocol;
 use super::websocket::{self, Handshake};
-use super::{Asked, Expiry, Streams};
+use super::{Expiry, StreamRequest, Streams};
 use crate::rest::query::Query;
 use crate::rest::respond::response;
 use crate::tunnel::{FromNode, Reader};
@@ -16,25 +16,25 @@ use pb::stream_open::What;
 use tokio_util::sync::CancellationToken;
 
 impl Streams {
-    pub(super) async fn log(&self, asked: &Asked<'_>) -> Result<Response<Body>, Status> {
-        let Some((reader, _)) = self.open_log(asked).await? else {
+    pub(super) async fn log(&self, request: &StreamRequest<'_>) -> Result<Response<Body>, Status> {
+        let Some((reader, _)) = self.open_log(request).await? else {
             return Ok(response(StatusCode::NO_CONTENT, "text/plain", Body::empty()));
         };
-        let body = Body::from_stream(text(reader, self.stop.clone(), asked.expiry));
+        let body = Body::from_stream(text(reader, self.stop.clone(), request.expiry));
         Ok(response(StatusCode::OK, "text/plain", body))
     }
 
-    /// The same on a WebSocket: each piece is a message.
+    /// Serves the log on a WebSocket: each chunk is a message.
     pub(super) async fn log_socket(
         &self,
-        asked: &Asked<'_>,
+        request: &StreamRequest<'_>,
         handshake: Handshake,
     ) -> Result<Response<Body>, Status> {
         let protocol =
             protocol::plain(&handshake.offered).ok_or_else(|| websocket::no_protocol(&handshake.offered))?;
-        let stream = self.open_log(asked).await?;
+        let stream = self.open_log(request).await?;
         let (response, opening) = handshake.accept(protocol.name);
-        self.go_on(asked.expiry, async move {
+        self.spawn_stream(request.expiry, async move {
             let Some(socket) = opening.socket().await else { return };
             let (mut outgoing, mut incoming) = socket.split();
             let sending = async {
@@ -59,32 +59,33 @@ impl Streams {
         Ok(response)
     }
 
-    /// The stream of the log; `None` for a pod without a node, which has logged nothing.
+    /// Opens the stream of the log; `None` for a pod without a node, which has no log.
     pub(super) async fn open_log(
         &self,
-        asked: &Asked<'_>,
+        request: &StreamRequest<'_>,
     ) -> Result<Option<(Reader, crate::tunnel::Writer)>, Status> {
-        let options = options(asked.query)?;
+        let options = options(request.query)?;
         let errors = validate(&options);
         if !errors.is_empty() {
-            return Err(Status::invalid("", "PodLogOptions", &asked.target.name, &errors));
+            return Err(Status::invalid("", "PodLogOptions", &request.target.name, &errors));
         }
-        let place = self.pod(asked)?;
-        let container = place.container(asked.query.get("container"))?;
-        if place.node.is_empty() {
+        let location = self.pod(request)?;
+        let container = location.container(request.query.get("container"))?;
+        if location.node.is_empty() {
             return Ok(None);
         }
-        self.check_node(&place.node)?;
-        let (namespace, pod) = (asked.target.namespace.clone(), asked.target.name.clone());
+        self.check_node(&location.node)?;
+        let (namespace, pod) = (request.target.namespace.clone(), request.target.name.clone());
         let url = format!("containerLogs/{namespace}/{pod}/{container}");
-        let uid = place.uid().to_owned();
+        let uid = location.uid().to_owned();
         let what = Some(What::Log(options));
-        let open = pb::StreamOpen { id: 0, node: place.node, namespace, pod, uid, container, what };
+        let open = pb::StreamOpen { id: 0, node: location.node, namespace, pod, uid, container, what };
         self.open(open, &url).await.map(Some)
     }
 }
 
-/// What the node sends, until it says that this was all, or the caller's credentials expire. A log that ends otherwise ends with an error.
+/// The data from the node until it closes the stream or the caller's credentials expire. If the tunnel ends
+/// first, the log ends with an error.
 fn text(
     mut reader: Reader,
     stop: CancellationToken,
@@ -112,10 +113,10 @@ fn text(
     }
 }
 
-/// The options of a query.
+/// Parses the log options of a query.
 ///
 /// # Errors
-/// 400 for a number or a time that is none.
+/// 400 for an invalid number or time.
 fn options(query: &Query) -> Result<pb::LogStream, Status> {
     let text = |key: &str| Some(query.get(key).to_owned()).filter(|text| !text.is_empty());
     let number = |key: &str| match text(key) {
@@ -142,7 +143,7 @@ fn options(query: &Query) -> Result<pb::LogStream, Status> {
     })
 }
 
-/// Kubernetes' rules for the options together.
+/// Validates the options with Kubernetes' rules.
 fn validate(options: &pb::LogStream) -> ErrorList {
     let mut errors = ErrorList::new();
     if let Some(lines) = options.tail_lines.filter(|lines| *lines < 0) {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_refused_as_kubernetes_refuses_them() {
+    fn invalid_log_options_are_refused_with_kubernetes_messages() {
         let cases: [(&str, &[&str]); 8] = [
             ("tailLines=0&limitBytes=1&sinceSeconds=1&stream=All&follow=true", &[]),
             ("tailLines=-1", &["tailLines: Invalid value: -1: must be greater than or equal to 0"]),

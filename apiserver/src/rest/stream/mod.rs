@@ -1,9 +1,9 @@
-//! The subresources of a pod that are streams: `log`, `exec`, `attach`, `portforward`. Decides who may, about which container on
-//! which node, and in which form; what comes through is the node's business.
+//! The streaming subresources of a pod: `log`, `exec`, `attach`, `portforward`. Authorizes requests, finds
+//! the container and its node, and negotiates the protocol. The node interprets the data.
 
 mod expiry;
 mod log;
-mod place;
+mod pod_location;
 mod portforward;
 mod protocol;
 mod proxy;
@@ -38,21 +38,21 @@ pub(super) use expiry::Expiry;
 pub(super) use proxy::{headers, is_proxy, peer};
 pub(super) use websocket::Handshake;
 
-/// Which stream.
+/// The kind of a stream: the streaming subresource that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
-    /// What a container logs.
+pub(super) enum StreamKind {
+    /// The log of a container.
     Log,
     /// A command in a container.
     Exec,
-    /// The container's own process.
+    /// The streams of a container's main process.
     Attach,
     /// Connections to ports of the pod.
     PortForward,
 }
 
-impl Which {
-    /// The stream that a path means; `None` if it is none.
+impl StreamKind {
+    /// The kind of the stream that a path names; `None` for other paths.
     pub(super) fn of(path: &ResourcePath) -> Option<Self> {
         match (path.resource.group, path.resource.plural, path.subresource.as_str()) {
             ("", "pods", "log") => Some(Self::Log),
@@ -72,7 +72,7 @@ impl Which {
         }
     }
 
-    /// The kind of the options that webhooks see; `None` for reading, which they do not see.
+    /// The kind of the options for admission; `None` for logs, which are not subject to admission.
     fn options_kind(self) -> Option<&'static str> {
         match self {
             Self::Log => None,
@@ -82,7 +82,7 @@ impl Which {
         }
     }
 
-    /// Under which verb it is counted.
+    /// The verb in metrics.
     fn measured(self) -> &'static str {
         match self {
             Self::Log => "GET",
@@ -91,30 +91,31 @@ impl Which {
     }
 }
 
-/// Serves the streams.
+/// The handler of streaming subresources.
 pub(super) struct Streams {
     pipeline: Arc<Pipeline>,
     tunnels: Arc<Tunnels>,
     stop: CancellationToken,
 }
 
-/// One request for a stream, allowed.
-struct Asked<'a> {
+/// One authorized request for a stream.
+struct StreamRequest<'a> {
     target: Target,
     query: &'a Query,
     expiry: Expiry,
 }
 
 impl Streams {
-    /// Over a pipeline and the tunnels to the nodes. `stop` ends open streams.
+    /// A handler for a pipeline and the tunnels to the nodes. `stop` ends open streams.
     pub(super) fn new(pipeline: Arc<Pipeline>, tunnels: Arc<Tunnels>, stop: CancellationToken) -> Self {
         Self { pipeline, tunnels, stop }
     }
 
-    /// Serves one request. It takes no place among the requests in flight and has no timeout, but ends with its caller's credentials.
+    /// Serves one request. It does not count as a request in flight and has no timeout, but ends when its
+    /// caller's credentials expire.
     pub(super) async fn serve(
         &self,
-        which: Which,
+        which: StreamKind,
         parts: Parts,
         user: &UserInfo,
         path: ResourcePath,
@@ -138,14 +139,14 @@ impl Streams {
 
     async fn allowed(
         &self,
-        which: Which,
+        which: StreamKind,
         mut parts: Parts,
         user: &UserInfo,
         (target, expiry): (Target, Expiry),
     ) -> Result<Response<Body>, Status> {
         let verb = match parts.method {
             Method::GET | Method::HEAD => "get",
-            Method::POST if which != Which::Log => "create",
+            Method::POST if which != StreamKind::Log => "create",
             ref other => {
                 let verb = other.as_str().to_ascii_lowercase();
                 return Err(Status::method_not_allowed(target.resource, &verb));
@@ -153,12 +154,13 @@ impl Streams {
         };
         self.pipeline.cache().fresh().await.map_err(of_read)?;
         self.pipeline.check(user, verb, &target, &target.name).await?;
-        if which != Which::Log && verb != "create" {
-            // A WebSocket begins with a GET, and any upgrade may be asked for with one; the stream itself is no reading.
+        if which != StreamKind::Log && verb != "create" {
+            // A WebSocket handshake is a GET, and other upgrades may use one too. The stream itself requires
+            // the permission to create.
             self.pipeline.check(user, "create", &target, &target.name).await?;
         }
         let query = Query::parse(parts.uri.query());
-        if which != Which::Log && !query.get("dryRun").is_empty() {
+        if which != StreamKind::Log && !query.get("dryRun").is_empty() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         if let Some(kind) = which.options_kind() {
@@ -166,30 +168,33 @@ impl Streams {
             self.pipeline.admit_stream(user, &target, options).await?;
         }
         let upgrade = Upgrade::of(&mut parts)?;
-        let asked = Asked { target, query: &query, expiry };
+        let request = StreamRequest { target, query: &query, expiry };
         match (which, upgrade) {
-            (Which::Log, Some(Upgrade::WebSocket(handshake))) => self.log_socket(&asked, handshake).await,
-            (Which::Log, Some(Upgrade::Spdy(_)) | None) => self.log(&asked).await,
-            (Which::PortForward, upgrade) => self.port_forward(&asked, upgrade),
-            (Which::Exec | Which::Attach, Some(Upgrade::WebSocket(handshake))) => {
-                self.remote(which, &asked, handshake).await
+            (StreamKind::Log, Some(Upgrade::WebSocket(handshake))) => {
+                self.log_socket(&request, handshake).await
             }
-            (Which::Exec | Which::Attach, Some(Upgrade::Spdy(handshake))) => {
-                self.remote_spdy(which, &asked, handshake).await
+            (StreamKind::Log, Some(Upgrade::Spdy(_)) | None) => self.log(&request).await,
+            (StreamKind::PortForward, upgrade) => self.port_forward(&request, upgrade),
+            (StreamKind::Exec | StreamKind::Attach, Some(Upgrade::WebSocket(handshake))) => {
+                self.remote(which, &request, handshake).await
             }
-            (Which::Exec | Which::Attach, None) => {
-                self.remote_request(which, &asked)?;
+            (StreamKind::Exec | StreamKind::Attach, Some(Upgrade::Spdy(handshake))) => {
+                self.remote_spdy(which, &request, handshake).await
+            }
+            (StreamKind::Exec | StreamKind::Attach, None) => {
+                self.remote_request(which, &request)?;
                 Err(no_upgrade())
             }
         }
     }
 
-    /// When the credentials of a request expire.
+    /// The expiry of a request's credentials.
     pub(super) fn expiry(&self, parts: &Parts) -> Expiry {
         Expiry::after(self.pipeline.credentials_last(parts.extensions.get(), &parts.headers))
     }
 
-    /// Opens a stream to a node and waits for its word that it serves it. `url` is where a kubelet would have served it.
+    /// Opens a stream to a node and waits until the node has accepted it. `url` is the kubelet's URL of the
+    /// stream, for error texts.
     async fn open(&self, open: pb::StreamOpen, url: &str) -> Result<(Reader, Writer), Status> {
         let unreachable = |why: &dyn std::fmt::Display, node: &str| unreachable(url, node, why);
         let node = open.node.clone();
@@ -207,7 +212,7 @@ impl Streams {
     }
 }
 
-/// The options of a stream as an object: its query.
+/// The query of a stream as an options object for admission.
 fn connect_options(kind: &str, query: &Query) -> Value {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     for flag in ["stdin", "stdout", "stderr", "tty"].into_iter().filter(|flag| query.flag(flag)) {
@@ -228,7 +233,7 @@ fn connect_options(kind: &str, query: &Query) -> Value {
     options
 }
 
-/// 500 with the words in which a real server says that it cannot reach a kubelet.
+/// 500 with the text of a real server that cannot reach a kubelet.
 fn unreachable(url: &str, node: &str, why: &dyn std::fmt::Display) -> Status {
     let mut status = Status::internal("");
     status.message = format!("Get \"https://{node}:10250/{url}\": dial {node}: {why}");
@@ -237,7 +242,7 @@ fn unreachable(url: &str, node: &str, why: &dyn std::fmt::Display) -> Status {
     status
 }
 
-/// 400 in Kubernetes' words: the client asks for no protocol that carries streams.
+/// 400 with Kubernetes' text: the request lacks an upgrade to a streaming protocol.
 fn no_upgrade() -> Status {
     Status::bad_request("Upgrade request required")
 }

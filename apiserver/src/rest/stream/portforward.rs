@@ -1,11 +1,12 @@
-//! `pods/portforward`: connections of the client to ports of the pod, each a stream to the node. Over SPDY, also inside a
-//! WebSocket, clients open as many as they like; over a plain WebSocket there is one per port that the query names.
+//! `pods/portforward`: connections of the client to ports of the pod, each a stream to the node. Over SPDY,
+//! plain or inside a WebSocket, clients open any number of connections; over a plain WebSocket there is one
+//! per port in the query.
 
 use super::protocol::{self, Frame, Protocol};
 use super::spdy::{Connection, Event, Sender};
 use super::upgrade::{SpdyHandshake, Upgrade};
 use super::websocket::{self, Handshake, Outgoing, Socket};
-use super::{Asked, Streams, no_upgrade};
+use super::{StreamRequest, Streams, no_upgrade};
 use crate::limits::{FORWARD_PIECES, FORWARDED, STREAM_BEGIN};
 use crate::tunnel::{FromNode, Reader, Tunnels, Writer};
 use axum::body::Body;
@@ -20,10 +21,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// SPDY inside a WebSocket.
+/// The WebSocket subprotocol of SPDY inside a WebSocket.
 const TUNNELLED: &str = "SPDY/3.1+portforward.k8s.io";
 
-/// How the ports of one pod are reached.
+/// Opens connections to the ports of one pod.
 #[derive(Clone)]
 struct Ports {
     tunnels: Arc<Tunnels>,
@@ -33,30 +34,30 @@ struct Ports {
 impl Streams {
     pub(super) fn port_forward(
         &self,
-        asked: &Asked<'_>,
+        request: &StreamRequest<'_>,
         upgrade: Option<Upgrade>,
     ) -> Result<Response<Body>, Status> {
-        let place = self.bound(asked)?;
-        let (namespace, pod) = (asked.target.namespace.clone(), asked.target.name.clone());
-        let uid = place.uid().to_owned();
-        let open = pb::StreamOpen { node: place.node, namespace, pod, uid, ..Default::default() };
+        let location = self.bound(request)?;
+        let (namespace, pod) = (request.target.namespace.clone(), request.target.name.clone());
+        let uid = location.uid().to_owned();
+        let open = pb::StreamOpen { node: location.node, namespace, pod, uid, ..Default::default() };
         let ports = Ports { tunnels: self.tunnels.clone(), open };
         match upgrade {
             None => Err(no_upgrade()),
-            Some(Upgrade::WebSocket(handshake)) => self.forward_websocket(asked, handshake, ports),
-            Some(Upgrade::Spdy(handshake)) => self.forward_spdy(asked, handshake, ports),
+            Some(Upgrade::WebSocket(handshake)) => self.forward_websocket(request, handshake, ports),
+            Some(Upgrade::Spdy(handshake)) => self.forward_spdy(request, handshake, ports),
         }
     }
 
     fn forward_websocket(
         &self,
-        asked: &Asked<'_>,
+        request: &StreamRequest<'_>,
         handshake: Handshake,
         ports: Ports,
     ) -> Result<Response<Body>, Status> {
         if handshake.offered.split(',').any(|name| name.trim() == TUNNELLED) {
             let (response, opening) = handshake.accept(TUNNELLED);
-            self.go_on(asked.expiry, async move {
+            self.spawn_stream(request.expiry, async move {
                 let Some(socket) = opening.socket().await else { return };
                 let (connection, writing) = Connection::tunnelled(socket);
                 tokio::join!(writing, forward(connection, ports));
@@ -65,14 +66,14 @@ impl Streams {
         }
         let protocol =
             protocol::ports(&handshake.offered).ok_or_else(|| websocket::no_protocol(&handshake.offered))?;
-        let numbers = asked.query.all("ports").flat_map(|list| list.split(','));
+        let numbers = request.query.all("ports").flat_map(|list| list.split(','));
         let numbers: Result<Vec<u16>, _> = numbers.map(|port| port.trim().parse::<u16>()).collect();
         let numbers =
             numbers.ok().filter(|ports| !ports.is_empty() && ports.len() < 64 && !ports.contains(&0));
         let text = "query parameter \"ports\" is required: ports between 1 and 65535";
         let numbers = numbers.ok_or_else(|| Status::bad_request(text))?;
         let (response, opening) = handshake.accept(protocol.name);
-        self.go_on(asked.expiry, async move {
+        self.spawn_stream(request.expiry, async move {
             if let Some(socket) = opening.socket().await {
                 forward_channels(socket, protocol, &numbers, ports).await;
             }
@@ -82,13 +83,13 @@ impl Streams {
 
     fn forward_spdy(
         &self,
-        asked: &Asked<'_>,
+        request: &StreamRequest<'_>,
         handshake: SpdyHandshake,
         ports: Ports,
     ) -> Result<Response<Body>, Status> {
         let protocol = handshake.choose(&["portforward.k8s.io"])?;
         let (response, upgrade) = handshake.accept(protocol);
-        self.go_on(asked.expiry, async move {
+        self.spawn_stream(request.expiry, async move {
             let Ok(upgraded) = upgrade.await else { return };
             let (connection, writing) = Connection::raw(upgraded);
             tokio::join!(writing, forward(connection, ports));
@@ -98,7 +99,7 @@ impl Streams {
 }
 
 impl Ports {
-    /// Opens a connection; else says why there is none.
+    /// Opens a connection to a port; the error is a text for the client.
     async fn connect(&self, port: u16) -> Result<(Reader, Writer), String> {
         let what = Some(What::Port(pb::PortStream { port: port.into() }));
         let open = pb::StreamOpen { what, ..self.open.clone() };
@@ -112,7 +113,7 @@ impl Ports {
     }
 }
 
-/// The two streams of one connection, of which clients open one after the other.
+/// The error and the data stream of one connection; clients open both, one after the other.
 #[derive(Default)]
 struct Pair {
     error: Option<u32>,
@@ -120,7 +121,7 @@ struct Pair {
     port: u16,
 }
 
-/// Serves the connections of a client until it goes.
+/// Serves the connections of a client until it leaves.
 async fn forward(mut connection: Connection, ports: Ports) {
     let mut tasks = JoinSet::new();
     let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
@@ -150,7 +151,7 @@ async fn forward(mut connection: Connection, ports: Ports) {
                 }
             }
             Event::Data(id, data) => {
-                // A connection that has ended takes nothing more.
+                // A connection that has ended accepts no more data.
                 if let Some(inbox) = inboxes.get(&id)
                     && inbox.send(data).await.is_err()
                 {
@@ -162,7 +163,7 @@ async fn forward(mut connection: Connection, ports: Ports) {
     }
 }
 
-/// One connection, from its first byte to its last.
+/// Serves one connection until it ends.
 async fn serve(pair: Pair, ports: Ports, sender: Sender) {
     let (Some(error), Some((data, mut pieces))) = (pair.error, pair.data) else { return };
     match ports.connect(pair.port).await {
@@ -196,7 +197,8 @@ async fn serve(pair: Pair, ports: Ports, sender: Sender) {
     sender.end(error).await;
 }
 
-/// One connection per port: channel 2n is its data, 2n + 1 what went wrong with it. Each begins with the port's number.
+/// Serves one connection per port: channel 2n has its data, channel 2n + 1 its errors. Each channel begins
+/// with the port's number.
 async fn forward_channels(socket: Socket, protocol: Protocol, numbers: &[u16], ports: Ports) {
     let (mut outgoing, mut incoming) = socket.split();
     let (sender, mut outbox) = mpsc::channel(FORWARD_PIECES);
@@ -218,7 +220,7 @@ async fn forward_channels(socket: Socket, protocol: Protocol, numbers: &[u16], p
             if let Frame::Data(channel, data) = frame
                 && let (0, Some(inbox)) = (channel % 2, inboxes.get(usize::from(channel / 2)))
             {
-                // A connection that has ended takes nothing more.
+                // A connection that has ended accepts no more data.
                 let _ = inbox.send(data).await;
             }
         }
@@ -231,7 +233,7 @@ async fn forward_channels(socket: Socket, protocol: Protocol, numbers: &[u16], p
     websocket::close(outgoing, incoming).await;
 }
 
-/// Returns when every connection has ended or the client has gone.
+/// Sends data to the client. Returns when every connection has ended or the client has left.
 async fn to_client(outgoing: &mut Outgoing, outbox: &mut mpsc::Receiver<(u8, Bytes)>, protocol: Protocol) {
     while let Some((channel, data)) = outbox.recv().await {
         if websocket::send(outgoing, protocol.encode(channel, &data)).await.is_err() {

@@ -1,4 +1,4 @@
-//! The subprotocols of Kubernetes' WebSocket streams: which a client may ask for, and how each puts channels into messages.
+//! The subprotocols of Kubernetes' WebSocket streams: negotiation, and the encoding of channels in messages.
 //! Pure.
 
 use base64::Engine as _;
@@ -7,19 +7,19 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use kstore_api::status::{Outcome, Status};
 use tokio_tungstenite::tungstenite::Message;
 
-/// A client closes a channel by a message on this one that names it.
+/// The channel of messages by which a client closes another channel.
 const CLOSE: u8 = 255;
 
-/// How a stream is put into messages.
+/// A subprotocol: the encoding of a stream in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Protocol {
-    /// As the client asks for it; "" if it asks for nothing.
+    /// The name that the client requests; "" if it requests none.
     pub(super) name: &'static str,
-    /// Text messages with base64 instead of binary ones.
+    /// Whether messages are base64 text instead of binary.
     base64: bool,
-    /// The end is told as a Status in JSON; before version 4 only a failure is told, in words.
+    /// Whether the end is reported as a Status in JSON; before version 4 only a failure is reported, as text.
     status: bool,
-    /// Channels can be closed one by one.
+    /// Whether channels can be closed one by one.
     closes: bool,
 }
 
@@ -27,7 +27,7 @@ const fn protocol(name: &'static str, base64: bool, status: bool, closes: bool) 
     Protocol { name, base64, status, closes }
 }
 
-/// For `exec` and `attach`.
+/// Subprotocols of `exec` and `attach`.
 const CHANNELS: [Protocol; 6] = [
     protocol("v5.channel.k8s.io", false, true, true),
     protocol("v4.channel.k8s.io", false, true, false),
@@ -37,51 +37,51 @@ const CHANNELS: [Protocol; 6] = [
     protocol("", false, false, false),
 ];
 
-/// For `portforward`: what kubelets speak. Version 5 is no part of it, but clients offer it here as well.
+/// Subprotocols of `portforward` that kubelets know. Version 5 is not among them, although clients offer it.
 const PORTS: [Protocol; 3] = [
     protocol("v4.channel.k8s.io", false, true, false),
     protocol("v4.base64.channel.k8s.io", true, true, false),
     protocol("", false, false, false),
 ];
 
-/// For `log`: no channels, only data.
+/// Subprotocols of `log`: data without channels.
 const PLAIN: [Protocol; 3] = [
     protocol("binary.k8s.io", false, false, false),
     protocol("base64.binary.k8s.io", true, false, false),
     protocol("", false, false, false),
 ];
 
-/// The first of the offered protocols that is served; "" is offered by who offers nothing.
+/// The first offered protocol that is served. A client that offers none offers "".
 fn choose(offered: &str, served: &[Protocol]) -> Option<Protocol> {
     let mut names = offered.split(',').map(str::trim);
     names.find_map(|name| served.iter().find(|protocol| protocol.name == name).copied())
 }
 
-/// The protocol of an `exec` or `attach`.
+/// Negotiates the protocol of an `exec` or `attach`.
 pub(super) fn channels(offered: &str) -> Option<Protocol> {
     choose(offered, &CHANNELS)
 }
 
-/// The protocol of a `portforward` that is not tunnelled SPDY.
+/// Negotiates the protocol of a `portforward` that is not tunnelled SPDY.
 pub(super) fn ports(offered: &str) -> Option<Protocol> {
     choose(offered, &PORTS)
 }
 
-/// The protocol of a `log`.
+/// Negotiates the protocol of a `log`.
 pub(super) fn plain(offered: &str) -> Option<Protocol> {
     choose(offered, &PLAIN)
 }
 
-/// A client's message.
+/// A decoded message of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// Data on a channel.
     Data(u8, Bytes),
-    /// Nothing more comes on this channel.
+    /// The client sends no more on this channel.
     End(u8),
 }
 
-/// Why a client's message is none.
+/// A client's message is malformed: the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadFrame {
     #[error("a message without a channel")]
@@ -91,12 +91,12 @@ pub(super) enum BadFrame {
 }
 
 impl Protocol {
-    /// Whether the client waits for a first, empty message.
+    /// Whether the client waits for an empty message first.
     pub(super) fn greets(&self) -> bool {
         !self.closes
     }
 
-    /// Data for the client.
+    /// Encodes data on a channel for the client.
     pub(super) fn encode(&self, channel: u8, data: &[u8]) -> Message {
         if self.base64 {
             return Message::text(format!("{}{}", char::from(b'0' + channel), STANDARD.encode(data)));
@@ -107,7 +107,7 @@ impl Protocol {
         Message::binary(message.freeze())
     }
 
-    /// Data for the client without a channel.
+    /// Encodes data without a channel for the client.
     pub(super) fn encode_plain(&self, data: Bytes) -> Message {
         match self.base64 {
             true => Message::text(STANDARD.encode(&data)),
@@ -115,7 +115,7 @@ impl Protocol {
         }
     }
 
-    /// How it ended, as this protocol tells it; `None` if it tells nothing.
+    /// Encodes the result of the stream; `None` if this protocol does not report it.
     pub(super) fn encode_end(&self, status: &Status) -> Option<Message> {
         let error_channel = 3;
         match (self.status, status.status) {
@@ -125,7 +125,7 @@ impl Protocol {
         }
     }
 
-    /// What a message of the client says; `None` for those that carry nothing.
+    /// Decodes a message of the client; `None` for messages without data.
     pub(super) fn decode(&self, message: Message) -> Result<Option<Frame>, BadFrame> {
         let data = match message {
             Message::Text(text) if self.base64 => {
@@ -134,7 +134,7 @@ impl Protocol {
                 let data = STANDARD.decode(rest).map_err(|_| BadFrame::NotBase64)?;
                 return Ok(Some(Frame::Data(channel, data.into())));
             }
-            // Some clients send text where it fits.
+            // Some clients send text messages in binary protocols.
             Message::Text(text) => Bytes::from(text),
             Message::Binary(data) => data,
             Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_) => return Ok(None),
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_protocol_that_both_know_is_spoken() {
+    fn the_first_common_protocol_is_chosen() {
         let name = |offered: &str| channels(offered).map(|protocol| protocol.name);
         assert_eq!(name("v5.channel.k8s.io, v4.channel.k8s.io"), Some("v5.channel.k8s.io"));
         assert_eq!(name("v9.channel.k8s.io,v4.channel.k8s.io"), Some("v4.channel.k8s.io"));
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(plain("base64.binary.k8s.io").map(|protocol| protocol.base64), Some(true));
     }
 
-    /// Python's `kubernetes` offers the first two of these, JavaScript's all.
+    /// Python's `kubernetes` offers the first two of these protocols, JavaScript's client all of them.
     #[test]
     fn port_forwarding_skips_offered_protocols_that_kubelets_do_not_speak_for_it() {
         let name = |offered: &str| ports(offered).map(|protocol| protocol.name);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_a_status_since_version_four_and_words_before() {
+    fn the_result_is_a_status_since_version_four_and_text_before() {
         let failed = Status::bad_request("no");
         let v4 = channels("v4.channel.k8s.io").unwrap();
         let Some(Message::Binary(bytes)) = v4.encode_end(&failed) else { panic!("no message") };

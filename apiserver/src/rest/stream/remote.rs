@@ -1,8 +1,9 @@
-//! `pods/exec` and `pods/attach` over WebSockets: channels of the client to channels of the node and back.
+//! `pods/exec` and `pods/attach` over WebSockets: copies between the channels of the client and those of the
+//! node.
 
 use super::protocol::{self, Frame, Protocol};
 use super::websocket::{self, Handshake, Incoming, Opening, Outgoing};
-use super::{Asked, Streams, Which};
+use super::{StreamKind, StreamRequest, Streams};
 use crate::limits::CLIENT_STREAMS;
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
@@ -16,60 +17,64 @@ impl Streams {
     /// Serves an `exec` or `attach` on a WebSocket.
     pub(super) async fn remote(
         &self,
-        which: Which,
-        asked: &Asked<'_>,
+        which: StreamKind,
+        request: &StreamRequest<'_>,
         handshake: Handshake,
     ) -> Result<Response<Body>, Status> {
         let protocol = protocol::channels(&handshake.offered)
             .ok_or_else(|| websocket::no_protocol(&handshake.offered))?;
-        let (reader, writer) = self.open_remote(which, asked).await?;
+        let (reader, writer) = self.open_remote(which, request).await?;
         let (response, opening) = handshake.accept(protocol.name);
-        let out = asked.query.flag("stdout");
-        self.go_on(asked.expiry, carry(opening, protocol, out, reader, writer));
+        let out = request.query.flag("stdout");
+        self.spawn_stream(request.expiry, copy_both_ways(opening, protocol, out, reader, writer));
         Ok(response)
     }
 
-    /// The stream of an `exec` or `attach`, served by the node.
+    /// Opens the stream of an `exec` or `attach` and waits until the node has accepted it.
     pub(super) async fn open_remote(
         &self,
-        which: Which,
-        asked: &Asked<'_>,
+        which: StreamKind,
+        request: &StreamRequest<'_>,
     ) -> Result<(Reader, Writer), Status> {
-        let open = self.remote_request(which, asked)?;
+        let open = self.remote_request(which, request)?;
         let verb = which.subresource();
         let url = format!("{verb}/{}/{}/{}", open.namespace, open.pod, open.container);
         self.open(open, &url).await
     }
 
-    /// What the node is asked for.
-    pub(super) fn remote_request(&self, which: Which, asked: &Asked<'_>) -> Result<pb::StreamOpen, Status> {
-        let flag = |name| asked.query.flag(name);
+    /// The request to the node.
+    pub(super) fn remote_request(
+        &self,
+        which: StreamKind,
+        request: &StreamRequest<'_>,
+    ) -> Result<pb::StreamOpen, Status> {
+        let flag = |name| request.query.flag(name);
         let (stdin, stdout, tty) = (flag("stdin"), flag("stdout"), flag("tty"));
-        // A terminal has one stream.
+        // A terminal has a single output stream.
         let stderr = flag("stderr") && !tty;
-        let container = self.pod(asked)?.container(asked.query.get("container"))?;
-        let place = self.bound(asked)?;
+        let container = self.pod(request)?.container(request.query.get("container"))?;
+        let location = self.bound(request)?;
         if !(stdin || stdout || stderr) {
             return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
         }
-        let command: Vec<String> = asked.query.all("command").map(str::to_owned).collect();
+        let command: Vec<String> = request.query.all("command").map(str::to_owned).collect();
         let what = match which {
-            Which::Exec if command.is_empty() => {
+            StreamKind::Exec if command.is_empty() => {
                 return Err(Status::bad_request("you must specify at least one command for the container"));
             }
-            Which::Exec => What::Exec(pb::ExecStream { command, stdin, stdout, stderr, tty }),
-            Which::Attach | Which::Log | Which::PortForward => {
+            StreamKind::Exec => What::Exec(pb::ExecStream { command, stdin, stdout, stderr, tty }),
+            StreamKind::Attach | StreamKind::Log | StreamKind::PortForward => {
                 What::Attach(pb::AttachStream { stdin, stdout, stderr, tty })
             }
         };
-        let (namespace, pod) = (asked.target.namespace.clone(), asked.target.name.clone());
-        let uid = place.uid().to_owned();
-        Ok(pb::StreamOpen { id: 0, node: place.node, namespace, pod, uid, container, what: Some(what) })
+        let (namespace, pod) = (request.target.namespace.clone(), request.target.name.clone());
+        let uid = location.uid().to_owned();
+        Ok(pb::StreamOpen { id: 0, node: location.node, namespace, pod, uid, container, what: Some(what) })
     }
 }
 
-/// Carries data both ways until the node says how it ended, or the client goes.
-async fn carry(opening: Opening, protocol: Protocol, out: bool, mut reader: Reader, writer: Writer) {
+/// Copies data in both directions until the node reports the result or the client leaves.
+async fn copy_both_ways(opening: Opening, protocol: Protocol, out: bool, mut reader: Reader, writer: Writer) {
     let Some(socket) = opening.socket().await else { return };
     let (mut outgoing, mut incoming) = socket.split();
     if protocol.greets() {
@@ -78,8 +83,9 @@ async fn carry(opening: Opening, protocol: Protocol, out: bool, mut reader: Read
             return;
         }
     }
-    // kubectl drops what arrives on a channel before it has made its stream for it, and it starts reading first: a command that fails at
-    // once would have succeeded.
+    // kubectl drops data on a channel that arrives before it has created the channel's stream, and it reads
+    // before it has created all of them. Without the pause, a command that fails at once would seem to have
+    // succeeded.
     tokio::time::sleep(CLIENT_STREAMS).await;
     let ended = tokio::select! {
         biased;
@@ -95,7 +101,7 @@ async fn carry(opening: Opening, protocol: Protocol, out: bool, mut reader: Read
     websocket::close(outgoing, incoming).await;
 }
 
-/// Returns how it ended; `None` if the client has gone.
+/// Sends the node's data to the client. Returns the result of the stream; `None` if the client has left.
 async fn from_node(reader: &mut Reader, outgoing: &mut Outgoing, protocol: Protocol) -> Option<Status> {
     loop {
         match reader.next().await {
@@ -110,17 +116,17 @@ async fn from_node(reader: &mut Reader, outgoing: &mut Outgoing, protocol: Proto
     }
 }
 
-/// Returns when the client has gone.
+/// Sends the client's data to the node. Returns when the client has left.
 async fn from_client(incoming: &mut Incoming, writer: &Writer, protocol: Protocol) {
     while let Some(frame) = websocket::next(incoming, protocol).await {
         let goes_on = match frame {
             Frame::Data(channel @ (0 | 4), data) => writer.send(u32::from(channel), data).await,
             Frame::End(channel) => writer.end(u32::from(channel)).await,
-            // Nothing else comes from a client.
+            // Clients send data on no other channel.
             Frame::Data(..) => true,
         };
         if !goes_on {
-            // The node has ended it: what it said last is on its way.
+            // The node has ended the stream; its last data is still being sent.
             return std::future::pending().await;
         }
     }

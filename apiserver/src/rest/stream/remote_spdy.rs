@@ -1,8 +1,8 @@
-//! `pods/exec` and `pods/attach` over SPDY, as clients before WebSockets speak them: a stream per channel.
+//! `pods/exec` and `pods/attach` over SPDY, for clients older than WebSockets: one SPDY stream per channel.
 
 use super::spdy::{Connection, Event, Sender};
 use super::upgrade::SpdyHandshake;
-use super::{Asked, Streams, Which};
+use super::{StreamKind, StreamRequest, Streams};
 use crate::limits::STREAM_BEGIN;
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
@@ -10,13 +10,13 @@ use http::Response;
 use hyper::upgrade::OnUpgrade;
 use kstore_api::status::{Outcome, Status};
 
-/// The newest first.
+/// Protocol versions, the newest first.
 const PROTOCOLS: [&str; 4] =
     ["v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 
-/// The streams of a client, by what they are for.
+/// The SPDY stream of each channel.
 #[derive(Default)]
-struct Ids {
+struct ChannelStreams {
     error: Option<u32>,
     stdin: Option<u32>,
     stdout: Option<u32>,
@@ -28,25 +28,29 @@ impl Streams {
     /// Serves an `exec` or `attach` on SPDY.
     pub(super) async fn remote_spdy(
         &self,
-        which: Which,
-        asked: &Asked<'_>,
+        which: StreamKind,
+        request: &StreamRequest<'_>,
         handshake: SpdyHandshake,
     ) -> Result<Response<Body>, Status> {
         let protocol = handshake.choose(&PROTOCOLS)?;
-        let (reader, writer) = self.open_remote(which, asked).await?;
-        let flag = |name| usize::from(asked.query.flag(name));
+        let (reader, writer) = self.open_remote(which, request).await?;
+        let flag = |name| usize::from(request.query.flag(name));
         let tty = flag("tty");
-        // Terminals have no stderr, and since version 3 a size.
+        // A terminal has no stderr, and since version 3 a stream of its sizes.
         let sizes = usize::from(matches!(protocol, "v4.channel.k8s.io" | "v3.channel.k8s.io")) * tty;
         let expected = 1 + flag("stdin") + flag("stdout") + flag("stderr") * (1 - tty) + sizes;
         let (response, upgrade) = handshake.accept(protocol);
-        self.go_on(asked.expiry, carry(upgrade, expected, protocol == PROTOCOLS[0], reader, writer));
+        self.spawn_stream(
+            request.expiry,
+            copy_both_ways(upgrade, expected, protocol == PROTOCOLS[0], reader, writer),
+        );
         Ok(response)
     }
 }
 
-/// Carries data both ways until the node says how it ended, or the client goes. `json`: the end is told as a Status.
-async fn carry(upgrade: OnUpgrade, expected: usize, json: bool, mut reader: Reader, writer: Writer) {
+/// Copies data in both directions until the node reports the result or the client leaves. `json`: the result
+/// is sent as a Status.
+async fn copy_both_ways(upgrade: OnUpgrade, expected: usize, json: bool, mut reader: Reader, writer: Writer) {
     let Ok(upgraded) = upgrade.await else { return };
     let (mut connection, writing) = Connection::raw(upgraded);
     let talking = async {
@@ -63,13 +67,13 @@ async fn carry(upgrade: OnUpgrade, expected: usize, json: bool, mut reader: Read
     tokio::join!(writing, talking);
 }
 
-/// Waits until the client has opened all its streams; `None` if it goes before.
-async fn streams(connection: &mut Connection, expected: usize) -> Option<Ids> {
-    let mut ids = Ids::default();
+/// Waits until the client has opened all its streams; `None` if it leaves before, or opens an unknown one.
+async fn streams(connection: &mut Connection, expected: usize) -> Option<ChannelStreams> {
+    let mut ids = ChannelStreams::default();
     let mut count = 0;
     while count < expected {
         let Event::Opened(id, headers) = connection.next().await? else { continue };
-        let place = match headers.get("streamtype").map(String::as_str) {
+        let slot = match headers.get("streamtype").map(String::as_str) {
             Some("error") => &mut ids.error,
             Some("stdin") => &mut ids.stdin,
             Some("stdout") => &mut ids.stdout,
@@ -77,14 +81,14 @@ async fn streams(connection: &mut Connection, expected: usize) -> Option<Ids> {
             Some("resize") => &mut ids.resize,
             Some(_) | None => return None,
         };
-        *place = Some(id);
+        *slot = Some(id);
         count += 1;
     }
     Some(ids)
 }
 
-/// Returns how it ended.
-async fn from_node(reader: &mut Reader, sender: &Sender, ids: &Ids) -> Status {
+/// Sends the node's data to the client. Returns the result of the stream.
+async fn from_node(reader: &mut Reader, sender: &Sender, ids: &ChannelStreams) -> Status {
     loop {
         match reader.next().await {
             Some(FromNode::Data { channel, data, .. }) => {
@@ -100,7 +104,7 @@ async fn from_node(reader: &mut Reader, sender: &Sender, ids: &Ids) -> Status {
     }
 }
 
-async fn end(sender: &Sender, ids: &Ids, status: &Status, json: bool) {
+async fn end(sender: &Sender, ids: &ChannelStreams, status: &Status, json: bool) {
     let text = match (json, status.status) {
         (true, _) => status.to_json(),
         (false, Outcome::Failure) => status.message.clone().into_bytes(),
@@ -114,8 +118,8 @@ async fn end(sender: &Sender, ids: &Ids, status: &Status, json: bool) {
     }
 }
 
-/// Returns when the client has gone.
-async fn from_client(connection: &mut Connection, writer: &Writer, ids: &Ids) {
+/// Sends the client's data to the node. Returns when the client has left.
+async fn from_client(connection: &mut Connection, writer: &Writer, ids: &ChannelStreams) {
     while let Some(event) = connection.next().await {
         match event {
             Event::Data(id, data) if Some(id) == ids.stdin => drop(writer.send(0, data).await),

@@ -1,4 +1,4 @@
-//! What a client asks a connection to become: a WebSocket, or SPDY/3.1 as older clients do.
+//! Connection upgrades that clients request: to a WebSocket, or to SPDY/3.1 for older clients.
 
 use super::websocket::Handshake;
 use crate::rest::header;
@@ -9,20 +9,20 @@ use http::{HeaderValue, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use kstore_api::status::{Reason, Status};
 
-/// In which clients say what they speak over SPDY, and servers what is spoken.
+/// The header of the client's and the chosen SPDY subprotocols.
 const PROTOCOL: &str = "x-stream-protocol-version";
 
-/// What a connection is to become.
+/// The protocol that a connection is upgraded to.
 pub(super) enum Upgrade {
     WebSocket(Handshake),
     Spdy(SpdyHandshake),
 }
 
 impl Upgrade {
-    /// What `parts` ask for; `None` if they ask for nothing that is known.
+    /// The upgrade that a request asks for; `None` if it asks for none that is known.
     ///
     /// # Errors
-    /// 400 for a handshake that cannot be answered.
+    /// 400 for an invalid handshake.
     pub(super) fn of(parts: &mut Parts) -> Result<Option<Self>, Status> {
         if let Some(handshake) = Handshake::of(parts)? {
             return Ok(Some(Self::WebSocket(handshake)));
@@ -39,17 +39,18 @@ impl Upgrade {
     }
 }
 
-/// A client that asks for SPDY.
+/// A request to upgrade to SPDY.
 pub(super) struct SpdyHandshake {
     upgrade: OnUpgrade,
     offered: Vec<String>,
 }
 
 impl SpdyHandshake {
-    /// The first protocol of the client's that is one of `served`. Who offers none gets the oldest, the last.
+    /// The client's first protocol that is in `served`. A client that offers none gets the oldest, which is
+    /// last.
     ///
     /// # Errors
-    /// 403 when both have none in common.
+    /// 403 if client and server have no protocol in common.
     pub(super) fn choose(&self, served: &[&'static str]) -> Result<&'static str, Status> {
         if let ([], Some(oldest)) = (self.offered.as_slice(), served.last()) {
             return Ok(*oldest);
@@ -66,7 +67,7 @@ impl SpdyHandshake {
         })
     }
 
-    /// The answer, and the connection that follows it.
+    /// The response to the handshake, and the connection that follows it.
     pub(super) fn accept(self, protocol: &'static str) -> (Response<Body>, OnUpgrade) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

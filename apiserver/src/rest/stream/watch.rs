@@ -1,5 +1,5 @@
-//! A watch on a WebSocket: the answer that HTTP would have had, event by event. What the events are and how many may wait is the
-//! watch's business; a client that is slow here is slow there.
+//! Watches on a WebSocket: sends the events of the HTTP response as messages. The watch itself bounds its
+//! backlog; a slow WebSocket client slows down the watch.
 
 use super::websocket::{self, Handshake, Outgoing};
 use super::{Expiry, Streams};
@@ -13,19 +13,20 @@ use http::{Response, StatusCode};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 impl Streams {
-    /// Sends the events of `response` on the WebSocket that was asked for. A refusal stays what it is.
+    /// Sends the events of `response` on a WebSocket. A refusal is returned unchanged.
     pub(in crate::rest) fn watch(&self, handshake: Handshake, response: Response<Body>) -> Response<Body> {
         if response.status() != StatusCode::OK {
             return response;
         }
         let binary = header(response.headers(), CONTENT_TYPE.as_str()).contains("protobuf");
         let mut events = response.into_body().into_data_stream();
-        // Nothing depends on the protocol here; a client that names some wants to hear one of them.
+        // The protocol has no effect on a watch, but a client that offers some expects one of them in the
+        // response.
         let offered = handshake.offered.clone();
         let mut protocols = offered.split(',').map(str::trim).filter(|name| !is_token(name));
         let (response, opening) = handshake.accept(protocols.next().unwrap_or_default());
-        // The events end by themselves when the credentials expire.
-        self.go_on(Expiry::NEVER, async move {
+        // The response ends by itself when the credentials expire.
+        self.spawn_stream(Expiry::NEVER, async move {
             let Some(socket) = opening.socket().await else { return };
             let (mut outgoing, mut incoming) = socket.split();
             let sending = async {
@@ -36,7 +37,7 @@ impl Streams {
                 }
                 true
             };
-            // A client has nothing to say here but that it goes.
+            // The only input from the client is its end.
             let gone = async { while let Some(Ok(_)) = incoming.next().await {} };
             let ended = tokio::select! {
                 biased;
@@ -58,7 +59,8 @@ async fn send(outgoing: &mut Outgoing, chunk: Bytes, binary: bool) -> Result<(),
     outgoing.flush().await
 }
 
-/// The events in a chunk, which are whole: lines of JSON, or messages of protobuf that HTTP would have led by their length.
+/// Splits a chunk into its whole events: lines of JSON, or protobuf messages, whose length prefixes HTTP
+/// needs and messages do not.
 fn messages(mut chunk: Bytes, binary: bool) -> impl Iterator<Item = Message> {
     std::iter::from_fn(move || {
         if binary {

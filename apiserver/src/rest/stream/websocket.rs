@@ -1,4 +1,4 @@
-//! WebSockets: the handshake, and the task that goes on with a connection once it is one.
+//! WebSockets: handshake, and the task that serves the connection after it.
 
 use super::protocol::Protocol;
 use super::{Expiry, Streams};
@@ -22,26 +22,26 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-/// The connection.
+/// A WebSocket connection on the server.
 pub(super) type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// Its two halves.
+/// The sending and the receiving half of a connection.
 pub(super) type Outgoing = SplitSink<Socket, Message>;
 pub(super) type Incoming = SplitStream<Socket>;
 
-/// A client that asks for a WebSocket.
+/// A request to upgrade to a WebSocket.
 pub(in crate::rest) struct Handshake {
     upgrade: OnUpgrade,
     accept: HeaderValue,
-    /// What it offers to speak.
+    /// The subprotocols that the client offers, separated by commas.
     pub(super) offered: String,
 }
 
 impl Handshake {
-    /// What `parts` ask for; `None` if it is no WebSocket.
+    /// The handshake in a request; `None` if the request does not ask for a WebSocket.
     ///
     /// # Errors
-    /// 400 for a handshake that cannot be answered.
+    /// 400 for an invalid handshake.
     pub(in crate::rest) fn of(parts: &mut Parts) -> Result<Option<Self>, Status> {
         let headers = &parts.headers;
         let has = |name, word: &str| {
@@ -53,7 +53,7 @@ impl Handshake {
         }
         let key = header(headers, SEC_WEBSOCKET_KEY.as_str());
         if !has(CONNECTION.as_str(), "upgrade") || key.is_empty() {
-            return Err(Status::bad_request("the request is no complete WebSocket handshake"));
+            return Err(Status::bad_request("the WebSocket handshake is incomplete"));
         }
         if header(headers, SEC_WEBSOCKET_VERSION.as_str()) != "13" {
             return Err(Status::bad_request("only version 13 of the WebSocket protocol is served"));
@@ -68,7 +68,7 @@ impl Handshake {
         Ok(Some(Self { upgrade, accept, offered }))
     }
 
-    /// The answer, in the protocol of this name, and the connection that follows it.
+    /// The response with the chosen subprotocol, and the connection that follows it.
     pub(super) fn accept(self, protocol: &str) -> (Response<Body>, Opening) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -83,7 +83,7 @@ impl Handshake {
     }
 }
 
-/// 403: the client speaks nothing that is served here, in the words of the library that Kubernetes uses.
+/// 403: no offered subprotocol is served, in the text of the library that Kubernetes uses.
 pub(super) fn no_protocol(offered: &str) -> Status {
     let mut status = Status::bad_request(format!(
         "unable to upgrade: unable to negotiate protocol: client supports {offered:?}"
@@ -93,11 +93,11 @@ pub(super) fn no_protocol(offered: &str) -> Status {
     status
 }
 
-/// A connection that is about to be a WebSocket.
+/// A connection that becomes a WebSocket when the response was sent.
 pub(super) struct Opening(OnUpgrade);
 
 impl Opening {
-    /// Waits until the answer has been sent. `None` if the connection ended before.
+    /// Waits until the response was sent. `None` if the connection ended before.
     pub(super) async fn socket(self) -> Option<Socket> {
         let upgraded = self.0.await.ok()?;
         let config = WebSocketConfig::default()
@@ -108,23 +108,23 @@ impl Opening {
 }
 
 impl Streams {
-    /// Goes on with a connection after its answer, at most until its caller's credentials expire: it is cut then. When the server
-    /// stops, the tunnels end first, and with them what comes through them.
-    pub(super) fn go_on(&self, expiry: Expiry, task: impl Future<Output = ()> + Send + 'static) {
-        // In the audit log the request ends with its stream.
+    /// Serves a connection after its response, until `task` ends or the caller's credentials expire. When the
+    /// server stops, its tunnels end first, and with them their streams.
+    pub(super) fn spawn_stream(&self, expiry: Expiry, task: impl Future<Output = ()> + Send + 'static) {
+        // In the audit log, the request ends with its stream.
         let end = audit::stream_end();
         self.tunnels.tasks().spawn(async move {
             let _end = end;
             tokio::select! {
                 biased;
-                () = expiry.reached() => tracing::debug!("a stream ends with the credentials of its caller"),
+               () = expiry.reached() => tracing::debug!("the credentials of a stream's caller expired"),
                 () = task => {}
             }
         });
     }
 }
 
-/// Says goodbye and waits a little for the client to do so too, so that it has read everything.
+/// Sends a close message and waits briefly for the client's, so that the client has read everything.
 pub(super) async fn close(mut outgoing: Outgoing, mut incoming: Incoming) {
     let farewell = CloseFrame { code: CloseCode::Normal, reason: "".into() };
     if outgoing.send(Message::Close(Some(farewell))).await.is_err() {
@@ -134,12 +134,12 @@ pub(super) async fn close(mut outgoing: Outgoing, mut incoming: Incoming) {
     let _ = tokio::time::timeout(limits::WEBSOCKET_FAREWELL, drained).await;
 }
 
-/// Sends a message; an error means that the client has gone.
+/// Sends a message; an error means that the client has left.
 pub(super) async fn send(outgoing: &mut Outgoing, message: Message) -> Result<(), Error> {
     outgoing.send(message).await
 }
 
-/// The client's next message that carries something; `None` when it has gone or speaks nonsense.
+/// The client's next message with data; `None` if the client has left or violates the protocol.
 pub(super) async fn next(incoming: &mut Incoming, protocol: Protocol) -> Option<super::protocol::Frame> {
     loop {
         let message = incoming.next().await?.ok()?;
@@ -147,7 +147,7 @@ pub(super) async fn next(incoming: &mut Incoming, protocol: Protocol) -> Option<
             Ok(Some(frame)) => return Some(frame),
             Ok(None) => {}
             Err(error) => {
-                tracing::debug!(%error, "a WebSocket client sent what cannot be read");
+                tracing::debug!(%error, "a WebSocket client sent an invalid message");
                 return None;
             }
         }

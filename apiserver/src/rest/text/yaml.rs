@@ -1,13 +1,13 @@
-//! Values → YAML that readers of 1.1 and 1.2 understand alike: a text that is something else to one of them is quoted, and so is one
-//! with anything out of the ordinary in it. Long texts of several lines stay lines. Pure.
+//! Values → YAML that parsers of versions 1.1 and 1.2 read alike. A text that either would read as another
+//! type, or that has unusual characters, is quoted. Texts of several lines are block scalars. Pure.
 
 use kstore_api::yaml::needs_no_quotes;
 use serde_json::{Map, Value};
 
-/// Columns by which what is inside is indented.
+/// Columns of one level of indentation.
 const STEP: usize = 2;
 
-/// A value as a document.
+/// Encodes a value as a document.
 pub(crate) fn yaml(value: &Value) -> String {
     let mut out = String::new();
     match value {
@@ -18,7 +18,7 @@ pub(crate) fn yaml(value: &Value) -> String {
     out
 }
 
-/// The entries of a map, the first of them `inline` where the cursor is.
+/// Writes the entries of a map; the first entry begins at the cursor if `inline`.
 fn put_map(map: &Map<String, Value>, indent: usize, inline: bool, out: &mut String) {
     for (at, (name, value)) in map.iter().enumerate() {
         pad(if at == 0 && inline { 0 } else { indent }, out);
@@ -53,7 +53,7 @@ fn put_list(items: &[Value], indent: usize, inline: bool, out: &mut String) {
     }
 }
 
-/// What has nothing inside, and the end of its line.
+/// Writes a scalar or an empty collection, and ends its line.
 fn put_rest(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::String(text) if has_lines(text) => return put_lines(text, indent, out),
@@ -65,7 +65,7 @@ fn put_rest(value: &Value, indent: usize, out: &mut String) {
     out.push('\n');
 }
 
-/// A text of one line. What JSON escapes, YAML reads.
+/// Writes a text of one line. YAML reads all escapes of JSON.
 fn put_text(text: &str, out: &mut String) {
     if is_ordinary(text) {
         out.push_str(text);
@@ -80,7 +80,8 @@ fn put_text(text: &str, out: &mut String) {
     }
 }
 
-/// Letters, digits and marks that mean nothing where they stand.
+/// Whether a text can be written without quotes: its letters, digits and marks have no meaning in YAML at
+/// their position.
 fn is_ordinary(text: &str) -> bool {
     let mark = |c: char| matches!(c, '_' | '.' | '/' | '-' | ':' | '@' | '+' | '=' | ',' | '(' | ')' | ' ');
     text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '/' | '_'))
@@ -90,17 +91,17 @@ fn is_ordinary(text: &str) -> bool {
         && needs_no_quotes(text)
 }
 
-/// Whether a text can be written line by line.
+/// Whether a text can be written as a block scalar.
 fn has_lines(text: &str) -> bool {
     let printable = |c: char| c == '\n' || matches!(c, ' '..='~') || c.is_alphanumeric();
     text.contains('\n')
         && !text.starts_with([' ', '\n'])
         && text.chars().all(printable)
-        // A text of line ends alone, or with blanks before its end, is clearer in quotes.
+        // A text that consists of line ends, or has blanks before its end, is clearer in quotes.
         && !text.trim_end_matches('\n').ends_with(' ')
 }
 
-/// A text line by line; the mark in front says how many ends of lines count.
+/// Writes a text as a block scalar; the indicator states how many line ends at its end count.
 fn put_lines(text: &str, indent: usize, out: &mut String) {
     let (mark, body) = match text.strip_suffix('\n') {
         None => ("|-", text),
@@ -131,7 +132,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_reader_could_take_for_something_else_is_quoted() {
+    fn ambiguous_texts_are_quoted() {
         let value = json!({"a": "yes", "b": "0644", "c": "1_000", "d": "", "e": "x: y", "f": true, "g": [{"h": null, "i": {}}, [1, ["x"]]], "j": [],
             "y": "2024-01-02T03:04:05Z", "z": "nginx:1.25", "l": "two\n\n  lines\n", "m": "one\nand another", "n": 1.5, "o": "- x", "p": "a #b", "q": ["k\n\n"]});
         let text = "a: \"yes\"\nb: \"0644\"\nc: \"1_000\"\nd: \"\"\ne: \"x: y\"\nf: true\ng:\n- h: null\n  i: {}\n- - 1\n  - - x\nj: []\nl: |\n  two\n\n    lines\n\
@@ -172,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_by_readers_of_either_version(value in any_value()) {
+        fn yaml_round_trips_through_parsers_of_both_versions(value in any_value()) {
             let text = yaml(&value);
             let body = Body { format: Format::Yaml, bytes: text.clone().into() };
             prop_assert_eq!(decode::tree(&body).map_err(|status| status.message), Ok(value.clone()), "{}", &text);

@@ -1,4 +1,4 @@
-//! The end of a watch and its bookmarks while events never cease.
+//! Tests of the end of a watch and its bookmarks while there are always events.
 
 use super::*;
 use crate::cache::{Filter, WatchStart};
@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use kstore_api::kind;
 use kstore_store::{Config, Store};
 
-/// Writes an object at a new revision; when it returns, the cache has it.
+/// Writes an object at a new revision; on return the cache has it.
 async fn change(cache: &Cache, maps: &Resource, number: usize) {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "c", "namespace": "ns"}, "data": {"n": number.to_string()}});
@@ -20,9 +20,9 @@ async fn change(cache: &Cache, maps: &Resource, number: usize) {
     cache.fresh().await.unwrap();
 }
 
-/// There is always an event when the client asks for the next one: the watch must hear of its time all the same.
+/// There is an event whenever the client asks for the next one: the timer must still fire.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_always_busy_sends_bookmarks_and_ends_at_its_deadline() {
+async fn a_busy_watch_sends_bookmarks_and_ends_at_its_deadline() {
     const SECONDS: u64 = 150;
     let nondet = Nondet::simulated(1);
     let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
@@ -32,8 +32,8 @@ async fn a_watch_that_is_always_busy_sends_bookmarks_and_ends_at_its_deadline() 
     let watch = Watch::start(cache.clone(), vec![Filter::all(maps)], WatchStart::State).await.unwrap();
     let network = Arc::new(Network::new(ServiceBackends::default()));
     let converter = Arc::new(Converter::new(network, nondet.clone()));
-    let shown = Shown { resource: maps, converter, form: WatchForm::Shared(Form::Json) };
-    let ending = Ending {
+    let shown = EventFormat { resource: maps, converter, form: WatchForm::Shared(Form::Json) };
+    let ending = WatchLifetime {
         timeout_seconds: SECONDS,
         credentials: None,
         bookmarks: true,

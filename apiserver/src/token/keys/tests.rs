@@ -1,4 +1,4 @@
-//! Every form in which a key comes gives the same key, and tokens of either algorithm are verified.
+//! Tests that all encodings of a key yield the same key, and that tokens of both algorithms are verified.
 
 use super::*;
 use crate::token::{Bound, Claims, Refused, Tokens};
@@ -19,7 +19,7 @@ fn claims() -> Claims {
 }
 
 #[test]
-fn every_form_of_a_key_is_the_same_key() {
+fn all_encodings_of_a_key_yield_the_same_key() {
     for (forms, algorithm) in [(EC, "ES256"), (RSA_KEYS, "RS256")] {
         let keys: Vec<PublicKey> =
             forms.iter().flat_map(|pem| PublicKey::all_from_pem(pem).unwrap()).collect();
@@ -36,7 +36,7 @@ fn every_form_of_a_key_is_the_same_key() {
 }
 
 #[test]
-fn tokens_of_every_listed_key_are_good_and_of_no_other() {
+fn only_tokens_of_listed_keys_are_accepted() {
     let issuers = || vec!["https://127.0.0.1:8/".to_owned(), "a/path".to_owned()];
     let public: Vec<PublicKey> =
         [EC[3], RSA_KEYS[2]].iter().flat_map(|pem| PublicKey::all_from_pem(pem).unwrap()).collect();
@@ -61,7 +61,7 @@ fn tokens_of_every_listed_key_are_good_and_of_no_other() {
 }
 
 #[test]
-fn what_is_no_key_of_tokens_is_refused() {
+fn unsupported_keys_are_refused() {
     assert!(matches!(SigningKey::from_pem(pem!("p384")), Err(KeyError::Algorithm)));
     assert!(matches!(PublicKey::all_from_pem(pem!("p384")), Err(KeyError::Algorithm)));
     assert!(matches!(PublicKey::all_from_pem(b"nothing"), Err(KeyError::NoKey)));

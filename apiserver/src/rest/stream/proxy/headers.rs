@@ -1,4 +1,5 @@
-//! Which headers are handed on, and which are only about one of the two connections or about who asks. Pure.
+//! Headers of proxied requests and responses: removes headers that belong to one connection or identify the
+//! caller. Pure.
 
 use crate::authn::service_account::is_token;
 use http::header::{
@@ -9,7 +10,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue};
 use std::net::IpAddr;
 
-/// About one connection; and what `Connection` names.
+/// Headers that concern a single connection, besides those that `Connection` names.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     TE,
@@ -22,7 +23,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// What backends allow other pages is no word about this server.
+/// CORS headers. A backend's permissions for other pages must not apply to this server.
 const CORS: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_CREDENTIALS,
     ACCESS_CONTROL_ALLOW_HEADERS,
@@ -30,13 +31,13 @@ const CORS: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_ORIGIN,
 ];
 
-/// What the connection is asked to become, if it is.
+/// The protocol that the client asks to upgrade to, if any.
 pub(in crate::rest) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let asks = names(headers).any(|name| name.eq_ignore_ascii_case("upgrade"));
     headers.get(UPGRADE).filter(|_| asks).cloned()
 }
 
-/// What `Connection` names.
+/// The header names in `Connection`.
 fn names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|list| list.split(',')).map(str::trim)
@@ -47,9 +48,9 @@ fn strip(headers: &mut HeaderMap) {
     named.iter().chain(&HOP_BY_HOP).for_each(|name| drop(headers.remove(name)));
 }
 
-/// Makes a client's headers those of the request to the backend: without what proves who asks, with where it came from. `forwarded` is
-/// the path that the client knows, where the backend sees another one.
-pub(in crate::rest) fn onward(
+/// Turns a client's headers into those of the request to the backend: removes credentials and adds the
+/// client's address. `forwarded` is the client's path, if the backend receives another one.
+pub(in crate::rest) fn to_backend(
     headers: &mut HeaderMap,
     upgrade: Option<HeaderValue>,
     peer: Option<IpAddr>,
@@ -76,7 +77,7 @@ pub(in crate::rest) fn onward(
     }
 }
 
-/// A token may be among the protocols of a WebSocket.
+/// Removes tokens from the WebSocket protocols: clients may pass a bearer token there.
 fn hide_token(headers: &mut HeaderMap) {
     let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     let spoken: Vec<&str> =
@@ -94,13 +95,13 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// Makes a backend's headers those of the answer to the client.
-pub(in crate::rest) fn back(headers: &mut HeaderMap) {
+/// Turns a backend's headers into those of the response to the client.
+pub(in crate::rest) fn to_client(headers: &mut HeaderMap) {
     strip(headers);
     CORS.iter().for_each(|name| drop(headers.remove(name)));
 }
 
-/// Whether these are of a page that can be read.
+/// Whether the headers describe an uncompressed HTML page.
 pub(super) fn is_page(headers: &HeaderMap) -> bool {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     text.split(';').next().is_some_and(|media| media.trim() == "text/html")

@@ -1,31 +1,32 @@
-//! Paths on their way through the proxy: what the backend is asked for, and what its links become. Pure.
+//! Paths and links of proxied requests: the path at the backend, and rewriting of the backend's links. Pure.
 
-/// Where links of a backend lead.
+/// The prefix and hosts by which links of a backend are rewritten.
 pub(super) struct Links {
-    /// The path of the proxy itself, without what is handed on.
+    /// The path of the proxy itself, without the backend's part.
     prefix: String,
-    /// The host that the client speaks to.
+    /// The host that the client connected to.
     host: String,
-    /// The backend's own.
+    /// The backend's host.
     backend: String,
 }
 
 impl Links {
-    /// For a request to `path` of `host`, of which `way` was handed on to `backend`.
-    pub(super) fn new(path: &str, way: &str, host: &str, backend: &str) -> Self {
+    /// For a request to `path` on `host`, whose part `backend_path` is forwarded to `backend`.
+    pub(super) fn new(path: &str, backend_path: &str, host: &str, backend: &str) -> Self {
         let path = crate::rest::router::decode(path);
-        // The backend's root is asked for by a slash that also ends the prefix.
-        let rest = if way == "/" { way } else { way.trim_start_matches('/') };
+        // The slash of the backend's root is also the end of the prefix.
+        let rest = if backend_path == "/" { backend_path } else { backend_path.trim_start_matches('/') };
         let prefix = path.strip_suffix(rest).unwrap_or(&path).to_owned();
         Self { prefix, host: host.to_owned(), backend: backend.to_owned() }
     }
 
-    /// The path that the client asked for, as the backend is told.
-    pub(super) fn forwarded(&self, way: &str) -> String {
-        join(&self.prefix, &escape(way))
+    /// The client's path, as the backend receives it in a header.
+    pub(super) fn forwarded(&self, backend_path: &str) -> String {
+        join(&self.prefix, &escape(backend_path))
     }
 
-    /// A link of the backend's as it leads through here. Links to others and relative ones stay as they are.
+    /// Rewrites a link of the backend so that it leads through the proxy. Relative links and links to other
+    /// hosts are kept.
     pub(super) fn rewrite(&self, link: &str) -> String {
         let (host, rest) = split(link);
         let elsewhere =
@@ -43,7 +44,7 @@ impl Links {
     }
 }
 
-/// The host of a link, if it names one, and what follows it.
+/// Splits a link into its host, if it has one, and the rest.
 fn split(link: &str) -> (Option<&str>, &str) {
     let scheme = link
         .find(':')
@@ -54,13 +55,13 @@ fn split(link: &str) -> (Option<&str>, &str) {
             let (host, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
             (Some(host), rest)
         }
-        // `mailto:` and the like have no path to rewrite.
+        // `mailto:` and similar links have no path to rewrite.
         None if scheme.is_some() => (Some(link), rest),
         None => (None, rest),
     }
 }
 
-/// One path below another: without empty parts and `..`; a slash at the end stays.
+/// Joins two paths without empty segments and `..`; a slash at the end is kept.
 fn join(base: &str, path: &str) -> String {
     let mut joined = clean(&format!("{base}/{path}"));
     if path.ends_with('/') && !joined.ends_with('/') {
@@ -81,8 +82,8 @@ fn clean(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// What the backend is asked for; "" if the request's path ends with `proxy`.
-pub(super) fn way(path: &str, below: &str) -> String {
+/// The path at the backend; "" if the request's path ends with `proxy`.
+pub(super) fn backend_path(path: &str, below: &str) -> String {
     let slash = path.ends_with('/');
     match clean(below) {
         root if root == "/" => {
@@ -92,12 +93,12 @@ pub(super) fn way(path: &str, below: &str) -> String {
                 String::new()
             }
         }
-        way if slash => format!("{way}/"),
-        way => way,
+        backend_path if slash => format!("{backend_path}/"),
+        backend_path => backend_path,
     }
 }
 
-/// Percent-encodes what cannot stand in a path.
+/// Percent-encodes characters that a path cannot contain.
 pub(super) fn escape(path: &str) -> String {
     if path.is_empty() {
         return "/".to_owned();

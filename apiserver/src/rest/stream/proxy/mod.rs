@@ -1,11 +1,11 @@
-//! The `proxy` subresources of pods, services and nodes: an HTTP request handed on to whom the path names, through the tunnel of
-//! its node, and the answer handed back. Who may and where to is decided here; what is changed on the way is in `headers`,
-//! `links` and `page`.
+//! The `proxy` subresources of pods, services and nodes: forwards an HTTP request to a backend through the
+//! tunnel of its node. This file authorizes requests and streams bodies; `headers`, `links` and `page`
+//! rewrite requests and responses.
 
+mod backend;
 pub(in crate::rest) mod headers;
 mod links;
 mod page;
-mod place;
 mod wire;
 
 use super::{Expiry, Streams};
@@ -33,19 +33,20 @@ use links::Links;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
-/// Whether a path is handed on.
+/// Whether the path is a `proxy` subresource.
 pub(in crate::rest) fn is_proxy(path: &ResourcePath) -> bool {
     below(path).is_some()
 }
 
-/// The part of a path behind `proxy`, without a slash in front; `None` if the path is about something else.
+/// The part of a path after `proxy`, without the slash before it; `None` for other subresources.
 fn below(path: &ResourcePath) -> Option<&str> {
     let known = matches!(path.resource.plural, "nodes" | "pods" | "services");
     let rest = path.subresource.strip_prefix("proxy").filter(|_| known && path.resource.group.is_empty())?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
-/// The verb that a method means here; OPTIONS means none, which only rules for all verbs allow.
+/// The verb of a method on a `proxy` subresource. OPTIONS has an empty verb, which only rules for all verbs
+/// allow.
 fn verb(method: &Method) -> Option<&'static str> {
     match *method {
         Method::GET | Method::HEAD => Some("get"),
@@ -59,7 +60,8 @@ fn verb(method: &Method) -> Option<&'static str> {
 }
 
 impl Streams {
-    /// Serves one request. It takes no place among the requests in flight, and ends with its caller's credentials.
+    /// Serves one request. It does not count as a request in flight, and ends when its caller's credentials
+    /// expire.
     pub(in crate::rest) async fn proxy(
         &self,
         parts: Parts,
@@ -72,13 +74,13 @@ impl Streams {
         let target = Target { resource, custom: None, subresource: "proxy", namespace, name };
         let kind = metrics::Kind::of("CONNECT", resource, "proxy", "", &target.name);
         let measured = self.pipeline.metrics().begin(kind, false);
-        let response = self.hand_on(parts, body, user, &target, &below).await;
+        let response = self.forward(parts, body, user, &target, &below).await;
         let response = response.unwrap_or_else(|status| refusal(&status));
         measured.end(response.status().as_u16());
         response
     }
 
-    async fn hand_on(
+    async fn forward(
         &self,
         mut parts: Parts,
         body: Body,
@@ -99,34 +101,37 @@ impl Streams {
         let backend = self.backend(target)?;
         let upgrade =
             headers::upgrade(&parts.headers).filter(|_| parts.extensions.get::<OnUpgrade>().is_some());
-        let way = links::way(parts.uri.path(), below);
-        if way.is_empty() && upgrade.is_none() && matches!(parts.method, Method::GET | Method::HEAD) {
-            return Ok(moved(&parts.uri));
+        let backend_path = links::backend_path(parts.uri.path(), below);
+        if backend_path.is_empty() && upgrade.is_none() && matches!(parts.method, Method::GET | Method::HEAD)
+        {
+            return Ok(redirect_to_slash(&parts.uri));
         }
         let client = parts.extensions.remove::<OnUpgrade>().filter(|_| upgrade.is_some());
-        let links = Links::new(parts.uri.path(), &way, &host(&parts), &backend.host);
-        let request = request(parts, body, upgrade, &way, &links)?;
+        let links = Links::new(parts.uri.path(), &backend_path, &host(&parts), &backend.host);
+        let request = request(parts, body, upgrade, &backend_path, &links)?;
         let answered = self.exchange(&backend, request, expiry).await?;
         match (answered.status(), client) {
-            (StatusCode::SWITCHING_PROTOCOLS, Some(client)) => Ok(self.switched(answered, client, expiry)),
+            (StatusCode::SWITCHING_PROTOCOLS, Some(client)) => {
+                Ok(self.join_connections(answered, client, expiry))
+            }
             (StatusCode::SWITCHING_PROTOCOLS, None) => Err(Status::service_unavailable(
-                "error trying to reach service: it switched protocols unasked",
+                "error trying to reach service: it switched protocols without a request",
             )),
             (_, _) => response(answered, &links).await,
         }
     }
 
-    /// The client's connection and the backend's become one.
-    pub(in crate::rest) fn switched<B>(
+    /// Joins the client's connection and the backend's after both switched protocols.
+    pub(in crate::rest) fn join_connections<B>(
         &self,
         mut answered: Response<B>,
         client: OnUpgrade,
         expiry: Expiry,
     ) -> Response<Body> {
         let backend = hyper::upgrade::on(&mut answered);
-        self.go_on(expiry, async move {
+        self.spawn_stream(expiry, async move {
             if let (Ok(client), Ok(backend)) = (client.await, backend.await) {
-                // Whoever goes first ends it for both.
+                // The first side that ends its connection ends both.
                 let (mut client, mut backend) = (TokioIo::new(client), TokioIo::new(backend));
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut backend).await;
             }
@@ -135,7 +140,7 @@ impl Streams {
     }
 }
 
-/// The options of the connection, as webhooks and policies see them.
+/// The options of the connection for admission.
 fn options(target: &Target, below: &str) -> Value {
     let mut options = json!({ "kind": format!("{}ProxyOptions", target.resource.kind), "apiVersion": "v1" });
     if !below.is_empty() {
@@ -144,7 +149,7 @@ fn options(target: &Target, below: &str) -> Value {
     options
 }
 
-/// The host that the client speaks to.
+/// The host that the client connected to.
 fn host(parts: &Parts) -> String {
     match parts.uri.authority() {
         Some(authority) => authority.to_string(),
@@ -152,7 +157,7 @@ fn host(parts: &Parts) -> String {
     }
 }
 
-/// Where a request comes from, if it came over a network.
+/// The client's address, if it came over a network.
 pub(in crate::rest) fn peer(parts: &Parts) -> Option<IpAddr> {
     match parts.extensions.get() {
         Some(Peer::Tls { address, .. }) => Some(address.ip()),
@@ -160,8 +165,8 @@ pub(in crate::rest) fn peer(parts: &Parts) -> Option<IpAddr> {
     }
 }
 
-/// 301 to the same path with a slash at its end: pages refer to what is below it.
-fn moved(uri: &Uri) -> Response<Body> {
+/// 301 to the same path with a slash at its end, since relative links of pages depend on it.
+fn redirect_to_slash(uri: &Uri) -> Response<Body> {
     let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -171,33 +176,33 @@ fn moved(uri: &Uri) -> Response<Body> {
     response
 }
 
-/// What the backend is asked.
+/// Builds the request to the backend.
 fn request(
     mut parts: Parts,
     body: Body,
     upgrade: Option<HeaderValue>,
-    way: &str,
+    backend_path: &str,
     links: &Links,
 ) -> Result<Request<Body>, Status> {
-    let unreadable = |_| Status::bad_request("the path cannot be handed on");
+    let unreadable = |_| Status::bad_request("the path cannot be forwarded");
     let query = parts.uri.query().map_or_else(String::new, |query| format!("?{query}"));
-    let uri = Uri::try_from(format!("{}{query}", links::escape(way))).map_err(unreadable)?;
+    let uri = Uri::try_from(format!("{}{query}", links::escape(backend_path))).map_err(unreadable)?;
     let host =
-        HeaderValue::try_from(host(&parts)).map_err(|_| Status::bad_request("the host is unreadable"))?;
+        HeaderValue::try_from(host(&parts)).map_err(|_| Status::bad_request("the Host header is invalid"))?;
     let peer = peer(&parts);
     let mut request = Request::new(body);
     *request.method_mut() = parts.method;
     *request.uri_mut() = uri;
-    headers::onward(&mut parts.headers, upgrade, peer, Some(&links.forwarded(way)));
+    headers::to_backend(&mut parts.headers, upgrade, peer, Some(&links.forwarded(backend_path)));
     parts.headers.insert(HOST, host);
     *request.headers_mut() = parts.headers;
     Ok(request)
 }
 
-/// What the client is answered.
+/// Builds the response to the client.
 async fn response(answered: Response<Incoming>, links: &Links) -> Result<Response<Body>, Status> {
     let (mut parts, body) = answered.into_parts();
-    headers::back(&mut parts.headers);
+    headers::to_client(&mut parts.headers);
     parts.headers.append(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     let body = match header(&parts.headers, LOCATION.as_str()) {
         "" if headers::is_page(&parts.headers) => page(&mut parts, body, links).await?,
@@ -212,12 +217,12 @@ async fn response(answered: Response<Incoming>, links: &Links) -> Result<Respons
     Ok(Response::from_parts(parts, body))
 }
 
-/// A page whose links lead through here. One that is too long to be held is left as it is.
+/// Rewrites the links of a page. A page that exceeds the limit is forwarded unchanged.
 async fn page(parts: &mut http::response::Parts, body: Incoming, links: &Links) -> Result<Body, Status> {
     let mut read = BytesMut::new();
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
-        read.extend_from_slice(&piece.map_err(|error| place::unreachable(&error))?);
+        read.extend_from_slice(&piece.map_err(|error| backend::unreachable(&error))?);
         if read.len() > PROXY_PAGE {
             let first = futures::stream::once(async { Ok::<Bytes, hyper::Error>(read.freeze()) });
             return Ok(Body::from_stream(first.chain(pieces)));

@@ -1,7 +1,7 @@
-//! Links in HTML, found and replaced where they stand; everything else of the page stays as it is. It knows tags, comments and
-//! elements whose text is no markup, and nothing of what they mean. Pure.
+//! Rewriting of links in HTML; the rest of the page is copied unchanged. The scanner knows tags, comments and
+//! raw-text elements, but not what they mean. Pure.
 
-/// Which attributes of which elements are links.
+/// Attributes that are links, by element.
 const LINKS: [(&str, &[&str]); 26] = [
     ("a", &["href"]),
     ("applet", &["codebase"]),
@@ -31,10 +31,10 @@ const LINKS: [(&str, &[&str]); 26] = [
     ("video", &["poster", "src"]),
 ];
 
-/// Elements up to whose end nothing is markup.
+/// Raw-text elements: their content has no markup.
 const RAW: [&str; 8] = ["iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"];
 
-/// The page with each link replaced by what `link` makes of it.
+/// Copies a page, with each link replaced by the result of `link`.
 pub(super) fn rewrite(page: &str, link: impl Fn(&str) -> String) -> String {
     let mut out = String::with_capacity(page.len() + page.len() / 8);
     let mut rest = page;
@@ -47,7 +47,7 @@ pub(super) fn rewrite(page: &str, link: impl Fn(&str) -> String) -> String {
             Some(b'/' | b'!' | b'?') => rest.find('>').map_or(rest.len(), |end| end + 1),
             Some(_) | None => 1,
         };
-        // A tag has written itself.
+        // `tag` has written the tag already.
         if !rest.as_bytes().get(1).is_some_and(u8::is_ascii_alphabetic) {
             out.push_str(&rest[..length]);
         }
@@ -57,7 +57,7 @@ pub(super) fn rewrite(page: &str, link: impl Fn(&str) -> String) -> String {
     out
 }
 
-/// Writes the tag that `text` begins with, and the raw text that belongs to it; how long that was.
+/// Copies the tag at the beginning of `text`, with its raw text; returns their length.
 fn tag(text: &str, out: &mut String, link: &impl Fn(&str) -> String) -> usize {
     let blank = |c: char| c.is_ascii_whitespace() || c == '/';
     let end = text[1..].find(|c: char| blank(c) || c == '>').map_or(text.len(), |end| end + 1);
@@ -84,7 +84,7 @@ fn tag(text: &str, out: &mut String, link: &impl Fn(&str) -> String) -> usize {
     at
 }
 
-/// How long the text is that is no markup.
+/// The length of the raw text before the end tag of `name`.
 fn raw(text: &str, name: &str) -> usize {
     let end = format!("</{name}");
     let ends =
@@ -94,15 +94,15 @@ fn raw(text: &str, name: &str) -> usize {
 
 struct Attribute<'a> {
     name: &'a str,
-    /// Where its value is, from where it begins; empty if it has none.
+    /// The range of the value, relative to the attribute; empty if it has none.
     value: std::ops::Range<usize>,
     length: usize,
 }
 
 impl<'a> Attribute<'a> {
-    /// The attribute that `text` begins with.
+    /// Parses the attribute at the beginning of `text`.
     fn read(text: &'a str) -> Self {
-        // An equals sign in the first place is part of the name.
+        // An equals sign as first character belongs to the name.
         let first = text.chars().next().map_or(0, char::len_utf8);
         let ends = |c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>' | '=');
         let end = text[first..].find(ends).map_or(text.len(), |end| end + first);

@@ -1,9 +1,9 @@
-//! What is changed on the way to a backend and back.
+//! Tests of rewriting requests and responses.
 
+use super::backend::BackendName;
 use super::headers;
-use super::links::{Links, escape, way};
+use super::links::{Links, backend_path, escape};
 use super::page::rewrite;
-use super::place::Id;
 use http::HeaderMap;
 
 fn map(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -18,8 +18,8 @@ fn list(headers: &HeaderMap) -> Vec<String> {
 }
 
 #[test]
-fn a_name_may_come_with_a_scheme_and_a_port() {
-    let id = |scheme, name, port| Some(Id { scheme, name, port });
+fn backend_names_may_have_a_scheme_and_a_port() {
+    let id = |scheme, name, port| Some(BackendName { scheme, name, port });
     let cases = [
         ("web", id("", "web", "")),
         ("web:80", id("", "web", "80")),
@@ -31,13 +31,13 @@ fn a_name_may_come_with_a_scheme_and_a_port() {
         ("a:b:c:d", None),
     ];
     for (text, expected) in cases {
-        assert_eq!(Id::read(text), expected, "{text}");
+        assert_eq!(BackendName::read(text), expected, "{text}");
     }
 }
 
 #[test]
-fn credentials_and_what_is_about_one_connection_stay_here() {
-    let mut onward = map(&[
+fn credentials_and_hop_by_hop_headers_are_not_forwarded() {
+    let mut to_backend = map(&[
         ("authorization", "Bearer x"),
         ("impersonate-user", "jane"),
         ("kstore-cause", "7"),
@@ -49,27 +49,27 @@ fn credentials_and_what_is_about_one_connection_stay_here() {
         ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.YWJj"),
         ("x-forwarded-for", "1.1.1.1"),
     ]);
-    headers::onward(&mut onward, None, Some("2.2.2.2".parse().unwrap()), Some("/p/a"));
+    headers::to_backend(&mut to_backend, None, Some("2.2.2.2".parse().unwrap()), Some("/p/a"));
     let expected = ["accept: */*", "x-forwarded-for: 1.1.1.1, 2.2.2.2", "x-forwarded-uri: /p/a"];
-    assert_eq!(list(&onward), expected);
+    assert_eq!(list(&to_backend), expected);
 
     let mut asks = map(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
     let upgrade = headers::upgrade(&asks);
-    headers::onward(&mut asks, upgrade, None, Some("/"));
+    headers::to_backend(&mut asks, upgrade, None, Some("/"));
     assert_eq!(list(&asks), ["connection: Upgrade", "upgrade: websocket", "x-forwarded-uri: /"]);
 
-    let mut back = map(&[
+    let mut to_client = map(&[
         ("access-control-allow-origin", "*"),
         ("keep-alive", "5"),
         ("upgrade", "h2c"),
         ("etag", "\"1\""),
     ]);
-    headers::back(&mut back);
-    assert_eq!(list(&back), ["etag: \"1\""]);
+    headers::to_client(&mut to_client);
+    assert_eq!(list(&to_client), ["etag: \"1\""]);
 }
 
 #[test]
-fn the_backend_is_asked_for_what_is_below_the_proxy() {
+fn the_backend_receives_the_path_below_the_proxy() {
     let cases = [
         ("/x/proxy", "", ""),
         ("/x/proxy/", "", "/"),
@@ -78,7 +78,7 @@ fn the_backend_is_asked_for_what_is_below_the_proxy() {
         ("/x/proxy/../../a", "../../a", "/a"),
     ];
     for (path, below, expected) in cases {
-        assert_eq!(way(path, below), expected, "{path}");
+        assert_eq!(backend_path(path, below), expected, "{path}");
     }
     assert_eq!(escape("/a b/ü?#%"), "/a%20b/%C3%BC%3F%23%25");
     assert_eq!(escape(""), "/");
@@ -107,7 +107,7 @@ fn links_of_the_backend_lead_through_the_proxy() {
 }
 
 #[test]
-fn links_in_pages_are_replaced_and_nothing_else() {
+fn only_links_of_a_page_are_rewritten() {
     let link = |link: &str| format!("[{link}]");
     let cases = [
         ("no markup < here", "no markup < here"),
@@ -133,13 +133,13 @@ fn links_in_pages_are_replaced_and_nothing_else() {
 
 proptest::proptest! {
     #[test]
-    fn a_page_whose_links_stay_stays_as_it_is(page in "([ -~\nü]|<|>|<a |<script|</|<!--|-->|href=|\"|')*") {
+    fn a_page_with_unchanged_links_is_unchanged(page in "([ -~\nü]|<|>|<a |<script|</|<!--|-->|href=|\"|')*") {
         proptest::prop_assert_eq!(rewrite(&page, str::to_owned), page);
     }
 
     #[test]
     fn no_link_makes_it_panic(link in "[ -~ü]{0,20}|[:/?#a]{0,12}", path in "/[a/]{0,8}", below in "[a/.]{0,8}") {
-        let way = way(&path, &below);
-        let _ = Links::new(&path, &way, "a", "b").rewrite(&link);
+        let backend_path = backend_path(&path, &below);
+        let _ = Links::new(&path, &backend_path, "a", "b").rewrite(&link);
     }
 }

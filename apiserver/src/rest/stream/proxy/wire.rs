@@ -1,6 +1,6 @@
-//! An HTTP/1.1 exchange with a backend: the tunnel's stream as the bytes of a connection, hyper's client on it.
+//! HTTP/1.1 exchange with a backend: hyper's client over a stream of the tunnel.
 
-use super::place::{Backend, closed, unreachable};
+use super::backend::{Backend, closed, unreachable};
 use crate::limits::{PROXY_HEAD, PROXY_LINGER, STREAM_BEGIN, STREAM_FRAME_BYTES};
 use crate::rest::stream::{Expiry, Streams};
 use crate::tunnel::{FromNode, Reader, Writer};
@@ -14,14 +14,14 @@ use kstore_api::status::Status;
 use std::sync::{Arc, OnceLock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
-/// Why the node refused the connection, once it has said so.
+/// The node's reason for refusing the connection, once it is received.
 type Refused = Arc<OnceLock<String>>;
 
 impl Streams {
-    /// Asks the backend, on a connection of its own, and waits for the head of its answer.
+    /// Sends a request to the backend on a connection of its own, and waits for the head of the answer.
     ///
     /// # Errors
-    /// 503 with the reason when there is none.
+    /// 503 with the reason.
     pub(super) async fn exchange(
         &self,
         backend: &Backend,
@@ -34,7 +34,7 @@ impl Streams {
         http.title_case_headers(true);
         let handshake = http.handshake(TokioIo::new(connection)).await;
         let (mut sender, serving) = handshake.map_err(|error| unreachable(&error))?;
-        self.go_on(expiry, async move { drop(serving.with_upgrades().await) });
+        self.spawn_stream(expiry, async move { drop(serving.with_upgrades().await) });
         match tokio::time::timeout(PROXY_HEAD, sender.send_request(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => match refused.get() {
@@ -45,7 +45,7 @@ impl Streams {
         }
     }
 
-    /// A connection to the backend.
+    /// Opens a connection to the backend.
     async fn connect(
         &self,
         backend: &Backend,
@@ -64,13 +64,13 @@ impl Streams {
             Err(_) => return Err(unreachable(&format_args!("dial tcp {host}: i/o timeout"))),
         };
         let (near, far) = tokio::io::duplex(STREAM_FRAME_BYTES);
-        self.go_on(expiry, carry(far, reader, writer, refused.clone()));
+        self.spawn_stream(expiry, copy_both_ways(far, reader, writer, refused.clone()));
         Ok(near)
     }
 }
 
-/// Carries bytes both ways until the node has ended the stream, or nobody reads what it says.
-async fn carry(far: DuplexStream, mut reader: Reader, writer: Writer, refused: Refused) {
+/// Copies bytes in both directions until the node ends the stream or the receiver of its data is dropped.
+async fn copy_both_ways(far: DuplexStream, mut reader: Reader, writer: Writer, refused: Refused) {
     let (mut from_client, mut to_client) = tokio::io::split(far);
     let to_node = async {
         let mut buffer = vec![0; STREAM_FRAME_BYTES];

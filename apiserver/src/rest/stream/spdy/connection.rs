@@ -1,4 +1,5 @@
-//! A SPDY connection on this side: what a client opens and sends comes out as [`Event`]s; pings and replies are seen to here.
+//! The server side of a SPDY connection: turns frames of the client into [`Event`]s, and answers pings and
+//! new streams itself.
 
 use super::frame::{self, Decoder, Frame};
 use crate::limits::{SPDY_OUTBOX, STREAM_FRAME_BYTES};
@@ -14,34 +15,34 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::rest::stream::websocket::{self, Socket};
 
-/// What a client does.
+/// An event on a SPDY connection, caused by the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::rest::stream) enum Event {
-    /// It opened a stream.
+    /// The client opened a stream, with these headers.
     Opened(u32, BTreeMap<String, String>),
-    /// It sent data.
+    /// The client sent data on a stream.
     Data(u32, Bytes),
-    /// It sends nothing more on a stream.
+    /// The client sends no more on a stream.
     Ended(u32),
 }
 
-/// A connection.
+/// The server side of a SPDY connection.
 pub(in crate::rest::stream) struct Connection {
     incoming: BoxStream<'static, Bytes>,
     decoder: Decoder,
     sender: Sender,
-    /// Nothing was replied yet.
+    /// Whether no reply was sent yet: the first one begins the compressed header stream.
     silent: bool,
-    /// A stream that was opened and ended by one frame.
+    /// A stream that one frame opened or filled and ended: its end is the next event.
     ended: Option<u32>,
 }
 
-/// Sends on streams. Cheap to clone; the connection's bytes stop when all are dropped.
+/// Sends data on streams. Cheap to clone; the connection's writer ends when all clones are dropped.
 #[derive(Clone)]
 pub(in crate::rest::stream) struct Sender(mpsc::Sender<Bytes>);
 
 impl Sender {
-    /// Sends data on a stream. False if the client has gone.
+    /// Sends data on a stream. Returns false if the client has left.
     pub(in crate::rest::stream) async fn data(&self, id: u32, data: &[u8]) -> bool {
         for part in data.chunks(STREAM_FRAME_BYTES) {
             if self.0.send(frame::data(id, part, false)).await.is_err() {
@@ -51,15 +52,16 @@ impl Sender {
         true
     }
 
-    /// Sends nothing more on a stream.
+    /// Ends the sending side of a stream.
     pub(in crate::rest::stream) async fn end(&self, id: u32) {
-        // If the client has gone it needs no end.
+        // A client that has left needs no end.
         let _ = self.0.send(frame::data(id, b"", true)).await;
     }
 }
 
 impl Connection {
-    /// On a connection that became one. Also returns what writes its bytes, to be run beside it until it ends.
+    /// A connection on an upgraded HTTP connection, and the future that writes its bytes: run both
+    /// concurrently.
     pub(in crate::rest::stream) fn raw(upgraded: Upgraded) -> (Self, impl Future<Output = ()> + Send) {
         let (read, mut write) = tokio::io::split(TokioIo::new(upgraded));
         let incoming = futures::stream::unfold(read, async |mut read| {
@@ -80,7 +82,7 @@ impl Connection {
         (Self::new(incoming.boxed(), sender), writing)
     }
 
-    /// In the binary messages of a WebSocket.
+    /// A connection in the binary messages of a WebSocket, and the future that writes its bytes.
     pub(in crate::rest::stream) fn tunnelled(socket: Socket) -> (Self, impl Future<Output = ()> + Send) {
         let (mut outgoing, incoming) = socket.split();
         let incoming = incoming.take_while(|message| std::future::ready(message.is_ok()));
@@ -104,12 +106,13 @@ impl Connection {
         Self { incoming, decoder: Decoder::new(), sender: Sender(sender), silent: true, ended: None }
     }
 
-    /// To send on its streams.
+    /// Returns a sender for the connection's streams.
     pub(in crate::rest::stream) fn sender(&self) -> Sender {
         self.sender.clone()
     }
 
-    /// What the client does next; `None` when it has gone or speaks nonsense. Cancel safe up to a reply that is under way.
+    /// Returns the next event; `None` if the client has left or violates the protocol. Cancel safe, except
+    /// while a reply is being sent.
     pub(in crate::rest::stream) async fn next(&mut self) -> Option<Event> {
         if let Some(id) = self.ended.take() {
             return Some(Event::Ended(id));
@@ -123,14 +126,14 @@ impl Connection {
                 }
                 Ok(None) => self.decoder.feed(&self.incoming.next().await?),
                 Err(error) => {
-                    tracing::debug!(%error, "a SPDY client sent what cannot be read");
+                    tracing::debug!(%error, "a SPDY client sent an invalid frame");
                     return None;
                 }
             }
         }
     }
 
-    /// What a frame means; the outer `None` if the client has gone.
+    /// Handles a frame and returns its event, if it has one; the outer `None` means that the client has left.
     async fn event(&mut self, frame: Frame) -> Option<Option<Event>> {
         Some(match frame {
             Frame::Open { id, headers, fin } => {

@@ -1,4 +1,4 @@
-//! Frames of SPDY/3.1: bytes to values and back. Pure.
+//! SPDY/3.1 frames: decoding and encoding. Pure.
 
 use super::headers::{Inflate, empty_block};
 use crate::limits::SPDY_FRAME;
@@ -17,23 +17,23 @@ const FIN: u8 = 1;
 /// A frame from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// It opens a stream.
+    /// Opens a stream.
     Open { id: u32, headers: BTreeMap<String, String>, fin: bool },
-    /// Data; with `fin` nothing more comes on the stream.
+    /// Data on a stream; with `fin`, its last.
     Data { id: u32, data: Bytes, fin: bool },
-    /// The stream is over for both sides.
+    /// Ends a stream in both directions.
     Reset { id: u32 },
-    /// To be sent back.
+    /// Must be answered with the same frame.
     Ping { id: u32 },
-    /// It opens no more streams.
+    /// The client opens no more streams.
     GoAway,
-    /// Something that does not matter here.
+    /// A frame that has no effect here.
     Other,
 }
 
-/// Bytes that are no SPDY/3.1: the connection ends.
+/// The bytes are not SPDY/3.1: the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum SpdyError {
     #[error("a frame of another version")]
     Version,
     #[error("a frame is too short")]
@@ -44,7 +44,7 @@ pub(super) enum Broken {
     TooLarge,
 }
 
-/// Takes bytes as they come and gives out frames.
+/// Decodes frames from bytes in chunks of any size.
 pub(super) struct Decoder {
     buffer: BytesMut,
     inflate: Inflate,
@@ -55,17 +55,17 @@ impl Decoder {
         Self { buffer: BytesMut::new(), inflate: Inflate::new() }
     }
 
-    /// More bytes.
+    /// Adds received bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame; `None` until more bytes come.
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, Broken> {
+    /// Returns the next whole frame; `None` if more bytes are needed.
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, SpdyError> {
         let Some(head) = self.buffer.first_chunk::<8>().copied() else { return Ok(None) };
         let length = u32::from_be_bytes([0, head[5], head[6], head[7]]) as usize;
         if length > SPDY_FRAME {
-            return Err(Broken::TooLarge);
+            return Err(SpdyError::TooLarge);
         }
         if self.buffer.len() < 8 + length {
             return Ok(None);
@@ -78,30 +78,30 @@ impl Decoder {
             return Ok(Some(Frame::Data { id, data: body, fin }));
         }
         if u16::from_be_bytes([head[0], head[1]]) != VERSION {
-            return Err(Broken::Version);
+            return Err(SpdyError::Version);
         }
         self.control(u16::from_be_bytes([head[2], head[3]]), fin, &body).map(Some)
     }
 
-    fn control(&mut self, kind: u16, fin: bool, body: &[u8]) -> Result<Frame, Broken> {
+    fn control(&mut self, kind: u16, fin: bool, body: &[u8]) -> Result<Frame, SpdyError> {
         let id = || {
-            let id = body.first_chunk::<4>().ok_or(Broken::Short)?;
+            let id = body.first_chunk::<4>().ok_or(SpdyError::Short)?;
             Ok(u32::from_be_bytes(*id) & 0x7fff_ffff)
         };
         match kind {
             SYN_STREAM => {
-                // Stream, associated stream, priority and slot.
-                let block = body.get(10..).ok_or(Broken::Short)?;
+                // The block follows the stream, the associated stream, priority and slot.
+                let block = body.get(10..).ok_or(SpdyError::Short)?;
                 Ok(Frame::Open { id: id()?, headers: self.inflate.read(block)?, fin })
             }
             SYN_REPLY | HEADERS => {
-                // Not of interest, but the stream of headers must be followed.
-                self.inflate.read(body.get(4..).ok_or(Broken::Short)?)?;
+                // The headers are not needed, but the shared decompressor must read them.
+                self.inflate.read(body.get(4..).ok_or(SpdyError::Short)?)?;
                 Ok(Frame::Other)
             }
             RST_STREAM => Ok(Frame::Reset { id: id()? }),
             PING => {
-                let id = body.first_chunk::<4>().ok_or(Broken::Short)?;
+                let id = body.first_chunk::<4>().ok_or(SpdyError::Short)?;
                 Ok(Frame::Ping { id: u32::from_be_bytes(*id) })
             }
             GOAWAY => Ok(Frame::GoAway),
@@ -120,18 +120,18 @@ fn control(kind: u16, flags: u8, body: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// Accepts a stream. `first`: it is the first answer of the connection.
+/// Encodes the acceptance of a stream. `first`: it is the first reply on the connection.
 pub(super) fn reply(id: u32, first: bool) -> Bytes {
     let body = [&id.to_be_bytes()[..], &empty_block(first)].concat();
     control(SYN_REPLY, 0, &body)
 }
 
-/// Sends a ping back.
+/// Encodes the answer to a ping.
 pub(super) fn pong(id: u32) -> Bytes {
     control(PING, 0, &id.to_be_bytes())
 }
 
-/// Data; at most [`SPDY_FRAME`] bytes.
+/// Encodes data; at most [`SPDY_FRAME`] bytes.
 pub(super) fn data(id: u32, data: &[u8], fin: bool) -> Bytes {
     let mut frame = BytesMut::with_capacity(8 + data.len());
     frame.put_u32(id);

@@ -1,12 +1,12 @@
-//! Header blocks: pairs of names and values in one zlib stream per direction, which begins with a dictionary that both sides know.
-//! Pure.
+//! SPDY header blocks: pairs of names and values in one zlib stream per direction, with a dictionary that the
+//! specification fixes. Pure.
 
-use super::frame::Broken;
+use super::frame::SpdyError;
 use crate::limits::SPDY_HEADERS;
 use flate2::{Decompress, FlushDecompress, Status};
 use std::collections::BTreeMap;
 
-/// The words of the dictionary, each preceded by its length; then its text. Fixed by SPDY/3.
+/// The words of the dictionary, each preceded by its length, and the text that follows them. Fixed by SPDY/3.
 const WORDS: &str = "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age \
     allow authorization cache-control connection content-base content-encoding content-language content-length \
     content-location content-md5 content-range content-type date etag expect expires from host if-match if-modified-since \
@@ -20,7 +20,7 @@ const TEXT: &str = "100101201202205206300302303304305306307402405406407408409410
     application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,\
     utf-,*,enq=0.";
 
-/// The dictionary's bytes.
+/// Builds the dictionary.
 pub(super) fn dictionary() -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in WORDS.split(' ').filter(|word| !word.is_empty()) {
@@ -32,10 +32,10 @@ pub(super) fn dictionary() -> Vec<u8> {
     bytes
 }
 
-/// Reads the header blocks of one direction, in their order.
+/// Decompresses the header blocks of one direction, in order.
 pub(super) struct Inflate {
     raw: Decompress,
-    /// The zlib header has been read.
+    /// Whether the zlib header has been read.
     begun: bool,
 }
 
@@ -44,14 +44,14 @@ impl Inflate {
         Self { raw: Decompress::new(false), begun: false }
     }
 
-    /// One block.
-    pub(super) fn read(&mut self, mut block: &[u8]) -> Result<BTreeMap<String, String>, Broken> {
+    /// Decodes one block.
+    pub(super) fn read(&mut self, mut block: &[u8]) -> Result<BTreeMap<String, String>, SpdyError> {
         if !self.begun && !block.is_empty() {
-            let (head, rest) = block.split_at_checked(2).ok_or(Broken::Headers)?;
+            let (head, rest) = block.split_at_checked(2).ok_or(SpdyError::Headers)?;
             block = rest;
-            // The stream says that it uses a dictionary, and which: there is only one.
+            // A flag in the zlib header announces a dictionary; there is only one.
             if head[1] & 0x20 != 0 {
-                block = block.get(4..).ok_or(Broken::Headers)?;
+                block = block.get(4..).ok_or(SpdyError::Headers)?;
                 self.learn()?;
             }
             self.begun = true;
@@ -59,8 +59,8 @@ impl Inflate {
         pairs(&self.inflate(block)?)
     }
 
-    /// Puts the dictionary where what follows looks for it: into the window, as a block of stored bytes.
-    fn learn(&mut self) -> Result<(), Broken> {
+    /// Puts the dictionary into the decompressor's window, as a block of stored bytes.
+    fn learn(&mut self) -> Result<(), SpdyError> {
         let dictionary = dictionary();
         let length = u16::try_from(dictionary.len()).expect("the dictionary fits into a stored block");
         let mut block = vec![0];
@@ -70,19 +70,19 @@ impl Inflate {
         self.inflate(&block).map(drop)
     }
 
-    fn inflate(&mut self, mut input: &[u8]) -> Result<Vec<u8>, Broken> {
+    fn inflate(&mut self, mut input: &[u8]) -> Result<Vec<u8>, SpdyError> {
         let mut all = Vec::new();
         let mut buffer = [0; 4096];
         loop {
             let (read, written) = (self.raw.total_in(), self.raw.total_out());
             let status = self.raw.decompress(input, &mut buffer, FlushDecompress::Sync);
-            let status = status.map_err(|_| Broken::Headers)?;
+            let status = status.map_err(|_| SpdyError::Headers)?;
             let read = usize::try_from(self.raw.total_in() - read).expect("no more is read than there is");
             let written = usize::try_from(self.raw.total_out() - written).expect("a buffer is small");
             input = &input[read..];
             all.extend_from_slice(&buffer[..written]);
             if all.len() > SPDY_HEADERS {
-                return Err(Broken::TooLarge);
+                return Err(SpdyError::TooLarge);
             }
             let stuck = read == 0 && written == 0;
             if status == Status::StreamEnd || stuck || (input.is_empty() && written < buffer.len()) {
@@ -92,8 +92,8 @@ impl Inflate {
     }
 }
 
-/// The pairs of an inflated block.
-fn pairs(block: &[u8]) -> Result<BTreeMap<String, String>, Broken> {
+/// The pairs of a decompressed block.
+fn pairs(block: &[u8]) -> Result<BTreeMap<String, String>, SpdyError> {
     let mut rest = block;
     let count = number(&mut rest)?;
     let mut pairs = BTreeMap::new();
@@ -105,27 +105,27 @@ fn pairs(block: &[u8]) -> Result<BTreeMap<String, String>, Broken> {
     Ok(pairs)
 }
 
-fn number(rest: &mut &[u8]) -> Result<u32, Broken> {
-    let (head, tail) = rest.split_first_chunk::<4>().ok_or(Broken::Headers)?;
+fn number(rest: &mut &[u8]) -> Result<u32, SpdyError> {
+    let (head, tail) = rest.split_first_chunk::<4>().ok_or(SpdyError::Headers)?;
     *rest = tail;
     Ok(u32::from_be_bytes(*head))
 }
 
-fn text(rest: &mut &[u8]) -> Result<String, Broken> {
+fn text(rest: &mut &[u8]) -> Result<String, SpdyError> {
     let length = number(rest)? as usize;
-    let (head, tail) = rest.split_at_checked(length).ok_or(Broken::Headers)?;
+    let (head, tail) = rest.split_at_checked(length).ok_or(SpdyError::Headers)?;
     *rest = tail;
     Ok(String::from_utf8_lossy(head).into_owned())
 }
 
-/// An empty header block: the only one that is ever sent here. The first of a connection begins the zlib stream; nothing is
-/// compressed in it, which is as good a stream as any.
+/// An empty header block: this server sends no others. The first block of a connection begins the
+/// zlib stream. Its data is stored without compression, which every decompressor accepts.
 pub(super) fn empty_block(first: bool) -> Vec<u8> {
     let mut block = Vec::new();
     if first {
         block.extend([0x78, 0x01]);
     }
-    // Four stored bytes (no pairs), then an empty stored block, which makes readers give out what they have.
+    // Four stored bytes (no pairs), then an empty stored block, which makes decompressors flush.
     block.extend([0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0]);
     block.extend([0, 0, 0, 0xff, 0xff]);
     block

@@ -1,5 +1,5 @@
-//! SPDY/3.1 as far as Kubernetes' clients speak it: many streams on one connection, which may itself be a WebSocket. Without
-//! priorities, push and flow control, none of which they use.
+//! SPDY/3.1, in the subset that Kubernetes' clients use: many streams on one connection, which may be inside
+//! a WebSocket. Without priorities, push and flow control, which these clients do not use.
 
 mod connection;
 mod frame;

@@ -1,6 +1,7 @@
-//! Frames as clients send them. The header blocks were made by the reference implementation of zlib.
+//! Tests with frames as clients send them. The header blocks were made by the reference implementation of
+//! zlib.
 
-use super::frame::{Broken, Decoder, Frame, data, pong, reply};
+use super::frame::{Decoder, Frame, SpdyError, data, pong, reply};
 use super::headers::{Inflate, dictionary};
 use crate::limits::SPDY_FRAME;
 use bytes::Bytes;
@@ -15,7 +16,7 @@ fn adler32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn the_dictionary_is_the_one_of_the_specification() {
+fn the_dictionary_matches_the_specification() {
     assert_eq!((dictionary().len(), adler32(&dictionary())), (1423, 0xe3c6_a7c2));
 }
 
@@ -52,7 +53,7 @@ fn streams_are_opened_with_headers_that_share_one_compressor() {
 }
 
 #[test]
-fn frames_come_whole_however_their_bytes_arrive() {
+fn frames_are_decoded_from_chunks_of_any_size() {
     let mut decoder = Decoder::new();
     let sent = [data(5, b"hello", false), data(5, b"", true), pong(7)].concat();
     let mut frames = Vec::new();
@@ -70,21 +71,21 @@ fn frames_come_whole_however_their_bytes_arrive() {
 }
 
 #[test]
-fn what_is_no_spdy_is_refused() {
+fn invalid_spdy_is_refused() {
     let refused = |bytes: &[u8]| {
         let mut decoder = Decoder::new();
         decoder.feed(bytes);
         decoder.next().err()
     };
-    assert_eq!(refused(&[0x80, 2, 0, 1, 0, 0, 0, 0]), Some(Broken::Version));
-    assert_eq!(refused(&[0x80, 3, 0, 1, 0, 0, 0, 0]), Some(Broken::Short));
-    assert_eq!(refused(&[0, 0, 0, 1, 0, 0xff, 0xff, 0xff]), Some(Broken::TooLarge));
+    assert_eq!(refused(&[0x80, 2, 0, 1, 0, 0, 0, 0]), Some(SpdyError::Version));
+    assert_eq!(refused(&[0x80, 3, 0, 1, 0, 0, 0, 0]), Some(SpdyError::Short));
+    assert_eq!(refused(&[0, 0, 0, 1, 0, 0xff, 0xff, 0xff]), Some(SpdyError::TooLarge));
     const { assert!(SPDY_FRAME < 0xff_ffff) };
-    assert_eq!(refused(&open(1, b"nonsense")), Some(Broken::Headers));
+    assert_eq!(refused(&open(1, b"nonsense")), Some(SpdyError::Headers));
 }
 
 #[test]
-fn our_replies_are_header_blocks_that_others_can_read() {
+fn replies_have_valid_header_blocks() {
     let mut inflate = Inflate::new();
     for (id, first) in [(1, true), (3, false), (5, false)] {
         let reply = reply(id, first);
@@ -98,7 +99,7 @@ proptest! {
     fn no_bytes_make_the_decoder_panic(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..64), 0..8)) {
         let mut decoder = Decoder::new();
         for mut piece in pieces {
-            // Most random bytes are no control frame; make some that are.
+            // Most random bytes are not a control frame; make some that are.
             if piece.len() > 12 && piece[0] % 2 == 0 {
                 let head = [0x80, 3, 0, piece[1] % 10, 0, 0, 0, piece[2] % 48];
                 piece[..8].copy_from_slice(&head);

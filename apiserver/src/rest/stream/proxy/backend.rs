@@ -1,4 +1,5 @@
-//! Whom a path behind `proxy` names: Kubernetes' checks of pods, services and nodes, in its order and with its texts.
+//! The backend of a proxied request: Kubernetes' checks of pods, services and nodes, in its order and with
+//! its texts.
 
 use crate::lookup::Lookup as _;
 use crate::request::Target;
@@ -10,19 +11,19 @@ use pb::stream_open::What;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A kubelet's port.
+/// The default port of a kubelet.
 const KUBELET: u64 = 10250;
 
-/// Who answers.
+/// A backend: the stream to open through the tunnel, and its address.
 #[derive(Debug)]
 pub(super) struct Backend {
     pub(super) open: pb::StreamOpen,
-    /// Its address and port.
+    /// The address and port of the backend.
     pub(super) host: String,
 }
 
 impl Backend {
-    /// 503: what the node says about the port.
+    /// 503 with the node's text about the port.
     pub(super) fn refused(&self, text: &str) -> Status {
         match text.ends_with("connection refused") {
             true => unreachable(&format_args!("dial tcp {}: connect: connection refused", self.host)),
@@ -31,12 +32,12 @@ impl Backend {
     }
 }
 
-/// 503 in the words for whatever went wrong on the way to a backend.
+/// 503 with Kubernetes' text for failures to reach a backend.
 pub(super) fn unreachable(why: &dyn std::fmt::Display) -> Status {
     Status::service_unavailable(format!("error trying to reach service: {why}"))
 }
 
-/// 503: the backend ended the connection, or does not speak HTTP.
+/// 503: the backend closed the connection, or does not speak HTTP.
 pub(super) fn closed(error: &hyper::Error) -> Status {
     if error.is_incomplete_message() || error.is_canceled() {
         unreachable(&"EOF")
@@ -45,16 +46,16 @@ pub(super) fn closed(error: &hyper::Error) -> Status {
     }
 }
 
-/// `[scheme:]name[:port]`.
+/// The name in a proxy path: `[scheme:]name[:port]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Id<'a> {
+pub(super) struct BackendName<'a> {
     pub(super) scheme: &'a str,
     pub(super) name: &'a str,
     pub(super) port: &'a str,
 }
 
-impl<'a> Id<'a> {
-    /// `None` if it is none.
+impl<'a> BackendName<'a> {
+    /// Parses a name; `None` if it is malformed.
     pub(super) fn read(id: &'a str) -> Option<Self> {
         let parts: Vec<&str> = id.split(':').collect();
         let id = match parts.as_slice() {
@@ -72,14 +73,14 @@ fn core(plural: &str) -> &'static Resource {
 }
 
 impl Streams {
-    /// Who answers requests to `target`.
+    /// The backend that serves `target`.
     ///
     /// # Errors
-    /// 400, 404 or 503 when nobody does.
+    /// 400, 404 or 503 if there is none.
     pub(super) fn backend(&self, target: &Target) -> Result<Backend, Status> {
         let what = target.resource.singular;
         let invalid = || Status::bad_request(format!("invalid {what} request {:?}", target.name));
-        let id = Id::read(&target.name).ok_or_else(invalid)?;
+        let id = BackendName::read(&target.name).ok_or_else(invalid)?;
         match target.resource.plural {
             "nodes" => self.node_backend(id),
             "services" => self.service_backend(&target.namespace, id, &target.name),
@@ -87,14 +88,14 @@ impl Streams {
         }
     }
 
-    fn look(&self, plural: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
+    fn get_object(&self, plural: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
         let resource = core(plural);
         let found = self.pipeline.cache().get(resource, &resource.storage_key(namespace, name));
         found.map(|entry| Arc::new(entry.parse())).ok_or_else(|| Status::not_found(resource, name))
     }
 
-    fn pod_backend(&self, namespace: &str, id: Id<'_>) -> Result<Backend, Status> {
-        let pod = self.look("pods", namespace, id.name)?;
+    fn pod_backend(&self, namespace: &str, id: BackendName<'_>) -> Result<Backend, Status> {
+        let pod = self.get_object("pods", namespace, id.name)?;
         let first = || {
             let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
             containers.filter_map(|container| container["ports"][0]["containerPort"].as_u64()).next()
@@ -106,8 +107,8 @@ impl Streams {
         port_of(&pod, &port, id.scheme)
     }
 
-    fn service_backend(&self, namespace: &str, id: Id<'_>, asked: &str) -> Result<Backend, Status> {
-        let service = self.look("services", namespace, id.name)?;
+    fn service_backend(&self, namespace: &str, id: BackendName<'_>, asked: &str) -> Result<Backend, Status> {
+        let service = self.get_object("services", namespace, id.name)?;
         let port = match id.port.parse::<i64>() {
             Err(_) => id.port,
             Ok(number) => named_port(&service, number).ok_or_else(|| {
@@ -127,11 +128,11 @@ impl Streams {
             length => usize::try_from(self.pipeline.nondet().rng.below(length as u64)).unwrap_or(0),
         };
         let (pod, number) = &found[start];
-        let pod = self.look("pods", namespace, pod).map_err(|_| none(asked))?;
+        let pod = self.get_object("pods", namespace, pod).map_err(|_| none(asked))?;
         port_of(&pod, &number.to_string(), id.scheme)
     }
 
-    /// The slices of a service.
+    /// The EndpointSlices of a service.
     fn slices(&self, namespace: &str, service: &str) -> Vec<Arc<Value>> {
         let resource = kind::lookup("discovery.k8s.io", "v1", "endpointslices").expect("it is in the table");
         let mut slices = self.pipeline.cache().list(resource, namespace);
@@ -139,8 +140,8 @@ impl Streams {
         slices
     }
 
-    fn node_backend(&self, id: Id<'_>) -> Result<Backend, Status> {
-        let node = self.look("nodes", "", id.name)?;
+    fn node_backend(&self, id: BackendName<'_>) -> Result<Backend, Status> {
+        let node = self.get_object("nodes", "", id.name)?;
         let kubelet = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64();
         let kubelet = kubelet.filter(|port| *port != 0).unwrap_or(KUBELET).to_string();
         let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
@@ -161,7 +162,7 @@ fn default_port(scheme: &str) -> &'static str {
     if scheme == "https" { "443" } else { "80" }
 }
 
-/// The name of the port of a service that has this number.
+/// The name of the service's port with this number.
 fn named_port(service: &Value, number: i64) -> Option<&str> {
     let mut ports = service["spec"]["ports"].as_array().into_iter().flatten();
     ports.find(|port| port["port"] == number).map(|port| port["name"].as_str().unwrap_or_default())
@@ -182,7 +183,7 @@ fn candidates<'a>(slices: &'a [Arc<Value>], port: &str) -> Vec<(&'a str, u64)> {
     found
 }
 
-/// A port of a pod.
+/// The backend of a pod's port.
 fn port_of(pod: &Value, port: &str, scheme: &str) -> Result<Backend, Status> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let ip = text(&pod["status"]["podIP"]);
@@ -194,7 +195,7 @@ fn port_of(pod: &Value, port: &str, scheme: &str) -> Result<Backend, Status> {
         return Err(unreachable(&format_args!("dial tcp: lookup tcp/{port}: unknown port")));
     };
     if scheme == "https" {
-        // What is behind a tunnel speaks HTTP, and this is what a client of TLS hears from it.
+        // Backends behind a tunnel speak HTTP; this is a TLS client's text for that.
         return Err(unreachable(&"http: server gave HTTP response to HTTPS client"));
     }
     let open = pb::StreamOpen {

@@ -1,39 +1,39 @@
-//! Which container on which node a stream is about: Kubernetes' checks, in its order and with its texts.
+//! The pod, container and node of a stream: Kubernetes' checks, in its order and with its texts.
 
-use super::{Asked, Streams};
+use super::{StreamRequest, Streams};
 use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::Value;
 
-/// A pod, as far as streams need to know it.
-pub(super) struct Place {
+/// A pod and the node that it is bound to.
+pub(super) struct PodLocation {
     pub(super) pod: Value,
-    /// The node that it is bound to, or "".
+    /// The name of the node; "" if the pod is not bound.
     pub(super) node: String,
 }
 
 impl Streams {
-    /// The pod that is asked about.
-    pub(super) fn pod(&self, asked: &Asked<'_>) -> Result<Place, Status> {
-        let target = &asked.target;
+    /// The pod of a request.
+    pub(super) fn pod(&self, request: &StreamRequest<'_>) -> Result<PodLocation, Status> {
+        let target = &request.target;
         let entry = self.pipeline.cache().get(target.resource, &target.key());
         let pod = entry.ok_or_else(|| Status::not_found(target.resource, &target.name))?.parse();
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
-        Ok(Place { pod, node })
+        Ok(PodLocation { pod, node })
     }
 
-    /// The pod that is asked about, which must have a node.
-    pub(super) fn bound(&self, asked: &Asked<'_>) -> Result<Place, Status> {
-        let place = self.pod(asked)?;
-        if place.node.is_empty() {
-            let text = format!("pod {} does not have a host assigned", asked.target.name);
+    /// The pod of a request, which must be bound to an existing node.
+    pub(super) fn bound(&self, request: &StreamRequest<'_>) -> Result<PodLocation, Status> {
+        let location = self.pod(request)?;
+        if location.node.is_empty() {
+            let text = format!("pod {} does not have a host assigned", request.target.name);
             return Err(Status::bad_request(text));
         }
-        self.check_node(&place.node)?;
-        Ok(place)
+        self.check_node(&location.node)?;
+        Ok(location)
     }
 
-    /// The node must exist for the server to know how to reach it.
+    /// Checks that the node exists, so that the server can reach it.
     pub(super) fn check_node(&self, node: &str) -> Result<(), Status> {
         let nodes = kind::lookup("", "v1", "nodes").expect("nodes are in the table");
         match self.pipeline.cache().get(nodes, &nodes.storage_key("", node)) {
@@ -43,16 +43,18 @@ impl Streams {
     }
 }
 
-impl Place {
-    /// The container that `asked` names, or the only one there is.
-    pub(super) fn container(&self, asked: &str) -> Result<String, Status> {
+impl PodLocation {
+    /// The container named `container`, or the only container of the pod if the name is empty.
+    pub(super) fn container(&self, container: &str) -> Result<String, Status> {
         let name = self.pod["metadata"]["name"].as_str().unwrap_or_default();
         let all = ["initContainers", "containers", "ephemeralContainers"];
         let names: Vec<&str> = all.into_iter().flat_map(|field| self.names(field)).collect();
-        if !asked.is_empty() {
-            return match names.contains(&asked) {
-                true => Ok(asked.to_owned()),
-                false => Err(Status::bad_request(format!("container {asked} is not valid for pod {name}"))),
+        if !container.is_empty() {
+            return match names.contains(&container) {
+                true => Ok(container.to_owned()),
+                false => {
+                    Err(Status::bad_request(format!("container {container} is not valid for pod {name}")))
+                }
             };
         }
         match self.names("containers").collect::<Vec<_>>().as_slice() {
@@ -70,7 +72,6 @@ impl Place {
         list.filter_map(|container| container["name"].as_str())
     }
 
-    /// The pod's uid.
     pub(super) fn uid(&self) -> &str {
         self.pod["metadata"]["uid"].as_str().unwrap_or_default()
     }
@@ -85,21 +86,21 @@ mod tests {
     fn a_container_must_be_named_unless_there_is_only_one() {
         let containers =
             |names: &[&str]| -> Vec<Value> { names.iter().map(|n| json!({"name": n})).collect() };
-        let place = |init: &[&str], regular: &[&str]| Place {
+        let location = |init: &[&str], regular: &[&str]| PodLocation {
             pod: json!({"metadata": {"name": "web"},
                 "spec": {"initContainers": containers(init), "containers": containers(regular)}}),
             node: String::new(),
         };
         let choose = "a container name must be specified for pod web, choose one of: [a b c]";
         let cases = [
-            (place(&[], &["a"]), "", Ok("a")),
-            (place(&["i"], &["a"]), "", Ok("a")),
-            (place(&["i"], &["a"]), "i", Ok("i")),
-            (place(&["a"], &["b", "c"]), "", Err(choose)),
-            (place(&[], &["a"]), "x", Err("container x is not valid for pod web")),
+            (location(&[], &["a"]), "", Ok("a")),
+            (location(&["i"], &["a"]), "", Ok("a")),
+            (location(&["i"], &["a"]), "i", Ok("i")),
+            (location(&["a"], &["b", "c"]), "", Err(choose)),
+            (location(&[], &["a"]), "x", Err("container x is not valid for pod web")),
         ];
-        for (place, asked, expected) in cases {
-            let got = place.container(asked).map_err(|status| (status.code, status.message));
+        for (location, asked, expected) in cases {
+            let got = location.container(asked).map_err(|status| (status.code, status.message));
             assert_eq!(got, expected.map(str::to_owned).map_err(|text| (400, text.to_owned())), "{asked}");
         }
     }

@@ -1,11 +1,12 @@
-//! Whoever may not do something hears that, and nothing of what else is wrong with the request: neither which resources there
-//! are nor how a body reads. Requests that can be understood are authorized by the pipeline; here are the others.
+//! Authorization of requests that do not reach the pipeline. Authorization failures take precedence over all
+//! other errors of a request: a caller without permission must not learn which resources exist, or whether a
+//! body is valid. The pipeline authorizes all other requests.
 
 use super::content;
 use super::path;
 use super::query::Query;
 use super::respond::refusal_as;
-use super::router::{self, Operation, Place, ResourcePath};
+use super::router::{self, Operation, ResourceLocation, ResourcePath};
 use super::{HttpBody, Rest};
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, More, Selects, Target};
@@ -17,32 +18,32 @@ use kstore_api::status::Status;
 use tokio::time::Instant;
 
 impl Rest {
-    /// Refuses a request: with `status` if its caller may make it.
+    /// Refuses a request with `status`, or with 403 if its caller lacks the permission for it.
     pub(super) async fn refuse(
         &self,
         parts: &Parts,
         user: &UserInfo,
-        place: &Place,
+        location: &ResourceLocation,
         status: Status,
     ) -> Response<HttpBody> {
-        let status = self.may(parts, user, place).await.err().unwrap_or(status);
+        let status = self.authorize(parts, user, location).await.err().unwrap_or(status);
         refusal_as(&status, content::of_status(&parts.headers))
     }
 
-    /// Answers a request about a group that is not there.
+    /// Answers a request about a group that does not exist.
     pub(super) async fn refuse_group(
         &self,
         parts: &Parts,
         user: &UserInfo,
-        place: &Place,
+        location: &ResourceLocation,
     ) -> Response<HttpBody> {
-        match self.may(parts, user, place).await {
+        match self.authorize(parts, user, location).await {
             Ok(()) => path::not_found(),
             Err(status) => refusal_as(&status, content::of_status(&parts.headers)),
         }
     }
 
-    /// Counts a request that ended before the pipeline saw it.
+    /// Counts a request that ended before the pipeline.
     pub(super) fn count(&self, operation: Option<Operation>, path: &ResourcePath, code: u16) {
         let below = path.resource.subresource(&path.subresource).map(|sub| sub.name);
         let below = below.or_else(|| path.subresource.is_empty().then_some(""));
@@ -52,38 +53,45 @@ impl Rest {
         self.pipeline.metrics().begin(kind, false).end(code);
     }
 
-    /// May the caller send the body of this request? Allowed by the permissions at hand: the pipeline judges the request by the newest
-    /// ones, after it was read.
-    pub(super) async fn may_write(
+    /// Checks whether the caller may send the body of this request. The permissions in the cache suffice to
+    /// allow it: the pipeline authorizes the request again, by the newest permissions, after the body was
+    /// read.
+    pub(super) async fn authorize_write(
         &self,
         parts: &Parts,
         user: &UserInfo,
-        place: &Place,
+        location: &ResourceLocation,
     ) -> Result<(), Status> {
-        let verb = router::verb(&parts.method, !place.name.is_empty(), false);
-        match self.pipeline.authorizer().check(&attributes(user, &verb, place, &place.name)).await {
+        let verb = router::verb(&parts.method, !location.name.is_empty(), false);
+        match self.pipeline.authorizer().check(&attributes(user, &verb, location, &location.name)).await {
             Ok(()) => Ok(()),
-            // The permission may just have been given.
-            Err(_) => self.may(parts, user, place).await,
+            // The permission may just have been granted; check again with the newest permissions.
+            Err(_) => self.authorize(parts, user, location).await,
         }
     }
 
-    /// May the caller do this? A refusal counts only once everything that was answered before this request can be seen.
-    pub(super) async fn may(&self, parts: &Parts, user: &UserInfo, place: &Place) -> Result<(), Status> {
+    /// Checks whether the caller may make this request, by permissions that include everything that was
+    /// answered before it.
+    pub(super) async fn authorize(
+        &self,
+        parts: &Parts,
+        user: &UserInfo,
+        location: &ResourceLocation,
+    ) -> Result<(), Status> {
         self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
         let query = Query::parse(parts.uri.query());
-        let named = !place.name.is_empty();
-        let verb = router::verb(&parts.method, named, place.watch || query.flag("watch"));
+        let named = !location.name.is_empty();
+        let verb = router::verb(&parts.method, named, location.watch || query.flag("watch"));
         let fields = field::Selector::parse(query.get("fieldSelector")).unwrap_or_default();
         let labels = label::Selector::parse(query.get("labelSelector"));
         let labels = labels.unwrap_or_else(|_| label::Selector::everything());
         let selected = fields.required(field::NAME).map(str::to_owned);
         let name = match selected {
             Some(selected) if !named && matches!(verb.as_str(), "list" | "watch") => selected,
-            _ => place.name.clone(),
+            _ => location.name.clone(),
         };
         let began = Instant::now();
-        let mut asked = attributes(user, &verb, place, &name);
+        let mut asked = attributes(user, &verb, location, &name);
         if matches!(verb.as_str(), "list" | "watch" | "deletecollection") {
             asked.more.selects = Some(Selects { fields: &fields, labels: &labels });
         }
@@ -93,14 +101,19 @@ impl Rest {
     }
 }
 
-fn attributes<'a>(user: &'a UserInfo, verb: &'a str, place: &'a Place, name: &'a str) -> Attributes<'a> {
-    let own = place.group.is_empty() && place.resource == "namespaces";
+fn attributes<'a>(
+    user: &'a UserInfo,
+    verb: &'a str,
+    location: &'a ResourceLocation,
+    name: &'a str,
+) -> Attributes<'a> {
+    let own = location.group.is_empty() && location.resource == "namespaces";
     let target = Target::Resource {
-        group: &place.group,
-        resource: &place.resource,
-        subresource: &place.subresource,
+        group: &location.group,
+        resource: &location.resource,
+        subresource: &location.subresource,
         // A request about a namespace object is also a request in that namespace.
-        namespace: if own { &place.name } else { &place.namespace },
+        namespace: if own { &location.name } else { &location.namespace },
         name,
     };
     Attributes { user, verb, target, more: More::default() }
