@@ -175,7 +175,7 @@ fn stages(resource: &'static Resource, sent: &Value) -> Vec<(&'static str, Durat
     time(&mut times, "strategic patch", || drop(strategic::apply(&decoded, &decoded, ty)));
     time(&mut times, "merge patch", || drop(merge::apply(&decoded, &decoded)));
     let mut config = decoded.clone();
-    apply::drop_books(&mut config);
+    apply::remove_managed_fields(&mut config);
     for live in [None, Some(&decoded)] {
         time(&mut times, "apply", || drop(apply_to(resource, live, &config, ObjectType::BuiltIn(ty))));
         time(&mut times, "track", || {
@@ -498,7 +498,7 @@ fn long_keys_are_not_copied_for_each_value_below_them() {
     wrong.extend(stage("validate", make, |object| validate::create(pods, object)));
     let bare = |object: &Value| {
         let mut object = object.clone();
-        apply::drop_books(&mut object);
+        apply::remove_managed_fields(&mut object);
         object
     };
     let track = |object: &Value| {

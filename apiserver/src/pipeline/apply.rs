@@ -99,7 +99,7 @@ impl Pipeline {
         match options.books {
             Books::Tracked => {}
             Books::Kept => return,
-            Books::Dropped => return apply::drop_books(object),
+            Books::Dropped => return apply::remove_managed_fields(object),
         }
         let resource = target.resource;
         let whole = Target { subresource: "", ..target.clone() };
