@@ -11,7 +11,7 @@ use super::{
     Subresource,
 };
 use crate::crd::openapi::model_name;
-use crate::selector::field::FieldRead;
+use crate::selector::field::FieldRule;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -95,7 +95,7 @@ impl CustomRow {
     fn make(&self, stored_as: Option<&'static Resource>) -> Resource {
         let (group, version, kind) = (text(&self.group), text(&self.version), text(&self.kind));
         let facts =
-            CustomFacts { stored_as, fields: self.field_reads(), selectable: texts(&self.selectable) };
+            CustomFacts { stored_as, fields: self.field_rules(), selectable: texts(&self.selectable) };
         let list_kind = if self.list_kind == format!("{kind}List") { "" } else { text(&self.list_kind) };
         Resource {
             group,
@@ -141,8 +141,8 @@ impl CustomRow {
         Box::leak(made.collect())
     }
 
-    fn field_reads(&self) -> &'static [(&'static str, FieldRead)] {
-        let read = |path: &Vec<String>| (text(&path.join(".")), FieldRead::At(texts(path)));
+    fn field_rules(&self) -> &'static [(&'static str, FieldRule)] {
+        let read = |path: &Vec<String>| (text(&path.join(".")), FieldRule::At(texts(path)));
         let mut fields: Vec<_> = self.fields.iter().map(read).collect();
         fields.sort_unstable_by_key(|(label, _)| *label);
         Box::leak(fields.into())

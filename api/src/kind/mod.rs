@@ -15,7 +15,7 @@ pub use custom::{CustomRow, MAX_CUSTOM_ROWS, TooManyKinds};
 pub use kinds::Kinds;
 pub use table::RESOURCES;
 
-use crate::selector::field::FieldRead;
+use crate::selector::field::FieldRule;
 
 /// The verbs of an ordinary resource, in discovery's order.
 pub const ALL_VERBS: &[&str] =
@@ -161,7 +161,7 @@ pub struct CustomFacts {
     pub stored_as: Option<&'static Resource>,
     /// Selectable fields besides name and namespace, sorted by label. Every row lists the fields of all
     /// versions, since the watch cache keeps the values once per object.
-    pub(crate) fields: &'static [(&'static str, FieldRead)],
+    pub(crate) fields: &'static [(&'static str, FieldRule)],
     /// Labels of the selectable fields that this version declares, sorted.
     pub selectable: &'static [&'static str],
 }
