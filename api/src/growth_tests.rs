@@ -420,11 +420,11 @@ fn custom_resources_take_time_that_grows_with_their_length() {
                 "nested": nested, "set": texts, "plain": items, "map": map, "alternatives": texts}})
         };
         let read = |object: &Value| tree.read(&mut object.clone(), structural::Origin::Request);
-        let create = |object: &Value| tree.validate(object, None, structural::Part::Whole);
+        let create = |object: &Value| tree.validate(object, None, structural::ValidationScope::Whole);
         let update = |object: &Value| {
             let mut new = object.clone();
             new["spec"]["changed"] = json!(1);
-            tree.validate(&new, Some(object), structural::Part::Whole)
+            tree.validate(&new, Some(object), structural::ValidationScope::Whole)
         };
         let mut wrong = stage("read", make, read);
         wrong.extend(stage("create", make, create));

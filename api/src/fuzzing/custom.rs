@@ -15,7 +15,7 @@ use crate::crd::{Definition, columns, strategy, validate};
 use crate::expression::base;
 use crate::limits::WARNINGS_MAX;
 use crate::schema;
-use crate::structural::{Origin, Part, Tree};
+use crate::structural::{Origin, Tree, ValidationScope};
 
 /// What an expression may spend here: enough for loops in loops, and done in a moment.
 const COST: u64 = 20_000;
@@ -91,8 +91,8 @@ fn has_null_in_default(schema: &Value) -> bool {
 fn laws_of_objects(tree: &Arc<Tree>, is_valid: bool, object: &Value, old: &Value) {
     let mut read = object.clone();
     if tree.read(&mut read, Origin::Request).is_ok() {
-        let _ = tree.validate(&read, Some(old), Part::Whole);
-        let _ = tree.validate(&read, None, Part::Status);
+        let _ = tree.validate(&read, Some(old), ValidationScope::Whole);
+        let _ = tree.validate(&read, None, ValidationScope::Status);
     }
     let mut stored = object.clone();
     tree.complete(&mut stored);
@@ -105,8 +105,8 @@ fn laws_of_objects(tree: &Arc<Tree>, is_valid: bool, object: &Value, old: &Value
     let mut filled = stored.clone();
     tree.fill_defaults(&mut filled);
     assert_eq!(filled, stored, "defaults are idempotent");
-    let _ = tree.validate(&stored, Some(old), Part::Whole);
-    if is_valid && tree.validate(&stored, None, Part::Whole).is_empty() {
+    let _ = tree.validate(&stored, Some(old), ValidationScope::Whole);
+    if is_valid && tree.validate(&stored, None, ValidationScope::Whole).is_empty() {
         let once = tree.validate_rules(&stored, None);
         assert_eq!(tree.validate_rules(&stored, None).errors, once.errors, "rules are functions");
         let _ = tree.validate_rules(&stored, Some(old));

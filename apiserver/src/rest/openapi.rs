@@ -15,7 +15,7 @@ use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
 use kstore_api::crd::openapi as crd;
 use kstore_api::kind;
-use kstore_api::openapi::{self, GroupVersion, DocumentScope, Piece, ResourceDoc, gnostic};
+use kstore_api::openapi::{self, DocumentScope, GroupVersion, Piece, ResourceDoc, gnostic};
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -344,8 +344,16 @@ fn entries(
         let entry = previous?.documents.get(name).filter(|entry| entry.definitions == definitions)?;
         Some(entry.content.clone())
     };
-    let groups = kind::groups().filter(|group| !group.is_empty()).map(|group| DocumentScope::Group(group.into()));
-    let fixed = [DocumentScope::Versions, DocumentScope::Groups, DocumentScope::Version, DocumentScope::Issuer, DocumentScope::Keys].into_iter();
+    let groups =
+        kind::groups().filter(|group| !group.is_empty()).map(|group| DocumentScope::Group(group.into()));
+    let fixed = [
+        DocumentScope::Versions,
+        DocumentScope::Groups,
+        DocumentScope::Version,
+        DocumentScope::Issuer,
+        DocumentScope::Keys,
+    ]
+    .into_iter();
     let plain = fixed.chain(groups).map(move |part| {
         let name = part.name();
         let content = known(&name, &[]).unwrap_or_else(|| Content::new(Some(part), Vec::new()));

@@ -14,7 +14,7 @@ use crate::object::text;
 use crate::patch;
 use crate::schema;
 use crate::status::Status;
-use crate::structural::{Origin, Part, rules_blocked};
+use crate::structural::{Origin, ValidationScope, rules_blocked};
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const NOW: &str = "2026-01-01T00:00:00Z";
@@ -258,7 +258,7 @@ fn faults(
     definition: &Definition,
     object: &Value,
     old: Option<&Value>,
-    part: Part,
+    part: ValidationScope,
 ) -> (BTreeSet<String>, BTreeSet<String>) {
     let tree = &definition.storage_version().tree;
     let mut errors = tree.validate(object, old, part);
@@ -307,8 +307,8 @@ fn objects_of_kinds_with_rules_match_recorded_answers() {
         }
         let tree = &definition.storage_version().tree;
         let (path, part) = match path.strip_suffix("/status") {
-            Some(path) => (path, Part::Status),
-            None => (path, Part::Whole),
+            Some(path) => (path, ValidationScope::Status),
+            None => (path, ValidationScope::Whole),
         };
         let name = match method {
             "POST" => meta::name(body),
@@ -321,7 +321,7 @@ fn objects_of_kinds_with_rules_match_recorded_answers() {
         };
         if let Some(old) = &old
             && definition.storage_version().has_status
-            && part == Part::Whole
+            && part == ValidationScope::Whole
         {
             new["status"] = old["status"].clone();
             new.as_object_mut().unwrap().retain(|name, value| name != "status" || !value.is_null());
