@@ -209,8 +209,8 @@ impl Hooks {
         self.candidates(operation, plural).next().is_some()
     }
 
-    #[must_use]
     /// Whether the phase has no webhooks.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hooks.is_empty()
     }
