@@ -27,7 +27,8 @@ const ZERO_QUANTITY: &str = "0";
 /// Decodes `json` into a `T`. The JSON is decoded a second time, with zero values for `null` and absence,
 /// only if plain decoding fails.
 ///
-/// # Errors The text is not JSON, or a member has the wrong type.
+/// # Errors
+/// The text is not JSON, or a member has the wrong type.
 pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     match serde_json::from_slice(json) {
         Ok(read) => Ok(read),
@@ -38,7 +39,8 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Err
 
 /// Decodes `value` into a `T`, with zero values for `null` and absence.
 ///
-/// # Errors A member has the wrong type.
+/// # Errors
+/// A member has the wrong type.
 pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
     let mut zeros = Zeros::new();
     loop {

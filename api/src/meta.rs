@@ -142,7 +142,8 @@ pub fn has_finalizers(object: &Value) -> bool {
 
 /// `metadata` for writing; added if absent or not an object.
 ///
-/// # Panics If `object` is not a JSON object.
+/// # Panics
+/// If `object` is not a JSON object.
 pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     let members = object.as_object_mut().expect("an API object is a JSON object");
     let slot = members.entry("metadata").or_insert(Value::Null);
@@ -235,7 +236,7 @@ pub fn wipe_system_fields(object: &mut Value) {
     }
 }
 
-/// Sets uid, creation time and similar system fields of a new object.
+/// Sets uid and creation timestamp of a new object.
 pub fn fill_system_fields(object: &mut Value, uid: &str, now: Timestamp) {
     set_uid(object, uid);
     set_text(object, CREATED, &format_time(now));

@@ -90,7 +90,8 @@ pub struct NotStoredForm;
 
 /// Encodes an object in the stored form, without `metadata.resourceVersion`. The module documents the form.
 ///
-/// # Panics If `object` is not a JSON object.
+/// # Panics
+/// If `object` is not a JSON object.
 pub fn encode_stored(object: &Value) -> Vec<u8> {
     let members = object.as_object().expect("an API object is a JSON object");
     let mut out = Vec::with_capacity(512);
@@ -156,7 +157,8 @@ fn end_of_string(bytes: &[u8], from: usize) -> Result<usize, NotStoredForm> {
 /// Inserts `"resourceVersion":"N"` as the first member of metadata, for responses to clients. Copies the
 /// bytes once, without parsing.
 ///
-/// # Errors The bytes are not in the stored form; only their first members are checked.
+/// # Errors
+/// The bytes are not in the stored form; only their first members are checked.
 pub fn splice_revision(stored: &[u8], revision: u64) -> Result<Bytes, NotStoredForm> {
     let at = metadata_offset(stored)? + METADATA.len();
     let empty = stored.get(at) == Some(&b'}');
@@ -171,14 +173,16 @@ pub fn splice_revision(stored: &[u8], revision: u64) -> Result<Bytes, NotStoredF
 /// The bytes after `apiVersion` and `kind`, starting at `"metadata":{`; prefixed with `{` they are a list
 /// item. Works with and without an inserted revision.
 ///
-/// # Errors The bytes are not in the stored form.
+/// # Errors
+/// The bytes are not in the stored form.
 pub fn without_type_meta(stored: &[u8]) -> Result<&[u8], NotStoredForm> {
     metadata_offset(stored).map(|at| &stored[at..])
 }
 
 /// The metadata object of an item from [`without_type_meta`], found without parsing.
 ///
-/// # Errors The bytes are not an item.
+/// # Errors
+/// The bytes are not an item.
 pub fn metadata_of(item: &[u8]) -> Result<&[u8], NotStoredForm> {
     let from = expect(item, 0, METADATA)? - 1;
     let (mut depth, mut at) = (0_usize, from);

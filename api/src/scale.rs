@@ -28,7 +28,8 @@ pub fn of(workload: &Value) -> Value {
 
 /// Checks a Scale before it is applied.
 ///
-/// # Errors 422 if the number is missing or negative, or the Scale has the name of another object.
+/// # Errors
+/// 422 if the number is missing or negative, or the Scale has the name of another object.
 pub fn check(resource: &Resource, name: &str, scale: &Value) -> Result<(), Status> {
     if !meta::name(scale).is_empty() && meta::name(scale) != name {
         let message = format!(

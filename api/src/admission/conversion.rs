@@ -162,8 +162,8 @@ impl<'a> Review<'a> {
     /// The converted objects, in the order of the originals. The webhook determines content, labels and
     /// annotations; other metadata is restored from the originals.
     ///
-    /// # Errors The response is not a success, or its objects are not the same objects in the desired
-    /// version.
+    /// # Errors
+    /// The response is not a success, or its objects are not the same objects in the desired version.
     pub fn finish(mut self, uid: &str, answer: &HttpAnswer<'_>) -> Result<Vec<Value>, ConversionError> {
         let failure = match answer.success() {
             Ok(_) => ConversionFailure::MalformedResponse,

@@ -81,8 +81,9 @@ impl Selection {
 
     /// The form in which the request matches; `None` if it does not match.
     ///
-    /// # Errors The namespace does not exist (404), or a stored selector is malformed (500). Only for
-    /// requests that a rule matches.
+    /// # Errors
+    /// The namespace does not exist (404), or a stored selector is malformed (500). Only for requests that a
+    /// rule matches.
     pub fn matches<'a>(
         &self,
         attributes: &Attributes<'a>,

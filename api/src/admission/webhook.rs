@@ -113,7 +113,8 @@ impl Webhook {
     /// The form in which the webhook sees the request; `None` if it is not selected. The caller then
     /// evaluates match conditions.
     ///
-    /// # Errors Those of [`Selection::matches`].
+    /// # Errors
+    /// Those of [`Selection::matches`].
     pub fn matches<'a>(
         &self,
         attributes: &Attributes<'a>,
@@ -130,7 +131,8 @@ impl Webhook {
 
     /// Whether the match conditions are true for a request in its matched form.
     ///
-    /// # Errors 403: a condition fails, none is false, and the failure policy is `Fail`.
+    /// # Errors
+    /// 403: a condition fails, none is false, and the failure policy is `Fail`.
     pub fn conditions_match(
         &self,
         attributes: &Attributes<'_>,
@@ -161,7 +163,8 @@ impl Webhook {
 
     /// Checks that the webhook supports dry runs. Call it before the webhook is called.
     ///
-    /// # Errors 400 for a webhook that may have side effects in a dry run.
+    /// # Errors
+    /// 400 for a webhook that may have side effects in a dry run.
     pub fn check_dry_run(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         if attributes.dry_run && !self.supports_dry_run {
             let name = &self.name;

@@ -28,7 +28,8 @@ pub struct NoConversion {
 /// Converts an object to the version of `target`, including its apiVersion. An object that has that version
 /// already stays unchanged.
 ///
-/// # Errors If no conversion between the two versions exists; the object is then unchanged.
+/// # Errors
+/// If no conversion between the two versions exists; the object is then unchanged.
 pub fn to_version(target: &Resource, object: &mut Value) -> Result<(), NoConversion> {
     let wanted = target.api_version();
     let from = object::api_version(object).to_owned();

@@ -28,7 +28,8 @@ impl Definition {
     /// Compiles a stored definition like [`Definition::compile`], and shares compiled schemas with `previous`
     /// where they are equal.
     ///
-    /// # Errors The first field without which the definition cannot be served.
+    /// # Errors
+    /// The first field without which the definition cannot be served.
     pub fn compile_after(crd: &Value, previous: Option<&Definition>) -> Result<Definition, CompileError> {
         let spec = &crd["spec"];
         for (field, value) in [

@@ -120,7 +120,8 @@ pub(super) fn type_name(value: &Value) -> &'static str {
 
 /// Value at a path of members. `None` if a member is absent.
 ///
-/// # Errors Kubernetes' message if a value on the way is not an object.
+/// # Errors
+/// Kubernetes' message if a value on the way is not an object.
 pub(super) fn nested<'v>(object: &'v Value, path: &[String]) -> Result<Option<&'v Value>, String> {
     let mut value = object;
     for (i, step) in path.iter().enumerate() {

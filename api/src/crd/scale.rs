@@ -38,7 +38,8 @@ impl ScalePaths {
 
     /// The Scale of an object for a GET.
     ///
-    /// # Errors 500 if the spec has no replicas, or a value has the wrong type.
+    /// # Errors
+    /// 500 if the spec has no replicas, or a value has the wrong type.
     pub fn of(&self, object: &Value) -> Result<Value, Status> {
         let scale = self.for_update(object)?;
         if scale["spec"]["replicas"] == UNSET {
@@ -51,7 +52,8 @@ impl ScalePaths {
     /// The Scale of an object as base of a PUT or PATCH. An object without replicas gets [`i32::MIN`], which
     /// [`ScalePaths::apply`] refuses.
     ///
-    /// # Errors 500 if a value has the wrong type.
+    /// # Errors
+    /// 500 if a value has the wrong type.
     pub fn for_update(&self, object: &Value) -> Result<Value, Status> {
         let metadata = &object["metadata"];
         let spec = integer(object, &self.spec_replicas).map_err(Status::unclassified)?;
@@ -83,7 +85,8 @@ impl ScalePaths {
     /// Writes the replicas of a Scale into the object and changes nothing else. [`ScalePaths::check_spec`]
     /// later checks the number.
     ///
-    /// # Errors 400 without replicas; 500 if a value on the way is not an object.
+    /// # Errors
+    /// 400 without replicas; 500 if a value on the way is not an object.
     pub fn apply(&self, scale: &Value, object: &mut Value) -> Result<(), Status> {
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
         if replicas == UNSET {

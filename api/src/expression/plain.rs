@@ -17,7 +17,8 @@ pub struct Expression {
 impl Expression {
     /// Compiles an expression that may use these variables.
     ///
-    /// # Errors The syntax and type errors of the expression.
+    /// # Errors
+    /// The syntax and type errors of the expression.
     pub fn compile(text: &str, variables: &[&str]) -> Result<Self, String> {
         let builder = base::environment().extend();
         let builder = variables.iter().fold(builder, |builder, name| builder.variable(name, Type::Dyn));
@@ -29,7 +30,8 @@ impl Expression {
 
     /// Compiles a boolean expression, otherwise like [`Expression::compile`].
     ///
-    /// # Errors Those of [`Expression::compile`], or the type is known not to be boolean.
+    /// # Errors
+    /// Those of [`Expression::compile`], or the type is known not to be boolean.
     pub fn condition(text: &str, variables: &[&str]) -> Result<Self, String> {
         let expression = Self::compile(text, variables)?;
         let checked = base::environment().extend();
@@ -49,7 +51,8 @@ impl Expression {
 
     /// Evaluates the expression with these values of its variables.
     ///
-    /// # Errors The evaluation fails or costs too much, or the value is not JSON.
+    /// # Errors
+    /// The evaluation fails or costs too much, or the value is not JSON.
     pub fn value(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
         let failed =
             |error: kstore_cel::EvalError| format!("expression '{}' resulted in error: {error}", self.text);
@@ -62,7 +65,8 @@ impl Expression {
 
     /// Evaluates a boolean expression.
     ///
-    /// # Errors Those of [`Expression::value`], or the value is not boolean.
+    /// # Errors
+    /// Those of [`Expression::value`], or the value is not boolean.
     pub fn is_true(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
         let value = self.value(variables)?;
         value.as_bool().ok_or_else(|| format!("expression '{}' is neither true nor false", self.text))

@@ -39,7 +39,8 @@ pub const TARGETS: [FuzzTarget; 12] = [
 
 /// Runs a fuzz target.
 ///
-/// # Panics The target finds a bug, or no target has this name.
+/// # Panics
+/// The target finds a bug, or no target has this name.
 pub fn run(target: &str, bytes: &[u8]) {
     let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this crate");
     run(bytes);

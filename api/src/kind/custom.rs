@@ -63,9 +63,11 @@ impl CustomRow {
     /// Rows of all versions of one definition, in the order of `versions`. `stored` is the index of the
     /// storage version.
     ///
-    /// # Errors [`TooManyKinds`] when the process has already made [`MAX_CUSTOM_ROWS`] rows.
+    /// # Errors
+    /// [`TooManyKinds`] when the process has already made [`MAX_CUSTOM_ROWS`] rows.
     ///
-    /// # Panics If `stored` is not an index of `versions`.
+    /// # Panics
+    /// If `stored` is not an index of `versions`.
     pub fn rows(versions: &[Self], stored: usize) -> Result<Vec<&'static Resource>, TooManyKinds> {
         let storage = versions[stored].row(None)?;
         let row = |(at, version): (usize, &Self)| match at == stored {

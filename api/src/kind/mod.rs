@@ -238,7 +238,8 @@ impl Resource {
 
     /// Storage key of one object. `namespace` is ignored for cluster-scoped kinds.
     ///
-    /// # Panics For kinds without storage; check [`Resource::is_stored`] first.
+    /// # Panics
+    /// For kinds without storage; check [`Resource::is_stored`] first.
     pub fn storage_key(&self, namespace: &str, name: &str) -> String {
         let mut key = self.storage_prefix(if self.namespaced { namespace } else { "" });
         key.push_str(name);
@@ -248,7 +249,8 @@ impl Resource {
     /// Key prefix, with its trailing slash, of all objects in one namespace, or of all objects when
     /// `namespace` is empty.
     ///
-    /// # Panics For kinds without storage; check [`Resource::is_stored`] first.
+    /// # Panics
+    /// For kinds without storage; check [`Resource::is_stored`] first.
     pub fn storage_prefix(&self, namespace: &str) -> String {
         let root = self.storage.expect("only stored kinds have keys");
         if self.namespaced && !namespace.is_empty() {

@@ -13,8 +13,9 @@ use container::{KeyError, locate};
 
 /// Applies the operations of `patch`, a JSON array, in order.
 ///
-/// # Errors The patch is not a list of operations (400), has too many operations or copies too much (413), or
-/// an operation fails (422).
+/// # Errors
+/// The patch is not a list of operations (400), has too many operations or copies too much (413), or an
+/// operation fails (422).
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().ok_or_else(|| malformed("expected a list of operations"))?;
     let operations = operations.iter().map(Operation::read).collect::<Result<Vec<_>, _>>()?;

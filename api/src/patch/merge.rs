@@ -6,7 +6,8 @@ use super::PatchError;
 
 /// Merges `patch` into `current`: null removes a member, objects merge, and other values replace.
 ///
-/// # Errors The patch is not an object; API objects always are.
+/// # Errors
+/// The patch is not an object; API objects always are.
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     if !patch.is_object() {
         return Err(PatchError::BadRequest("error decoding patch: Invalid JSON Patch".to_owned()));

@@ -56,7 +56,8 @@ impl Quantity {
 
     /// Parses a quantity.
     ///
-    /// # Errors The text is not a quantity; the message is that of Kubernetes.
+    /// # Errors
+    /// The text is not a quantity; the message is that of Kubernetes.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         parse::parse(text)
     }
@@ -150,7 +151,8 @@ impl Quantity {
 
 /// The canonical text of a quantity: the largest suffix of its family that leaves a whole number.
 ///
-/// # Errors The text is not a quantity.
+/// # Errors
+/// The text is not a quantity.
 pub fn canonicalize(text: &str) -> Result<String, QuantityError> {
     Quantity::parse(text).map(|q| q.to_string())
 }

@@ -69,7 +69,8 @@ pub struct Charges {
 ///
 /// A write that lowers an object's use is not credited, as in Kubernetes; the controller's recount does that.
 ///
-/// # Errors The refusal of the first quota that the write does not fit into.
+/// # Errors
+/// The refusal of the first quota that the write does not fit into.
 pub fn charge(quotas: &[Quota], change: &Change<'_>, now: Timestamp) -> Result<Charges, Refusal> {
     let evaluator = change.evaluator;
     let new = evaluator.usage(change.new);

@@ -90,7 +90,8 @@ pub enum DecodeError {
 /// Checks `value` against `ty` and rewrites it in canonical form. Returns the unknown members, which
 /// [`Mode::Whole`] removes.
 ///
-/// # Errors A member has the wrong type. `value` is then partly rewritten and must not be used.
+/// # Errors
+/// A member has the wrong type. `value` is then partly rewritten and must not be used.
 pub fn normalize(value: &mut Value, ty: &'static Type, mode: Mode) -> Result<Vec<FieldProblem>, DecodeError> {
     let mut walk = Walk { mode, path: Path::default(), problems: Vec::new() };
     match value {

@@ -44,7 +44,8 @@ impl Selector {
 
     /// Parses the text form. [`Selector::check`] checks whether the fields exist.
     ///
-    /// # Errors The text is malformed; the message is that of Kubernetes.
+    /// # Errors
+    /// The text is malformed; the message is that of Kubernetes.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         for part in split_terms(text).into_iter().filter(|part| !part.is_empty()) {
@@ -80,7 +81,8 @@ impl Selector {
     /// Checks that all fields are selectable for the kind. Renames deprecated labels, and labels of other
     /// versions, to the labels in [`own_labels`].
     ///
-    /// # Errors The first field that is not selectable; the message is that of Kubernetes.
+    /// # Errors
+    /// The first field that is not selectable; the message is that of Kubernetes.
     pub fn check(mut self, resource: &Resource) -> Result<Self, SelectorError> {
         for term in &mut self.terms {
             let Some(label) = stored_label(resource, &term.field) else {

@@ -126,7 +126,8 @@ impl Selector {
 
     /// Parses the text form.
     ///
-    /// # Errors The text is malformed; the message is that of Kubernetes, and the response a 400.
+    /// # Errors
+    /// The text is malformed; the message is that of Kubernetes, and the response a 400.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         parse::parse(text).map(Self::from_requirements)
     }
@@ -149,7 +150,8 @@ impl Selector {
 
     /// The selector of a `metav1.LabelSelector`: null matches nothing, `{}` matches everything.
     ///
-    /// # Errors An operator is unknown or its values do not fit. Validation refuses such objects before.
+    /// # Errors
+    /// An operator is unknown or its values do not fit. Validation refuses such objects before.
     pub fn from_object(selector: &Value) -> Result<Self, SelectorError> {
         if selector.is_null() {
             return Ok(Self::nothing());

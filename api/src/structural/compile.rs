@@ -29,7 +29,8 @@ impl Tree {
     /// Compiles an `openAPIV3Schema`. Keywords with values of the wrong type count as absent, so that schemas
     /// stored under older rules still compile.
     ///
-    /// # Errors The schema is not an object or nests too deeply.
+    /// # Errors
+    /// The schema is not an object or nests too deeply.
     pub fn compile(schema: &Value) -> Result<Self, CompileError> {
         let schema = schema.as_object().ok_or(CompileError::NotAnObject)?;
         let mut compiler = Compiler::default();

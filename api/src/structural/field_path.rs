@@ -10,7 +10,8 @@ pub(crate) enum ArrayNotation {
 
 /// Calls `step` for each name in a path, in order.
 ///
-/// # Errors Kubernetes' message for a malformed path, or the first error of `step`.
+/// # Errors
+/// Kubernetes' message for a malformed path, or the first error of `step`.
 pub(crate) fn walk(
     path: &str,
     notation: ArrayNotation,

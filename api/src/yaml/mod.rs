@@ -28,7 +28,8 @@ pub struct Document {
 /// Decodes the first document of a text; an empty document is null. `max_bytes` bounds the keys and scalars
 /// of the value, since aliases can expand a short text.
 ///
-/// # Errors The text is not YAML, has no JSON equivalent, or expands to more than `max_bytes` or
+/// # Errors
+/// The text is not YAML, has no JSON equivalent, or expands to more than `max_bytes` or
 /// [`YAML_VALUES`].
 pub fn parse(text: &[u8], max_bytes: usize) -> Result<Document, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
@@ -41,7 +42,8 @@ pub fn parse(text: &[u8], max_bytes: usize) -> Result<Document, String> {
 
 /// Value of a plain (unquoted, untagged) scalar.
 ///
-/// # Errors The scalar is a number that JSON does not have.
+/// # Errors
+/// The scalar is a number that JSON does not have.
 pub fn plain_scalar(text: &str) -> Result<Value, String> {
     scalar::plain(text).into_json(text)
 }

@@ -35,7 +35,8 @@ pub(super) enum ScalarForm {
 
 /// Interprets a scalar.
 ///
-/// # Errors The text does not fit its tag.
+/// # Errors
+/// The text does not fit its tag.
 pub(super) fn read(text: &str, form: &ScalarForm) -> Result<Scalar, String> {
     let tag = match form {
         ScalarForm::Plain => return Ok(plain(text)),
@@ -214,7 +215,8 @@ fn is_sexagesimal(text: &str) -> bool {
 impl Scalar {
     /// Converts to JSON; whole floats have no fraction.
     ///
-    /// # Errors JSON has no such number.
+    /// # Errors
+    /// JSON has no such number.
     pub(super) fn into_json(self, text: &str) -> Result<Value, String> {
         Ok(match self {
             Self::Null => Value::Null,
@@ -229,7 +231,8 @@ impl Scalar {
 
     /// Converts to a map key, and its form in messages.
     ///
-    /// # Errors The scalar cannot be a key.
+    /// # Errors
+    /// The scalar cannot be a key.
     pub(super) fn into_key(self, text: &str) -> Result<(String, String), String> {
         let same = |key: String| (key.clone(), key);
         match self {

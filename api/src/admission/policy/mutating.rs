@@ -114,7 +114,8 @@ impl MutatingPolicies {
     /// written, in the version of the request. Do not call it for exempt requests
     /// ([`Attributes::is_exempt`]).
     ///
-    /// # Errors The refusal for the client, if a policy failed and its failure policy is `Fail`.
+    /// # Errors
+    /// The refusal for the client, if a policy failed and its failure policy is `Fail`.
     pub fn admit(
         &self,
         request: &PolicyRequest<'_>,

@@ -83,7 +83,8 @@ impl ParamRef {
 /// Parameters for one binding and request; the policy is evaluated with each. Null stands for a policy or
 /// binding without parameters. An empty list means that there is nothing to evaluate.
 ///
-/// # Errors Why the binding cannot be used for the request.
+/// # Errors
+/// Why the binding cannot be used for the request.
 pub(super) fn collect(
     kind: Option<&ParamKind>,
     reference: Option<&ParamRef>,

@@ -23,7 +23,8 @@ pub trait Cluster {
     /// Converts an object of the request to another version of its kind, for policies that match an
     /// equivalent resource.
     ///
-    /// # Errors Why it cannot be converted.
+    /// # Errors
+    /// Why it cannot be converted.
     fn convert(&self, object: &Value, to: GroupVersionKind<'_>) -> Result<Value, String>;
 
     /// Schema for merging configurations into objects of a kind; `None` if it does not exist (yet).
@@ -31,7 +32,8 @@ pub trait Cluster {
 
     /// Decodes an object that a policy changed, and sets its defaults.
     ///
-    /// # Errors The refusal for the client if the object is not of the kind: 500, also for unknown members
+    /// # Errors
+    /// The refusal for the client if the object is not of the kind: 500, also for unknown members
     /// ([`complete_built_in`]).
     fn complete(&self, kind: GroupVersionKind<'_>, object: Value) -> Result<Value, Status>;
 
@@ -48,7 +50,8 @@ pub trait Cluster {
 /// Decodes an object of a built-in kind that a policy changed, and sets its defaults: [`Cluster::complete`]
 /// for such kinds.
 ///
-/// # Errors 500: a member is unknown or has the wrong type.
+/// # Errors
+/// 500: a member is unknown or has the wrong type.
 pub fn complete_built_in(row: &Resource, mut object: Value) -> Result<Value, Status> {
     let Some(ty) = schema::lookup(row.schema) else { return Ok(object) };
     let problems = normalize(&mut object, ty, Mode::Whole).map_err(Status::internal)?;
@@ -91,7 +94,8 @@ static NULL: Value = Value::Null;
 impl<'a> PolicyRequest<'a> {
     /// The request in a matched form.
     ///
-    /// # Errors An object cannot be converted.
+    /// # Errors
+    /// An object cannot be converted.
     pub(super) fn versioned(&self, form: MatchedForm<'a>) -> Result<VersionedRequest<'a>, String> {
         let convert = |object: Option<&'a Value>| match object {
             Some(object) if form.kind != self.attributes.kind => {
@@ -114,7 +118,8 @@ impl<'a> PolicyRequest<'a> {
     /// The Namespace object for expressions: null for requests about namespaces and for cluster-scoped
     /// objects.
     ///
-    /// # Errors 404: the namespace of the request does not exist.
+    /// # Errors
+    /// 404: the namespace of the request does not exist.
     pub(super) fn namespace(&self) -> Result<&'a Value, Status> {
         let own = GroupVersionKind { group: "", version: "v1", kind: "Namespace" };
         if self.attributes.kind == own || self.attributes.namespace.is_empty() {

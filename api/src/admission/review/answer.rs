@@ -36,7 +36,8 @@ pub struct DecodedResponse {
 
 /// Decodes a webhook's response to the review with this `uid`.
 ///
-/// # Errors The response cannot be used; the webhook's failure policy decides about the request.
+/// # Errors
+/// The response cannot be used; the webhook's failure policy decides about the request.
 pub fn read_answer(hook: &Webhook, uid: &str, answer: &HttpAnswer<'_>) -> Result<DecodedResponse, CallError> {
     let version = hook.review_version.unwrap_or(ReviewVersion::V1);
     let failed = |why: String| CallError::no_answer(&hook.name, why);

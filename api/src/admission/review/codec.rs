@@ -32,7 +32,8 @@ pub(in crate::admission) struct DecodedReview {
 /// Decodes a response as a review in the version of the request. Missing type members are assumed to be
 /// right.
 ///
-/// # Errors The message of Kubernetes' codec.
+/// # Errors
+/// The message of Kubernetes' codec.
 pub(in crate::admission) fn decode(
     body: &[u8],
     expected: ReviewKind,

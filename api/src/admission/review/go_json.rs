@@ -6,7 +6,8 @@ use crate::schema::scalar::{self, json_kind};
 
 /// Parses a JSON text.
 ///
-/// # Errors Go's message for a syntax error.
+/// # Errors
+/// Go's message for a syntax error.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(bytes).map_err(|error| syntax_error(bytes, &error))
 }
@@ -49,7 +50,8 @@ static NO_MEMBERS: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock
 impl<'v> Struct<'v> {
     /// The root of a document.
     ///
-    /// # Errors The document is not a JSON object; `go_type` is the type in the message.
+    /// # Errors
+    /// The document is not a JSON object; `go_type` is the type in the message.
     pub(crate) fn root(value: &'v Value, name: &'static str, go_type: &str) -> Result<Self, String> {
         let members = match value {
             Value::Object(members) => members,

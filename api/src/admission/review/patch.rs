@@ -17,7 +17,8 @@ pub struct Patch(Value);
 impl Patch {
     /// Decodes a patch; `None` if it has no operations.
     ///
-    /// # Errors The reason of a failed call.
+    /// # Errors
+    /// The reason of a failed call.
     pub(super) fn read(bytes: &[u8], patch_type: &str) -> Result<Option<Self>, String> {
         if bytes.is_empty() {
             return Ok(None);
@@ -59,7 +60,8 @@ impl Patch {
 /// Applies the patch of a webhook; the result is not decoded yet. `object` is the object that the webhook
 /// got.
 ///
-/// # Errors 500: there is no object (a deletion), or an operation fails. The failure policy does not apply.
+/// # Errors
+/// 500: there is no object (a deletion), or an operation fails. The failure policy does not apply.
 pub fn apply_patch(hook: &Webhook, patch: &Patch, object: Option<&Value>) -> Result<Value, Status> {
     let Some(object) = object else {
         return Err(Status::internal(format!(
@@ -73,7 +75,8 @@ pub fn apply_patch(hook: &Webhook, patch: &Patch, object: Option<&Value>) -> Res
 /// Decodes a patched object of a built-in kind: checks types and drops unknown members. The caller sets
 /// defaults afterwards. Objects of custom kinds are pruned by their schema instead.
 ///
-/// # Errors 500 if a member has the wrong type.
+/// # Errors
+/// 500 if a member has the wrong type.
 pub fn decode_patched(mut patched: Value, ty: &'static Type) -> Result<Value, Status> {
     normalize(&mut patched, ty, Mode::Whole).map_err(Status::internal)?;
     Ok(patched)

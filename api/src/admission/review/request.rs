@@ -43,7 +43,8 @@ struct Request<'a> {
 /// Body of the POST to a webhook. `uid` must be unique to the call; the response must repeat it. `object` and
 /// `old_object` have the version of `form`.
 ///
-/// # Errors The webhook supports no review version of this server.
+/// # Errors
+/// The webhook supports no review version of this server.
 pub fn encode_request(
     hook: &Webhook,
     attributes: &Attributes<'_>,

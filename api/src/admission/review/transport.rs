@@ -29,7 +29,8 @@ impl HttpAnswer<'_> {
 
     /// The body of a successful response.
     ///
-    /// # Errors Kubernetes' message: the status code is not a success, or the body is empty.
+    /// # Errors
+    /// Kubernetes' message: the status code is not a success, or the body is empty.
     pub fn success(&self) -> Result<&[u8], String> {
         if !self.is_success() {
             return Err(self.failure());

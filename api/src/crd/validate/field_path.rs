@@ -7,7 +7,8 @@ pub(super) use crate::structural::field_path::ArrayNotation;
 
 /// The members of a path, and the schema it leads to.
 ///
-/// # Errors Kubernetes' message for a path that does not exist.
+/// # Errors
+/// Kubernetes' message for a path that does not exist.
 pub(super) fn resolve<'s>(
     path: &str,
     schema: &'s Value,

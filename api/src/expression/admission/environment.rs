@@ -157,8 +157,9 @@ impl Environment {
     /// Declares `variables.NAME` for expressions compiled later. The variable has the type of its expression;
     /// objects get the dynamic type. An [`Evaluation`] evaluates it at its first use, and only once.
     ///
-    /// # Errors The expression does not compile. The variable is still declared, with the dynamic type, and
-    /// evaluating it fails.
+    /// # Errors
+    /// The expression does not compile. The variable is still declared, with the dynamic type, and evaluating
+    /// it fails.
     ///
     /// [`Evaluation`]: super::Evaluation
     pub fn declare(&mut self, name: &str, expression: &str) -> Result<(), CompileFailure> {
@@ -178,7 +179,8 @@ impl Environment {
 
     /// Compiles an expression with a required result type.
     ///
-    /// # Errors Syntax or types of the expression are wrong, or its type is not the required one.
+    /// # Errors
+    /// Syntax or types of the expression are wrong, or its type is not the required one.
     pub fn compile(&self, expression: &str, result: ResultType) -> Result<Program, CompileFailure> {
         self.check(expression, result).map(|(program, _)| program)
     }

@@ -118,7 +118,8 @@ impl<'a> Evaluation<'a> {
 
     /// Evaluates an expression.
     ///
-    /// # Errors The evaluation fails, or the budget is exhausted.
+    /// # Errors
+    /// The evaluation fails, or the budget is exhausted.
     pub fn value(&self, program: &'a Program, budget: &mut Budget) -> Result<Val<'a>, EvaluationError> {
         let (value, cost) = program.program.eval(self, CALL_COST);
         let spent = budget.spend(self.variables_cost.replace(0)).and_then(|()| budget.spend(cost));
@@ -131,7 +132,8 @@ impl<'a> Evaluation<'a> {
 
     /// Evaluates a condition or validation, compiled with [`ResultType::Bool`].
     ///
-    /// # Errors The evaluation fails, or the budget is exhausted.
+    /// # Errors
+    /// The evaluation fails, or the budget is exhausted.
     ///
     /// [`ResultType::Bool`]: super::ResultType::Bool
     pub fn is_true(&self, program: &'a Program, budget: &mut Budget) -> Result<bool, EvaluationError> {
@@ -141,17 +143,19 @@ impl<'a> Evaluation<'a> {
     /// Evaluates a message or audit annotation, compiled with [`ResultType::String`] or
     /// [`ResultType::StringOrNull`]. `None` if the value is null.
     ///
-    /// # Errors The evaluation fails, or the budget is exhausted.
+    /// # Errors
+    /// The evaluation fails, or the budget is exhausted.
     ///
-    /// [`ResultType::String`]: super::ResultType::String [`ResultType::StringOrNull`]:
-    /// super::ResultType::StringOrNull
+    /// [`ResultType::String`]: super::ResultType::String
+    /// [`ResultType::StringOrNull`]: super::ResultType::StringOrNull
     pub fn text(&self, program: &'a Program, budget: &mut Budget) -> Result<Option<String>, EvaluationError> {
         Ok(self.value(program, budget)?.as_str().map(str::to_owned))
     }
 
     /// Evaluates an expression to JSON: the object of an apply configuration, or the operations of a patch.
     ///
-    /// # Errors The evaluation fails, the value is not JSON, or the budget is exhausted.
+    /// # Errors
+    /// The evaluation fails, the value is not JSON, or the budget is exhausted.
     pub fn json(&self, program: &'a Program, budget: &mut Budget) -> Result<Value, EvaluationError> {
         let value = self.value(program, budget)?;
         value.to_json().map_err(|error| EvaluationError::Failed { expression: program.text.clone(), error })

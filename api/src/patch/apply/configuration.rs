@@ -9,7 +9,8 @@ use super::{ObjectType, custom, merge, typed};
 
 /// Merges the configuration into the object and keeps the object's managed fields.
 ///
-/// # Errors Kubernetes' message: the configuration is not of its type, or sets an atomic list, map or struct.
+/// # Errors
+/// Kubernetes' message: the configuration is not of its type, or sets an atomic list, map or struct.
 pub fn merge_configuration(live: &Value, config: &Value, object: ObjectType<'_>) -> Result<Value, String> {
     let found = match object {
         ObjectType::BuiltIn(ty) => typed::check(config, ty),

@@ -146,7 +146,8 @@ impl ApplyError {
 ///
 /// `config` states apiVersion and kind, and both match `object`.
 ///
-/// # Errors Conflicts, unless `force`d; or the configuration is malformed.
+/// # Errors
+/// Conflicts, unless `force`d; or the configuration is malformed.
 pub fn apply(
     live: Option<&Value>,
     config: &Value,
@@ -182,7 +183,8 @@ pub fn apply(
 
 /// Checks that a configuration is of the object's type.
 ///
-/// # Errors The configuration has managedFields, or is not of its type.
+/// # Errors
+/// The configuration has managedFields, or is not of its type.
 pub fn check(config: &Value, object: ObjectType<'_>) -> Result<(), ApplyError> {
     if config["metadata"].get("managedFields").is_some_and(|m| !m.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
@@ -367,7 +369,8 @@ impl ApplyAttempt<'_> {
 
 /// Removes changed fields from their other owners. Without `force`, such fields are conflicts.
 ///
-/// # Errors [`ApplyError::Conflicts`], unless `force`.
+/// # Errors
+/// [`ApplyError::Conflicts`], unless `force`.
 fn settle(
     versions: &mut VersionDifferences<'_>,
     managed: &mut ManagedFields,

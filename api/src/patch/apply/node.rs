@@ -176,7 +176,8 @@ impl<'a> Node<'a> {
 
     /// The path element that identifies a list element.
     ///
-    /// # Errors The element lacks its keys, or is of the wrong type; the text says which.
+    /// # Errors
+    /// The element lacks its keys, or is of the wrong type; the text says which.
     pub(super) fn identity(self, item: &Value) -> Result<String, String> {
         let has_keys = match self {
             Self::Keyed(_) => true,

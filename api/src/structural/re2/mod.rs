@@ -35,7 +35,8 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
 
 /// Translates a pattern to the syntax of the `regex` crate.
 ///
-/// # Errors Those of [`compile`].
+/// # Errors
+/// Those of [`compile`].
 pub fn translate(pattern: &str) -> Result<String, String> {
     let mut translator = Translator {
         pattern,

@@ -24,8 +24,8 @@ impl Tree {
     /// Decodes an object's metadata: checks types, writes the canonical form and removes unknown members.
     /// Returns those members for objects from requests.
     ///
-    /// # Errors Metadata is malformed, unless the object comes from the store. The object must not be used
-    /// then.
+    /// # Errors
+    /// Metadata is malformed, unless the object comes from the store. The object must not be used then.
     pub fn decode_metadata(
         &self,
         object: &mut Value,
@@ -40,7 +40,8 @@ impl Tree {
     /// Decodes the metadata of embedded objects like [`Self::decode_metadata`], and checks that their
     /// apiVersion and kind are strings.
     ///
-    /// # Errors Those of [`Self::decode_metadata`].
+    /// # Errors
+    /// Those of [`Self::decode_metadata`].
     pub fn decode_embedded(
         &self,
         object: &mut Value,

@@ -39,8 +39,9 @@ impl Tree {
     /// sets defaults. Objects from a conversion get no defaults, since they have those of their source
     /// version. Returns the removed members of requests, for strict field validation.
     ///
-    /// # Errors Metadata of the object or an embedded object is malformed, and `origin` does not tolerate it.
-    /// The object is then partly normalized and must not be used.
+    /// # Errors
+    /// Metadata of the object or an embedded object is malformed, and `origin` does not tolerate it. The
+    /// object is then partly normalized and must not be used.
     pub fn read(&self, object: &mut Value, origin: Origin) -> Result<Vec<FieldProblem>, MetadataError> {
         let mut problems = self.decode_metadata(object, origin)?;
         if origin != Origin::Conversion && !self.root().below.embedded {

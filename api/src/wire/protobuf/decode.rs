@@ -11,7 +11,8 @@ use crate::schema::{self, Elem, Field, Member, Shape, Type, fill, json_schema_pr
 
 /// Decodes an enveloped object of a built-in kind. The result has apiVersion and kind of the envelope.
 ///
-/// # Errors The bytes are malformed or exceed a bound, or the kind is not in the table.
+/// # Errors
+/// The bytes are malformed or exceed a bound, or the kind is not in the table.
 pub fn decode(body: &[u8]) -> Result<(TypeMeta, Value), WireError> {
     if body.len() > MAX_WIRE_BYTES {
         return Err(WireError::TooLarge);

@@ -8,7 +8,8 @@ use crate::schema::{self, Elem, Field, Member, Shape, Type, json_schema_props, s
 
 /// Encodes an object of a built-in kind with its envelope. The object must state apiVersion and kind.
 ///
-/// # Errors The kind is not in the table, or a member has a type that its field cannot carry (never after
+/// # Errors
+/// The kind is not in the table, or a member has a type that its field cannot carry (never after
 /// [`crate::schema::decode::normalize`]).
 pub fn encode(object: &Value) -> Result<Vec<u8>, WireError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -22,7 +23,8 @@ pub fn encode(object: &Value) -> Result<Vec<u8>, WireError> {
 /// Encodes an object of a built-in kind without an envelope: as an item of a list, or as the bytes between
 /// [`envelope_head`] and [`ENVELOPE_TAIL`]. The object must state apiVersion and kind.
 ///
-/// # Errors Those of [`encode`].
+/// # Errors
+/// Those of [`encode`].
 pub fn bare(object: &Value) -> Result<Vec<u8>, WireError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));

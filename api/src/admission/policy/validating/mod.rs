@@ -159,7 +159,8 @@ impl Policy {
 
     /// Evaluates the policy for a request.
     ///
-    /// # Errors The refusal if the request cannot be evaluated.
+    /// # Errors
+    /// The refusal if the request cannot be evaluated.
     fn judge(&self, request: &PolicyRequest<'_>, findings: &mut Findings) -> Result<(), Status> {
         let form = match self.selection.matches(&request.attributes, &request.facts) {
             Ok(Some(form)) => form,
