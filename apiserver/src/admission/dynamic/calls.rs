@@ -244,7 +244,7 @@ impl Drop for Calls {
     }
 }
 
-fn read(hook: &Webhook, uid: &str, answer: &outbound::DecodedResponse) -> Result<DecodedResponse, CallError> {
+fn read(hook: &Webhook, uid: &str, answer: &outbound::Answer) -> Result<DecodedResponse, CallError> {
     let http = HttpAnswer { status: answer.status, content_type: &answer.content_type, body: &answer.body };
     review::read_answer(hook, uid, &http)
 }
