@@ -1,4 +1,4 @@
-//! Compiles the protos with protox, so that no protoc is needed.
+//! Compiles the `.proto` files with protox, so that no protoc is needed.
 
 use std::{env, error::Error, fs, path::PathBuf};
 

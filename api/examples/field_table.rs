@@ -1,11 +1,13 @@
-//! Makes the field table (`api/schema/*.tbl`) from the published Go modules of a version of Kubernetes: `k8s.io/api` and those
-//! beside it, in one directory, such as `staging/src/k8s.io` of the release.
+//! Generates the field table (`api/schema/*.tbl`) from the published Go modules of a Kubernetes version:
+//! `k8s.io/api` and its sibling modules in one directory, such as `staging/src/k8s.io` of the release.
 //!
-//! `cargo run -p kstore-api --example field_table -- staging/src/k8s.io`, and then `git diff api/schema` is what is to be reviewed.
+//! Run `cargo run -p kstore-api --example field_table -- staging/src/k8s.io`, and review `git diff
+//! api/schema`.
 //!
-//! Not from the OpenAPI and protobuf documents, which are made from the same files: neither says which members are pointers and
-//! which are left out when empty. Which types are there follows from the tables of today: those, the new kinds of their groups,
-//! and all that they refer to. The notation is told in `src/schema/mod.rs`. Defaults and enumerations (`facts.txt`) are not made here.
+//! The OpenAPI and protobuf documents, generated from the same files, do not suffice: neither says which
+//! members are pointers and which are omitted when empty. The result has the types of the current tables, the
+//! new kinds of their groups, and all types that those refer to. `src/schema/mod.rs` documents the notation.
+//! Defaults and enumerations (`facts.txt`) are not generated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +16,7 @@ use std::{env, fs};
 
 type Outcome<T> = Result<T, String>;
 
-/// The package of the types that every group uses.
+/// Package of the types that every group uses.
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 const EXTENSIONS: &str = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";
 
@@ -32,19 +34,19 @@ const SCALARS: &[(&str, &str, &str)] = &[
     (EXTENSIONS, "JSONSchemaPropsOrStringArray", "schemaorstrings"),
 ];
 
-/// Go's own types.
+/// Basic types of Go.
 const BASIC: &[(&str, &str)] =
     &[("string", "str"), ("bool", "bool"), ("int32", "i32"), ("int64", "i64"), ("float64", "f64")];
 
-/// Packages of which every type is a string.
+/// Packages whose types are all strings.
 const STRINGS: &[&str] = &["k8s.io/apimachinery/pkg/types"];
 
-/// A type's name with the import path of its package.
+/// Import path of a package, and name of a type in it.
 type Name = (String, String);
 
-/// A type as Go writes it.
+/// Type as declared in Go.
 struct GoType {
-    /// The comment above it, and the one before that.
+    /// Comment lines directly above the type, and those of the comment before.
     comments: Vec<String>,
     body: Body,
 }
@@ -58,15 +60,15 @@ enum Body {
 struct GoField {
     comments: Vec<String>,
     is_embedded: bool,
-    /// The type, its package named by its import path and a `#`.
+    /// Type; its package is the import path followed by `#`.
     ty: String,
     tags: String,
 }
 
-/// All that was read, by package and name.
+/// All parsed types, by package and name.
 struct Source {
     types: BTreeMap<Name, GoType>,
-    /// Short name of each package that has a table, by its import path.
+    /// Short names of the packages that have a table, by import path.
     shorts: BTreeMap<String, String>,
 }
 
@@ -75,10 +77,10 @@ fn main() -> Outcome<()> {
     let modules = arguments.next().ok_or("usage: field_table MODULES [TABLES]: see the top of this file")?;
     let tables = arguments.next().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("schema"));
     let mut texts = BTreeMap::new();
-    for entry in fs::read_dir(&tables).map_err(told(&tables))? {
-        let path = entry.map_err(told(&tables))?.path();
+    for entry in fs::read_dir(&tables).map_err(with_path(&tables))? {
+        let path = entry.map_err(with_path(&tables))?.path();
         if path.extension().is_some_and(|extension| extension == "tbl") {
-            texts.insert(path.clone(), fs::read_to_string(&path).map_err(told(&path))?);
+            texts.insert(path.clone(), fs::read_to_string(&path).map_err(with_path(&path))?);
         }
     }
     let heads = texts.values().map(|text| Head::of(text)).collect::<Outcome<Vec<_>>>()?;
@@ -90,21 +92,21 @@ fn main() -> Outcome<()> {
     let wanted = source.wanted(&heads)?;
     for ((path, text), head) in texts.iter().zip(&heads) {
         let table = source.table(text, head, &wanted)?;
-        fs::write(path, table).map_err(told(path))?;
+        fs::write(path, table).map_err(with_path(path))?;
     }
     Ok(())
 }
 
-fn told<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> String + '_ {
+fn with_path<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> String + '_ {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// What a table of today says of its package.
+/// Header of a current table, with its types.
 struct Head {
     short: String,
-    /// The import path.
+    /// Import path of the package.
     path: String,
-    /// The types that it has.
+    /// Types in the table.
     types: BTreeSet<String>,
 }
 
@@ -122,14 +124,14 @@ impl Head {
 }
 
 impl Source {
-    /// Reads the files of a package that declare its types.
+    /// Parses the files of a package that declare its types.
     fn read(&mut self, modules: &Path, package: &str) -> Outcome<()> {
         let folder = modules.join(package.trim_start_matches("k8s.io/"));
-        for entry in fs::read_dir(&folder).map_err(told(&folder))? {
-            let path = entry.map_err(told(&folder))?.path();
+        for entry in fs::read_dir(&folder).map_err(with_path(&folder))? {
+            let path = entry.map_err(with_path(&folder))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if name.starts_with("types") && name.ends_with(".go") && !name.ends_with("_generated.go") {
-                self.read_file(package, &fs::read_to_string(&path).map_err(told(&path))?);
+                self.read_file(package, &fs::read_to_string(&path).map_err(with_path(&path))?);
             }
         }
         Ok(())
@@ -163,14 +165,15 @@ impl Source {
         }
     }
 
-    /// The types of the tables: those of today that still exist, new kinds of the groups, and all that they refer to.
+    /// Types for the new tables: existing ones that Kubernetes still has, new kinds of the groups, and all
+    /// types they refer to.
     fn wanted(&self, heads: &[Head]) -> Outcome<BTreeSet<Name>> {
         let known: BTreeSet<Name> = heads
             .iter()
             .flat_map(|head| head.types.iter().map(|name| (head.path.clone(), name.clone())))
             .collect();
         let is_new_kind = |name: &Name, ty: &GoType| {
-            // Kinds without clients are parts of requests, or none of the API's.
+            // Kinds without clients are parts of requests or internal.
             name.0 != META && ty.is_kind() && ty.comments.iter().any(|comment| comment == "+genclient")
         };
         let mut open: Vec<Name> =
@@ -191,7 +194,7 @@ impl Source {
         Ok(wanted)
     }
 
-    /// A type in the table's words, with the struct that it names.
+    /// Type in the notation of the table, with the struct it names.
     fn elem(&self, ty: &str) -> Outcome<(String, Option<Name>)> {
         if ty == "[]byte" {
             return Ok(("bytes".to_owned(), None));
@@ -218,7 +221,7 @@ impl Source {
         }
         let name = (package.to_owned(), name.to_owned());
         match self.types.get(&name).map(|ty| &ty.body) {
-            // A list with a name is a message of its own in protobuf; the API has such lists of strings only.
+            // A named list is a message of its own in protobuf; the API has such lists only of strings.
             Some(Body::Named(of)) if of == "[]string" => Ok(("items".to_owned(), None)),
             Some(Body::Named(of)) => self.elem(of),
             Some(Body::Struct(_)) => Ok((name.1.clone(), Some(name))),
@@ -226,7 +229,7 @@ impl Source {
         }
     }
 
-    /// The table of a package.
+    /// The new table of a package.
     fn table(&self, today: &str, head: &Head, wanted: &BTreeSet<Name>) -> Outcome<String> {
         let mut out = String::new();
         for line in today.lines().take_while(|line| line.starts_with(['#', '@'])) {
@@ -248,7 +251,7 @@ impl Source {
         Ok(out)
     }
 
-    /// A member in the notation of the table; `None` for what is not in JSON.
+    /// A member in the notation of the table; `None` for members outside JSON.
     fn line(&self, owner: &Name, field: &GoField) -> Outcome<Option<String>> {
         let Some(json) = field.json() else { return Ok(None) };
         let mut words = json.split(',');
@@ -291,7 +294,7 @@ impl Source {
 }
 
 impl GoType {
-    /// Whether it carries `apiVersion` and `kind`.
+    /// Whether the type has `apiVersion` and `kind`.
     fn is_kind(&self) -> bool {
         matches!(&self.body, Body::Struct(fields) if fields.iter().any(GoField::is_type_meta))
     }
@@ -307,25 +310,25 @@ impl GoField {
         rest.split('"').next()
     }
 
-    /// What its tag says of JSON; `None` for what is not in JSON.
+    /// JSON part of the tag; `None` for members outside JSON.
     fn json(&self) -> Option<&str> {
         self.tag("json").filter(|json| *json != "-")
     }
 
-    /// As the documents that are made from these files say it.
+    /// Whether OpenAPI lists the member as required, by the rules of Kubernetes' generator.
     fn is_required(&self, omit_empty: bool) -> bool {
         let is_marked = |mark: &str| self.comments.iter().any(|comment| comment == mark);
         is_marked("+required") || !(is_marked("+optional") || omit_empty)
     }
 }
 
-/// The values of `+name=value` in a comment.
+/// Values of `+name=value` in comments.
 fn marks<'a>(comments: &'a [String], name: &str) -> Vec<&'a str> {
     let value = |comment: &'a String| comment.strip_prefix('+')?.strip_prefix(name)?.strip_prefix('=');
     comments.iter().filter_map(value).collect()
 }
 
-/// The import paths of a file by the names that it uses for them.
+/// Import paths of a file, by local name.
 fn imports(text: &str) -> BTreeMap<String, String> {
     let block = text
         .split_once("import (")
@@ -343,7 +346,7 @@ fn imports(text: &str) -> BTreeMap<String, String> {
     lines.filter_map(import).collect()
 }
 
-/// A type with the import path of its package instead of the file's name for it.
+/// A type with its package's import path in place of the local name.
 fn qualified(ty: &str, package: &str, imports: &BTreeMap<String, String>) -> String {
     for prefix in ["*", "[]"] {
         if let Some(rest) = ty.strip_prefix(prefix) {
@@ -365,7 +368,7 @@ fn qualified(ty: &str, package: &str, imports: &BTreeMap<String, String>) -> Str
     }
 }
 
-/// The members of a struct, up to the line that closes it.
+/// Members of a struct, up to the closing line.
 fn fields<'a>(
     lines: &mut impl Iterator<Item = &'a str>,
     package: &str,

@@ -1,43 +1,44 @@
-//! [`Cidr`]: a block of addresses of one family, as service networks are written, and which of its addresses services may have. Pure
-//! arithmetic. Not how strictly the fields of objects are read: that is `validate`.
+//! [`Cidr`]: a CIDR block of one address family, for service networks, with the addresses that services may
+//! have. Pure arithmetic; `validate` decides how strictly fields of objects are parsed.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Addresses left to those who choose one themselves: a sixteenth of a block, but neither fewer nor more than these.
+/// Bounds for the number of addresses reserved for explicit requests: a sixteenth of the block, within these
+/// limits.
 const STATIC_BAND: (u128, u128) = (16, 256);
 
-/// A block of addresses: a network and the number of bits that all of its addresses share.
+/// CIDR block: a network address and a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cidr {
     v4: bool,
-    /// The network address, as a number.
+    /// Network address as a number.
     base: u128,
     bits: u8,
 }
 
-/// The text is no block of addresses.
+/// Error: the text is not a CIDR block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a block of addresses, such as 10.96.0.0/12 or fd00:96::/112")]
-pub struct NoCidr;
+pub struct ParseCidrError;
 
 impl FromStr for Cidr {
-    type Err = NoCidr;
+    type Err = ParseCidrError;
 
-    /// `ADDRESS/BITS`. Bits of the address beyond the prefix are dropped.
-    fn from_str(text: &str) -> Result<Self, NoCidr> {
-        let (address, bits) = text.split_once('/').ok_or(NoCidr)?;
-        let address: IpAddr = address.parse().map_err(|_| NoCidr)?;
+    /// Parses `ADDRESS/BITS`. Address bits beyond the prefix are dropped.
+    fn from_str(text: &str) -> Result<Self, ParseCidrError> {
+        let (address, bits) = text.split_once('/').ok_or(ParseCidrError)?;
+        let address: IpAddr = address.parse().map_err(|_| ParseCidrError)?;
         let digits = !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit());
-        let bits: u8 = bits.parse().ok().filter(|_| digits).ok_or(NoCidr)?;
+        let bits: u8 = bits.parse().ok().filter(|_| digits).ok_or(ParseCidrError)?;
         let v4 = address.is_ipv4();
         if bits > width(v4) {
-            return Err(NoCidr);
+            return Err(ParseCidrError);
         }
         let base = number(address) >> host_bits(v4, bits).min(127) << host_bits(v4, bits).min(127);
-        // A shift by the whole width is none at all for numbers.
+        // A shift by 128 bits would overflow.
         let base = if host_bits(v4, bits) == 128 { 0 } else { base };
         Ok(Self { v4, base, bits })
     }
@@ -55,40 +56,41 @@ impl Cidr {
         self.v4
     }
 
-    /// How many bits its addresses share.
+    /// Length of the prefix.
     pub fn bits(self) -> u8 {
         self.bits
     }
 
-    /// How many addresses it has; the largest number there is for all of IPv6.
+    /// Number of addresses; saturates for the whole IPv6 space.
     pub fn size(self) -> u128 {
         1u128.checked_shl(host_bits(self.v4, self.bits)).unwrap_or(u128::MAX)
     }
 
-    /// The first address that a service may have: the one after the network's own.
+    /// The first address that a service may have: the one after the network address.
     pub fn first(self) -> IpAddr {
         self.at(self.base.saturating_add(1))
     }
 
-    /// Whether a service may have this address out of this block: it is in it, and is neither the network's own nor, with IPv4, the
-    /// one for all.
+    /// Whether a service may have this address from this block: it is in the block and neither the network
+    /// address nor, for IPv4, the broadcast address.
     pub fn gives(self, address: IpAddr) -> bool {
         address.is_ipv4() == self.v4 && self.given().contains(&number(address))
     }
 
-    /// Whether all addresses of another block are in this one.
+    /// Whether this block contains all addresses of another one.
     pub fn covers(self, other: Self) -> bool {
         let mine = self.base..=self.base.saturating_add(self.size() - 1);
         self.v4 == other.v4 && self.bits <= other.bits && mine.contains(&other.base)
     }
 
-    /// Whether the two have an address in common.
+    /// Whether the two blocks have an address in common.
     pub fn overlaps(self, other: Self) -> bool {
         self.covers(other) || other.covers(self)
     }
 
-    /// The addresses to look through for a free one, as numbers, in two parts: those for whoever asks for any, and those left to who
-    /// chooses, which serve when the others are used up. A part may be empty.
+    /// Address ranges for the search of a free address, as numbers: first those for automatic allocation,
+    /// then those reserved for explicit requests, which serve when the first are used up. A range may be
+    /// empty.
     pub fn bands(self) -> [RangeInclusive<u128>; 2] {
         let given = self.given();
         let band = match self.size() {
@@ -108,18 +110,18 @@ impl Cidr {
         }
     }
 
-    /// The `index`-th of the equal parts with a prefix of `bits`, counted from the first; `None` if it has not so many.
+    /// The sub-block with this index and a prefix of `bits`; `None` if the index is out of range.
     pub fn part(self, bits: u8, index: u128) -> Option<Self> {
         if bits < self.bits || bits > width(self.v4) {
             return None;
         }
         let (size, all) = (host_bits(self.v4, bits), host_bits(self.v4, self.bits));
-        // All of IPv6 has one part of its own size, whose number of addresses is beyond these numbers.
+        // The whole IPv6 space has one sub-block of its own size, and the number of its addresses overflows.
         let offset = if size == 128 { (index == 0).then_some(0)? } else { index.checked_mul(1 << size)? };
         (all == 128 || offset >> all == 0).then_some(Self { base: self.base + offset, bits, ..self })
     }
 
-    /// The numbers of all addresses that services may have.
+    /// Range of all addresses that services may have, as numbers.
     fn given(self) -> RangeInclusive<u128> {
         let last = self.base.saturating_add(self.size() - 1);
         let last = if self.v4 { last.saturating_sub(1) } else { last };
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_an_address_and_a_number_of_bits() {
+    fn blocks_are_parsed_from_address_and_prefix_length() {
         for (text, shown) in [
             ("10.96.0.0/12", "10.96.0.0/12"),
             ("10.100.7.1/12", "10.96.0.0/12"),
@@ -168,12 +170,12 @@ mod tests {
             assert_eq!(cidr(text).to_string(), shown, "{text}");
         }
         for text in ["10.0.0.0", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "x/8", "fd00::/129", ""] {
-            assert_eq!(text.parse::<Cidr>(), Err(NoCidr), "{text}");
+            assert_eq!(text.parse::<Cidr>(), Err(ParseCidrError), "{text}");
         }
     }
 
     #[test]
-    fn the_address_of_the_network_and_that_for_all_are_nobodys() {
+    fn network_and_broadcast_addresses_are_not_assigned() {
         let four = cidr("10.0.0.0/29");
         let given: Vec<u8> = (0..=9).filter(|n| four.gives(ip(&format!("10.0.0.{n}")))).collect();
         assert_eq!(given, [1, 2, 3, 4, 5, 6]);
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_equal_parts() {
+    fn blocks_split_into_equal_parts() {
         let part = |text: &str, bits, index| cidr(text).part(bits, index).map(|part| part.to_string());
         for (text, bits, index, expected) in [
             ("10.0.0.0/8", 24, 0, Some("10.0.0.0/24")),
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_part_is_left_to_who_chooses() {
+    fn lower_addresses_are_reserved_for_explicit_requests() {
         let shown = |text: &str| {
             let block = cidr(text);
             let [any, chosen] = block.bands();
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wider_block_covers_a_narrower_one() {
+    fn wider_blocks_cover_narrower_ones() {
         assert!(cidr("10.0.0.0/8").covers(cidr("10.96.0.0/12")));
         assert!(cidr("10.0.0.0/8").covers(cidr("10.0.0.0/8")));
         assert!(!cidr("10.96.0.0/12").covers(cidr("10.0.0.0/8")));
@@ -236,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_two_parts_are_what_is_given(base: u32, bits in 20u8..=32, near: u16) {
+        fn both_ranges_together_are_all_assignable_addresses(base: u32, bits in 20u8..=32, near: u16) {
             let block = cidr(&format!("{}/{bits}", Ipv4Addr::from(base)));
             let [any, chosen] = block.bands();
             let probe = block.base.saturating_sub(8) + u128::from(near) % (block.size() + 16);

@@ -1,5 +1,5 @@
-//! What differs between two values, line by line, for people: the unified form of their indented JSON, as Kubernetes appends it to
-//! refusals of changes. Members have the names of the manifest. Not a patch: it is cut where it gets long.
+//! Unified diff of two values' indented JSON, as Kubernetes appends it to refused changes. Members have the
+//! names of the manifest. It is for people, not a patch: long diffs are truncated.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,11 +8,11 @@ use similar::TextDiff;
 
 use crate::limits::{DIFF_LINES_MAX, DIFF_MAX};
 
-/// Lines shown around each difference.
+/// Lines of context around each difference.
 const CONTEXT: usize = 3;
 
-/// The lines that went (`-`) and came (`+`), with those around them; empty if the values are written alike, and a
-/// remark if they are too long to be compared.
+/// Removed (`-`) and added (`+`) lines with context. Empty if the values have equal JSON; a note if they are
+/// too long to compare.
 pub(crate) fn unified(old: &Value, new: &Value) -> String {
     let (old, new) = (indented(old), indented(new));
     if old.lines().count() + new.lines().count() > DIFF_LINES_MAX {
@@ -21,7 +21,7 @@ pub(crate) fn unified(old: &Value, new: &Value) -> String {
     cut(TextDiff::from_lines(&old, &new).unified_diff().context_radius(CONTEXT).to_string())
 }
 
-/// Ends with a line break, so that the last line is one like the others.
+/// Indented JSON with a final line break, so that the last line compares like the others.
 fn indented(value: &Value) -> String {
     let mut out = Vec::new();
     let mut writer = Serializer::with_formatter(&mut out, PrettyFormatter::with_indent(b" "));
@@ -45,7 +45,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_went_and_came_is_shown_with_its_surroundings() {
+    fn diffs_show_removed_and_added_lines_with_context() {
         let old = json!({"a": 1, "b": [1, 2, 3], "c": "x", "d": {}, "e": 0, "f": 0, "g": 0, "h": 0, "i": 0, "j": 0, "k": 0});
         let mut new = old.clone();
         new["c"] = json!("y");
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut() {
+    fn long_diffs_are_truncated() {
         let long = |n: usize| json!((0..n).collect::<Vec<_>>());
         let (few, many) = (long(10), long(3_000));
         let text = unified(&few, &many);
@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn applying_it_gives_the_new_text(old in prop::collection::vec(0..4_u8, 0..12), new in prop::collection::vec(0..4_u8, 0..12)) {
+        fn applying_a_diff_gives_the_new_text(old in prop::collection::vec(0..4_u8, 0..12), new in prop::collection::vec(0..4_u8, 0..12)) {
             let (old, new) = (json!(old), json!(new));
             let (before, after) = (indented(&old), indented(&new));
             let mut rest = before.lines();

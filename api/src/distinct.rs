@@ -1,7 +1,7 @@
-//! Sets of JSON values, so that a list of thousands of items is searched for equal ones in one pass. Comparing each item with all
-//! before it takes time that grows with the square of the list, and lists are as long as their writers like.
+//! Sets of JSON values that find duplicates in one pass over a list. Comparing each item with all earlier
+//! ones would take quadratic time, and clients control the length of lists.
 //!
-//! Ordered sets rather than hashed ones: no choice of values makes them slow.
+//! Sets are ordered, not hashed, so that no choice of values makes them slow.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::object::is_empty;
 
-/// Values that a list has had so far.
+/// Set of JSON values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distinct<'v>(BTreeSet<Key<'v>>);
 
-/// A value in a form that can be ordered: texts as they are, everything else as its JSON, whose members are sorted.
+/// Value in an ordered form: texts unchanged, everything else as JSON with sorted members.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'v> {
     Text(&'v str),
@@ -35,7 +35,7 @@ impl<'v> Distinct<'v> {
         Self(values.into_iter().map(Key::of).collect())
     }
 
-    /// Adds a value. False if an equal one was there.
+    /// Adds a value. False if the set has an equal one.
     pub(crate) fn insert(&mut self, value: &'v Value) -> bool {
         self.0.insert(Key::of(value))
     }
@@ -46,8 +46,8 @@ impl<'v> Distinct<'v> {
     }
 }
 
-/// A text that two values share if and only if they are [semantically equal](crate::object::semantically_equal), members of the
-/// outermost object in `except` aside.
+/// Text that two values share exactly if they are [semantically equal](crate::object::semantically_equal),
+/// apart from the members in `except` of the outermost object.
 pub(crate) fn meaning(value: &Value, except: &[&str]) -> String {
     let mut out = String::new();
     write_meaning(value, except, &mut out);
@@ -90,7 +90,7 @@ mod tests {
     use crate::object::semantically_equal;
 
     #[test]
-    fn equal_values_are_found_whatever_their_type() {
+    fn equal_values_of_all_types_are_found() {
         let values = [json!("1"), json!(1), json!({"a": 1, "b": [null]}), json!(null), json!(1.5)];
         let mut seen = Distinct::default();
         for value in &values {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn meanings_are_equal_where_values_are_semantically_equal() {
+    fn meanings_are_equal_exactly_for_semantically_equal_values() {
         let values = [
             json!({"a": 1}),
             json!({"a": 1, "b": null, "c": {"d": []}}),

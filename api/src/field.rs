@@ -1,5 +1,5 @@
-//! Where in an object something is wrong, and how Kubernetes says so: [`Path`], [`FieldError`], [`ErrorList`]. The texts are an
-//! interface: clients print and tests match them. It does not know about HTTP; `status` turns a list into an answer.
+//! Validation errors with the paths and texts of Kubernetes: [`Path`], [`FieldError`], [`ErrorList`]. The
+//! texts are an interface: clients print them and tests compare them. `status` turns a list into a response.
 
 use crate::limits::{ERROR_BYTES_MAX, ERRORS_MAX};
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// A path such as `spec.containers[0].env[1].name`, as a chain of borrowed steps: walking an object allocates nothing, only an
-/// error renders its path.
+/// Path such as `spec.containers[0].env[1].name`, as a chain of borrowed steps. Walking an object allocates
+/// nothing; only errors build the text.
 #[derive(Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -24,7 +24,7 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// The object itself; its children print without a leading dot.
+    /// Path of the object itself; its children have no leading dot.
     pub const ROOT: Path<'static> = Path { parent: None, step: Step::Name("") };
 
     /// A path of one or more dotted names from the object down.
@@ -32,17 +32,17 @@ impl<'a> Path<'a> {
         Path { parent: None, step: Step::Name(name) }
     }
 
-    /// A named member; `name` may hold dots where members are nested.
+    /// Path of a member; `name` may contain dots for nested members.
     pub const fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
         Path { parent: Some(self), step: Step::Name(name) }
     }
 
-    /// A list item.
+    /// Path of a list item.
     pub const fn index(&self, index: usize) -> Path<'_> {
         Path { parent: Some(self), step: Step::Index(index) }
     }
 
-    /// A map entry, printed `[key]`.
+    /// Path of a map entry, formatted as `[key]`.
     pub const fn key<'b>(&'b self, key: &'b str) -> Path<'b> {
         Path { parent: Some(self), step: Step::Key(key) }
     }
@@ -66,18 +66,18 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// The classes of field errors, as causes name them.
+/// Type of a field error, as causes name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldErrorKind {
-    /// A value that must be there is not.
+    /// A required value is missing.
     Required,
     /// A value breaks a rule.
     Invalid,
-    /// A value is not one of the few that are allowed.
+    /// A value is not one of the supported ones.
     NotSupported,
-    /// A value that must be unique is there twice.
+    /// A value that must be unique occurs twice.
     Duplicate,
-    /// A value may not be given at all under the circumstances.
+    /// A value must not be set under these circumstances.
     Forbidden,
     /// A text is longer than allowed.
     TooLong,
@@ -85,9 +85,9 @@ pub enum FieldErrorKind {
     TooMany,
     /// A value has the wrong type.
     TypeInvalid,
-    /// A value refers to something that is not there.
+    /// A value refers to something that does not exist.
     NotFound,
-    /// Our fault.
+    /// An internal error.
     Internal,
 }
 
@@ -123,16 +123,16 @@ impl FieldErrorKind {
     }
 }
 
-/// One thing wrong at one place. `Display` gives `path: body`.
+/// Validation error of one field. `Display` is `path: body`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// What class of thing.
+    /// Type of the error.
     pub kind: FieldErrorKind,
-    /// The rendered path.
+    /// Text of the path.
     pub field: String,
-    /// The offending value as JSON, for the kinds that show it.
+    /// Invalid value as JSON, for types that show it.
     pub value: Option<String>,
-    /// Why, in words; may be empty.
+    /// Detail of the error; may be empty.
     pub detail: String,
 }
 
@@ -154,27 +154,27 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// What is wrong with an object, in the order found. Empty means valid. Beyond [`ERRORS_MAX`] errors, or [`ERROR_BYTES_MAX`] of
-/// text, the list is full and further errors are dropped: the object is invalid all the same.
+/// Validation errors of an object, in the order found; empty for a valid object. Beyond [`ERRORS_MAX`] errors
+/// or [`ERROR_BYTES_MAX`] of text the list is full, and further errors are dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorList {
     errors: Vec<FieldError>,
-    /// Bytes of the texts of `errors`.
+    /// Total length of the texts in bytes.
     bytes: usize,
 }
 
 impl ErrorList {
-    /// A list without errors.
+    /// An empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether nothing is wrong.
+    /// Whether the object is valid.
     pub fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// How many errors there are.
+    /// Number of errors.
     pub fn len(&self) -> usize {
         self.errors.len()
     }
@@ -184,7 +184,7 @@ impl ErrorList {
         self.errors.iter()
     }
 
-    /// Whether further errors are dropped, so that looking for them is in vain.
+    /// Whether further errors are dropped, so that validation can stop.
     pub fn is_full(&self) -> bool {
         self.errors.len() >= ERRORS_MAX || self.bytes >= ERROR_BYTES_MAX
     }
@@ -194,7 +194,8 @@ impl ErrorList {
         other.errors.into_iter().for_each(|error| self.push(error));
     }
 
-    /// Drops the errors for which a test fails; the others stay in order. Not of a full list: what it dropped was not tested.
+    /// Keeps the errors that satisfy the test, in order. A full list stays unchanged, since its dropped
+    /// errors cannot be tested.
     pub(crate) fn retain(&mut self, test: impl FnMut(&FieldError) -> bool) {
         if !self.is_full() {
             self.errors.retain(test);
@@ -210,7 +211,8 @@ impl ErrorList {
         }
     }
 
-    /// Appends an error whose value is written only if there is room for it: values are as large as objects.
+    /// Appends an error. Its value is formatted only if the list is not full, since values can be as large as
+    /// objects.
     fn add(
         &mut self,
         kind: FieldErrorKind,
@@ -223,17 +225,17 @@ impl ErrorList {
         }
     }
 
-    /// A missing value; `detail` may be empty.
+    /// Appends an error for a missing value; `detail` may be empty.
     pub fn required(&mut self, path: &Path<'_>, detail: impl Into<String>) {
         self.add(FieldErrorKind::Required, path, || None, detail);
     }
 
-    /// A value that breaks a rule.
+    /// Appends an error for a value that breaks a rule.
     pub fn invalid(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized), detail: impl Into<String>) {
         self.add(FieldErrorKind::Invalid, path, || Some(json(value)), detail);
     }
 
-    /// A value of the wrong type.
+    /// Appends an error for a value of the wrong type.
     pub fn type_invalid(
         &mut self,
         path: &Path<'_>,
@@ -243,7 +245,7 @@ impl ErrorList {
         self.add(FieldErrorKind::TypeInvalid, path, || Some(json(value)), detail);
     }
 
-    /// A value outside a small set, which is printed sorted.
+    /// Appends an error for an unsupported value; the supported values are sorted.
     pub fn not_supported(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
         let mut supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
         supported.sort();
@@ -251,63 +253,64 @@ impl ErrorList {
         self.add(FieldErrorKind::NotSupported, path, || Some(json(value)), detail);
     }
 
-    /// A value outside a small set, which is printed as given: some rules list their values by meaning.
+    /// Appends an error for an unsupported value; the supported values keep their order, since some rules
+    /// list them by meaning.
     pub fn not_supported_as_listed(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
         let supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
         let detail = format!("supported values: {}", supported.join(", "));
         self.add(FieldErrorKind::NotSupported, path, || Some(json(value)), detail);
     }
 
-    /// A value that breaks a rule and is too large to be worth printing.
+    /// Appends an error for a value that breaks a rule, without the value.
     pub fn invalid_omitted(&mut self, path: &Path<'_>, detail: impl Into<String>) {
         self.add(FieldErrorKind::Invalid, path, || None, detail);
     }
 
-    /// As [`Self::not_supported_as_listed`], for a value that is printed in a form of its own.
+    /// Appends an error like [`Self::not_supported_as_listed`] with an already formatted value.
     pub fn not_supported_raw(&mut self, path: &Path<'_>, value: String, supported: &[&str]) {
         let supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
         let detail = format!("supported values: {}", supported.join(", "));
         self.add(FieldErrorKind::NotSupported, path, || Some(value), detail);
     }
 
-    /// A value that is there twice and is printed in a form of its own.
+    /// Appends an error for a duplicate with an already formatted value.
     pub fn duplicate_raw(&mut self, path: &Path<'_>, value: String) {
         self.add(FieldErrorKind::Duplicate, path, || Some(value), "");
     }
 
-    /// A value that breaks a rule and is printed in a form of its own.
+    /// Appends an error for a value that breaks a rule, with an already formatted value.
     pub fn invalid_raw(&mut self, path: &Path<'_>, value: impl Into<String>, detail: impl Into<String>) {
         self.add(FieldErrorKind::Invalid, path, || Some(value.into()), detail);
     }
 
-    /// A value that is there twice.
+    /// Appends an error for a duplicate value.
     pub fn duplicate(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized)) {
         self.add(FieldErrorKind::Duplicate, path, || Some(json(value)), "");
     }
 
-    /// A value that may not be given.
+    /// Appends an error for a value that must not be set.
     pub fn forbidden(&mut self, path: &Path<'_>, detail: impl Into<String>) {
         self.add(FieldErrorKind::Forbidden, path, || None, detail);
     }
 
-    /// A text of more than `max` bytes.
+    /// Appends an error for a text of more than `max` bytes.
     pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
         self.add(FieldErrorKind::TooLong, path, || None, format!("may not be more than {max} bytes"));
     }
 
-    /// A list of `actual` items where `max` are allowed.
+    /// Appends an error for a list of `actual` items where `max` are allowed.
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
         let items = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {items}");
         self.add(FieldErrorKind::TooMany, path, || Some(actual.to_string()), detail);
     }
 
-    /// A reference to something that is not there.
+    /// Appends an error for a reference to something that does not exist.
     pub fn not_found(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized)) {
         self.add(FieldErrorKind::NotFound, path, || Some(json(value)), "");
     }
 
-    /// As [`Self::not_found`], with what there is instead.
+    /// Appends an error like [`Self::not_found`] with a list of what exists.
     pub fn not_found_in(
         &mut self,
         path: &Path<'_>,
@@ -317,7 +320,7 @@ impl ErrorList {
         self.add(FieldErrorKind::NotFound, path, || Some(json(value)), detail);
     }
 
-    /// One message in the form of an aggregate: the one text, or `[a, b]` without repetitions.
+    /// All errors as one text: a single error, or `[a, b]` without duplicates.
     pub fn aggregate(&self) -> String {
         let mut seen = BTreeSet::new();
         let texts = self.errors.iter().map(FieldError::to_string);
@@ -347,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_render_as_kubernetes_writes_them() {
+    fn paths_are_formatted_like_kubernetes() {
         let spec = Path::new("spec");
         let item = spec.child("containers").index(0).child("env").index(1).to_string();
         assert_eq!(item, "spec.containers[0].env[1]");
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_list_drops_further_errors_and_keeps_those_it_has() {
+    fn full_error_lists_drop_further_errors() {
         let root = Path::ROOT;
         let mut errors = ErrorList::new();
         (0..2 * ERRORS_MAX).for_each(|_| errors.required(&root.child("a"), ""));
@@ -370,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_and_aggregates_have_the_known_forms() {
+    fn bodies_and_aggregates_match_kubernetes() {
         let (mut errors, root) = (ErrorList::new(), Path::ROOT);
         errors.invalid(&root.child("spec.replicas"), &-1, "must be greater than or equal to 0");
         assert_eq!(

@@ -1,17 +1,17 @@
-//! The flow schemas and priority levels that every cluster has: two of each that cannot be without, and what is suggested beside
-//! them. Who serves requests by them is the apiserver.
+//! Built-in flow schemas and priority levels: two mandatory objects of each, and the suggested ones. The
+//! apiserver enforces them.
 
 use crate::object::{list, text};
 use serde_json::{Value, json};
 
-/// Says that the content follows the program's version until somebody sets it to false.
+/// Annotation: the server keeps the content up to date unless a user sets it to false.
 pub const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
-/// The API group of these objects.
+/// API group of flow schemas and priority levels.
 pub const GROUP: &str = "flowcontrol.apiserver.k8s.io";
-/// The group and version of these objects.
+/// Group and version of flow schemas and priority levels.
 pub const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
 
-/// All of them, levels before the schemas that name them, in the form before defaults.
+/// All built-in objects before defaulting; priority levels precede the schemas that name them.
 pub fn objects() -> Vec<Value> {
     let mut objects = vec![exempt_level(), catch_all_level()];
     objects.extend(SUGGESTED_LEVELS.iter().map(limited_level));
@@ -20,7 +20,7 @@ pub fn objects() -> Vec<Value> {
     objects
 }
 
-/// The object of this kind and name if it is one that cannot be without; its `spec` is fixed.
+/// The mandatory object of this kind and name, if there is one; its `spec` is fixed.
 pub fn mandatory(name: &str, kind: &str) -> Option<Value> {
     match (kind, name) {
         ("PriorityLevelConfiguration", "exempt") => Some(exempt_level()),
@@ -31,13 +31,13 @@ pub fn mandatory(name: &str, kind: &str) -> Option<Value> {
     }
 }
 
-/// The name of the priority level of a FlowSchema.
+/// Name of a FlowSchema's priority level.
 pub fn level_of(schema: &Value) -> &str {
     text(&schema["spec"]["priorityLevelConfiguration"]["name"])
 }
 
-/// The condition `Dangling` that a FlowSchema should have, by whether its level exists; `None` if it has it. `now` is the time of the
-/// change.
+/// The condition `Dangling` that a FlowSchema should have; `None` if it already has it. `level_exists`:
+/// whether its level exists. `now` is the time of the change.
 pub fn dangling(schema: &Value, level_exists: bool, now: &str) -> Option<Value> {
     let level = level_of(schema);
     let (status, reason, state) = match level_exists {
@@ -82,13 +82,13 @@ fn exempt_level() -> Value {
 fn catch_all_level() -> Value {
     let limited =
         json!({ "nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": { "type": "Reject" } });
-    level("catch-all", json!({ "type": "Limited", "limited": limited }))
+    level("catch-all", json!({ "type": "LimitedLevel", "limited": limited }))
 }
 
-/// Name, shares, what may be lent of them in per cent, queues, and how many of them a flow may use.
-type Limited = (&'static str, i64, i64, i64, i64);
+/// Name, shares, lendable percent, queues, and hand size of a priority level.
+type LimitedLevel = (&'static str, i64, i64, i64, i64);
 
-const SUGGESTED_LEVELS: [Limited; 6] = [
+const SUGGESTED_LEVELS: [LimitedLevel; 6] = [
     ("system", 30, 33, 64, 6),
     ("node-high", 40, 25, 64, 6),
     ("leader-election", 10, 0, 16, 4),
@@ -97,15 +97,15 @@ const SUGGESTED_LEVELS: [Limited; 6] = [
     ("global-default", 20, 50, 128, 6),
 ];
 
-fn limited_level((name, shares, lendable, queues, hand): &Limited) -> Value {
+fn limited_level((name, shares, lendable, queues, hand): &LimitedLevel) -> Value {
     let queuing = json!({ "queues": queues, "handSize": hand, "queueLengthLimit": 50 });
     let response = json!({ "type": "Queue", "queuing": queuing });
     let limited =
         json!({ "nominalConcurrencyShares": shares, "lendablePercent": lendable, "limitResponse": response });
-    level(name, json!({ "type": "Limited", "limited": limited }))
+    level(name, json!({ "type": "LimitedLevel", "limited": limited }))
 }
 
-/// A schema of one rule; requests are told apart by user or namespace, or not at all.
+/// A schema with one rule. Requests are distinguished by user or namespace, or not at all.
 fn schema((name, level): (&str, &str), precedence: i64, method: Option<&str>, rule: Value) -> Value {
     let mut spec = json!({
         "priorityLevelConfiguration": { "name": level },
@@ -118,7 +118,7 @@ fn schema((name, level): (&str, &str), precedence: i64, method: Option<&str>, ru
     object("FlowSchema", name, spec)
 }
 
-/// Subjects that may ask for anything.
+/// A rule that allows everything to these subjects.
 fn everything(subjects: Value) -> Value {
     json!({
         "subjects": subjects,
@@ -204,7 +204,7 @@ mod tests {
     use crate::{defaults, kind, validate};
 
     #[test]
-    fn a_schema_dangles_while_its_level_does_not_exist() {
+    fn schemas_dangle_while_their_level_is_missing() {
         let mut schema = json!({"spec": {"priorityLevelConfiguration": {"name": "gold"}}});
         let missing = dangling(&schema, false, "t1").unwrap();
         let text = "This FlowSchema references the PriorityLevelConfiguration object named \"gold\" but there is no such object";
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_them_are_valid_and_change_by_no_default() {
+    fn built_in_objects_are_valid_and_have_their_defaults() {
         for object in objects() {
             let row = kind::lookup_api_version(API_VERSION, object["kind"].as_str().unwrap()).unwrap();
             let mut filled = object.clone();

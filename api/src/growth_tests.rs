@@ -1,7 +1,6 @@
-//! How the time that rules take grows with the lists in an object. Everything a request makes of an object runs before the answer, on
-//! threads that other requests share, so a rule that compares each item of a list with every other stops a server with one small
-//! request. Each struct of the field table that has lists is put into an object of a kind, its lists are filled, and each stage is timed
-//! for two lengths.
+//! Tests of time complexity in the length of lists. The server processes an object before it responds, on
+//! threads that requests share, so a quadratic rule would let one small request stop it. The test fills the
+//! lists of each struct in the field table and times every stage for two lengths.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,21 +15,21 @@ use crate::schema::{self, Elem, Field, Shape, Type};
 use crate::wire::protobuf;
 use crate::{defaults, meta, strategy, structural, table, validate};
 
-/// The shorter length of a list; the longer one is [`FACTOR`] times as long.
+/// Shorter length of a list; the longer one is [`FACTOR`] times as long.
 const SHORT: usize = 125;
 const FACTOR: usize = 8;
-/// Linear growth takes [`FACTOR`] times as long, quadratic growth its square, 64 times.
+/// Highest accepted ratio of times. Linear growth has a ratio of [`FACTOR`], quadratic growth of 64.
 const MOST: u32 = 24;
-/// The same for the third length: quadratic growth takes 16 times as long.
+/// Factor and highest ratio for a third length; quadratic growth has a ratio of 16.
 const FACTOR_AGAIN: usize = 4;
 const MOST_AGAIN: u32 = 10;
-/// Stages that are faster with the longer lists say nothing: caches and allocations count for more than their loops.
+/// Stages faster than this are ignored: caches and allocations dominate their times.
 const NOTEWORTHY: Duration = Duration::from_millis(10);
-/// How often a stage that seems to grow too fast is measured again. Only the shortest times count, because other work on the
-/// machine lengthens some.
+/// Number of repetitions for a stage that seems to grow too fast. The shortest times count, because other
+/// work on the machine lengthens some.
 const REPEATS: usize = 8;
 
-/// Structs nested in structs that are filled together, so that rules about two lists see both grow.
+/// Depth of nested structs that are filled together, so that rules about two lists see both grow.
 const DEPTH: usize = 3;
 
 #[derive(Clone, Copy)]
@@ -39,7 +38,7 @@ enum Items {
     Distinct,
 }
 
-/// A value of a type, without lists.
+/// A value of a scalar type.
 fn scalar(elem: Elem, items: Items, i: usize) -> Value {
     let number = match items {
         Items::Equal => 1,
@@ -67,7 +66,7 @@ fn scalar(elem: Elem, items: Items, i: usize) -> Value {
     }
 }
 
-/// A struct all of whose lists and maps, and those of structs in it, have `length` items.
+/// A struct in which all lists and maps, nested ones included, have `length` items.
 fn filled(ty: &'static Type, items: Items, length: usize, depth: usize) -> Value {
     let mut map = Map::new();
     for field in &ty.fields {
@@ -86,15 +85,15 @@ fn filled(ty: &'static Type, items: Items, length: usize, depth: usize) -> Value
     Value::Object(map)
 }
 
-/// Where a struct is in a kind: the members that lead to it, lists by their first item.
+/// Position of a struct in a kind: the members that lead to it, lists by their first item.
 #[derive(Clone)]
-struct Place {
+struct StructPosition {
     resource: &'static Resource,
     path: Vec<&'static Field>,
     ty: &'static Type,
 }
 
-impl Place {
+impl StructPosition {
     fn object(&self, items: Items, length: usize) -> Value {
         let mut value = filled(self.ty, items, length, DEPTH);
         for field in self.path.iter().rev() {
@@ -121,18 +120,18 @@ impl Place {
     }
 }
 
-/// The structs of all kinds, each where it is first found.
-fn places() -> Vec<Place> {
+/// The structs of all kinds, each at its first position.
+fn places() -> Vec<StructPosition> {
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for resource in kind::stored() {
         let Some(ty) = schema::of(resource.group, resource.version, resource.kind) else { continue };
-        collect(&Place { resource, path: Vec::new(), ty }, &mut seen, &mut found);
+        collect(&StructPosition { resource, path: Vec::new(), ty }, &mut seen, &mut found);
     }
     found
 }
 
-fn collect(place: &Place, seen: &mut BTreeSet<String>, found: &mut Vec<Place>) {
-    // Schemas are nested in themselves without end, and of custom resources, which have a table of their own.
+fn collect(place: &StructPosition, seen: &mut BTreeSet<String>, found: &mut Vec<StructPosition>) {
+    // JSON schemas nest without end and belong to custom resources, which have another test.
     if !seen.insert(place.ty.openapi_name()) || place.ty.name.starts_with("JSONSchema") {
         return;
     }
@@ -142,12 +141,12 @@ fn collect(place: &Place, seen: &mut BTreeSet<String>, found: &mut Vec<Place>) {
     for field in &place.ty.fields {
         if let Some(ty) = field.struct_type() {
             let path = place.path.iter().copied().chain([field]).collect();
-            collect(&Place { resource: place.resource, path, ty }, seen, found);
+            collect(&StructPosition { resource: place.resource, path, ty }, seen, found);
         }
     }
 }
 
-/// What requests make of an object, stage by stage.
+/// Times of the stages of request processing for an object.
 fn stages(resource: &'static Resource, sent: &Value) -> Vec<(&'static str, Duration)> {
     let ty = schema::of(resource.group, resource.version, resource.kind).expect("a place has a type");
     let mut times = Vec::new();
@@ -175,7 +174,7 @@ fn stages(resource: &'static Resource, sent: &Value) -> Vec<(&'static str, Durat
     time(&mut times, "strategic patch", || drop(strategic::apply(&decoded, &decoded, ty)));
     time(&mut times, "merge patch", || drop(merge::apply(&decoded, &decoded)));
     let mut config = decoded.clone();
-    apply::drop_books(&mut config);
+    apply::remove_managed_fields(&mut config);
     for live in [None, Some(&decoded)] {
         time(&mut times, "apply", || drop(apply_to(resource, live, &config, ObjectType::BuiltIn(ty))));
         time(&mut times, "track", || {
@@ -217,9 +216,9 @@ fn time(times: &mut Vec<(&'static str, Duration)>, stage: &'static str, run: imp
     times.push((stage, began.elapsed()));
 }
 
-/// The stages whose time grows too fast, with the shortest times for each length. A stage that seems to is measured with a third
-/// length: where short lists fit into the processor's cache and long ones do not, linear growth looks steeper once, quadratic growth
-/// each time.
+/// Stages that grow too fast, with the shortest times for each length. A suspicious stage is measured with a
+/// third length: where only short lists fit into the processor's cache, linear growth looks steeper once,
+/// quadratic growth each time.
 fn too_fast(measure: impl Fn(usize) -> Vec<(&'static str, Duration)>) -> Vec<String> {
     let suspects = steeper(&measure, SHORT, FACTOR, MOST, &|_| true);
     if suspects.is_empty() {
@@ -230,7 +229,7 @@ fn too_fast(measure: impl Fn(usize) -> Vec<(&'static str, Duration)>) -> Vec<Str
     confirmed.into_iter().map(|(_, text)| text).collect()
 }
 
-/// The stages, by their places, whose time for `factor` times as many items is more than `most` times as long.
+/// Indexes of the stages that take more than `most` times as long for `factor` times as many items.
 fn steeper(
     measure: &impl Fn(usize) -> Vec<(&'static str, Duration)>,
     length: usize,
@@ -261,7 +260,7 @@ fn steeper(
 }
 
 #[test]
-fn the_time_of_every_rule_grows_with_the_length_of_lists_and_no_faster() {
+fn time_of_every_rule_is_linear_in_the_length_of_lists() {
     let mut wrong = Vec::new();
     for place in places() {
         for (items, word) in [(Items::Equal, "equal"), (Items::Distinct, "distinct")] {
@@ -272,7 +271,7 @@ fn the_time_of_every_rule_grows_with_the_length_of_lists_and_no_faster() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// One stage over an object that is made for a length.
+/// Times one stage on an object of a given length.
 fn stage<T>(name: &'static str, make: impl Fn(usize) -> Value, run: impl Fn(&Value) -> T) -> Vec<String> {
     let found = too_fast(|length| {
         let (object, mut times) = (make(length), Vec::new());
@@ -290,9 +289,9 @@ fn pod(spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": spec})
 }
 
-/// Lists that only together, or only in one order or with certain values, are compared in pairs.
+/// Tests lists that rules compare in pairs only together, in one order, or with certain values.
 #[test]
-fn pairs_of_lists_are_compared_in_time_that_grows_with_their_length() {
+fn pairs_of_lists_are_compared_in_linear_time() {
     let pods = row("", "v1", "pods");
     let texts = |length: usize| (0..length).map(|i| json!(format!("x.y/k{i}"))).collect::<Vec<_>>();
     let mut wrong = Vec::new();
@@ -349,9 +348,9 @@ fn pairs_of_lists_are_compared_in_time_that_grows_with_their_length() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Objects with thousands of managers, and changes of thousands of fields.
+/// Tests objects with thousands of managers, and changes of thousands of fields.
 #[test]
-fn managed_fields_are_read_in_time_that_grows_with_their_entries() {
+fn managed_fields_are_processed_in_linear_time() {
     let mut wrong = Vec::new();
     let maps = row("", "v1", "configmaps");
     let ty = schema::of("", "v1", "ConfigMap").unwrap();
@@ -393,9 +392,9 @@ fn managed_fields_are_read_in_time_that_grows_with_their_entries() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A custom resource with every kind of list, most of whose items are wrong.
+/// Tests a custom resource with every kind of list, whose items are mostly invalid.
 #[test]
-fn custom_resources_take_time_that_grows_with_their_length() {
+fn custom_resources_are_processed_in_linear_time() {
     let text = json!({"type": "string", "maxLength": 3, "pattern": "^x", "default": "x"});
     let item = json!({"type": "object", "required": ["v"], "properties": {"k": {"type": "string", "default": "k"},
         "v": {"type": "integer"}}});
@@ -420,11 +419,11 @@ fn custom_resources_take_time_that_grows_with_their_length() {
                 "nested": nested, "set": texts, "plain": items, "map": map, "alternatives": texts}})
         };
         let read = |object: &Value| tree.read(&mut object.clone(), structural::Origin::Request);
-        let create = |object: &Value| tree.validate(object, None, structural::Part::Whole);
+        let create = |object: &Value| tree.validate(object, None, structural::ValidationScope::Whole);
         let update = |object: &Value| {
             let mut new = object.clone();
             new["spec"]["changed"] = json!(1);
-            tree.validate(&new, Some(object), structural::Part::Whole)
+            tree.validate(&new, Some(object), structural::ValidationScope::Whole)
         };
         let mut wrong = stage("read", make, read);
         wrong.extend(stage("create", make, create));
@@ -475,7 +474,7 @@ fn patches_take_bounded_time_on_long_lists() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// A key that is as long as all that is below it: nothing may be spelled out once for each value below.
+/// Tests a key as long as everything below it; no code may copy the key for each value.
 #[test]
 fn long_keys_are_not_copied_for_each_value_below_them() {
     let pods = row("", "v1", "pods");
@@ -498,7 +497,7 @@ fn long_keys_are_not_copied_for_each_value_below_them() {
     wrong.extend(stage("validate", make, |object| validate::create(pods, object)));
     let bare = |object: &Value| {
         let mut object = object.clone();
-        apply::drop_books(&mut object);
+        apply::remove_managed_fields(&mut object);
         object
     };
     let track = |object: &Value| {

@@ -1,9 +1,11 @@
-//! Lenient deserialization: reads JSON of the API into Rust structs by Go's rules, where `null` and absence are the zero value
-//! of whatever type is asked for. Structs generated from the OpenAPI schema demand members that the schema calls required, which
-//! the API itself never checks: a condition without `lastTransitionTime` is valid and its time is printed as `null`.
+//! Lenient deserialization: decodes API JSON into Rust structs by the rules of Go, where `null` and absence
+//! mean the zero value. Structs generated from the OpenAPI schema demand members that the schema calls
+//! required, but the API accepts objects without them. For example, a condition without `lastTransitionTime`
+//! is valid, and its time is printed as `null`.
 //!
-//! Only absence is tolerated. A member of another type is still an error: the API stores no such object, and half of a spec is
-//! worse to act on than its last state. Not for the server's own objects, which are values with a field table (`schema`).
+//! Only absence is tolerated. A member of the wrong type is an error, since the API stores no such object,
+//! and acting on half a spec is worse than acting on its last state. The server's own objects are values with
+//! a field table (`schema`) and do not use this module.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -16,17 +18,17 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
-/// Go's zero time, which it prints as `null`.
+/// Zero time of Go, which prints it as `null`.
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
-/// Go's zero quantity.
+/// Zero quantity of Go.
 const ZERO_QUANTITY: &str = "0";
 
-/// Reads `json` as a `T`. What `T` reads anyway costs nothing extra; only if that fails, the JSON is read again with zero values
-/// for what is `null` or absent.
+/// Decodes `json` into a `T`. The JSON is decoded a second time, with zero values for `null` and absence,
+/// only if plain decoding fails.
 ///
 /// # Errors
-/// The text is no JSON, or a member that is there has the wrong type.
+/// The text is not JSON, or a member has the wrong type.
 pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     match serde_json::from_slice(json) {
         Ok(read) => Ok(read),
@@ -35,7 +37,7 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Err
     }
 }
 
-/// Reads `value` as a `T`, with zero values for what is `null` or absent.
+/// Decodes `value` into a `T`, with zero values for `null` and absence.
 ///
 /// # Errors
 /// A member has the wrong type.
@@ -44,22 +46,22 @@ pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::E
     loop {
         match T::deserialize(Node { value, zeros: &zeros }) {
             Ok(read) => return Ok(read),
-            // A type has few members, so this comes to an end.
+            // Each round adds a member to `zeros`, so the loop ends.
             Err(Failure { missing: Some((Some(owner), member)), .. }) if zeros.insert((owner, member)) => {}
             Err(failure) => return Err(serde_json::Error::custom(failure)),
         }
     }
 }
 
-/// Members by the name of their struct that are read as zero where they are absent.
+/// Members with the zero value where absent, by struct name.
 type Zeros = BTreeSet<(&'static str, &'static str)>;
 
-/// Why a value cannot be read.
+/// Error of decoding.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 struct Failure {
     text: String,
-    /// The required member that is absent, and its struct once that is known.
+    /// The absent required member, and its struct once known.
     missing: Option<(Option<&'static str>, &'static str)>,
 }
 
@@ -79,7 +81,7 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
-/// A value on its way into a type.
+/// Deserializer of one value.
 #[derive(Clone, Copy)]
 struct Node<'a> {
     value: &'a Value,
@@ -91,14 +93,14 @@ impl<'a> Node<'a> {
         Self { value, zeros: self.zeros }
     }
 
-    /// The members of an object; `null` has none.
+    /// Visits the members of an object; `null` has none.
     fn members<V: Visitor<'a>>(self, absent: Vec<&'static str>, visitor: V) -> Result<V::Value, Failure> {
         let left = self.value.as_object().map(Map::iter);
         visitor.visit_map(Members { node: self, left, value: None, absent: absent.into_iter() })
     }
 }
 
-/// Reads a scalar: zero for `null`, else as `serde_json` reads it.
+/// Deserializes scalars: zero for `null`, otherwise like `serde_json`.
 macro_rules! scalars {
     ($($deserialize:ident $visit:ident $zero:expr;)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
@@ -206,7 +208,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
     }
 }
 
-/// The items of a list.
+/// Sequence access to the items of a list.
 struct Items<'a> {
     node: Node<'a>,
     left: std::slice::Iter<'a, Value>,
@@ -220,7 +222,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     }
 }
 
-/// The members of an object, and after them the absent ones that count as `null`.
+/// Map access to the members of an object; absent members that count as `null` follow.
 struct Members<'a> {
     node: Node<'a>,
     left: Option<serde_json::map::Iter<'a>>,
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_without_its_required_time_is_read_and_written_as_zero() {
+    fn conditions_without_a_required_time_have_the_zero_time() {
         for time in [None, Some(Value::Null)] {
             let mut condition = json!({"type": "X", "status": "True"});
             if let Some(time) = time {
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_the_zero_value_of_every_type() {
+    fn null_decodes_to_the_zero_value_of_every_type() {
         let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": {"name": null, "labels": {"a": null}, "finalizers": [null], "ownerReferences": [null]},
             "spec": {"selector": null, "minAvailable": null},
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_of_the_wrong_type_is_an_error() {
+    fn members_of_the_wrong_type_are_errors() {
         let mut service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
             "spec": {"ports": "none"}, "status": {"conditions": [{"type": "X"}]}});
         assert!(read::<Service>(&service).unwrap_err().contains("invalid type"));

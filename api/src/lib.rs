@@ -1,4 +1,4 @@
-//! Kubernetes objects and their rules, pure
+//! Kubernetes objects and their rules: pure functions without I/O.
 
 pub mod admission;
 pub mod cidr;

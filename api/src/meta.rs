@@ -1,5 +1,6 @@
-//! `metadata` of an object that is one JSON value: reading, writing, and what the system itself fills in. Readers answer with
-//! the empty value where a member is absent or has the wrong type; type checks happen before, by schema.
+//! Access to the `metadata` of an object in JSON: getters, setters, and the fields that the system fills in.
+//! Getters return the empty value for absent members and for members of the wrong type; types were checked by
+//! schema before.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -16,51 +17,52 @@ const CREATED: &str = "creationTimestamp";
 const DELETED: &str = "deletionTimestamp";
 const GRACE: &str = "deletionGracePeriodSeconds";
 
-/// The finalizer that keeps an owner until its dependents have lost their owner references.
+/// Finalizer that keeps an owner until its dependents have lost their owner references.
 pub const FINALIZER_ORPHAN: &str = "orphan";
-/// The finalizer that keeps an owner until its dependents are gone.
+/// Finalizer that keeps an owner until its dependents are deleted.
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 
 fn text<'o>(object: &'o Value, member: &str) -> &'o str {
     object["metadata"][member].as_str().unwrap_or_default()
 }
 
-/// `metadata.name`, or empty.
+/// `metadata.name`; empty if absent.
 pub fn name(object: &Value) -> &str {
     text(object, NAME)
 }
 
-/// `metadata.generateName`, or empty.
+/// `metadata.generateName`; empty if absent.
 pub fn generate_name(object: &Value) -> &str {
     text(object, "generateName")
 }
 
-/// `metadata.namespace`, or empty.
+/// `metadata.namespace`; empty if absent.
 pub fn namespace(object: &Value) -> &str {
     text(object, NAMESPACE)
 }
 
-/// `metadata.uid`, or empty.
+/// `metadata.uid`; empty if absent.
 pub fn uid(object: &Value) -> &str {
     text(object, UID)
 }
 
-/// `metadata.resourceVersion`, or empty.
+/// `metadata.resourceVersion`; empty if absent.
 pub fn resource_version(object: &Value) -> &str {
     text(object, RESOURCE_VERSION)
 }
 
-/// `metadata.creationTimestamp` as written, or empty.
+/// Text of `metadata.creationTimestamp`; empty if absent.
 pub fn creation_timestamp(object: &Value) -> &str {
     text(object, CREATED)
 }
 
-/// `metadata.deletionTimestamp` as written; `None` while nobody has deleted the object.
+/// Text of `metadata.deletionTimestamp`; `None` if the object is not being deleted.
 pub fn deletion_timestamp(object: &Value) -> Option<&str> {
     object["metadata"][DELETED].as_str()
 }
 
-/// Whether somebody has deleted the object and something still holds it.
+/// Whether the object has a deletion timestamp: it was deleted, and finalizers or a grace period still keep
+/// it.
 pub fn is_being_deleted(object: &Value) -> bool {
     deletion_timestamp(object).is_some()
 }
@@ -80,7 +82,7 @@ pub fn labels(object: &Value) -> Option<&Map<String, Value>> {
     object["metadata"]["labels"].as_object()
 }
 
-/// The value of one label.
+/// Value of one label.
 pub fn label<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
     object["metadata"]["labels"][key].as_str()
 }
@@ -90,17 +92,17 @@ pub fn annotations(object: &Value) -> Option<&Map<String, Value>> {
     object["metadata"]["annotations"].as_object()
 }
 
-/// The value of one annotation.
+/// Value of one annotation.
 pub fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
     object["metadata"]["annotations"][key].as_str()
 }
 
-/// `metadata.ownerReferences`, or nothing.
+/// `metadata.ownerReferences`; empty if absent.
 pub fn owner_references(object: &Value) -> &[Value] {
     object["metadata"]["ownerReferences"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Drops owner references that are the same as one before them; the uids of those that went.
+/// Removes owner references that repeat an earlier one; returns the uids of the removed ones.
 pub fn drop_same_owners(object: &mut Value) -> Vec<String> {
     let (mut kept, mut dropped, mut seen) = (Vec::new(), Vec::new(), Distinct::default());
     if owner_references(object).len() < 2 {
@@ -123,7 +125,7 @@ fn text_of(value: &Value, member: &str) -> String {
     value[member].as_str().unwrap_or_default().to_owned()
 }
 
-/// The owner reference that says `controller: true`.
+/// The owner reference with `controller: true`.
 pub fn controller_of(object: &Value) -> Option<&Value> {
     owner_references(object).iter().find(|owner| owner["controller"] == true)
 }
@@ -133,12 +135,12 @@ pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Whether any finalizer holds the object.
+/// Whether the object has finalizers.
 pub fn has_finalizers(object: &Value) -> bool {
     finalizers(object).next().is_some()
 }
 
-/// `metadata`, made if absent (or if it is anything but an object).
+/// `metadata` for writing; added if absent or not an object.
 ///
 /// # Panics
 /// If `object` is not a JSON object.
@@ -151,7 +153,7 @@ pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     slot.as_object_mut().expect("made an object above")
 }
 
-/// Sets a member, or removes it where `value` is empty.
+/// Sets a member, or removes it if `value` is empty.
 fn set_text(object: &mut Value, member: &str, value: &str) {
     let metadata = metadata_mut(object);
     if value.is_empty() {
@@ -191,7 +193,7 @@ pub fn set_generation(object: &mut Value, value: i64) {
     }
 }
 
-/// Marks the object as deleted at a time, with a grace period.
+/// Sets the deletion timestamp and grace period.
 pub fn set_deletion(object: &mut Value, at: Timestamp, grace_seconds: i64) {
     let metadata = metadata_mut(object);
     metadata.insert(DELETED.to_owned(), format_time(at).into());
@@ -216,7 +218,7 @@ fn set_entry(object: &mut Value, map: &str, key: &str, value: &str) {
     slot[key] = value.into();
 }
 
-/// Replaces the finalizers; none removes the member.
+/// Sets the finalizers; an empty list removes the member.
 pub fn set_finalizers<'f>(object: &mut Value, finalizers: impl IntoIterator<Item = &'f str>) {
     let list: Vec<Value> = finalizers.into_iter().map(Value::from).collect();
     if list.is_empty() {
@@ -226,7 +228,7 @@ pub fn set_finalizers<'f>(object: &mut Value, finalizers: impl IntoIterator<Item
     }
 }
 
-/// Removes what only the system may set, whatever the client sent: the first step of a create.
+/// Removes the fields that only the system may set. First step of a create.
 pub fn wipe_system_fields(object: &mut Value) {
     let metadata = metadata_mut(object);
     for member in [UID, RESOURCE_VERSION, GENERATION, CREATED, DELETED, GRACE, "selfLink"] {
@@ -234,14 +236,14 @@ pub fn wipe_system_fields(object: &mut Value) {
     }
 }
 
-/// Sets what the system knows about a new object.
+/// Sets uid and creation timestamp of a new object.
 pub fn fill_system_fields(object: &mut Value, uid: &str, now: Timestamp) {
     set_uid(object, uid);
     set_text(object, CREATED, &format_time(now));
 }
 
-/// Copies what only the system may set from the stored object to its successor: an update cannot change these, it can at most
-/// disagree, which is checked before (uid) or ignored.
+/// Copies the system fields from the stored object into an update. Clients cannot change them; a different
+/// uid was refused before, and other differences are ignored.
 pub fn carry_system_fields(new: &mut Value, old: &Value) {
     let metadata = metadata_mut(new);
     metadata.remove("selfLink");
@@ -253,7 +255,7 @@ pub fn carry_system_fields(new: &mut Value, old: &Value) {
     }
 }
 
-/// The name made from a `generateName` and a random suffix: the base is cut so that the whole is a DNS label.
+/// A name from `generateName` and a random suffix. The base is truncated so that the result is a DNS label.
 pub fn generated_name(base: &str, suffix: &str) -> String {
     let mut end = base.len().min(GENERATED_BASE_MAX);
     while !base.is_char_boundary(end) {
@@ -262,20 +264,20 @@ pub fn generated_name(base: &str, suffix: &str) -> String {
     format!("{}{suffix}", &base[..end])
 }
 
-/// The characters of random suffixes: no vowels and no look-alikes, so that no words appear.
+/// Characters of random suffixes: no vowels and no similar characters, so that no words appear.
 pub const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A time as `metav1.Time` is written: RFC 3339, whole seconds, UTC.
+/// Formats a time like `metav1.Time`: RFC 3339, whole seconds, UTC.
 pub fn format_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A time as `metav1.MicroTime` is written: six digits of a second.
+/// Formats a time like `metav1.MicroTime`: RFC 3339 with six fractional digits.
 pub fn format_micro_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-/// A time in RFC 3339 with any offset and precision.
+/// Parses an RFC 3339 time with any offset and precision.
 pub fn parse_time(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_in_whole_seconds_and_in_six_digits() {
+    fn times_are_formatted_in_seconds_or_microseconds() {
         let now: Timestamp = "2024-05-06T07:08:09.0123456Z".parse().unwrap();
         assert_eq!(format_time(now), "2024-05-06T07:08:09Z");
         assert_eq!(format_micro_time(now), "2024-05-06T07:08:09.012345Z");
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn accessors_read_what_setters_wrote() {
+    fn getters_return_what_setters_set() {
         let mut object = json!({});
         set_name(&mut object, "n");
         set_namespace(&mut object, "ns");

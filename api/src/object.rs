@@ -1,40 +1,40 @@
-//! An object as one JSON value: its identity, and the form in which it is stored and sent. Rules about fields are in `meta`,
-//! `defaults` and `validate`.
+//! Objects as JSON values: identity, and the stored form. Rules about fields are in `meta`, `defaults` and
+//! `validate`.
 //!
 //! # The stored form
 //!
-//! Plain JSON without spaces, and these bytes first, in this order:
+//! Compact JSON that starts with these members, in this order:
 //!
 //! ```text
 //! {"apiVersion":"apps/v1","kind":"Deployment","metadata":{…},…
 //! ```
 //!
-//! `metadata` is always there and never holds `resourceVersion`: the revision of the write *is* the version, known only after the
-//! bytes are made. The remaining members follow sorted by name, as do all members further down. So the same object always has the same
-//! bytes, the version is spliced in at a place found without parsing ([`splice_revision`]), and a list item is a suffix of the
-//! stored bytes ([`without_type_meta`]).
+//! `metadata` is always present and never has `resourceVersion`: the version is the revision of the write,
+//! which is known only after the bytes are made. All other members, nested ones included, are sorted by name.
+//! Equal objects therefore have equal bytes, [`splice_revision`] inserts the version without parsing, and a
+//! list item is a suffix of the stored bytes ([`without_type_meta`]).
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::meta;
 
-/// Namespace (empty for cluster-scoped objects) and name.
+/// Key of an object within its resource: namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// Empty for cluster-scoped objects.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The name.
+    /// Name of the object.
     pub name: String,
 }
 
 impl ObjectKey {
-    /// A key from its two parts.
+    /// A key from namespace and name.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         ObjectKey { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The key an object carries in its metadata.
+    /// The key in an object's metadata.
     pub fn of(object: &Value) -> Self {
         Self::new(meta::namespace(object), meta::name(object))
     }
@@ -49,12 +49,12 @@ impl std::fmt::Display for ObjectKey {
     }
 }
 
-/// The `apiVersion` of an object; empty where it has none.
+/// The `apiVersion` of an object; empty if absent.
 pub fn api_version(object: &Value) -> &str {
     object["apiVersion"].as_str().unwrap_or_default()
 }
 
-/// The `kind` of an object; empty where it has none.
+/// The `kind` of an object; empty if absent.
 pub fn kind(object: &Value) -> &str {
     object["kind"].as_str().unwrap_or_default()
 }
@@ -68,27 +68,27 @@ pub fn set_type_meta(object: &mut Value, api_version: &str, kind: &str) {
     object["kind"] = kind.into();
 }
 
-/// A member's text; empty where there is none.
+/// Text of a value; empty if it is not a string.
 pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A member's integer; 0 where there is none.
+/// Integer of a value; 0 if it is not an integer.
 pub fn int(value: &Value) -> i64 {
     value.as_i64().unwrap_or_default()
 }
 
-/// A member's items; none where there is no list.
+/// Items of a value; empty if it is not a list.
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The bytes are not in the stored form; they came from another writer.
+/// Error: the bytes are not in the stored form, so another program wrote them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bytes are not an object in the stored form; parse and encode them again")]
 pub struct NotStoredForm;
 
-/// The stored form of an object (see the module). Leaves `metadata.resourceVersion` out.
+/// Encodes an object in the stored form, without `metadata.resourceVersion`. The module documents the form.
 ///
 /// # Panics
 /// If `object` is not a JSON object.
@@ -130,7 +130,7 @@ fn write_json(out: &mut Vec<u8>, value: &Value) {
     serde_json::to_writer(out, value).expect("writing a JSON value to memory cannot fail");
 }
 
-/// Where in stored bytes `"metadata":{` begins, found without parsing.
+/// Offset of `"metadata":{` in stored bytes, found without parsing.
 fn metadata_offset(stored: &[u8]) -> Result<usize, NotStoredForm> {
     let mut at = expect(stored, 0, b"{\"apiVersion\":\"")?;
     at = end_of_string(stored, at)?;
@@ -147,16 +147,18 @@ fn expect(bytes: &[u8], at: usize, text: &[u8]) -> Result<usize, NotStoredForm> 
     if bytes[at..].starts_with(text) { Ok(at + text.len()) } else { Err(NotStoredForm) }
 }
 
-/// The place after the closing quote. Type names hold no escapes; anything that does is not ours.
+/// Offset after the closing quote of a type name. Type names have no escapes; bytes with escapes are not in
+/// the stored form.
 fn end_of_string(bytes: &[u8], from: usize) -> Result<usize, NotStoredForm> {
     let length = bytes[from..].iter().position(|b| matches!(b, b'"' | b'\\')).ok_or(NotStoredForm)?;
     if bytes[from + length] == b'"' { Ok(from + length + 1) } else { Err(NotStoredForm) }
 }
 
-/// Stored bytes with `"resourceVersion":"N"` as the first member of metadata: the bytes that clients get. One copy, no parsing.
+/// Inserts `"resourceVersion":"N"` as the first member of metadata, for responses to clients. Copies the
+/// bytes once, without parsing.
 ///
 /// # Errors
-/// If the bytes are not in the stored form; nothing beyond their first members is looked at.
+/// The bytes are not in the stored form; only their first members are checked.
 pub fn splice_revision(stored: &[u8], revision: u64) -> Result<Bytes, NotStoredForm> {
     let at = metadata_offset(stored)? + METADATA.len();
     let empty = stored.get(at) == Some(&b'}');
@@ -168,19 +170,19 @@ pub fn splice_revision(stored: &[u8], revision: u64) -> Result<Bytes, NotStoredF
     Ok(out.into())
 }
 
-/// The bytes after `apiVersion` and `kind`, starting at `"metadata":{`: an item of a list is `{` and these. Works on stored bytes
-/// with and without a spliced revision.
+/// The bytes after `apiVersion` and `kind`, starting at `"metadata":{`; prefixed with `{` they are a list
+/// item. Works with and without an inserted revision.
 ///
 /// # Errors
-/// If the bytes are not in the stored form.
+/// The bytes are not in the stored form.
 pub fn without_type_meta(stored: &[u8]) -> Result<&[u8], NotStoredForm> {
     metadata_offset(stored).map(|at| &stored[at..])
 }
 
-/// The metadata object in an item (see [`without_type_meta`]), from `{` to its end. Found without parsing.
+/// The metadata object of an item from [`without_type_meta`], found without parsing.
 ///
 /// # Errors
-/// If the bytes are not an item.
+/// The bytes are not an item.
 pub fn metadata_of(item: &[u8]) -> Result<&[u8], NotStoredForm> {
     let from = expect(item, 0, METADATA)? - 1;
     let (mut depth, mut at) = (0_usize, from);
@@ -197,7 +199,7 @@ pub fn metadata_of(item: &[u8]) -> Result<&[u8], NotStoredForm> {
     }
 }
 
-/// The place after the closing quote of a string that may hold escapes.
+/// Offset after the closing quote of a string that may have escapes.
 fn end_of_text(bytes: &[u8], from: usize) -> Result<usize, NotStoredForm> {
     let mut at = from;
     loop {
@@ -209,7 +211,7 @@ fn end_of_text(bytes: &[u8], from: usize) -> Result<usize, NotStoredForm> {
     }
 }
 
-/// Whether two values mean the same to an API: absent, `null`, `{}` and `[]` are one.
+/// Whether two values are equal for the API: absent, `null`, `{}` and `[]` are equal.
 pub fn semantically_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
@@ -226,7 +228,7 @@ pub fn semantically_equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether a value means the same as its absence: `null`, `[]`, `{}` and objects of nothing but such.
+/// Whether a value equals absence for the API: `null`, `[]`, `{}`, and objects with only such members.
 pub fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -250,13 +252,13 @@ mod tests {
     const STORED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"\"metadata\":{"},"name":"p"},"data":"x","spec":{"a":2,"b":1}}"#;
 
     #[test]
-    fn stored_bytes_have_type_and_metadata_first_and_no_version() {
+    fn stored_form_starts_with_type_and_metadata_and_has_no_version() {
         assert_eq!(String::from_utf8(encode_stored(&pod())).unwrap(), STORED);
         assert_eq!(encode_stored(&json!({})), br#"{"apiVersion":"","kind":"","metadata":{}}"#);
     }
 
     #[test]
-    fn the_revision_is_spliced_in_front_of_the_metadata() {
+    fn revision_is_inserted_as_first_member_of_metadata() {
         let bytes = splice_revision(STORED.as_bytes(), 42).unwrap();
         assert!(
             bytes.starts_with(
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_the_object_without_its_type() {
+    fn list_items_have_no_type() {
         let bytes = splice_revision(STORED.as_bytes(), 42).unwrap();
         let item = [b"{", without_type_meta(&bytes).unwrap()].concat();
         let item: Value = serde_json::from_slice(&item).unwrap();
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_metadata_is_cut_out_of_an_item() {
+    fn metadata_of_an_item_is_found_without_parsing() {
         let item = without_type_meta(STORED.as_bytes()).unwrap();
         assert_eq!(metadata_of(item).unwrap(), br#"{"labels":{"a":"\"metadata\":{"},"name":"p"}"#);
         for cut in 0..item.len() - 40 {
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_other_writers_are_refused_and_never_panic() {
+    fn bytes_outside_the_stored_form_are_refused_without_panic() {
         for cut in 0..STORED.find("labels").unwrap() - 1 {
             assert_eq!(splice_revision(&STORED.as_bytes()[..cut], 1), Err(NotStoredForm), "cut at {cut}");
         }
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_null_and_empty_are_one() {
+    fn absent_null_and_empty_are_equal() {
         let same =
             |a: Value, b: Value| assert!(semantically_equal(&a, &b) && semantically_equal(&b, &a), "{a} {b}");
         same(json!({"a": 1, "b": {}}), json!({"a": 1, "c": [], "d": null}));
@@ -316,7 +318,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_object_comes_back_from_its_stored_form_with_its_revision(
+        fn objects_survive_the_stored_form_with_their_revision(
             name in ".{0,12}", label in ".{0,12}", data in ".{0,12}", revision in 1u64..,
         ) {
             let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {&data: &name},
@@ -327,7 +329,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_refused_or_spliced_without_a_panic(bytes: Vec<u8>) {
+        fn splicing_arbitrary_bytes_never_panics(bytes: Vec<u8>) {
             let _ = splice_revision(&bytes, 1).is_ok();
         }
     }

@@ -1,4 +1,4 @@
-//! The Scale of a workload (`autoscaling/v1`): what the `scale` subresource shows and takes. Pure.
+//! Scale of a built-in workload (`autoscaling/v1`), the body of the `scale` subresource.
 
 use crate::field::{ErrorList, Path};
 use crate::kind::Resource;
@@ -6,7 +6,7 @@ use crate::meta;
 use crate::status::Status;
 use serde_json::{Value, json};
 
-/// The scale of a workload.
+/// The Scale of a workload.
 pub fn of(workload: &Value) -> Value {
     let metadata = &workload["metadata"];
     let mut scale = json!({
@@ -26,10 +26,10 @@ pub fn of(workload: &Value) -> Value {
     scale
 }
 
-/// Whether a Scale can be taken.
+/// Checks a Scale before it is applied.
 ///
 /// # Errors
-/// 422 when the number is missing or negative, or the name is another's.
+/// 422 if the number is missing or negative, or the Scale has the name of another object.
 pub fn check(resource: &Resource, name: &str, scale: &Value) -> Result<(), Status> {
     if !meta::name(scale).is_empty() && meta::name(scale) != name {
         let message = format!(
@@ -49,7 +49,7 @@ pub fn check(resource: &Resource, name: &str, scale: &Value) -> Result<(), Statu
     }
 }
 
-/// A label selector, or the plain map of a ReplicationController, as text.
+/// Text of a label selector, or of a ReplicationController's plain map.
 fn selector_text(selector: &Value) -> String {
     let plain = |map: &Value| -> Vec<String> {
         let pairs = map.as_object().into_iter().flatten();
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scale_tells_replicas_and_selector() {
+    fn scale_has_replicas_and_selector() {
         let deployment = json!({"metadata": {"name": "web", "resourceVersion": "7"}, "spec": {"replicas": 3,
             "selector": {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]}},
             "status": {"replicas": 2}});

@@ -1,5 +1,5 @@
-//! `metav1.Status`: what the API answers when it does not answer with an object. One constructor per kind of answer, with the
-//! message, reason, details and code that clients match. It does not decide which answer is right.
+//! `metav1.Status`: responses without an object. Each kind of response has a constructor with the message,
+//! reason, details and code that clients match. Callers decide which response applies.
 
 use std::fmt;
 
@@ -8,52 +8,52 @@ use serde::{Deserialize, Serialize};
 use crate::field::ErrorList;
 use crate::kind::Resource;
 
-/// Why a request failed, in one word that clients switch on.
+/// Machine-readable reason of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Reason {
-    /// None given, or one this program does not know.
+    /// No reason, or one that this program does not know.
     #[default]
     Unknown,
-    /// 401.
+    /// 401: the request is not authenticated.
     Unauthorized,
-    /// 403.
+    /// 403: the request is not allowed.
     Forbidden,
-    /// 404.
+    /// 404: the object or path does not exist.
     NotFound,
-    /// 409 on create.
+    /// 409 on create: the name exists.
     AlreadyExists,
-    /// 409 on write: read again and retry.
+    /// 409 on write: the client should read again and retry.
     Conflict,
-    /// 410: gone for good.
+    /// 410: the resource no longer exists.
     Gone,
-    /// 422.
+    /// 422: the object is invalid.
     Invalid,
-    /// 500: try again later.
+    /// 500: the client should try again later.
     ServerTimeout,
-    /// 504: whether it happened is unknown.
+    /// 504: the request timed out, and its effect is unknown.
     Timeout,
-    /// 429.
+    /// 429: the client sends too many requests.
     TooManyRequests,
-    /// 400.
+    /// 400: the request is malformed.
     BadRequest,
-    /// 405.
+    /// 405: the resource does not support the method.
     MethodNotAllowed,
-    /// 406.
+    /// 406: no accepted media type is supported.
     NotAcceptable,
-    /// 413.
+    /// 413: the request is too large.
     RequestEntityTooLarge,
-    /// 415.
+    /// 415: the media type of the body is not supported.
     UnsupportedMediaType,
-    /// 500.
+    /// 500: internal error.
     InternalError,
-    /// 410: list again.
+    /// 410: the client should list again.
     Expired,
-    /// 503.
+    /// 503: the server is not available.
     ServiceUnavailable,
-    /// 507: there is no space to store anything; reads and deletions go on. Not a reason of Kubernetes, whose answer is a 500.
+    /// 507: storage is full; reads and deletions still work. Kubernetes has no such reason and answers 500.
     InsufficientStorage,
-    /// At the end of a command in a container: it ran, and ended with another code than zero.
+    /// A command in a container ended with a nonzero exit code.
     NonZeroExitCode,
 }
 
@@ -82,7 +82,7 @@ const REASONS: &[(Reason, &str)] = &[
 ];
 
 impl Reason {
-    /// The word itself; empty for [`Reason::Unknown`].
+    /// The text of the reason; empty for [`Reason::Unknown`].
     pub fn as_str(self) -> &'static str {
         REASONS.iter().find(|(reason, _)| *reason == self).map_or("", |(_, text)| text)
     }
@@ -100,48 +100,48 @@ impl From<Reason> for String {
     }
 }
 
-/// Whether the request did what it asked.
+/// Whether a request succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It did.
+    /// The request succeeded.
     Success,
-    /// It did not.
+    /// The request failed.
     Failure,
 }
 
-/// One detail of a failure.
+/// One cause of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Class of the cause, such as `FieldValueInvalid`.
+    /// Type of the cause, such as `FieldValueInvalid`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The cause in words.
+    /// Message of the cause.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The field, for causes that have one.
+    /// Field of the cause; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
-/// What the failure is about.
+/// Object and causes of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Name of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// API group.
+    /// API group of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The **resource** (plural) in most answers, the Kind in Invalid.
+    /// **Resource** (plural) in most responses, the Kind in Invalid ones.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Uid of the object, in answers to DELETE.
+    /// Uid of the object, in responses to DELETE.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The single causes.
+    /// Causes of the failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// When to try again.
+    /// Seconds after which the client should try again.
     #[serde(default, rename = "retryAfterSeconds", skip_serializing_if = "is_zero")]
     pub retry_after_seconds: u32,
 }
@@ -150,7 +150,8 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// The answer. Serializes as `{"kind":"Status","apiVersion":"v1","metadata":{},…}`; also the error type of API calls.
+/// Status response. It serializes as `{"kind":"Status","apiVersion":"v1","metadata":{},…}`, and is also the
+/// error type of API calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub struct Status {
@@ -161,19 +162,20 @@ pub struct Status {
     /// Success or failure.
     #[serde(default = "failure")]
     pub status: Outcome,
-    /// For people.
+    /// Message for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// For programs.
+    /// Machine-readable reason.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub reason: Reason,
-    /// A reason that is none of [`Reason`], printed in its place: webhooks refuse with words of their own.
+    /// A reason that is not in [`Reason`], serialized in its place: webhooks may refuse with their own
+    /// reasons.
     #[serde(rename = "reason", skip_deserializing, skip_serializing_if = "Option::is_none")]
     foreign_reason: Option<Box<str>>,
-    /// About what.
+    /// Object and causes, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
-    /// The HTTP status code; 0 where unset.
+    /// HTTP status code; 0 if unset.
     #[serde(default, skip_serializing_if = "is_zero_code")]
     pub code: u16,
 }
@@ -205,35 +207,35 @@ impl fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
-/// The group and plural an answer speaks of.
+/// Group and plural of the resource in a status.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct ResourceRef<'a> {
     /// API group; empty for the core group.
     pub group: &'a str,
-    /// Plural.
+    /// Plural of the resource.
     pub resource: &'a str,
 }
 
-impl<'a> From<&'a Resource> for About<'a> {
+impl<'a> From<&'a Resource> for ResourceRef<'a> {
     fn from(row: &'a Resource) -> Self {
-        About { group: row.group, resource: row.plural }
+        ResourceRef { group: row.group, resource: row.plural }
     }
 }
 
-impl<'a> From<(&'a str, &'a str)> for About<'a> {
+impl<'a> From<(&'a str, &'a str)> for ResourceRef<'a> {
     fn from((group, resource): (&'a str, &'a str)) -> Self {
-        About { group, resource }
+        ResourceRef { group, resource }
     }
 }
 
-impl fmt::Display for About<'_> {
+impl fmt::Display for ResourceRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.resource)?;
         if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
     }
 }
 
-impl About<'_> {
+impl ResourceRef<'_> {
     fn details(&self, name: &str) -> Details {
         Details {
             name: name.to_owned(),
@@ -244,10 +246,10 @@ impl About<'_> {
     }
 }
 
-/// The request that authorization refused.
+/// Request that authorization refused.
 #[derive(Clone, Copy, Debug)]
-pub struct Denied<'a> {
-    /// Who asked.
+pub struct DeniedRequest<'a> {
+    /// User of the request.
     pub user: &'a str,
     /// Verb.
     pub verb: &'a str,
@@ -261,7 +263,7 @@ pub struct Denied<'a> {
     pub why: &'a str,
 }
 
-/// The text of a lost optimistic write.
+/// Message of a write that lost to a concurrent one.
 pub const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
@@ -279,7 +281,7 @@ impl Status {
         }
     }
 
-    /// A failure whose code, reason and message another program chose. The reason may be none of [`Reason`].
+    /// A failure with the code, reason and message of another program. The reason need not be in [`Reason`].
     pub fn foreign(code: u16, reason: String, message: impl Into<String>) -> Self {
         let known = Reason::from(reason.clone());
         let foreign = (known == Reason::Unknown && !reason.is_empty()).then(|| reason.into());
@@ -291,54 +293,54 @@ impl Status {
         self
     }
 
-    /// The same answer with a time after which to try again.
+    /// Adds the seconds after which the client should try again.
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.details.get_or_insert_default().retry_after_seconds = seconds;
         self
     }
 
-    /// The same answer with one more cause.
+    /// Adds a cause.
     pub fn cause(mut self, reason: &str, message: impl Into<String>) -> Self {
         let cause = Cause { reason: reason.to_owned(), message: message.into(), field: String::new() };
         self.details.get_or_insert_default().causes.push(cause);
         self
     }
 
-    /// The same answer with a token with which a list can go on although it failed.
+    /// Adds a continue token, with which the client can continue the failed list.
     pub fn continued_by(mut self, token: String) -> Self {
         self.metadata.continue_token = token;
         self
     }
 
-    /// The same answer with another message.
+    /// Replaces the message.
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// As JSON, ready to send.
+    /// The status as JSON.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a Status has string keys only")
     }
 
-    /// Seconds after which the answer says to try again.
+    /// Seconds after which the client should try again, if set.
     pub fn retry_after_seconds(&self) -> Option<u32> {
         self.details.as_ref().map(|d| d.retry_after_seconds).filter(|seconds| *seconds > 0)
     }
 
-    /// 200: the object is gone. Clients wait on the uid.
-    pub fn deleted<'a>(about: impl Into<About<'a>>, name: &str, uid: &str) -> Self {
+    /// 200: the object was deleted. Clients use the uid to wait for its removal.
+    pub fn deleted<'a>(about: impl Into<ResourceRef<'a>>, name: &str, uid: &str) -> Self {
         let mut details = about.into().details(name);
         uid.clone_into(&mut details.uid);
         Status { status: Outcome::Success, code: 0, ..Self::failure(0, Reason::Unknown, "") }.about(details)
     }
 
-    /// Success without an object: 201 after a binding or an eviction.
+    /// Success without an object, for example 201 after a binding or an eviction.
     pub fn success(code: u16) -> Self {
         Status { status: Outcome::Success, ..Self::failure(code, Reason::Unknown, "") }
     }
 
-    /// 400.
+    /// 400 with this message.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, Reason::BadRequest, message)
     }
@@ -348,8 +350,8 @@ impl Status {
         Self::failure(401, Reason::Unauthorized, "Unauthorized")
     }
 
-    /// 403 by admission or the registry: `pods "x" is forbidden: text`.
-    pub fn forbidden<'a>(about: impl Into<About<'a>>, name: &str, text: &str) -> Self {
+    /// 403 from admission or the registry: `pods "x" is forbidden: text`.
+    pub fn forbidden<'a>(about: impl Into<ResourceRef<'a>>, name: &str, text: &str) -> Self {
         let about = about.into();
         let subject = match (about.resource, name) {
             ("", _) => String::new(),
@@ -360,8 +362,8 @@ impl Status {
             .about(about.details(name))
     }
 
-    /// 403 by authorization of a resource request.
-    pub fn forbidden_access<'a>(about: impl Into<About<'a>>, denied: &Denied<'_>) -> Self {
+    /// 403 from authorization of a resource request.
+    pub fn forbidden_access<'a>(about: impl Into<ResourceRef<'a>>, denied: &DeniedRequest<'_>) -> Self {
         let about = about.into();
         let slash = if denied.subresource.is_empty() { "" } else { "/" };
         let scope = if denied.namespace.is_empty() {
@@ -381,7 +383,7 @@ impl Status {
         Self::forbidden(about, denied.name, &text)
     }
 
-    /// 403 by authorization of a path.
+    /// 403 from authorization of a path.
     pub fn forbidden_path(user: &str, verb: &str, path: &str, why: &str) -> Self {
         let text =
             format!("User \"{}\" cannot {verb} path \"{}\"{}", sanitize(user), sanitize(path), because(why));
@@ -389,20 +391,20 @@ impl Status {
     }
 
     /// 404 for an object.
-    pub fn not_found<'a>(about: impl Into<About<'a>>, name: &str) -> Self {
+    pub fn not_found<'a>(about: impl Into<ResourceRef<'a>>, name: &str) -> Self {
         let about = about.into();
         Self::failure(404, Reason::NotFound, format!("{about} \"{name}\" not found"))
             .about(about.details(name))
     }
 
-    /// 404 for a path that leads nowhere.
+    /// 404 for an unknown path.
     pub fn no_such_route() -> Self {
         Self::failure(404, Reason::NotFound, "the server could not find the requested resource")
             .about(Details::default())
     }
 
     /// 405.
-    pub fn method_not_allowed<'a>(about: impl Into<About<'a>>, verb: &str) -> Self {
+    pub fn method_not_allowed<'a>(about: impl Into<ResourceRef<'a>>, verb: &str) -> Self {
         let about = about.into();
         let message = format!("{verb} is not supported on resources of kind \"{about}\"");
         Self::failure(405, Reason::MethodNotAllowed, message).about(about.details(""))
@@ -415,40 +417,41 @@ impl Status {
         Self::failure(406, Reason::NotAcceptable, message)
     }
 
-    /// 409: the name is taken.
-    pub fn already_exists<'a>(about: impl Into<About<'a>>, name: &str) -> Self {
+    /// 409: an object has this name.
+    pub fn already_exists<'a>(about: impl Into<ResourceRef<'a>>, name: &str) -> Self {
         let about = about.into();
         Self::failure(409, Reason::AlreadyExists, format!("{about} \"{name}\" already exists"))
             .about(about.details(name))
     }
 
-    /// 409: the name is taken by an object on its way out.
-    pub fn being_deleted<'a>(about: impl Into<About<'a>>, name: &str) -> Self {
+    /// 409: an object that is being deleted has this name.
+    pub fn being_deleted<'a>(about: impl Into<ResourceRef<'a>>, name: &str) -> Self {
         let mut status = Self::already_exists(about, name);
         status.message.insert_str(0, "object is being deleted: ");
         status
     }
 
-    /// 409: no free name was found for `generateName`.
-    pub fn generated_name_taken<'a>(about: impl Into<About<'a>>, name: &str) -> Self {
+    /// 409: no unused name was found for `generateName`.
+    pub fn generated_name_taken<'a>(about: impl Into<ResourceRef<'a>>, name: &str) -> Self {
         let mut status = Self::already_exists(about, name).retry_after(1);
         status.message.push_str(", the server was not able to generate a unique name for the object");
         status
     }
 
-    /// 409: the write was not done; read again and retry. [`MODIFIED`] is the usual text.
-    pub fn conflict<'a>(about: impl Into<About<'a>>, name: &str, text: &str) -> Self {
+    /// 409: the write was not applied; the client should read again and retry. [`MODIFIED`] is the usual
+    /// text.
+    pub fn conflict<'a>(about: impl Into<ResourceRef<'a>>, name: &str, text: &str) -> Self {
         let about = about.into();
         let message = format!("Operation cannot be fulfilled on {about} \"{name}\": {text}");
         Self::failure(409, Reason::Conflict, message).about(about.details(name))
     }
 
-    /// 410 on list or watch: list again.
+    /// 410 on list or watch: the client must list again.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, Reason::Expired, message)
     }
 
-    /// 410: gone for good.
+    /// 410: the resource no longer exists.
     pub fn gone(message: impl Into<String>) -> Self {
         Self::failure(410, Reason::Gone, message)
     }
@@ -468,14 +471,14 @@ impl Status {
         Self::failure(415, Reason::UnsupportedMediaType, message)
     }
 
-    /// 500 without a reason: the form in which Kubernetes answers an error that it has no class for.
+    /// 500 without a reason: Kubernetes' response to errors without a class.
     pub fn unclassified(message: impl Into<String>) -> Self {
         Self::failure(500, Reason::Unknown, message)
     }
 
-    /// 422 for an object: details carry the Kind and one cause per error.
+    /// 422 for an object: details have the Kind and one cause per error.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &ErrorList) -> Self {
-        let qualified = About { group, resource: kind };
+        let qualified = ResourceRef { group, resource: kind };
         let mut message = format!("{qualified} \"{name}\" is invalid");
         if !errors.is_empty() {
             message.push_str(": ");
@@ -501,8 +504,8 @@ impl Status {
         Self::failure(500, Reason::InternalError, format!("Internal error occurred: {text}")).cause("", text)
     }
 
-    /// 500 with the request to try again.
-    pub fn server_timeout<'a>(about: impl Into<About<'a>>, verb: &str, retry_after: u32) -> Self {
+    /// 500 that asks the client to try again.
+    pub fn server_timeout<'a>(about: impl Into<ResourceRef<'a>>, verb: &str, retry_after: u32) -> Self {
         let about = about.into();
         let message = format!(
             "The {verb} operation against {about} could not be completed at this time, please try again."
@@ -515,8 +518,8 @@ impl Status {
         Self::failure(503, Reason::ServiceUnavailable, message)
     }
 
-    /// 507: nothing can be stored until somebody makes space. Without a time to try again after: client-go would keep its user
-    /// waiting through ten attempts before it shows the message, which says what to do.
+    /// 507: storage is full until an operator frees space. It has no retry time: client-go would retry ten
+    /// times before it shows the message, which says what to do.
     pub fn insufficient_storage(text: &str) -> Self {
         Self::failure(507, Reason::InsufficientStorage, format!("Insufficient storage: {text}"))
     }
@@ -526,7 +529,7 @@ impl Status {
         Self::failure(504, Reason::Timeout, format!("Timeout: {text}")).retry_after(retry_after)
     }
 
-    /// 504: a revision was asked for that does not exist yet.
+    /// 504: the requested revision does not exist yet.
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
         Self::timeout(&format!("Too large resource version: {asked}, current: {current}"), 1)
             .cause("ResourceVersionTooLarge", "Too large resource version")
@@ -537,7 +540,7 @@ fn because(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!(": {}", sanitize(why)) }
 }
 
-/// Names of users and paths come from strangers and end up in browsers.
+/// Escapes user names and paths, which are untrusted and can reach browsers.
 fn sanitize(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,7 +1,7 @@
 //! [`Networks`]: address pools of the controllers. Empty by default: load balancers stay pending and nodes
 //! get no pod CIDR, as in Kubernetes without a cloud and without `--allocate-node-cidrs`.
 
-use kstore_api::cidr::{Cidr, NoCidr};
+use kstore_api::cidr::{Cidr, ParseCidrError};
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,10 +30,10 @@ impl Blocks {
 }
 
 impl FromStr for Blocks {
-    type Err = NoCidr;
+    type Err = ParseCidrError;
 
     /// Parses comma-separated blocks, such as `192.0.2.0/24,2001:db8::/112`.
-    fn from_str(text: &str) -> Result<Self, NoCidr> {
+    fn from_str(text: &str) -> Result<Self, ParseCidrError> {
         text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self)
     }
 }

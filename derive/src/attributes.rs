@@ -1,11 +1,12 @@
-//! [`Attributes`]: what `#[kstore(…)]` says, each value with its place in the source. Not whether the values make sense together.
+//! [`Attributes`]: parsed `#[kstore(…)]` attributes, each value with its source position. It does not check
+//! whether values fit each other.
 
 use crate::check;
 use syn::meta::ParseNestedMeta;
 use syn::parse::ParseStream;
 use syn::{Attribute, Error, LitBool, LitInt, LitStr, Path, Result, Token, Type};
 
-/// All keys, with the form of their values.
+/// Keys of the attribute, with an example of each.
 const KEYS: [(&str, &str); 17] = [
     ("group", "group = \"stable.example.com\""),
     ("version", "version = \"v1\""),
@@ -26,7 +27,7 @@ const KEYS: [(&str, &str); 17] = [
     ("crate", "crate = \"kstore_client\""),
 ];
 
-/// What the attribute says.
+/// Parsed keys of the attribute.
 #[derive(Default)]
 pub(crate) struct Attributes {
     pub(crate) group: Option<LitStr>,
@@ -43,21 +44,21 @@ pub(crate) struct Attributes {
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<LitStr>,
     pub(crate) rules: Vec<Rule>,
-    /// The warning; empty for the server's own.
+    /// Text of the deprecation warning; empty for the server's default text.
     pub(crate) deprecated: Option<String>,
     pub(crate) derives: Vec<Path>,
-    /// Where `kstore_client` is.
+    /// Path of the crate `kstore_client`.
     pub(crate) client: Option<Path>,
 }
 
-/// `scale(…)`
+/// Value of `scale(…)`.
 pub(crate) struct Scale {
     pub(crate) spec: LitStr,
     pub(crate) status: LitStr,
     pub(crate) selector: Option<LitStr>,
 }
 
-/// `printcolumn(…)`
+/// Value of `printcolumn(…)`.
 pub(crate) struct Column {
     pub(crate) name: LitStr,
     pub(crate) value_type: LitStr,
@@ -67,7 +68,7 @@ pub(crate) struct Column {
     pub(crate) format: Option<LitStr>,
 }
 
-/// `validation(…)`
+/// Value of `validation(…)`.
 pub(crate) struct Rule {
     pub(crate) rule: LitStr,
     pub(crate) message: Option<LitStr>,
@@ -78,10 +79,10 @@ pub(crate) struct Rule {
 }
 
 impl Attributes {
-    /// Reads all attributes `#[kstore(…)]` among `attributes`.
+    /// Parses all `#[kstore(…)]` attributes in `attributes`.
     ///
     /// # Errors
-    /// At the key or value that is unknown, doubled or of the wrong form.
+    /// A key or value is unknown, duplicate or malformed; the error has its position.
     pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
         let mut out = Self::default();
         for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("kstore")) {
@@ -240,7 +241,7 @@ impl Rule {
     }
 }
 
-/// Adds the value of a key that may be given more than once.
+/// Appends the value of a repeatable key.
 fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
     list.push(value);
     Ok(())
@@ -251,7 +252,7 @@ fn key(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The keys within the parentheses of a key.
+/// Parses the keys in the parentheses of a key.
 fn nested(
     meta: &ParseNestedMeta<'_>,
     mut read: impl FnMut(&ParseNestedMeta<'_>) -> Result<()>,
@@ -264,7 +265,7 @@ fn nested(
     meta.parse_nested_meta(|meta| read(&meta))
 }
 
-/// The text after `=`.
+/// Parses the text after `=`.
 fn value(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     let name = key(meta);
     let wanted = |input: ParseStream<'_>| input.error(format!("`{name}` has a text: {name} = \"…\""));
@@ -278,8 +279,8 @@ fn value(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     input.parse()
 }
 
-/// The text after `=`, if `check` finds nothing wrong with it.
-fn checked(meta: &ParseNestedMeta<'_>, check: fn(&str) -> check::Checked) -> Result<LitStr> {
+/// Parses and checks the text after `=`.
+fn checked(meta: &ParseNestedMeta<'_>, check: fn(&str) -> check::CheckResult) -> Result<LitStr> {
     let text = value(meta)?;
     check(&text.value()).map_err(|wrong| Error::new(text.span(), wrong))?;
     Ok(text)
@@ -288,7 +289,7 @@ fn checked(meta: &ParseNestedMeta<'_>, check: fn(&str) -> check::Checked) -> Res
 fn once(
     place: &mut Option<LitStr>,
     meta: &ParseNestedMeta<'_>,
-    check: fn(&str) -> check::Checked,
+    check: fn(&str) -> check::CheckResult,
 ) -> Result<()> {
     refuse_second(place.is_some(), meta)?;
     *place = Some(checked(meta, check)?);
@@ -310,7 +311,7 @@ fn required(
     found.ok_or_else(|| meta.error(format!("`{}` needs `{name}`: {form}", key(meta))))
 }
 
-/// The refusal of a key: with the most similar one if there is one, else with all.
+/// The error for an unknown key: it suggests the most similar key, or lists all keys.
 fn unknown(meta: &ParseNestedMeta<'_>, of: &str, keys: &[(&str, &str)]) -> Error {
     const SIMILAR: usize = 3;
     let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_else(|| "this".to_owned());

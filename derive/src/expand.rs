@@ -1,17 +1,17 @@
-//! [`expand`]: from the type of a `spec` with its attribute to the code that the macro adds. A pure function.
+//! [`expand`]: the macro's pure function from the type of a `spec` to the generated code.
 
 use crate::attributes::{Attributes, Column, Rule, Scale};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Error, Ident, LitStr, Path, Result};
 
-/// The most fields that selectors may name.
+/// Most selectable fields of a kind.
 const SELECTABLE_MAX: usize = 8;
 
-/// The object type of the kind, what makes it an object of Kubernetes, and its definition.
+/// Generates the object type of the kind, its Kubernetes traits, and its definition.
 ///
 /// # Errors
-/// At the type or the value of the attribute that is not as it must be.
+/// The type or an attribute value is invalid; the error has its position.
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     check_type(input)?;
     let attributes = Attributes::parse(&input.attrs)?;
@@ -32,7 +32,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote! {
         #object_type
         impl #object {
-            /// An object with this name, to be created.
+            /// A new object with this name and spec.
             #visibility fn new(name: &str, spec: #spec) -> Self {
                 Self {
                     metadata: ::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
@@ -62,7 +62,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Names that are given or follow from others.
+/// Names of the kind, given or derived.
 struct Names {
     client: Path,
     object: Ident,
@@ -103,7 +103,7 @@ impl Names {
     }
 }
 
-/// The plural by the rules of English spelling, without its exceptions.
+/// The plural by the rules of English spelling, without exceptions.
 fn plural_of(word: &str) -> String {
     let ends = |ends: &[&str]| ends.iter().any(|end| word.ends_with(end));
     match word.strip_suffix('y') {
@@ -124,7 +124,7 @@ fn check_type(input: &DeriveInput) -> Result<()> {
     Ok(())
 }
 
-/// Refuses paths into a status that there is not, and more paths than an API server takes.
+/// Refuses paths into a missing status, and more selectable fields than an API server accepts.
 fn check_paths(attributes: &Attributes) -> Result<()> {
     if let Some(path) = attributes.selectable.get(SELECTABLE_MAX) {
         return Err(Error::new(
@@ -156,7 +156,7 @@ fn object_type(input: &DeriveInput, attributes: &Attributes, names: &Names) -> T
     let derives = &attributes.derives;
     let status = attributes.status.as_ref().map(|status| {
         quote! {
-            /// What is, if something has been reported.
+            /// Observed state, if any was reported.
             #visibility status: ::core::option::Option<#status>,
         }
     });
@@ -164,9 +164,9 @@ fn object_type(input: &DeriveInput, attributes: &Attributes, names: &Names) -> T
         #docs
         #[derive(Clone, Debug, #(#derives),*)]
         #visibility struct #object {
-            /// Name, labels, owners.
+            /// Name, labels and other metadata.
             #visibility metadata: ::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-            /// What is wanted.
+            /// Desired state.
             #visibility spec: #spec,
             #status
         }

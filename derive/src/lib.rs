@@ -1,5 +1,5 @@
-//! The derive macro `CustomResource`. What its attribute means is in the text below; the schemas are `kstore_client::crd::schema`'s.
-//!
+//! The derive macro `CustomResource`. The text below documents its attribute; `kstore_client::crd::schema`
+//! generates the schemas.
 #![doc = include_str!("../README.md")]
 
 mod attributes;
@@ -10,10 +10,12 @@ mod tests;
 
 use proc_macro::TokenStream;
 
-/// Makes the type of a custom kind's objects from the type of their `spec`, and the kind's CustomResourceDefinition.
+/// Generates the object type of a custom kind from the type of its `spec`, and the kind's
+/// CustomResourceDefinition.
 ///
-/// The attribute is `#[kstore(…)]`; the crate's documentation has the table of what stands in it. The type derives `Serialize`,
-/// `Deserialize`, `JsonSchema`, `Clone` and `Debug` as well, or implements them; so does the type of the status.
+/// The crate's documentation has a table of the keys of the attribute `#[kstore(…)]`. The type of the spec
+/// must implement `Serialize`, `Deserialize`, `JsonSchema`, `Clone` and `Debug`, and so must the type of the
+/// status.
 #[proc_macro_derive(CustomResource, attributes(kstore))]
 pub fn custom_resource(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

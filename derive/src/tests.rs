@@ -1,4 +1,4 @@
-//! The pure function behind the macro: every key of the attribute, and every refusal with its text and place.
+//! Tests of [`expand`]: every key of the attribute, and every error with its text and position.
 
 mod refusals;
 mod values;
@@ -6,12 +6,12 @@ mod values;
 use crate::expand::expand;
 use syn::{DeriveInput, Result, parse_str};
 
-/// A spec with these attributes.
+/// Source of a spec type with these attributes.
 fn spec(attributes: &str) -> String {
     format!("{attributes} pub(crate) struct CronTabSpec {{ schedule: String }}")
 }
 
-/// The code that the macro adds, without spaces.
+/// Code that the macro generates, without spaces.
 fn expanded(source: &str) -> Result<String> {
     let input: DeriveInput = parse_str(source)?;
     let code = expand(&input)?.to_string();

@@ -1,49 +1,49 @@
-//! Wall time, real or derived from tokio's (pausable) clock. Not a timer: sleep with `tokio::time`.
+//! Wall time, real or derived from tokio's (pausable) clock. It has no timers: sleep with `tokio::time`.
 #![expect(clippy::disallowed_methods, reason = "this file is the one place that reads the system clock")]
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Where wall time comes from. Cheap to copy.
+/// Clock that returns wall time. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Clone, Copy, Debug)]
-enum Source {
+enum ClockSource {
     /// The system's clock.
     Real,
-    /// `start` plus what tokio's clock has moved since `origin`.
+    /// Simulated: `start` plus the time that tokio's clock has advanced since `origin`.
     Simulated { start: Timestamp, origin: Instant },
 }
 
 impl Clock {
-    /// The system's clock.
+    /// The clock of the system.
     pub fn real() -> Self {
-        Self(Source::Real)
+        Self(ClockSource::Real)
     }
 
-    /// 2026-01-01T00:00:00Z plus the time that tokio's clock has moved since this call.
+    /// A simulated clock: 2026-01-01T00:00:00Z plus the time that tokio's clock advances after this call.
     pub fn simulated() -> Self {
         Self::simulated_from(Timestamp::constant(1_767_225_600, 0))
     }
 
-    /// `start` plus the time that tokio's clock has moved since this call.
+    /// A simulated clock: `start` plus the time that tokio's clock advances after this call.
     pub fn simulated_from(start: Timestamp) -> Self {
-        Self(Source::Simulated { start, origin: Instant::now() })
+        Self(ClockSource::Simulated { start, origin: Instant::now() })
     }
 
-    /// Wall time now.
+    /// Current wall time.
     pub fn now(&self) -> Timestamp {
         match self.0 {
-            Source::Real => Timestamp::now(),
-            Source::Simulated { start, origin } => {
+            ClockSource::Real => Timestamp::now(),
+            ClockSource::Simulated { start, origin } => {
                 let elapsed = SignedDuration::try_from(origin.elapsed()).unwrap_or(SignedDuration::MAX);
                 start.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
             }
         }
     }
 
-    /// Wall time now, cut to whole seconds: the precision of `metav1.Time`.
+    /// Current wall time truncated to whole seconds, the precision of `metav1.Time`.
     pub fn now_seconds(&self) -> Timestamp {
         Timestamp::from_second(self.now().as_second()).unwrap_or(Timestamp::MAX)
     }
@@ -55,7 +55,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
-    async fn simulated_time_moves_only_with_tokio() {
+    async fn simulated_time_advances_only_with_tokio() {
         let clock = Clock::simulated();
         assert_eq!(clock.now().to_string(), "2026-01-01T00:00:00Z");
         tokio::time::sleep(Duration::from_millis(61_500)).await;

@@ -1,8 +1,8 @@
-//! Hash maps whose iteration order is the same in every run. Not hardened against chosen keys: where a stranger chooses
-//! the keys and there is no bound on their number, use a `BTreeMap`.
+//! Hash maps whose iteration order is the same in every run. They are not hardened against chosen keys: if
+//! clients choose the keys and nothing bounds their number, use a `BTreeMap`.
 #![expect(clippy::disallowed_types, reason = "these aliases fix the hasher, which is what the lint asks for")]
 
-/// The fixed hasher.
+/// Hasher with a fixed seed.
 pub type FixedState = foldhash::fast::FixedState;
 /// A hash map with a fixed hasher.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, FixedState>;

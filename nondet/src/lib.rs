@@ -1,8 +1,9 @@
 //! The only source of time, randomness and hash order in kstore.
 //!
-//! Everything else takes a [`Nondet`] (or one of its halves) as an argument, so that a whole control plane can run on
-//! one thread under a virtual clock and a seed and give the same bytes twice. Clippy's disallowed lists enforce it.
-//! This crate is not a runtime: sleeping is `tokio::time`, which a paused runtime makes virtual.
+//! All other code takes a [`Nondet`] (or its clock or generator) as an argument. A whole control plane can
+//! therefore run on one thread under a virtual clock and a seed, with the same bytes in every run. Clippy's
+//! disallowed lists enforce it. This crate is not a runtime: sleeping is `tokio::time`, which a paused
+//! runtime makes virtual.
 
 mod clock;
 mod hash;
@@ -12,23 +13,24 @@ pub use clock::Clock;
 pub use hash::{FixedState, HashMap, HashSet};
 pub use rng::Rng;
 
-/// A clock and a generator that belong together. Cheap to clone; clones share state.
+/// Clock and random generator that belong together. Cheap to clone; clones share state.
 #[derive(Clone, Debug)]
 pub struct Nondet {
-    /// Wall time.
+    /// Wall clock.
     pub clock: Clock,
-    /// Randomness.
+    /// Random generator.
     pub rng: Rng,
 }
 
 impl Nondet {
-    /// The real world: the system's clock, and a generator seeded by the operating system.
+    /// Real time and randomness: the system's clock, and a generator seeded by the operating system.
     pub fn real() -> Self {
         Self { clock: Clock::real(), rng: Rng::from_os() }
     }
 
-    /// A world of its own: time starts at 2026-01-01T00:00:00Z and moves with tokio's clock (pause the runtime to make
-    /// it virtual); every random value follows from `seed`. Must be called inside a tokio runtime.
+    /// Simulated time and randomness. Time starts at 2026-01-01T00:00:00Z and advances with tokio's clock
+    /// (pause the runtime to make it virtual); every random value follows from `seed`. Must be called inside
+    /// a tokio runtime.
     pub fn simulated(seed: u64) -> Self {
         Self { clock: Clock::simulated(), rng: Rng::seeded(seed) }
     }

@@ -1,4 +1,4 @@
-//! A small seeded generator (SplitMix64) shared by its clones. Not for keys or secrets.
+//! Small seeded random generator (SplitMix64) that clones share. Not for keys or secrets.
 #![expect(clippy::disallowed_methods, reason = "this file is the one place that asks the system for entropy")]
 
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The odd constant of SplitMix64 (Steele, Lea, Flood 2014).
 const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A generator of pseudo-random values. Clones draw from the same sequence; [`Rng::fork`] starts an independent one.
+/// Generator of pseudo-random values. Clones draw from the same sequence; [`Rng::fork`] makes an independent
+/// one.
 #[derive(Clone, Debug)]
 pub struct Rng(Arc<AtomicU64>);
 
 impl Rng {
-    /// A generator whose every value follows from `seed`.
+    /// A generator whose values all follow from `seed`.
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(AtomicU64::new(seed)))
     }
@@ -24,13 +25,13 @@ impl Rng {
         Self::seeded(u64::from_le_bytes(seed))
     }
 
-    /// The next 64 bits.
+    /// The next 64 random bits.
     pub fn next_u64(&self) -> u64 {
         let state = self.0.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed).wrapping_add(GOLDEN_GAMMA);
         mix(state)
     }
 
-    /// A value in `0..bound`, uniform up to a bias below 2⁻³².
+    /// A random value in `0..bound`, uniform up to a bias below 2⁻³².
     ///
     /// # Panics
     /// When `bound` is zero.
@@ -39,25 +40,26 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A value in `0.0..1.0`.
+    /// A random value in `0.0..1.0`.
     pub fn unit(&self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// An independent generator whose sequence follows from this one's state and `label`. Give each task its own, so
-    /// that one task's draws do not move another's.
+    /// An independent generator whose sequence follows from this generator's state and `label`. Give each
+    /// task its own, so that draws of one task do not change those of another.
     pub fn fork(&self, label: &str) -> Self {
         let hash = label.bytes().fold(self.next_u64(), |h, b| mix(h ^ u64::from(b)));
         Self::seeded(hash)
     }
 
-    /// `len` characters of the alphabet that Kubernetes uses for generated names (no vowels, nothing alike).
+    /// A random text of `len` characters from Kubernetes' alphabet for generated names (no vowels, no similar
+    /// characters).
     pub fn name_suffix(&self, len: usize) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..len).map(|_| ALPHABET[self.below(ALPHABET.len() as u64) as usize] as char).collect()
     }
 
-    /// A UUID of version 4 in its usual text form.
+    /// A random UUID of version 4 as text.
     pub fn uuid(&self) -> String {
         let (a, b) = (self.next_u64(), self.next_u64());
         let (a, b) = ((a & !0xF000) | 0x4000, (b & !(0b11 << 62)) | (0b10 << 62));
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_same_values() {
+    fn equal_seeds_give_equal_values() {
         let (a, b, c) = (Rng::seeded(7), Rng::seeded(7), Rng::seeded(8));
         let draw = |r: &Rng| (r.uuid(), r.name_suffix(5), r.below(1000));
         assert_eq!(draw(&a), draw(&b));
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn uuids_are_of_version_four() {
+    fn uuids_have_version_four() {
         let rng = Rng::seeded(1);
         for _ in 0..100 {
             let uuid = rng.uuid();
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn below_reaches_every_value_and_no_other() {
+    fn below_returns_every_value_below_its_bound() {
         let rng = Rng::seeded(3);
         let mut seen = [false; 27];
         (0..10_000).for_each(|_| seen[rng.below(27) as usize] = true);

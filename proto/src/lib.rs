@@ -1,8 +1,9 @@
-//! The `.proto` files and the code generated from them. No logic: what a message means is said in the proto files.
+//! The `.proto` files of kstore and etcd, and the code generated from them. The proto files document the
+//! messages.
 
-/// kstore's own gRPC door.
+/// The gRPC API of kstore.
 pub mod kstore {
-    /// `kstore.v1`.
+    /// Package `kstore.v1`.
     #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the contract is in kstore.proto")]
     pub mod v1 {
         tonic::include_proto!("kstore.v1");
@@ -12,21 +13,21 @@ pub mod kstore {
     }
 }
 
-/// The etcd v3 API. The modules carry the names of the proto packages, which are part of the wire.
+/// The etcd v3 API. The modules have the names of the proto packages, which are part of the wire protocol.
 pub mod etcd {
-    /// `mvccpb`: keys and events.
+    /// Package `mvccpb`: keys and events.
     #[expect(missing_docs, reason = "generated; the fields are etcd's")]
     pub mod mvccpb {
         tonic::include_proto!("mvccpb");
     }
 
-    /// `authpb`: permissions.
+    /// Package `authpb`: permissions.
     #[expect(missing_docs, reason = "generated; the fields are etcd's")]
     pub mod authpb {
         tonic::include_proto!("authpb");
     }
 
-    /// `etcdserverpb`: the services and their messages.
+    /// Package `etcdserverpb`: services and their messages.
     #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
     pub mod etcdserverpb {
         tonic::include_proto!("etcdserverpb");

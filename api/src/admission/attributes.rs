@@ -1,4 +1,4 @@
-//! [`Attributes`]: everything that admission sees of one request. Values only; who decides what is in the modules beside this one.
+//! [`Attributes`]: the facts about one request that admission uses. Values only, without decisions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::kind::{Resource, Subresource};
 
-/// What the request does, in the words of `admission.k8s.io`.
+/// Operation of a request, in the terms of `admission.k8s.io`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// A new object, also by an update or apply of a name that does not exist.
     Create,
-    /// A change of an object, of the whole or through a subresource.
+    /// A change of an object, as a whole or through a subresource.
     Update,
     /// The deletion of one object; a collection is deleted object by object.
     Delete,
@@ -25,7 +25,7 @@ impl Operation {
     /// All operations.
     pub const ALL: [Self; 4] = [Self::Create, Self::Update, Self::Delete, Self::Connect];
 
-    /// The word in rules and reviews.
+    /// Name of the operation in rules and reviews.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Group, version and plural of a resource, as a request or a review names it.
+/// Group, version and plural of a resource in a request or review.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct GroupVersionResource<'a> {
     /// API group; empty for the core group.
@@ -72,7 +72,7 @@ impl fmt::Display for GroupVersionKind<'_> {
 }
 
 impl GroupVersionKind<'_> {
-    /// `apps/v1`, or the bare version in the core group.
+    /// The `apiVersion`: `apps/v1`, or the bare version in the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -101,51 +101,52 @@ impl From<&'static Subresource> for GroupVersionKind<'static> {
     }
 }
 
-/// The caller, with the fields of `authentication.k8s.io/v1 UserInfo`.
+/// User of a request, with the fields of `authentication.k8s.io/v1 UserInfo`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct UserInfo<'a> {
-    /// The unique name.
+    /// Unique name of the user.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub username: &'a str,
-    /// An identifier that outlives renames; often empty.
+    /// Identifier that outlives renames; often empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub uid: &'a str,
-    /// The groups, `system:authenticated` included.
+    /// Groups, `system:authenticated` included.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub groups: &'a [String],
-    /// What else the authenticator knows.
+    /// Additional values from the authenticator.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: &'a BTreeMap<String, Vec<String>>,
 }
 
-/// One request as admission sees it. Object and old object are in the version of the request.
+/// One request as admission sees it. Object and old object have the version of the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
-    /// What the request does.
+    /// Operation of the request.
     pub operation: Operation,
-    /// The resource of the request's path, without the subresource.
+    /// Resource in the request's path, without the subresource.
     pub resource: GroupVersionResource<'a>,
-    /// The subresource of the request's path; empty for the object itself.
+    /// Subresource in the request's path; empty for the object itself.
     pub subresource: &'a str,
-    /// The kind of the object in the request: for a subresource that of its body, such as `autoscaling/v1, Kind=Scale`.
+    /// Kind of the request's object. For a subresource it is the kind of the body, such as `autoscaling/v1,
+    /// Kind=Scale`.
     pub kind: GroupVersionKind<'a>,
-    /// Empty for cluster-scoped objects. A request for a Namespace has that namespace's own name here.
+    /// Namespace; empty for cluster-scoped objects. Requests for a Namespace have its own name here.
     pub namespace: &'a str,
-    /// Name of the object; empty while a generated name is not known, and for a deletion of a collection.
+    /// Name of the object; empty before a generated name is known, and for the deletion of a collection.
     pub name: &'a str,
-    /// Who asks.
+    /// User of the request.
     pub user: UserInfo<'a>,
-    /// Whether nothing will be stored.
+    /// Whether this is a dry run.
     pub dry_run: bool,
-    /// The options of the request with `apiVersion` and `kind`, such as a `meta.k8s.io/v1` `CreateOptions`.
+    /// Options of the request with `apiVersion` and `kind`, such as a `meta.k8s.io/v1` `CreateOptions`.
     pub options: Option<&'a Value>,
-    /// The object after the write; absent for a deletion. The options of the stream for `Connect`.
+    /// The object after the write; absent for a deletion. For `Connect` these are the options of the stream.
     pub object: Option<&'a Value>,
-    /// The stored object; absent for a creation.
+    /// The stored object; absent on create.
     pub old_object: Option<&'a Value>,
 }
 
-/// Kinds that configure admission: were they admitted by what they configure, a mistake could not be taken back.
+/// Kinds that configure admission. If admission applied to them, a mistake could block its own correction.
 const EXEMPT: [&str; 6] = [
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -156,13 +157,13 @@ const EXEMPT: [&str; 6] = [
 ];
 
 impl Attributes<'_> {
-    /// Whether the request is about the configuration of admission, which no webhook and no policy sees.
+    /// Whether the request is for the configuration of admission, which webhooks and policies never see.
     #[must_use]
     pub fn is_exempt(&self) -> bool {
         self.kind.group == "admissionregistration.k8s.io" && EXEMPT.contains(&self.kind.kind)
     }
 
-    /// Whether the request is for a Namespace object or a subresource of one.
+    /// Whether the request is for a Namespace object or its subresource.
     #[must_use]
     pub fn is_of_namespaces(&self) -> bool {
         self.resource.group.is_empty() && self.resource.resource == "namespaces"

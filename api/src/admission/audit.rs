@@ -1,11 +1,12 @@
-//! Notes for the audit log about calls of webhooks, with upstream's keys and values.
+//! Audit annotations for webhook calls, with Kubernetes' keys and values.
 
 use serde_json::json;
 
 use super::review::{AuditAnnotation, Patch};
 use super::webhook::{Phase, Webhook};
 
-/// A mutating hook was called, and changed the object or did not. `round` is [`Reinvocation::round`].
+/// Annotation for a call of a mutating webhook, with whether it changed the object. `round` is
+/// [`Reinvocation::round`].
 ///
 /// [`Reinvocation::round`]: super::Reinvocation::round
 #[must_use]
@@ -14,7 +15,7 @@ pub fn mutation(hook: &Webhook, round: u8, mutated: bool) -> AuditAnnotation {
     note("mutation.webhook.admission.k8s.io", round, hook.index, value.to_string())
 }
 
-/// A mutating hook patched the object; for audit levels that record requests.
+/// Annotation with the patch of a mutating webhook, for audit levels that record requests.
 #[must_use]
 pub fn patch(hook: &Webhook, round: u8, patch: &Patch) -> AuditAnnotation {
     let value = json!({"configuration": *hook.configuration, "webhook": *hook.name,
@@ -22,8 +23,8 @@ pub fn patch(hook: &Webhook, round: u8, patch: &Patch) -> AuditAnnotation {
     note("patch.webhook.admission.k8s.io", round, hook.index, value.to_string())
 }
 
-/// A call failed and the failure policy passes it over. `index` is that of the hook ([`Webhook::index`]) for mutating hooks, and its place
-/// among the hooks that are called for the request for validating ones.
+/// Annotation for a failed call that the failure policy ignores. For mutating webhooks `index` is
+/// [`Webhook::index`]; for validating ones it is the position among the webhooks called for the request.
 #[must_use]
 pub fn failed_open(hook: &Webhook, round: u8, index: usize) -> AuditAnnotation {
     let prefix = match hook.phase() {
@@ -45,7 +46,7 @@ mod tests {
     use crate::admission::tests::hook;
 
     #[test]
-    fn notes_name_round_and_hook() {
+    fn audit_annotations_name_round_and_webhook() {
         let hook_of = |phase| hook(phase, &json!({}));
         let told = mutation(&hook_of(Phase::Mutating), 1, true);
         assert_eq!(told.key, "mutation.webhook.admission.k8s.io/round_1_index_0");

@@ -1,4 +1,4 @@
-//! [`CandidateIndex`]: finds the webhooks or policies that may match a request by one look-up of its resource.
+//! [`CandidateIndex`]: finds the webhooks or policies that may match a request with one look-up by resource.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::attributes::Operation;
 use super::rule::Operations;
 use super::selection::Selection;
 
-/// Indexes into a list of webhooks or policies, ascending, and the operations that any of them asks for.
+/// Ascending indexes into a list of webhooks or policies, and the operations that any of them names.
 #[derive(Clone, Debug, Default)]
 struct Candidates {
     operations: Operations,
@@ -22,17 +22,18 @@ impl Candidates {
     }
 }
 
-/// The candidates by the plural of requests.
+/// Candidates by the plural of the request's resource.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CandidateIndex {
-    /// Those with a rule for every resource.
+    /// Candidates with a rule for every resource.
     any: Candidates,
-    /// Those with a rule for one plural, and those with a rule for every resource. Equivalent resources share their plural.
+    /// Candidates with a rule for this plural or for every resource. Equivalent resources have the same
+    /// plural.
     by_plural: BTreeMap<Box<str>, Candidates>,
 }
 
 impl CandidateIndex {
-    /// The index of a list.
+    /// Builds the index of a list.
     pub(super) fn of<'s>(selections: impl IntoIterator<Item = &'s Selection>) -> Self {
         let mut index = Self::default();
         for (at, selection) in selections.into_iter().enumerate() {
@@ -56,7 +57,7 @@ impl CandidateIndex {
         }
     }
 
-    /// Indexes of those that may match.
+    /// Indexes of the candidates that may match.
     pub(super) fn find(&self, operation: Operation, plural: &str) -> &[usize] {
         let candidates = self.by_plural.get(plural).unwrap_or(&self.any);
         if candidates.operations.contains(operation) { &candidates.indexes } else { &[] }

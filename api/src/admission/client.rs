@@ -1,4 +1,4 @@
-//! [`ClientConfig`]: where a webhook is. Which address that means, and the call, are the caller's.
+//! [`ClientConfig`]: URL or service of a webhook. Callers resolve the address and make the call.
 
 use std::fmt;
 
@@ -8,38 +8,38 @@ use serde_json::Value;
 
 use crate::object::{int, text};
 
-/// The port of a service that names none.
+/// Port of a service that names none.
 const DEFAULT_PORT: u16 = 443;
 
-/// A URL or a service.
+/// URL or service of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A `https` URL with a clean path.
+    /// An `https` URL with a clean path.
     Url(Box<str>),
     /// A service of this cluster.
     Service {
-        /// Its namespace.
+        /// Namespace of the service.
         namespace: Box<str>,
-        /// Its name.
+        /// Name of the service.
         name: Box<str>,
-        /// The path, empty or with a leading slash.
+        /// Path, empty or with a leading slash.
         path: Box<str>,
-        /// The port of the service, 443 unless given.
+        /// Port of the service, 443 by default.
         port: u16,
     },
 }
 
-/// Where a webhook is, and whose certificates it may show.
+/// URL or service of a webhook, with the CA certificates to verify it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientConfig {
     /// URL or service.
     pub endpoint: Endpoint,
-    /// PEM certificates of the authorities to trust; empty for those of the system.
+    /// PEM certificates of the trusted CAs; empty for the system's.
     pub ca_bundle: Box<[u8]>,
 }
 
 impl ClientConfig {
-    /// Reads a `clientConfig`; `None` if it has neither URL nor service.
+    /// Parses a `clientConfig`; `None` if it has neither URL nor service.
     #[must_use]
     pub fn read(config: &Value) -> Option<Self> {
         let service = &config["service"];
@@ -64,8 +64,8 @@ impl ClientConfig {
         Some(Self { endpoint, ca_bundle })
     }
 
-    /// The URL that is posted to and that failures name. `seconds` is the time the webhook has, whole and rounded up; `None`
-    /// leaves the query out.
+    /// The URL for the POST, also named in errors. `seconds` is the timeout in whole seconds, rounded up;
+    /// `None` omits the query.
     #[must_use]
     pub fn url(&self, seconds: Option<u64>) -> String {
         match seconds {
@@ -74,7 +74,7 @@ impl ClientConfig {
         }
     }
 
-    /// The text of a call that got no answer, such as a refused connection: what HTTP clients of Go print.
+    /// Message of a call without a response, such as a refused connection, in the form of Go's HTTP client.
     #[must_use]
     pub fn post_error(&self, seconds: Option<u64>, cause: impl fmt::Display) -> String {
         format!("Post \"{}\": {cause}", self.url(seconds))
@@ -90,8 +90,8 @@ fn clean_url(url: &str) -> String {
     }
 }
 
-/// The path as client-go joins it: without empty and dot segments and without a slash at the end. Go's servers answer other paths with
-/// a redirect, which makes a GET of the POST.
+/// The path in client-go's form: without empty and dot segments and without a trailing slash. Go's servers
+/// answer other paths with a redirect, which turns the POST into a GET.
 fn clean_path(path: &str) -> String {
     let mut segments = Vec::new();
     for segment in path.split('/') {
@@ -123,7 +123,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn paths_are_cleaned_as_client_go_joins_them() {
+    fn paths_are_cleaned_like_client_go() {
         for (url, expected) in [
             ("https://127.0.0.1:9443//mutate-v1-pod", "https://127.0.0.1:9443/mutate-v1-pod"),
             ("https://a/b/../c/./d/", "https://a/c/d"),

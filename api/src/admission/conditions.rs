@@ -1,4 +1,4 @@
-//! [`MatchConditions`]: the `matchConditions` of a webhook or policy, compiled.
+//! [`MatchConditions`]: compiled `matchConditions` of a webhook or policy.
 
 use serde_json::Value;
 
@@ -8,18 +8,19 @@ use crate::expression::admission::{
 };
 use crate::object::{list, text};
 
-/// What conditions say about a request.
+/// Result of match conditions for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ConditionsOutcome {
-    /// All are true.
+    /// All conditions are true.
     Matched,
-    /// One is false, or one failed and failures are ignored: the webhook or policy is passed over.
+    /// A condition is false, or one failed and failures are ignored: the webhook or policy is skipped.
     Unmatched,
-    /// The request is to be refused with this text.
+    /// The request must be refused with this message.
     Failed(String),
 }
 
-/// Compiled conditions. A condition that does not compile, which validation refuses, fails when it is evaluated.
+/// Compiled match conditions. A condition that does not compile fails at evaluation; validation refuses such
+/// conditions.
 #[derive(Debug)]
 pub(super) struct MatchConditions {
     environment: Environment,
@@ -28,7 +29,8 @@ pub(super) struct MatchConditions {
 }
 
 impl MatchConditions {
-    /// Compiles the `matchConditions` of a stored webhook or policy `spec`. `params`: the expressions may read `params`.
+    /// Compiles the `matchConditions` of a stored webhook or policy `spec`. `params`: whether the expressions
+    /// may use `params`.
     #[must_use]
     pub(super) fn read(owner: &Value, params: bool) -> Self {
         let environment = environment(params);
@@ -38,13 +40,13 @@ impl MatchConditions {
         Self { environment, programs, failure_policy: FailurePolicy::read(&owner["failurePolicy"]) }
     }
 
-    /// Whether there are none.
+    /// Whether there are no conditions.
     #[must_use]
     pub(super) fn is_empty(&self) -> bool {
         self.programs.is_empty()
     }
 
-    /// Evaluates all conditions, within a budget of their own.
+    /// Evaluates all conditions with a separate budget.
     #[must_use]
     pub(super) fn evaluate(&self, inputs: Inputs<'_>) -> ConditionsOutcome {
         let evaluation = Evaluation::new(&self.environment, inputs);
@@ -59,7 +61,8 @@ impl MatchConditions {
             };
             match result {
                 Ok(matches) => is_false |= !matches,
-                // Whatever the failure policy is: upstream cannot tell what the others would have said.
+                // The failure policy does not matter here: the results of the other conditions are unknown,
+                // as in Kubernetes.
                 Err(error @ EvaluationError::OutOfBudget) => {
                     return ConditionsOutcome::Failed(error.to_string());
                 }
@@ -77,12 +80,12 @@ impl MatchConditions {
     }
 }
 
-/// The environment of match conditions.
+/// CEL environment of match conditions.
 pub(crate) fn environment(params: bool) -> Environment {
     Environment::new(Uses { params, authorizer: true, namespace: true, ..Uses::default() })
 }
 
-/// Several errors as one text: the one, or `[a, b]` without repetitions.
+/// Combines errors into one message: a single error, or `[a, b]` without duplicates.
 fn aggregate(failures: Vec<String>) -> String {
     let mut distinct: Vec<String> = Vec::new();
     for failure in failures {

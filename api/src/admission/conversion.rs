@@ -1,8 +1,9 @@
-//! `ConversionReview`: the conversion of custom objects between versions by a webhook. Which objects are sent, the request, and what is
-//! made of the answer; the call is the apiserver's. Conversion without a webhook is in `crd::convert`.
+//! `ConversionReview`: conversion of custom objects between versions by a webhook. This module chooses the
+//! objects to send, encodes the request and decodes the response; the apiserver makes the call. Conversion
+//! without a webhook is in `crd::convert`.
 //!
-//! For one read or write: [`Review::new`], [`Review::needs_call`], [`Review::encode_request`], the call, [`Review::finish`]. Results are to
-//! be pruned by the schema of the version they are in.
+//! For one read or write: [`Review::new`], [`Review::needs_call`], [`Review::encode_request`], the call,
+//! [`Review::finish`]. The caller prunes results by the schema of their version.
 
 mod answer;
 mod restore;
@@ -18,10 +19,10 @@ use crate::kind::split_api_version;
 use crate::object::{api_version, kind};
 use crate::status::Status;
 
-/// Seconds a conversion webhook has to answer.
+/// Timeout of a conversion webhook in seconds.
 pub const TIMEOUT_SECONDS: u64 = 30;
 
-/// A conversion that failed. `Display` is the text of the answer to the client.
+/// Error of a conversion. `Display` is the message for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct ConversionError {
@@ -29,21 +30,21 @@ pub struct ConversionError {
     failure: ConversionFailure,
 }
 
-/// What failed in a conversion, as Kubernetes' metrics tell it apart.
+/// Failure type of a conversion in Kubernetes' metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConversionFailure {
-    /// The webhook did not answer with success.
+    /// The webhook did not respond with success.
     Call,
-    /// Its answer is no review, or one that reports a failure.
+    /// The response is not a review, or it reports a failure.
     MalformedResponse,
-    /// It returned more or fewer objects than it was asked for.
+    /// The response has more or fewer objects than the request.
     PartialResponse,
-    /// An object that it returned is not the original in the desired version.
+    /// A returned object is not the original in the desired version.
     InvalidObject,
 }
 
 impl ConversionFailure {
-    /// The value of the label `failure_type`.
+    /// Value of the label `failure_type`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,13 +57,13 @@ impl ConversionFailure {
 }
 
 impl ConversionError {
-    /// The answer to the client: 500 without a reason.
+    /// Status for the client: 500 without a reason.
     #[must_use]
     pub fn status(&self) -> Status {
         Status::unclassified(&self.text)
     }
 
-    /// What failed.
+    /// Failure type for metrics.
     #[must_use]
     pub const fn failure(&self) -> ConversionFailure {
         self.failure
@@ -73,28 +74,28 @@ impl ConversionError {
     }
 }
 
-/// Where the objects of a conversion come from, which the texts of errors depend on.
+/// Source of the converted objects, on which error messages depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch<'a> {
-    /// One object.
+    /// A single object.
     Single,
-    /// The items of a list of this `apiVersion` and kind.
+    /// The items of a list with this `apiVersion` and kind.
     List {
-        /// `apiVersion` of the list, before it is converted.
+        /// `apiVersion` of the list before conversion.
         api_version: &'a str,
         /// Kind of the list.
         kind: &'a str,
     },
 }
 
-/// One conversion: objects of one kind, each in whatever version it is stored in or was sent in.
+/// One conversion of objects of one kind, each in its stored or sent version.
 #[derive(Debug)]
 pub struct Review<'a> {
     version: ReviewVersion,
     desired: &'a str,
     batch: Batch<'a>,
     objects: Vec<Value>,
-    /// Indexes of the objects that are in another version than the desired one and have content.
+    /// Indexes of the objects with content that are not in the desired version.
     sent: Vec<usize>,
 }
 
@@ -125,13 +126,13 @@ impl<'a> Review<'a> {
         Self { version, desired, batch, objects, sent }
     }
 
-    /// Whether a webhook must be called: some object is in another version than the desired one.
+    /// Whether the webhook must be called: some object is not in the desired version.
     #[must_use]
     pub fn needs_call(&self) -> bool {
         !self.sent.is_empty()
     }
 
-    /// The objects, in the desired version, if no webhook must be called.
+    /// The objects in the desired version, if the webhook need not be called.
     #[must_use]
     pub fn into_unconverted(mut self) -> Vec<Value> {
         for object in &mut self.objects {
@@ -140,7 +141,7 @@ impl<'a> Review<'a> {
         self.objects
     }
 
-    /// The body to post. `uid` is unique to the call and expected back.
+    /// Body of the POST. `uid` must be unique to the call; the response must repeat it.
     #[must_use]
     pub fn encode_request(&self, uid: &str) -> Vec<u8> {
         let objects = self.sent.iter().map(|index| &self.objects[*index]).collect();
@@ -152,17 +153,17 @@ impl<'a> Review<'a> {
         serde_json::to_vec(&body).expect("a review has string keys only")
     }
 
-    /// The error of a call that got no answer.
+    /// The error of a call without a response.
     #[must_use]
     pub fn no_answer(&self, client: &ClientConfig, cause: impl std::fmt::Display) -> ConversionError {
         self.failed(client.post_error(Some(TIMEOUT_SECONDS), cause)).of(ConversionFailure::Call)
     }
 
-    /// The converted objects, in the order of the originals. The webhook decides content, labels and annotations; the other metadata
-    /// is that of the originals.
+    /// The converted objects, in the order of the originals. The webhook determines content, labels and
+    /// annotations; other metadata is restored from the originals.
     ///
     /// # Errors
-    /// The answer is no success, or what it has is not the same objects in the desired version.
+    /// The response is not a success, or its objects are not the same objects in the desired version.
     pub fn finish(mut self, uid: &str, answer: &HttpAnswer<'_>) -> Result<Vec<Value>, ConversionError> {
         let failure = match answer.success() {
             Ok(_) => ConversionFailure::MalformedResponse,
@@ -183,9 +184,9 @@ impl<'a> Review<'a> {
         Ok(self.objects)
     }
 
-    /// Checks one object of an answer against its original and completes its metadata.
+    /// Checks one returned object against its original and restores its metadata.
     fn accept(&self, at: usize, original: &Value, new: Value) -> Result<Value, ConversionError> {
-        // A list counts a converted object before it checks it, so most of its errors name the next index.
+        // Kubernetes counts a converted list item before it checks it, so most errors name the next index.
         let (at, next) = (at, at.saturating_add(1));
         let is_list = matches!(self.batch, Batch::List { .. });
         let mut new = match answer::object(new) {
@@ -224,7 +225,7 @@ impl<'a> Review<'a> {
         Ok(new)
     }
 
-    /// The kind that was to be converted, as errors name it.
+    /// The converted kind as errors name it.
     fn subject(&self) -> String {
         let (stated, kind) = match (self.batch, self.objects.first()) {
             (Batch::List { api_version, kind }, _) => (api_version, kind),
@@ -245,14 +246,14 @@ impl<'a> Review<'a> {
     }
 }
 
-/// Whether an object is nothing but its type, which upstream converts without asking.
+/// Whether an object has no members besides its type; Kubernetes converts such objects without a webhook.
 fn is_bare(object: &Value) -> bool {
     object.as_object().is_some_and(|members: &Map<String, Value>| {
         members.len() == 2 && members.contains_key("kind") && members.contains_key("apiVersion")
     })
 }
 
-/// An `apiVersion` as Go prints a group-version; empty ones are a slash.
+/// An `apiVersion` as Go prints a group-version; an empty one is a slash.
 fn go_version(api_version: &str) -> &str {
     if api_version.is_empty() { "/" } else { api_version }
 }

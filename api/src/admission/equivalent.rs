@@ -1,4 +1,4 @@
-//! Equivalent resources: other group-versions in which the objects of a resource can be had, for the match policy `Equivalent`.
+//! Equivalent resources: other group-versions with the same objects, for the match policy `Equivalent`.
 
 use super::attributes::{GroupVersionKind, GroupVersionResource};
 use crate::kind::{Kinds, Resource};
@@ -6,7 +6,7 @@ use crate::kind::{Kinds, Resource};
 /// One group-version of a resource or subresource.
 #[derive(Clone, Copy, Debug)]
 pub struct Equivalent {
-    /// The row of the resource, to which an object of the request can be converted.
+    /// Resource row whose version the request's object can be converted to.
     pub row: &'static Resource,
     kind: GroupVersionKind<'static>,
 }
@@ -18,15 +18,15 @@ impl Equivalent {
         self.row.into()
     }
 
-    /// The kind of the objects; of the body for a subresource.
+    /// Kind of the objects; for a subresource, kind of the body.
     #[must_use]
     pub const fn kind(&self) -> GroupVersionKind<'static> {
         self.kind
     }
 }
 
-/// All group-versions in which the objects of `row` are served, itself included, in the order of discovery. For a subresource only
-/// those that have it.
+/// All group-versions that serve the objects of `row`, including its own, in discovery's order. For a
+/// subresource only those that have it.
 #[must_use]
 pub fn equivalents(kinds: &Kinds, row: &'static Resource, subresource: &str) -> Vec<Equivalent> {
     let same = |other: &&'static Resource| match row.storage {

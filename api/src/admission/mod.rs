@@ -1,11 +1,13 @@
-//! Dynamic admission: what webhooks and policies that are configured by objects decide about a request, as pure functions. Calls of
-//! webhooks, time and look-ups belong to the apiserver; so do the plugins that are part of the server.
+//! Dynamic admission: webhooks and policies configured by objects, as pure functions. The apiserver makes
+//! webhook calls, has the clock and looks objects up. Built-in admission plugins are in the apiserver too.
 //!
-//! For webhooks the order is: [`Hooks::candidates`], [`Webhook::matches`], conversion to the [`MatchedForm`] it returns,
-//! [`Webhook::conditions_match`], [`Webhook::check_dry_run`], [`review::encode_request`], the call, [`review::read_answer`], and for mutating hooks
-//! [`review::apply_patch`]; [`Reinvocation`] says which of them run in the second round.
+//! Webhooks are processed in this order: [`Hooks::candidates`], [`Webhook::matches`], conversion to the
+//! returned [`MatchedForm`], [`Webhook::conditions_match`], [`Webhook::check_dry_run`],
+//! [`review::encode_request`], the call, [`review::read_answer`], and for mutating webhooks
+//! [`review::apply_patch`]. [`Reinvocation`] says which of them run in the second round.
 //!
-//! Policies are asked as a whole: [`policy::mutating::MutatingPolicies::admit`], [`policy::validating::ValidatingPolicies::admit`].
+//! Policies are evaluated by one call: [`policy::mutating::MutatingPolicies::admit`],
+//! [`policy::validating::ValidatingPolicies::admit`].
 
 mod attributes;
 pub mod audit;

@@ -1,16 +1,17 @@
-//! [`Reinvocation`]: which mutating webhooks and policies run in the second round of mutating admission. It only keeps the books of one
-//! request; calls and mutations are the caller's.
+//! [`Reinvocation`]: which mutating webhooks and policies run in the second round of mutating admission. It
+//! tracks one request; the caller makes the calls and mutations.
 //!
-//! The first round runs everything that matches. Each time something changes the object, all that ran before it and asked for it
-//! (`reinvocationPolicy: IfNeeded`) is due again. If anything is due after the round, there is one more: plugins in the server run
-//! again, webhooks and policies only where due. What did not run in the first round does not run in the second.
+//! The first round runs everything that matches. Each change of the object makes all earlier webhooks and
+//! policies due again that ask for it (`reinvocationPolicy: IfNeeded`). If anything is due, a second round
+//! follows. Built-in plugins run again in it; webhooks and policies only if they are due. Those that did not
+//! run in the first round do not run in the second.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// The two parts of mutating admission that are configured by objects.
+/// Plugin of mutating admission that objects configure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
     /// MutatingAdmissionPolicies.
@@ -19,14 +20,14 @@ pub enum Plugin {
     Webhooks,
 }
 
-/// The record of one plugin.
+/// Reinvocation state of one plugin.
 #[derive(Clone, Debug, Default)]
 struct PluginRecord {
-    /// What ran since the last change and wants to run again after one.
+    /// Identities that ran since the last change and ask for reinvocation.
     ran: BTreeSet<Arc<str>>,
-    /// What is due in the second round.
+    /// Identities due in the second round.
     due: BTreeSet<Arc<str>>,
-    /// The object as the plugin left it in the first round; kept only if something could become due by a change of it.
+    /// The object after the plugin's first round; kept only if a later change of it can make something due.
     output: Option<Value>,
 }
 
@@ -36,7 +37,7 @@ impl PluginRecord {
     }
 }
 
-/// The state of one request.
+/// Reinvocation state of one request.
 #[derive(Clone, Debug, Default)]
 pub struct Reinvocation {
     is_second: bool,
@@ -59,17 +60,18 @@ impl Reinvocation {
         }
     }
 
-    /// The number of the round for audit annotations: 0, then 1.
+    /// Number of the round in audit annotations: 0, then 1.
     #[must_use]
     pub fn round(&self) -> u8 {
         u8::from(self.is_second)
     }
 
-    /// To be told before a plugin begins its part of a round, with the object as it is then.
+    /// Records the start of a plugin's round, with the current object. Call it before the plugin runs.
     pub fn begin(&mut self, plugin: Plugin, object: Option<&Value>) {
         let is_second = self.is_second;
         let record = self.record(plugin);
-        // Something between the two parts of this plugin changed the object: everything that asked for it is due.
+        // The object changed since this plugin's first round, so all identities that ask for reinvocation are
+        // due.
         if is_second && record.output.as_ref().is_some_and(|output| Some(output) != object) {
             record.require();
         }
@@ -85,7 +87,8 @@ impl Reinvocation {
         !self.is_second || record.due.contains(uid)
     }
 
-    /// To be told after each run, also if it failed and is passed over. `changed`: the object is another than before.
+    /// Records one run, also if it failed and the failure is ignored. `changed`: whether the object differs
+    /// from before.
     pub fn ran(&mut self, plugin: Plugin, uid: &Arc<str>, reinvoke_if_needed: bool, changed: bool) {
         if changed {
             self.record(plugin).require();
@@ -96,14 +99,14 @@ impl Reinvocation {
         }
     }
 
-    /// To be told when policies wrote the object, changed or not: upstream then runs those that ask for it once more, themselves
-    /// included.
+    /// Records that policies wrote the object, changed or not. As in Kubernetes, all policies that ask for
+    /// reinvocation are then due, including themselves.
     pub fn wrote(&mut self, plugin: Plugin) {
         self.record(plugin).require();
         self.is_wanted = true;
     }
 
-    /// To be told after a plugin's part of a round, with the object as it left it.
+    /// Records the end of a plugin's round, with the resulting object.
     pub fn end(&mut self, plugin: Plugin, object: Option<&Value>) {
         let is_second = self.is_second;
         let record = self.record(plugin);
@@ -112,7 +115,7 @@ impl Reinvocation {
         }
     }
 
-    /// Begins the second round if the first one asks for it. `false`: mutating admission is over.
+    /// Starts the second round if the first one needs it. `false`: mutating admission is over.
     #[must_use]
     pub fn start_second_round(&mut self) -> bool {
         if self.is_second || !self.is_wanted {

@@ -1,16 +1,16 @@
-//! [`Rule`]: one of the rules that say which requests a webhook or policy is about. Selectors are beside, in `selection`.
+//! [`Rule`]: one rule that selects requests for a webhook or policy. Selectors are in `selection`.
 
 use serde_json::Value;
 
 use super::attributes::{Attributes, GroupVersionResource, Operation};
 use crate::object::{list, text};
 
-/// Which of the operations a rule names.
+/// Set of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operations(u8);
 
 impl Operations {
-    /// Reads a list of operations; unknown words match nothing.
+    /// Parses a list of operations; unknown names match nothing.
     fn read(words: &[Value]) -> Self {
         let bit = |word: &Value| match text(word) {
             "*" => Self::ALL.0,
@@ -30,30 +30,31 @@ impl Operations {
         }
     }
 
-    /// Whether the operation is one of them.
+    /// Whether the set contains the operation.
     #[must_use]
     pub const fn contains(self, operation: Operation) -> bool {
         self.0 & Self::bit(operation) != 0
     }
 
-    /// The operations of either.
+    /// Union of two sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Which objects a rule is about by their scope.
+/// Scope of the objects that a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     All,
     Namespaced,
     Cluster,
-    /// A word that validation refuses; it matches nothing.
+    /// An unknown scope, which validation refuses; it matches nothing.
     Unknown,
 }
 
-/// A resource of a rule such as `pods`, `pods/*` or `*/scale`; `*` alone means all resources without their subresources.
+/// Resource pattern of a rule, such as `pods`, `pods/*` or `*/scale`; a lone `*` means all resources without
+/// subresources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResourcePattern {
     resource: Box<str>,
@@ -71,13 +72,13 @@ impl ResourcePattern {
             && (&*self.subresource == "*" || &*self.subresource == subresource)
     }
 
-    /// The plural that a request must name; `None` for any.
+    /// The plural that a request must have; `None` for any.
     pub(super) fn plural(&self) -> Option<&str> {
         (&*self.resource != "*").then_some(&*self.resource)
     }
 }
 
-/// Operations, groups, versions, resources, scope and, for policies, names of objects: a request must match all of them.
+/// Rule that selects requests by operation, group, version, resource, scope and, for policies, object names.
 #[derive(Clone, Debug)]
 pub struct Rule {
     operations: Operations,
@@ -85,7 +86,7 @@ pub struct Rule {
     versions: Vec<Box<str>>,
     resources: Vec<ResourcePattern>,
     scope: Scope,
-    /// Names of objects; empty for all.
+    /// Object names; empty for all.
     names: Vec<Box<str>>,
 }
 
@@ -98,7 +99,7 @@ fn has(items: &[Box<str>], wanted: &str) -> bool {
 }
 
 impl Rule {
-    /// Reads one `RuleWithOperations` or `NamedRuleWithOperations` of a stored object.
+    /// Parses one `RuleWithOperations` or `NamedRuleWithOperations` of a stored object.
     #[must_use]
     pub fn read(rule: &Value) -> Self {
         let scope = match rule["scope"].as_str() {
@@ -117,13 +118,14 @@ impl Rule {
         }
     }
 
-    /// The rules of a list in a stored object.
+    /// Parses a list of rules in a stored object.
     #[must_use]
     pub fn read_all(rules: &Value) -> Vec<Self> {
         list(rules).iter().map(Self::read).collect()
     }
 
-    /// Whether the request matches when its resource is taken to be `resource`, which is its own or an equivalent one.
+    /// Whether the rule matches the request as one for `resource`, which is the request's own or an
+    /// equivalent resource.
     #[must_use]
     pub fn matches(&self, attributes: &Attributes<'_>, resource: GroupVersionResource<'_>) -> bool {
         self.operations.contains(attributes.operation)
@@ -135,7 +137,7 @@ impl Rule {
     }
 
     fn matches_scope(&self, attributes: &Attributes<'_>, resource: GroupVersionResource<'_>) -> bool {
-        // Requests for a Namespace carry its name as their namespace; the object is cluster-scoped all the same.
+        // Requests for a Namespace have its name as namespace, but the object is cluster-scoped.
         let namespaces = GroupVersionResource { group: "", version: "v1", resource: "namespaces" };
         let is_cluster_scoped = resource == namespaces || attributes.namespace.is_empty();
         match self.scope {
@@ -146,7 +148,7 @@ impl Rule {
         }
     }
 
-    /// The operations that the rule names.
+    /// Operations of the rule.
     pub(super) fn operations(&self) -> Operations {
         self.operations
     }

@@ -1,5 +1,5 @@
-//! [`Selection`]: which requests a webhook, a policy or a binding is about, judged in the order of upstream: namespace selector,
-//! object selector, rules, equivalent resources. Match conditions come after it and are not in here.
+//! [`Selection`]: selection of requests for a webhook, policy or binding, in Kubernetes' order: namespace
+//! selector, object selector, rules, equivalent resources. Match conditions follow separately.
 
 use serde_json::Value;
 
@@ -10,25 +10,25 @@ use crate::meta;
 use crate::selector::label::{Selector, SelectorError};
 use crate::status::Status;
 
-/// What is known of the cluster when requests are matched.
+/// Facts about the cluster for matching requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClusterFacts<'a> {
-    /// The stored Namespace object of the request's namespace; `None` if it does not exist or the request has none.
+    /// The Namespace object of the request's namespace; `None` if it does not exist or the request has none.
     pub namespace: Option<&'a Value>,
-    /// Other group-versions of the request's resource, as [`super::equivalent::equivalents`] lists them.
+    /// Equivalent resources of the request, from [`super::equivalent::equivalents`].
     pub equivalents: &'a [Equivalent],
 }
 
-/// The form in which a webhook or policy wants to see a request: the request's own, or that of an equivalent resource.
+/// Resource and kind in which a webhook or policy sees a request: the request's own, or an equivalent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchedForm<'a> {
     /// Resource that a rule matched.
     pub resource: GroupVersionResource<'a>,
-    /// Kind of the objects of that resource and subresource.
+    /// Kind of that resource or subresource.
     pub kind: GroupVersionKind<'a>,
 }
 
-/// Selectors, rules and match policy.
+/// Selectors, rules and match policy of a webhook, policy or binding.
 #[derive(Clone, Debug)]
 pub struct Selection {
     namespaces: Result<Selector, SelectorError>,
@@ -36,18 +36,18 @@ pub struct Selection {
     rules: Vec<Rule>,
     excluded: Vec<Rule>,
     equivalent: bool,
-    /// Whether an absent list of rules means every request, as it does in bindings.
+    /// Whether an empty list of rules matches every request, as in bindings.
     any_without_rules: bool,
 }
 
 impl Selection {
-    /// Reads the selectors, `rules` and `matchPolicy` of one webhook.
+    /// Parses the selectors, `rules` and `matchPolicy` of one webhook.
     #[must_use]
     pub fn of_webhook(webhook: &Value) -> Self {
         Self { rules: Rule::read_all(&webhook["rules"]), ..Self::read(webhook) }
     }
 
-    /// Reads the `matchConstraints` of a policy.
+    /// Parses the `matchConstraints` of a policy.
     #[must_use]
     pub fn of_constraints(constraints: &Value) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Selection {
         }
     }
 
-    /// Reads the `matchResources` of a binding, where no rules mean all requests that the policy matches.
+    /// Parses the `matchResources` of a binding. Without rules it matches all requests of its policy.
     #[must_use]
     pub fn of_binding(resources: &Value) -> Self {
         Self { any_without_rules: true, ..Self::of_constraints(resources) }
@@ -74,15 +74,16 @@ impl Selection {
         }
     }
 
-    /// The rules, excluding ones aside.
+    /// The rules, without exclude rules.
     pub(super) fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// The form in which the request matches; `None` if it does not.
+    /// The form in which the request matches; `None` if it does not match.
     ///
     /// # Errors
-    /// The namespace does not exist (404), or a stored selector cannot be read (500). Only for requests that a rule matches.
+    /// The namespace does not exist (404), or a stored selector is malformed (500). Only for requests that a
+    /// rule matches.
     pub fn matches<'a>(
         &self,
         attributes: &Attributes<'a>,
@@ -111,7 +112,7 @@ impl Selection {
         Ok(Some(matched))
     }
 
-    /// The first form of the request that one of the rules matches, its own before equivalent ones.
+    /// The first form that a rule matches: the request's own before equivalent ones.
     fn find<'a>(
         &self,
         rules: &[Rule],
@@ -142,7 +143,7 @@ impl Selection {
         if selector.is_everything() {
             return Ok(true);
         }
-        // The labels that a Namespace will have are those of the request.
+        // For writes of a Namespace, the request has its future labels.
         let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
         let is_own =
             writes && attributes.resource.resource == "namespaces" && attributes.subresource.is_empty();
@@ -155,7 +156,7 @@ impl Selection {
 
     fn matches_object(&self, attributes: &Attributes<'_>) -> Result<bool, Status> {
         let selector = self.objects.as_ref().map_err(Status::internal)?;
-        // What has no metadata, such as the options of a stream, has no labels to select by.
+        // Objects without metadata, such as the options of a stream, have no labels to match.
         let selected = |object: Option<&Value>| {
             object.is_some_and(|o| o["metadata"].is_object() && selector.matches(&meta::labels(o)))
         };

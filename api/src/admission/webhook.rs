@@ -1,5 +1,5 @@
-//! [`Webhook`]: one compiled hook of a webhook configuration, and [`Hooks`], all hooks of a server at one moment. Which requests a hook
-//! is called for is decided here; what is sent and what answers mean is in `review`.
+//! [`Webhook`]: one compiled webhook of a configuration, and [`Hooks`], all webhooks of a server at one
+//! moment. This module selects the webhooks for a request; `review` has requests and responses.
 
 use std::sync::Arc;
 
@@ -17,69 +17,71 @@ use crate::meta;
 use crate::object::{list, text};
 use crate::status::Status;
 
-/// Seconds a hook has to answer if its configuration says nothing.
+/// Default timeout in seconds.
 const DEFAULT_TIMEOUT_SECONDS: u8 = 10;
-/// Seconds a hook may be given at most: validation refuses more.
+/// Highest timeout in seconds; validation refuses more.
 const TIMEOUT_SECONDS_MAX: u8 = 30;
 
-/// Whether hooks may change objects or only judge them.
+/// Whether webhooks may change objects or only validate them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Hooks of a `MutatingWebhookConfiguration`, called one after the other.
+    /// Webhooks of a `MutatingWebhookConfiguration`, called one after the other.
     Mutating,
-    /// Hooks of a `ValidatingWebhookConfiguration`, called at once.
+    /// Webhooks of a `ValidatingWebhookConfiguration`, called concurrently.
     Validating,
 }
 
-/// What a failed call of a hook, or a failed evaluation of a policy, means for the request.
+/// Effect of a failed webhook call or policy evaluation on the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The request is refused.
     Fail,
-    /// The hook or policy is passed over.
+    /// The webhook or policy is skipped.
     Ignore,
 }
 
 impl FailurePolicy {
-    /// Reads a `failurePolicy`; `Fail` unless it says `Ignore`.
+    /// Parses a `failurePolicy`; everything except `Ignore` is `Fail`.
     #[must_use]
     pub fn read(policy: &Value) -> Self {
         if policy == "Ignore" { Self::Ignore } else { Self::Fail }
     }
 }
 
-/// One hook.
+/// Compiled webhook of a configuration.
 #[derive(Debug)]
 pub struct Webhook {
-    /// Index among all hooks of its phase, in calling order: audit annotations name hooks by it.
+    /// Index among all webhooks of its phase, in calling order; audit annotations contain it.
     pub index: usize,
     /// Name of the configuration object.
     pub configuration: Arc<str>,
-    /// Name of the hook.
+    /// Name of the webhook.
     pub name: Arc<str>,
-    /// Identity among all hooks of the phase, the same as long as the configuration has the hook at the same place.
+    /// Identity among all webhooks of the phase; stable while the configuration has the webhook at the same
+    /// position.
     pub uid: Arc<str>,
-    /// Where it is; `None` only in damaged objects, and then a call fails.
+    /// URL or service; `None` only in damaged objects, and then calls fail.
     pub client: Option<ClientConfig>,
-    /// Which requests it is called for, match conditions aside.
+    /// Selection of requests, without match conditions.
     pub selection: Selection,
-    /// Conditions that the request must satisfy too; `None` if there are none.
+    /// Match conditions; `None` if there are none.
     match_conditions: Option<MatchConditions>,
-    /// What a failed call means.
+    /// Effect of a failed call.
     pub failure_policy: FailurePolicy,
-    /// Whether it may be called in a dry run: it has no side effects then.
+    /// Whether it may be called in a dry run, since it then has no side effects.
     pub supports_dry_run: bool,
-    /// Seconds it has to answer, 1 to 30.
+    /// Timeout in seconds, 1 to 30.
     pub timeout_seconds: u8,
-    /// Version of the review to send: the first listed one that this server knows.
+    /// Version of the review to send: the first listed one that this server supports.
     pub review_version: Option<ReviewVersion>,
-    /// Whether a mutating hook is called again when others changed the object after it.
+    /// Whether a mutating webhook is called again after later changes.
     pub reinvoke_if_needed: bool,
     phase: Phase,
 }
 
 impl Webhook {
-    /// Reads the hook at `position` of a stored configuration. The index among all hooks is set by [`Hooks`].
+    /// Parses the webhook at `position` of a stored configuration. [`Hooks`] sets the index among all
+    /// webhooks.
     #[must_use]
     pub fn read(phase: Phase, configuration: &str, position: usize, hook: &Value) -> Self {
         let name = text(&hook["name"]);
@@ -102,16 +104,17 @@ impl Webhook {
         }
     }
 
-    /// Whether the hook may change objects.
+    /// Phase of the webhook.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// The form in which the hook is to see the request; `None` if it is not called. Match conditions are still to be asked.
+    /// The form in which the webhook sees the request; `None` if it is not selected. The caller then
+    /// evaluates match conditions.
     ///
     /// # Errors
-    /// As [`Selection::matches`].
+    /// Those of [`Selection::matches`].
     pub fn matches<'a>(
         &self,
         attributes: &Attributes<'a>,
@@ -120,16 +123,16 @@ impl Webhook {
         self.selection.matches(attributes, facts)
     }
 
-    /// Whether the hook has match conditions, for which the objects must be converted to the matched form.
+    /// Whether the webhook has match conditions; objects must be converted to the matched form for them.
     #[must_use]
     pub fn has_conditions(&self) -> bool {
         self.match_conditions.is_some()
     }
 
-    /// Whether the match conditions of the hook are true for a request in the form that it matched.
+    /// Whether the match conditions are true for a request in its matched form.
     ///
     /// # Errors
-    /// 403: a condition has no value, none is false, and the failure policy is `Fail`.
+    /// 403: a condition fails, none is false, and the failure policy is `Fail`.
     pub fn conditions_match(
         &self,
         attributes: &Attributes<'_>,
@@ -158,10 +161,10 @@ impl Webhook {
         }
     }
 
-    /// Checks that the hook may be called for a dry run. Call it before the hook is.
+    /// Checks that the webhook supports dry runs. Call it before the webhook is called.
     ///
     /// # Errors
-    /// 400 for a hook whose side effects cannot be left out.
+    /// 400 for a webhook that may have side effects in a dry run.
     pub fn check_dry_run(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         if attributes.dry_run && !self.supports_dry_run {
             let name = &self.name;
@@ -173,8 +176,8 @@ impl Webhook {
     }
 }
 
-/// All hooks of one phase, in calling order: configurations by name, hooks as listed. A value; a change of a configuration makes
-/// another one.
+/// All webhooks of one phase in calling order: configurations sorted by name, webhooks as listed. Immutable;
+/// a change of a configuration makes a new set.
 #[derive(Debug, Default)]
 pub struct Hooks {
     hooks: Vec<Arc<Webhook>>,
@@ -197,25 +200,25 @@ impl Hooks {
         Self { hooks, candidates }
     }
 
-    /// The hooks that may have to be called for a request, in calling order; most servers have none for most requests. One look-up;
+    /// Candidates for a request in calling order, with one look-up; most servers have none for most requests.
     /// [`Webhook::matches`] decides.
     pub fn candidates(&self, operation: Operation, plural: &str) -> impl Iterator<Item = &Arc<Webhook>> {
         self.candidates.find(operation, plural).iter().map(|index| &self.hooks[*index])
     }
 
-    /// Whether there are hooks to ask about requests of this operation and plural.
+    /// Whether webhooks may match requests with this operation and plural.
     #[must_use]
     pub fn has_candidates(&self, operation: Operation, plural: &str) -> bool {
         self.candidates(operation, plural).next().is_some()
     }
 
-    /// Whether there are no hooks at all.
+    /// Whether the phase has no webhooks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hooks.is_empty()
     }
 
-    /// All hooks in calling order.
+    /// All webhooks in calling order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Webhook>> {
         self.hooks.iter()
     }

@@ -1,5 +1,5 @@
-//! Horizontal pod autoscalers: v1 knows one target, CPU utilization; what else v2 says travels through v1 in annotations, in the flat
-//! shape that v1 clients know.
+//! Conversion of horizontal pod autoscalers. Version v1 has only a target for CPU utilization; annotations
+//! carry the other metrics of v2, in a flat form that v1 clients understand.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,8 @@ const CURRENT: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// The member of a metric, by type, and for each its pairs of flat name and nested path. `*` stands for `target` or `current`.
+/// For each type of metric: its member, and pairs of flat name and nested path. `*` stands for `target` or
+/// `current`.
 const SHAPES: [(&str, &[(&str, &str)]); 5] = [
     (
         "resource",
@@ -60,7 +61,7 @@ const SHAPES: [(&str, &[(&str, &str)]); 5] = [
     ),
 ];
 
-/// Which half of a metric: what it should be, or what it is.
+/// Whether a metric is a target or a current value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Target,
@@ -109,8 +110,8 @@ fn reshape(metric: &Value, side: Side, to_nested: bool) -> Value {
     out
 }
 
-/// A nested target says of which type it is; the flat form told by which member is there. An average wins over a plain value, which
-/// the flat form cannot leave out.
+/// Sets the type of a nested target; in the flat form the present member implies it. An average takes
+/// precedence over a plain value, which the flat form always has.
 fn name_target(target: &mut Value) {
     if !target["averageUtilization"].is_null() {
         target["type"] = "Utilization".into();
@@ -128,7 +129,7 @@ fn is_cpu_utilization(metric: &Value, side: Side) -> bool {
         && !metric["resource"][side.word()]["averageUtilization"].is_null()
 }
 
-/// Takes an annotation out, as the JSON it holds; what is not JSON is dropped, as it means nothing to v2.
+/// Removes an annotation and returns its JSON; text that is not JSON is dropped.
 fn take_annotation(object: &mut Value, key: &str) -> Value {
     let annotations = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
     let Some(annotations) = annotations.and_then(Value::as_object_mut) else { return Value::Null };
@@ -139,7 +140,8 @@ fn take_annotation(object: &mut Value, key: &str) -> Value {
     text.and_then(|text| serde_json::from_str(text.as_str()?).ok()).unwrap_or_default()
 }
 
-/// The same value with the first letters of all members in another case: the annotation has them as Go has its fields.
+/// The value with the case of all members' first letters changed: the annotation spells members like Go
+/// fields.
 fn recased(value: Value, case: fn(&str) -> String) -> Value {
     match value {
         Value::Object(members) => {
@@ -178,7 +180,7 @@ pub(super) fn to_v2(object: &mut Value) {
         let status = &mut object["status"];
         let cpu = take(status, "currentCPUUtilizationPercentage");
         let resource = json!({"name": "cpu", "current": {"averageUtilization": cpu}});
-        // The annotation has all of them, this one included.
+        // The annotation has all current metrics, CPU included.
         let cpu = if current.is_array() { Value::Null } else { cpu };
         let metrics = joined(&cpu, resource, &current, Side::Current);
         put(status, "currentMetrics", metrics);
@@ -186,7 +188,7 @@ pub(super) fn to_v2(object: &mut Value) {
     }
 }
 
-/// The metrics out of their annotation, then that of the CPU, if there is one.
+/// Metrics of the annotation, then the CPU metric, if there is one.
 fn joined(cpu: &Value, resource: Value, others: &Value, side: Side) -> Value {
     let mut all: Vec<Value> =
         others.as_array().into_iter().flatten().map(|metric| reshape(metric, side, true)).collect();
@@ -215,8 +217,8 @@ pub(super) fn to_v1(object: &mut Value) {
     }
 }
 
-/// The first CPU utilization, and the metrics in the flat shape: of targets the others, of what is now all, since the flat CPU
-/// metric lacks the raw value.
+/// Splits metrics into the first CPU utilization and the flat form of the others. For current metrics the
+/// flat form includes CPU, since the v1 field lacks the raw value.
 fn split(metrics: Value, side: Side) -> (Value, Value) {
     let Value::Array(mut metrics) = metrics else { return (Value::Null, Value::Null) };
     let cpu = match metrics.iter().position(|metric| is_cpu_utilization(metric, side)) {

@@ -1,10 +1,10 @@
-//! Events: the same facts under other names.
+//! Conversion of events between core and events.k8s.io: the same fields under other names.
 
 use serde_json::Value;
 
 use super::{put, take};
 
-/// Core name, new name.
+/// Member names in core and in events.k8s.io.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),

@@ -1,5 +1,6 @@
-//! One object in two versions: `autoscaling/v1` and `v2`, core events and `events.k8s.io`. Objects are stored in one of the two
-//! (`kind::Resource::storage_version`) and turned at the door. Turning there and back loses nothing.
+//! Conversion between two versions of an object: `autoscaling/v1` and `v2`, core events and `events.k8s.io`.
+//! Objects are stored in one version (`kind::Resource::storage_version`); the apiserver converts on read and
+//! write. A round trip loses nothing.
 
 mod autoscaler;
 mod event;
@@ -12,22 +13,23 @@ use crate::kind::Resource;
 use crate::object;
 use crate::schema;
 
-/// The object is not of a version that can be turned into the wanted one.
+/// Error: no conversion exists between the object's version and the requested one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no conversion of {kind} from {from} to {to}")]
 pub struct NoConversion {
-    /// The object's kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its version.
+    /// Version of the object.
     pub from: String,
-    /// The version wanted.
+    /// Requested version.
     pub to: String,
 }
 
-/// Turns an object into the version of a row, its type included. An object that is in that version already stays as it is.
+/// Converts an object to the version of `target`, including its apiVersion. An object that has that version
+/// already stays unchanged.
 ///
 /// # Errors
-/// If the two versions do not share one storage; the object is then unchanged.
+/// If no conversion between the two versions exists; the object is then unchanged.
 pub fn to_version(target: &Resource, object: &mut Value) -> Result<(), NoConversion> {
     let wanted = target.api_version();
     let from = object::api_version(object).to_owned();
@@ -46,14 +48,15 @@ pub fn to_version(target: &Resource, object: &mut Value) -> Result<(), NoConvers
     Ok(())
 }
 
-/// Turns an object of a row into the version in which it is stored. What is in no version we know stays as it is.
+/// Converts an object to the storage version of its kind. Objects of unknown versions stay unchanged.
 pub fn to_storage(resource: &Resource, object: &mut Value) {
-    // The error leaves the object unchanged, which is what is promised here: another writer's version is still readable.
+    // On an error the object is unchanged, and other versions remain readable.
     to_version(resource.storage_row(), object).ok();
 }
 
-/// Turns a stored object into the version of a row, with the zero members that this version always prints: a stored object has those
-/// of its own version (`status.currentReplicas` of an autoscaler is printed by v1 alone). What is in no version we know stays as it is.
+/// Converts a stored object to the version of `resource`, and adds the zero members that this version always
+/// prints. A stored object has those of its own version: only autoscaling/v1 prints `status.currentReplicas`.
+/// Objects of unknown versions stay unchanged.
 pub fn from_storage(resource: &Resource, object: &mut Value) {
     let stored_otherwise = object::api_version(object) != resource.api_version();
     if stored_otherwise
@@ -64,12 +67,12 @@ pub fn from_storage(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Takes a member out; null where there is none.
+/// Removes a member and returns it; null if absent.
 fn take(object: &mut Value, member: &str) -> Value {
     object.as_object_mut().and_then(|members| members.remove(member)).unwrap_or_default()
 }
 
-/// Sets a member unless there is nothing to set.
+/// Sets a member unless the value is null.
 fn put(object: &mut Value, member: &str, value: Value) {
     if !value.is_null() {
         object[member] = value;

@@ -1,23 +1,23 @@
-//! Objects in both versions, and there and back.
+//! Tests of conversions and round trips.
 
 use serde_json::json;
 
 use super::*;
 use crate::kind::lookup;
 
-fn turned(group: &str, version: &str, plural: &str, object: &Value) -> Value {
+fn converted(group: &str, version: &str, plural: &str, object: &Value) -> Value {
     let mut object = object.clone();
     to_version(lookup(group, version, plural).unwrap(), &mut object).unwrap();
     object
 }
 
 #[test]
-fn an_event_has_two_shapes() {
+fn events_convert_between_core_and_events_k8s_io() {
     let core = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"},
         "reason": "R", "message": "m", "source": {"component": "c", "host": "h"}, "count": 2, "type": "Normal",
         "firstTimestamp": "2024-01-01T00:00:00Z", "lastTimestamp": "2024-01-01T00:00:01Z", "reportingComponent": "c",
         "reportingInstance": "i", "series": {"count": 2, "lastObservedTime": "2024-01-01T00:00:01.000000Z"}});
-    let new = turned("events.k8s.io", "v1", "events", &core);
+    let new = converted("events.k8s.io", "v1", "events", &core);
     assert_eq!(
         new,
         json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "regarding": {"kind": "Pod"},
@@ -26,17 +26,17 @@ fn an_event_has_two_shapes() {
             "deprecatedLastTimestamp": "2024-01-01T00:00:01Z", "reportingController": "c", "reportingInstance": "i",
             "series": {"count": 2, "lastObservedTime": "2024-01-01T00:00:01.000000Z"}})
     );
-    assert_eq!(turned("", "v1", "events", &new), core);
+    assert_eq!(converted("", "v1", "events", &new), core);
 }
 
 const HPA: &str = "horizontalpodautoscalers";
 
 #[test]
-fn a_cpu_target_is_a_metric_in_v2() {
+fn cpu_target_of_v1_becomes_a_metric_in_v2() {
     let v1 = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
         "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50},
         "status": {"currentReplicas": 1, "currentCPUUtilizationPercentage": 20}});
-    let v2 = turned("autoscaling", "v2", HPA, &v1);
+    let v2 = converted("autoscaling", "v2", HPA, &v1);
     assert_eq!(
         v2,
         json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
@@ -45,16 +45,16 @@ fn a_cpu_target_is_a_metric_in_v2() {
             "status": {"currentReplicas": 1, "currentMetrics": [{"type": "Resource",
                 "resource": {"name": "cpu", "current": {"averageUtilization": 20}}}]}})
     );
-    let mut back = turned("autoscaling", "v1", HPA, &v2);
+    let mut back = converted("autoscaling", "v1", HPA, &v2);
     let current = back["metadata"].as_object_mut().unwrap().remove("annotations").unwrap();
     let current = &current["autoscaling.alpha.kubernetes.io/current-metrics"];
     let all = r#"[{"resource":{"currentAverageUtilization":20,"name":"cpu"},"type":"Resource"}]"#;
     assert_eq!((current, back), (&json!(all), v1), "what is now is told in full");
 }
 
-/// `currentReplicas` is an `omitempty` member in v2 and none in v1.
+/// `currentReplicas` is `omitempty` in v2 and always printed in v1.
 #[test]
-fn each_version_prints_its_own_zero_members() {
+fn conversion_adds_the_zero_members_of_the_target_version() {
     let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
         "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}, "status": {"desiredReplicas": 0}});
     let mut v1 = v2.clone();
@@ -66,7 +66,7 @@ fn each_version_prints_its_own_zero_members() {
 }
 
 #[test]
-fn what_v1_cannot_say_survives_it() {
+fn v2_metrics_survive_a_round_trip_through_v1() {
     let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
         "spec": {"maxReplicas": 3, "behavior": {"scaleUp": {"selectPolicy": "Max"}}, "metrics": [
             {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}},
@@ -77,24 +77,24 @@ fn what_v1_cannot_say_survives_it() {
             {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]},
         "status": {"conditions": [{"type": "AbleToScale", "status": "True"}], "currentMetrics": [
             {"type": "Pods", "pods": {"metric": {"name": "m"}, "current": {"averageValue": "2"}}}]}});
-    let v1 = turned("autoscaling", "v1", HPA, &v2);
+    let v1 = converted("autoscaling", "v1", HPA, &v2);
     assert_eq!(v1["spec"]["targetCPUUtilizationPercentage"], 50);
     let metrics = v1["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
     assert!(metrics.contains(r#""resource":{"name":"memory","targetAverageValue":"1Gi"}"#), "{metrics}");
     let behavior = &v1["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"];
     assert_eq!(behavior, r#"{"ScaleUp":{"SelectPolicy":"Max"}}"#);
-    assert_eq!(turned("autoscaling", "v2", HPA, &v1), v2);
+    assert_eq!(converted("autoscaling", "v2", HPA, &v1), v2);
 }
 
 #[test]
-fn v1_without_a_target_means_the_default_metric() {
+fn v1_without_a_target_gets_the_default_metric() {
     let v1 = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "spec": {"maxReplicas": 3}});
-    let v2 = turned("autoscaling", "v2", HPA, &v1);
+    let v2 = converted("autoscaling", "v2", HPA, &v1);
     assert_eq!(v2["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 80);
 }
 
 #[test]
-fn strangers_are_refused_and_the_same_version_is_left_alone() {
+fn unknown_versions_are_refused_and_equal_versions_are_unchanged() {
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod"});
     assert_eq!(to_version(lookup("", "v1", "pods").unwrap(), &mut pod), Ok(()));
     let error = to_version(lookup("apps", "v1", "deployments").unwrap(), &mut pod).unwrap_err();

@@ -1,4 +1,5 @@
-//! Approval of definitions in the community's groups (`k8s.io`, `kubernetes.io` and below) by an annotation.
+//! Approval annotation of definitions in Kubernetes' protected groups (`k8s.io`, `kubernetes.io` and their
+//! subdomains).
 
 use crate::meta;
 use serde_json::Value;
@@ -6,7 +7,7 @@ use serde_json::Value;
 /// Annotation with the URL of the approval, or a text that starts with `unapproved`.
 pub(super) const ANNOTATION: &str = "api-approved.kubernetes.io";
 
-/// What the annotation says.
+/// State of the approval annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Approval {
     Missing,
@@ -15,14 +16,14 @@ pub(super) enum Approval {
     Approved,
 }
 
-/// Whether definitions of a group need the annotation.
+/// Whether definitions of the group need the annotation.
 pub(super) fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"]
         .iter()
         .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
-/// The approval of a definition, and its explanation.
+/// The approval state of a definition, with an explanation.
 pub(super) fn of(crd: &Value) -> (Approval, String) {
     const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
     let own = meta::annotation(crd, ANNOTATION).unwrap_or_default();
@@ -38,7 +39,7 @@ pub(super) fn of(crd: &Value) -> (Approval, String) {
     }
 }
 
-/// Whether a text has a scheme and a host.
+/// Whether a text is a URL with scheme and host.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

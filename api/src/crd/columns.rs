@@ -1,4 +1,5 @@
-//! Rows of custom objects in tables: the columns of a version (`additionalPrinterColumns`) and the cells of an object.
+//! Table columns of custom resources: columns of a version (`additionalPrinterColumns`) and cells of an
+//! object.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::meta;
 use crate::object::{int, list, text};
 use crate::table;
 
-/// A column of a custom kind's table, in the form of `columnDefinitions`.
+/// Column of a custom kind's table, with the fields of `columnDefinitions`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectColumn {
     /// Header; kubectl prints it in capitals.
@@ -22,11 +23,11 @@ pub struct ObjectColumn {
     pub kind: String,
     /// OpenAPI format; `name` marks the object's name.
     pub format: String,
-    /// What the column tells.
+    /// Description of the cells.
     pub description: String,
-    /// 0 is always shown; more only with `-o wide`.
+    /// Priority: 0 is always shown, higher ones only with `-o wide`.
     pub priority: i64,
-    /// Where the value is; none for the object's name.
+    /// Path of the value; `None` for the object's name.
     #[serde(skip)]
     path: Option<JsonPath>,
 }
@@ -34,8 +35,8 @@ pub struct ObjectColumn {
 const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 const AGE_DESCRIPTION: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-/// The columns of a version: `Name`, then those of `additionalPrinterColumns`, or `Age` where there are none. A column whose path
-/// cannot be read ends the list.
+/// Columns of a version: `Name`, then those of `additionalPrinterColumns`, or `Age` if it declares none. A
+/// column with a malformed path ends the list.
 #[must_use]
 pub fn of_version(version: &Value) -> Arc<[ObjectColumn]> {
     let name = ObjectColumn {
@@ -69,7 +70,8 @@ fn column(column: &Value) -> Option<ObjectColumn> {
     })
 }
 
-/// The cells of one object, as many as there are columns. Times of type `date` are durations up to `now`; missing values are null.
+/// Cells of one object, one for each column. Times of type `date` are durations before `now`; missing values
+/// are null.
 #[must_use]
 pub fn cells(columns: &[ObjectColumn], object: &Value, now: Timestamp) -> Vec<Value> {
     let cell = |column: &ObjectColumn| match &column.path {
@@ -79,7 +81,7 @@ pub fn cells(columns: &[ObjectColumn], object: &Value, now: Timestamp) -> Vec<Va
     columns.iter().map(cell).collect()
 }
 
-/// A value as a cell of a column's type; null if the type does not fit.
+/// The cell for a value in a column of type `kind`; null if the type does not fit.
 fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     match (kind, value) {
         ("string", Value::Null) => json!("<no value>"),
@@ -93,7 +95,7 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// The integer part.
+/// Truncates a number to an integer.
 fn integer(own: &serde_json::Number) -> Value {
     #[expect(
         clippy::cast_possible_truncation,
@@ -103,7 +105,7 @@ fn integer(own: &serde_json::Number) -> Value {
     own.as_i64().or_else(|| own.as_f64().map(whole)).map_or(Value::Null, Value::from)
 }
 
-/// A floating-point number; whole ones are written without a fraction.
+/// Formats a floating-point number; whole ones have no fraction.
 fn number(own: &serde_json::Number) -> Value {
     match (go::whole(own), own.as_f64()) {
         (Some(whole), _) => whole.into(),
@@ -112,7 +114,7 @@ fn number(own: &serde_json::Number) -> Value {
     }
 }
 
-/// The time since a moment, for people.
+/// Human-readable duration between a time and `now`.
 fn date(moment: &str, now: Timestamp) -> String {
     match moment {
         "" | "null" => "<unknown>".to_owned(),

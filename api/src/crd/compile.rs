@@ -1,4 +1,5 @@
-//! From the JSON of a definition to a [`Definition`]. Values of the wrong type count as absent: stored definitions were validated.
+//! Compiles the JSON of a definition into a [`Definition`]. Values of the wrong type count as absent, since
+//! stored definitions were validated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ impl Definition {
         Self::compile_after(crd, None)
     }
 
-    /// As [`Definition::compile`]; schemas that `previous` has compiled already are shared with it.
+    /// Compiles a stored definition like [`Definition::compile`], and shares compiled schemas with `previous`
+    /// where they are equal.
     ///
     /// # Errors
     /// The first field without which the definition cannot be served.
@@ -63,7 +65,7 @@ impl Definition {
 }
 
 impl Names {
-    /// Reads `spec.names` or `status.acceptedNames`.
+    /// Parses `spec.names` or `status.acceptedNames`.
     #[must_use]
     pub fn of(names: &Value) -> Names {
         Names {
@@ -76,7 +78,7 @@ impl Names {
         }
     }
 
-    /// The names in the form of `status.acceptedNames`, where plural and kind are there even if empty.
+    /// JSON of the names for `status.acceptedNames`; plural and kind are present even if empty.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut out = json!({"plural": &*self.plural, "kind": &*self.kind});
@@ -105,7 +107,7 @@ fn texts(value: &Value) -> Vec<Arc<str>> {
 /// Compiled schemas by the hash of their JSON.
 type Trees = BTreeMap<[u8; 32], Arc<Tree>>;
 
-/// All versions, compiled, by priority.
+/// Compiles all versions, sorted by priority.
 fn versions(spec: &Value, previous: Option<&Definition>) -> Result<Vec<Version>, CompileError> {
     let known = previous.into_iter().flat_map(|previous| &previous.versions);
     let mut trees: Trees = known.map(|version| (version.schema_hash, Arc::clone(&version.tree))).collect();
@@ -125,7 +127,7 @@ fn versions(spec: &Value, previous: Option<&Definition>) -> Result<Vec<Version>,
     Ok(out)
 }
 
-/// Compiles a version; `best` is the version that is recommended instead of deprecated ones.
+/// Compiles one version. `best` is the version that the warning of deprecated ones recommends.
 fn one_version(
     spec: &Value,
     version: &Value,
@@ -155,8 +157,8 @@ fn one_version(
     })
 }
 
-/// The schema of a version. Definitions from before schemas were required may have none: then all fields are pruned, or kept if the
-/// definition says so.
+/// Schema of a version. Old definitions may have none: then all fields are pruned, or kept if
+/// `preserveUnknownFields` is set.
 fn schema_of(spec: &Value, version: &Value) -> Value {
     let keeps = spec["preserveUnknownFields"] == true;
     match &version["schema"]["openAPIV3Schema"] {
@@ -173,7 +175,7 @@ fn schema_of(spec: &Value, version: &Value) -> Value {
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Text of the `Warning` header of requests in a deprecated version.
+/// Text of the `Warning` header for requests in a deprecated version.
 fn warning(spec: &Value, version: &Value, best: Option<&str>) -> String {
     if let Some(own) = version["deprecationWarning"].as_str() {
         return own.to_owned();

@@ -1,19 +1,19 @@
-//! Conditions of a definition: reading and setting them in `status.conditions`.
+//! Conditions of a definition in `status.conditions`: look-up and update.
 
 use serde_json::{Value, json};
 
 use crate::object::{list, text};
 
-/// The group's approval annotation says so.
+/// Condition: the approval annotation of a protected group.
 pub(super) const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
-/// All names are accepted.
+/// Condition: all names are accepted.
 pub(super) const NAMES_ACCEPTED: &str = "NamesAccepted";
-/// The kind is served; never taken back.
+/// Condition: the kind is served. It never becomes false again.
 pub(super) const ESTABLISHED: &str = "Established";
-/// The definition is being deleted.
+/// Condition: the definition is being deleted.
 pub(super) const TERMINATING: &str = "Terminating";
 
-/// A condition to be set.
+/// New value of a condition.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
     pub(super) kind: &'static str,
@@ -27,12 +27,13 @@ pub(super) fn find<'c>(crd: &'c Value, kind: &str) -> Option<&'c Value> {
     list(&crd["status"]["conditions"]).iter().find(|condition| condition["type"] == kind)
 }
 
-/// Whether the condition of this type is there and true.
+/// Whether the condition of this type exists and is true.
 pub(super) fn is_true(crd: &Value, kind: &str) -> bool {
     find(crd, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
-/// Sets a condition in a status object, at its place or at the end. The transition time moves only with the condition's status.
+/// Sets a condition in a status, in place or at the end. The transition time changes only with the
+/// condition's status.
 pub(super) fn set(status: &mut Value, condition: &Condition, now: &str) {
     if !status.is_object() {
         *status = json!({});

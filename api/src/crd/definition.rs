@@ -1,5 +1,5 @@
-//! [`Definition`]: one CustomResourceDefinition, compiled once and then shared. It holds what serving the kind needs; the JSON of the
-//! schemas for OpenAPI stays in the stored object.
+//! [`Definition`]: one CustomResourceDefinition, compiled once and then shared. It has what serving the kind
+//! needs; schemas for OpenAPI stay in the stored object.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::columns::ObjectColumn;
 use super::scale::ScalePaths;
 use super::selectable::SelectableField;
 
-/// Names of a kind, as in `spec.names` and `status.acceptedNames`. Absent names are empty.
+/// Names of a kind, from `spec.names` or `status.acceptedNames`. Absent names are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Lower-case plural, the URL segment.
@@ -22,13 +22,13 @@ pub struct Names {
     pub kind: Arc<str>,
     /// Kind of their lists.
     pub list_kind: Arc<str>,
-    /// Short names kubectl accepts, as written.
+    /// Short names kubectl accepts, in the given spelling.
     pub short_names: Vec<Arc<str>>,
-    /// Categories, such as `all`, as written.
+    /// Categories, such as `all`, in the given spelling.
     pub categories: Vec<Arc<str>>,
 }
 
-/// How objects get from one version of their kind to another.
+/// Strategy that converts objects between versions of their kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversion {
     /// Only `apiVersion` changes.
@@ -45,31 +45,31 @@ pub enum Conversion {
 /// One version of a custom kind.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Name, such as `v1`.
+    /// Name of the version, such as `v1`.
     pub name: Arc<str>,
-    /// Whether requests for it are served.
+    /// Whether the version is served.
     pub served: bool,
-    /// Whether objects are stored in it.
+    /// Whether objects are stored in this version.
     pub storage: bool,
-    /// Whether it is deprecated.
+    /// Whether the version is deprecated.
     pub deprecated: bool,
-    /// Text of the `Warning` header of each request, complete; present exactly for deprecated versions.
+    /// Text of the `Warning` header for requests in a deprecated version; `None` for other versions.
     pub warning: Option<Arc<str>>,
-    /// SHA-256 of the schema's JSON: versions and definitions with equal schemas share one tree.
+    /// SHA-256 of the schema's JSON. Versions and definitions with equal schemas share one compiled schema.
     pub schema_hash: [u8; 32],
     /// Compiled schema of whole objects.
     pub tree: Arc<Tree>,
-    /// Whether `status` is written through its own path.
+    /// Whether `status` is a subresource.
     pub has_status: bool,
-    /// Paths of the scale subresource, where it is enabled.
+    /// Paths of the scale subresource, if it is enabled.
     pub scale: Option<Arc<ScalePaths>>,
-    /// Columns of tables, `Name` included.
+    /// Table columns, `Name` included.
     pub columns: Arc<[ObjectColumn]>,
-    /// Fields that field selectors know besides `metadata.name` and `metadata.namespace`.
+    /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub selectable: Arc<[SelectableField]>,
 }
 
-/// One compiled CustomResourceDefinition. Immutable; a change of the stored object makes another one.
+/// Compiled CustomResourceDefinition. It is immutable; a change of the stored object makes a new one.
 #[derive(Clone, Debug)]
 pub struct Definition {
     /// `metadata.name`: `<plural>.<group>`.
@@ -78,43 +78,44 @@ pub struct Definition {
     pub uid: Arc<str>,
     /// API group.
     pub group: Arc<str>,
-    /// Names that were asked for.
+    /// Requested names (`spec.names`).
     pub names: Names,
-    /// Names that were granted; empty ones were not (yet).
+    /// Accepted names (`status.acceptedNames`); names not accepted yet are empty.
     pub accepted: Names,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// All versions, served or not, by priority: the first served one is the preferred.
+    /// All versions, served or not, by priority; the first served one is the preferred version.
     pub versions: Vec<Version>,
     /// Index of the storage version in `versions`.
     pub storage: usize,
     /// Conversion between versions.
     pub conversion: Conversion,
-    /// SHA-256 over what governs the form of stored bytes: all schemas, the storage version, conversion and scope. Stored
-    /// bytes that were normalised under the same hash need no second look.
+    /// SHA-256 over everything that determines the stored form of objects: all schemas, the storage version,
+    /// conversion and scope. Objects stored under the same hash need no second normalization.
     pub spec_hash: [u8; 32],
-    /// Condition `NamesAccepted` is true.
+    /// Whether the condition `NamesAccepted` is true.
     pub names_accepted: bool,
-    /// Condition `Established` is true.
+    /// Whether the condition `Established` is true.
     pub established: bool,
-    /// The definition has a deletion timestamp, or its condition `Terminating` is true.
+    /// Whether the definition has a deletion timestamp, or the condition `Terminating` is true.
     pub terminating: bool,
     /// `status.storedVersions`.
     pub stored_versions: Vec<Arc<str>>,
 }
 
-/// Why an object is no definition that could be served. Stored definitions passed validation, so it means damaged data.
+/// Error: the object cannot be compiled into a served definition. Stored definitions passed validation, so
+/// this means damaged data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct CompileError {
     /// Path of the field.
     pub field: String,
-    /// What is wrong with it.
+    /// Problem of the field.
     pub problem: String,
 }
 
 impl Definition {
-    /// Whether requests for the kind are served: its names are accepted, or it is established.
+    /// Whether the kind is served: its names are accepted, or it is established.
     #[must_use]
     pub fn is_served(&self) -> bool {
         self.names_accepted || self.established
@@ -137,7 +138,7 @@ impl Definition {
         &self.versions[self.storage]
     }
 
-    /// `<group>/<version>`, the `apiVersion` of objects of a version.
+    /// The `apiVersion` of objects of a version: `<group>/<version>`.
     #[must_use]
     pub fn api_version(&self, version: &str) -> String {
         format!("{}/{version}", self.group)

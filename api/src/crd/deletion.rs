@@ -1,4 +1,5 @@
-//! The end of a definition: DELETE marks it, its objects are deleted, then it goes. Each step changes the stored object in place.
+//! Deletion of a definition in three steps: DELETE marks it, its objects are deleted, and the finalizer is
+//! removed. Each function updates the stored object in place.
 
 use serde_json::{Value, json};
 
@@ -6,24 +7,24 @@ use super::CLEANUP_FINALIZER;
 use super::condition::{self, Condition, TERMINATING};
 use crate::meta;
 
-/// How far the deletion of a definition's objects has come. Each is a state of the condition `Terminating`.
+/// Progress of deleting a definition's objects. Each is a state of the condition `Terminating`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// DELETE was accepted.
     Pending,
     /// Objects are being deleted.
     InProgress,
-    /// Objects could not be listed; the text says why.
+    /// Listing the objects failed with this error.
     ListFailed(&'a str),
-    /// Objects could not be deleted; the text says why.
+    /// Deleting objects failed with this error.
     DeleteFailed(&'a str),
-    /// It is not known whether objects remain; the text says why.
+    /// Whether objects remain is unknown, for this reason.
     Unconfirmed(&'a str),
     /// No object remains.
     Completed,
-    /// The definition never was established, so there were no objects.
+    /// The definition was never established, so it has no objects.
     NeverEstablished,
-    /// The names are those of a built-in resource, whose objects are left alone.
+    /// The names are those of a built-in resource, whose objects stay.
     OverlappingBuiltIn,
 }
 
@@ -64,8 +65,8 @@ impl Progress<'_> {
     }
 }
 
-/// What DELETE makes of a definition: finalizer, deletion timestamp `now` (RFC 3339), condition. A definition that is terminating
-/// already stays as it is, so that its progress is not forgotten.
+/// Marks a definition for deletion: finalizer, deletion timestamp `now` (RFC 3339) and condition. A
+/// definition that is already terminating stays unchanged, to keep its progress.
 pub fn begin(crd: &mut Value, now: &str) {
     if meta::is_being_deleted(crd) {
         return;
@@ -79,13 +80,14 @@ pub fn begin(crd: &mut Value, now: &str) {
     set_progress(crd, Progress::Pending, now);
 }
 
-/// Whether the objects of a definition have to be deleted now: it is marked for deletion and its finalizer is still there.
+/// Whether the definition's objects must be deleted: it is marked for deletion and still has the finalizer.
 #[must_use]
 pub fn needs_cleanup(crd: &Value) -> bool {
     meta::is_being_deleted(crd) && meta::finalizers(crd).any(|own| own == CLEANUP_FINALIZER)
 }
 
-/// Sets the condition `Terminating`; `now` (RFC 3339) is its transition time if its status changes. Returns whether anything changed.
+/// Sets the condition `Terminating`. `now` (RFC 3339) becomes its transition time if its status changes.
+/// Returns whether anything changed.
 pub fn set_progress(crd: &mut Value, progress: Progress<'_>, now: &str) -> bool {
     let Some(members) = crd.as_object_mut() else { return false };
     let status = members.entry("status").or_insert_with(|| json!({}));
@@ -94,8 +96,8 @@ pub fn set_progress(crd: &mut Value, progress: Progress<'_>, now: &str) -> bool 
     *status != before
 }
 
-/// Sets the condition to the end that `progress` names and takes the finalizer away. The definition may go if no other finalizer
-/// is left.
+/// Sets the final condition and removes the finalizer. The definition can be deleted if it has no other
+/// finalizer.
 pub fn finish(crd: &mut Value, progress: Progress<'_>, now: &str) {
     set_progress(crd, progress, now);
     let rest: Vec<String> =

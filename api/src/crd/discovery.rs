@@ -1,5 +1,5 @@
-//! What discovery says about custom kinds: entries of `APIResourceList` and of aggregated discovery, and the APIServices of their
-//! group versions. Names are the accepted ones.
+//! Discovery of custom kinds: entries of `APIResourceList` and aggregated discovery, and the APIServices of
+//! their group versions. All names are accepted names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 use super::definition::{Definition, Version};
 use super::priority;
 
-/// Verbs of a custom kind, in the order of discovery.
+/// Verbs of a custom kind, in discovery's order.
 pub const VERBS: &[&str] =
     &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-/// Verbs while the definition is terminating.
+/// Verbs of a custom kind while its definition is terminating.
 pub const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 /// Verbs of `status` and `scale`.
 pub const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
@@ -27,13 +27,13 @@ const GROUP_PRIORITY: u32 = 1000;
 /// Priority of a custom version inside its group.
 const VERSION_PRIORITY: u32 = 100;
 
-/// Verbs of the kind now.
+/// Current verbs of the kind.
 #[must_use]
 pub fn verbs(definition: &Definition) -> &'static [&'static str] {
     if definition.terminating { TERMINATING_VERBS } else { VERBS }
 }
 
-/// Subresources of a version with group, version and kind of their bodies, in the order of discovery.
+/// Subresources of a version, with group, version and kind of their bodies, in discovery's order.
 fn subresources<'d>(definition: &'d Definition, version: &'d Version) -> Vec<(&'static str, [&'d str; 3])> {
     let own = [&*definition.group, &*version.name, &*definition.accepted.kind];
     let status = version.has_status.then_some(("status", own));
@@ -83,7 +83,7 @@ fn extend(entry: &mut Value, definition: &Definition) {
     }
 }
 
-/// Entry of aggregated discovery (`apidiscovery.k8s.io/v2` `APIResourceDiscovery`).
+/// Entry of aggregated discovery: an `APIResourceDiscovery` of `apidiscovery.k8s.io/v2`.
 #[must_use]
 pub fn aggregated_resource(definition: &Definition, version: &Version) -> Value {
     let accepted = &definition.accepted;
@@ -107,14 +107,15 @@ pub fn aggregated_resource(definition: &Definition, version: &Version) -> Value 
     entry
 }
 
-/// `storageVersionHash` of a storage version.
+/// Value of `storageVersionHash` for a storage version.
 #[must_use]
 pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
     let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
     STANDARD.encode(&hash[..STORAGE_HASH_BYTES])
 }
 
-/// Served versions of one group over its definitions, preferred first, each once. Definitions that are not established have none.
+/// Served versions of one group over all its definitions, preferred first, without duplicates. Definitions
+/// that are not established do not count.
 #[must_use]
 pub fn group_versions<'a>(definitions: impl IntoIterator<Item = &'a Definition>) -> Vec<Arc<str>> {
     let established = definitions.into_iter().filter(|definition| definition.established);
@@ -125,7 +126,7 @@ pub fn group_versions<'a>(definitions: impl IntoIterator<Item = &'a Definition>)
     names
 }
 
-/// The automanaged APIService of a group and version, without system metadata.
+/// The automatically managed APIService of a group and version, without system metadata.
 #[must_use]
 pub fn api_service(group: &str, version: &str) -> Value {
     json!({

@@ -1,4 +1,4 @@
-//! Values in the text form of Go's `%v`, which error texts, table cells and field selectors of Kubernetes show.
+//! Formatting of values like Go's `%v`, as in Kubernetes' error texts, table cells and field selectors.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value};
 
 use super::schema;
 
-/// A value as `%v` prints it: `map[a:1 b:[x y]]`, `<nil>`.
+/// Formats a value like `%v`: `map[a:1 b:[x y]]`, `<nil>`.
 pub(super) fn plain(value: &Value) -> String {
     let mut out = String::new();
     write_plain(value, &mut out);
@@ -46,7 +46,8 @@ fn write_plain(value: &Value, out: &mut String) {
     }
 }
 
-/// A number: integers as they are, others with the fewest digits, in scientific notation from a million and below 10⁻⁴ on.
+/// Formats a number: integers in full, others with the fewest digits, in scientific notation below 10⁻⁴ and
+/// from a million on.
 pub(super) fn number(value: &Number) -> String {
     match (value.as_i64(), value.as_u64(), value.as_f64()) {
         (Some(own), _, _) => own.to_string(),
@@ -56,9 +57,10 @@ pub(super) fn number(value: &Number) -> String {
     }
 }
 
-/// A floating-point number as `%v` prints it: the shortest digits, scientific for exponents below -4 or from 6 on.
+/// Formats a floating-point number like `%v`: the shortest digits, scientific for exponents below -4 or from
+/// 6 on.
 fn float(value: f64) -> String {
-    /// The first decimal exponent that is printed in scientific notation.
+    /// Lowest decimal exponent that is printed in scientific notation.
     const EXPONENT_MAX: i32 = 6;
     let scientific = format!("{value:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
@@ -72,10 +74,11 @@ fn float(value: f64) -> String {
     out
 }
 
-/// A value as Go's JSON encoder writes it: members sorted, whole numbers without a fraction, `<`, `>` and `&` escaped.
+/// Encodes a value like Go's JSON encoder: members sorted, whole numbers without a fraction, `<`, `>` and `&`
+/// escaped.
 pub(super) fn json(value: &Value) -> String {
     let text = sorted(value).to_string();
-    // Outside of strings JSON has none of these characters.
+    // JSON has these characters only inside strings.
     text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
@@ -93,16 +96,16 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// The integer that a floating-point number is, if it is one that can be told from its neighbours.
+/// The integer value of a floating-point number; `None` if it has a fraction or is too large to be exact.
 pub(super) fn whole(own: &Number) -> Option<i64> {
-    /// 2⁵³: up to it whole numbers are exact.
+    /// 2⁵³: integers up to here are exact.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
     let whole = |own: f64| (own.fract() == 0.0 && own.abs() < EXACT_MAX).then_some(own as i64);
     own.as_i64().or_else(|| own.as_f64().and_then(whole))
 }
 
-/// The name of the Go type that a JSON value is decoded into.
+/// Name of the Go type that a JSON value decodes into.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -115,10 +118,10 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The value at a path of members. `None` if a member is absent.
+/// Value at a path of members. `None` if a member is absent.
 ///
 /// # Errors
-/// The text of Kubernetes' accessors if a value on the way is no object.
+/// Kubernetes' message if a value on the way is not an object.
 pub(super) fn nested<'v>(object: &'v Value, path: &[String]) -> Result<Option<&'v Value>, String> {
     let mut value = object;
     for (i, step) in path.iter().enumerate() {
@@ -136,7 +139,7 @@ pub(super) fn nested<'v>(object: &'v Value, path: &[String]) -> Result<Option<&'
     Ok(Some(value))
 }
 
-/// The text of an accessor that found another type than expected.
+/// Kubernetes' message for a value of an unexpected type.
 pub(super) fn accessor_error(path: &[String], value: &Value, expected: &str) -> String {
     let (shown, kind) = (plain(value), type_name(value));
     format!(".{} accessor error: {shown} is of the type {kind}, expected {expected}", path.join("."))
@@ -148,7 +151,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_print_as_go_prints_them() {
+    fn values_are_formatted_like_go() {
         let cases = [
             (json!(null), "<nil>"),
             (json!(0.5), "0.5"),

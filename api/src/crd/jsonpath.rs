@@ -1,33 +1,35 @@
-//! JSONPath as printer columns use it: members, indexes, slices, wildcards, recursive descent, unions and simple filters.
+//! JSONPath of printer columns: members, indexes, slices, wildcards, recursive descent, unions and simple
+//! filters.
 
 use serde_json::Value;
 
-/// Values that one step may select; the rest is not looked at. Columns show the first one, and each cell costs a walk.
+/// Most values that one step selects; the rest is skipped. Columns show the first value, and each cell costs
+/// a walk.
 const SELECTED_MAX: usize = 1_000;
 /// Steps of one expression.
 const STEPS_MAX: usize = 64;
-/// Filters inside each other.
+/// Depth of nested filters.
 const FILTERS_MAX: usize = 4;
 
-/// A compiled expression.
+/// Compiled JSONPath expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct JsonPath {
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
-    /// `.name`, `['name']`
+enum PathStep {
+    /// Member: `.name`, `['name']`.
     Member(String),
-    /// `.*`, `[*]`
+    /// All children: `.*`, `[*]`.
     Wildcard,
-    /// `..`: the value and all below it.
+    /// The value and everything below it: `..`.
     Descend,
-    /// `[start:end:step]`; `[n]` is the slice from n to n + 1.
+    /// Slice `[start:end:step]`; `[n]` is the slice from n to n + 1.
     Slice(Slice),
-    /// `['a','b']`, `[0,2]`
-    Union(Vec<Step>),
-    /// `[?(@.a == "x")]`
+    /// Union: `['a','b']`, `[0,2]`.
+    Union(Vec<PathStep>),
+    /// Filter: `[?(@.a == "x")]`.
     Filter(Filter),
 }
 
@@ -36,7 +38,7 @@ struct Slice {
     start: i64,
     end: Option<i64>,
     step: i64,
-    /// One index, which must be inside the list.
+    /// Whether this is a single index, which must be inside the list.
     single: bool,
 }
 
@@ -58,12 +60,13 @@ enum Comparison {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Operand {
-    Path(Vec<Step>),
+    Path(Vec<PathStep>),
     Literal(Value),
 }
 
 impl JsonPath {
-    /// Reads an expression such as `.status.conditions[?(@.type=="Ready")].status`. `None` if it is none.
+    /// Parses an expression such as `.status.conditions[?(@.type=="Ready")].status`. `None` if it is
+    /// malformed.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Some(Self { steps: steps(text, FILTERS_MAX)? })
     }
@@ -74,8 +77,8 @@ impl JsonPath {
     }
 }
 
-/// Reads steps in which filters may nest `filters` deep.
-fn steps(text: &str, filters: usize) -> Option<Vec<Step>> {
+/// Parses steps; `filters` is the remaining depth of nested filters.
+fn steps(text: &str, filters: usize) -> Option<Vec<PathStep>> {
     let mut out = Vec::new();
     let mut rest = text.trim().trim_start_matches(['$', '@']);
     while !rest.is_empty() {
@@ -83,8 +86,8 @@ fn steps(text: &str, filters: usize) -> Option<Vec<Step>> {
             return None;
         }
         if let Some(after) = rest.strip_prefix("..") {
-            out.push(Step::Descend);
-            // A name follows without a dot of its own; a bracket is a step as any other.
+            out.push(PathStep::Descend);
+            // A name follows without a dot; a bracket starts the next step.
             rest = if after.starts_with('[') || after.is_empty() { after } else { member(after, &mut out)? };
         } else if let Some(after) = rest.strip_prefix('.') {
             rest = if after.is_empty() || after.starts_with('[') { after } else { member(after, &mut out)? };
@@ -101,10 +104,10 @@ fn steps(text: &str, filters: usize) -> Option<Vec<Step>> {
     Some(out)
 }
 
-/// Reads a name or `*`; a backslash takes the next character as it is.
-fn member<'t>(text: &'t str, out: &mut Vec<Step>) -> Option<&'t str> {
+/// Parses a name or `*`; a backslash escapes the next character.
+fn member<'t>(text: &'t str, out: &mut Vec<PathStep>) -> Option<&'t str> {
     if let Some(rest) = text.strip_prefix('*') {
-        out.push(Step::Wildcard);
+        out.push(PathStep::Wildcard);
         return Some(rest);
     }
     let mut name = String::new();
@@ -124,11 +127,11 @@ fn member<'t>(text: &'t str, out: &mut Vec<Step>) -> Option<&'t str> {
     if name.is_empty() {
         return None;
     }
-    out.push(Step::Member(name));
+    out.push(PathStep::Member(name));
     Some(&text[end..])
 }
 
-/// The place of the bracket that closes the one before `text`; brackets in quotes do not count.
+/// Offset of the bracket that closes the one before `text`; quoted brackets do not count.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_usize, None);
     for (at, letter) in text.char_indices() {
@@ -145,26 +148,27 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(inner: &str, filters: usize) -> Option<Step> {
+fn bracket(inner: &str, filters: usize) -> Option<PathStep> {
     if inner == "*" {
-        return Some(Step::Wildcard);
+        return Some(PathStep::Wildcard);
     }
     if let Some(condition) = inner.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
-        return filter(condition.trim(), filters.checked_sub(1)?).map(Step::Filter);
+        return filter(condition.trim(), filters.checked_sub(1)?).map(PathStep::Filter);
     }
     if let Some(name) = quoted(inner) {
-        return Some(Step::Member(name));
+        return Some(PathStep::Member(name));
     }
     if let Some(slice) = slice(inner) {
-        return Some(Step::Slice(slice));
+        return Some(PathStep::Slice(slice));
     }
     let parts: Vec<&str> = inner.split(',').map(str::trim).collect();
     if parts.len() < 2 {
         return None;
     }
-    let parts =
-        parts.into_iter().map(|part| quoted(part).map(Step::Member).or_else(|| slice(part).map(Step::Slice)));
-    parts.collect::<Option<Vec<_>>>().map(Step::Union)
+    let parts = parts
+        .into_iter()
+        .map(|part| quoted(part).map(PathStep::Member).or_else(|| slice(part).map(PathStep::Slice)));
+    parts.collect::<Option<Vec<_>>>().map(PathStep::Union)
 }
 
 fn quoted(text: &str) -> Option<String> {
@@ -212,7 +216,7 @@ fn operand(text: &str, filters: usize) -> Option<Operand> {
     literal.or_else(|| serde_json::from_str::<Value>(text).ok()).map(Operand::Literal)
 }
 
-fn select<'v>(steps: &[Step], object: &'v Value) -> Vec<&'v Value> {
+fn select<'v>(steps: &[PathStep], object: &'v Value) -> Vec<&'v Value> {
     let mut selected = vec![object];
     for step in steps {
         let mut next = Vec::new();
@@ -228,21 +232,21 @@ fn select<'v>(steps: &[Step], object: &'v Value) -> Vec<&'v Value> {
     selected
 }
 
-fn apply<'v>(step: &Step, value: &'v Value, out: &mut Vec<&'v Value>) {
+fn apply<'v>(step: &PathStep, value: &'v Value, out: &mut Vec<&'v Value>) {
     match step {
-        Step::Member(name) => out.extend(value.as_object().and_then(|members| members.get(name))),
-        Step::Wildcard => out.extend(children(value)),
-        Step::Descend => descend(value, out),
-        Step::Slice(slice) => out.extend(value.as_array().into_iter().flat_map(|items| slice.of(items))),
-        Step::Union(steps) => steps.iter().for_each(|step| apply(step, value, out)),
-        Step::Filter(filter) => {
+        PathStep::Member(name) => out.extend(value.as_object().and_then(|members| members.get(name))),
+        PathStep::Wildcard => out.extend(children(value)),
+        PathStep::Descend => descend(value, out),
+        PathStep::Slice(slice) => out.extend(value.as_array().into_iter().flat_map(|items| slice.of(items))),
+        PathStep::Union(steps) => steps.iter().for_each(|step| apply(step, value, out)),
+        PathStep::Filter(filter) => {
             let items = value.as_array().into_iter().flatten();
             out.extend(items.filter(|item| filter.accepts(item)));
         }
     }
 }
 
-/// Items in order, members by name.
+/// Children of a value: items in order, or members sorted by name.
 fn children(value: &Value) -> Vec<&Value> {
     match value {
         Value::Array(items) => items.iter().collect(),

@@ -1,6 +1,6 @@
-//! CustomResourceDefinitions: everything about them, and about the kinds they define, that is a pure function of the objects.
-//! [`Definition`] is one compiled definition; the other modules take the JSON of definitions or a compiled one. Schemas as such
-//! (pruning, defaults, values) belong to `structural`, the evaluation of CEL rules to another crate, storage and HTTP to the apiserver.
+//! CustomResourceDefinitions: all pure functions of definitions and of the kinds they define. [`Definition`]
+//! is a compiled definition; other modules take the JSON or a compiled one. Schemas (pruning, defaults,
+//! validation) and the evaluation of CEL rules are in `structural`; storage and HTTP are in the apiserver.
 
 mod approval;
 pub mod columns;
@@ -31,5 +31,5 @@ mod tests;
 pub const GROUP: &str = "apiextensions.k8s.io";
 /// Kind of CustomResourceDefinitions.
 pub const KIND: &str = "CustomResourceDefinition";
-/// Finalizer that keeps a deleted definition until its objects are gone.
+/// Finalizer that keeps a deleted definition until its objects are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

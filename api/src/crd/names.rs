@@ -1,4 +1,4 @@
-//! Which names the definitions of one group get, and the conditions that say so.
+//! Acceptance of names among the definitions of one group, and the resulting conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,43 +11,45 @@ use super::definition::Names;
 use crate::meta;
 use crate::object::text;
 
-/// The new status of each definition whose status changes, by `metadata.name`. `definitions` are all of one group, as they are after
-/// a write or delete; `now` (RFC 3339) is the time of changed conditions. Names that a definition holds stay its own; free names go
-/// to the oldest definition that asks. Running it on its own result changes nothing.
+/// The new status of each definition whose status changes, by `metadata.name`. `definitions` are all
+/// definitions of one group after a write or delete; `now` (RFC 3339) is the time of changed conditions. A
+/// definition keeps its accepted names; a free name is given to the oldest definition that requests it. The
+/// function is idempotent.
 #[must_use]
 pub fn plan_names(definitions: &[&Value], now: &str) -> Vec<(String, Value)> {
     let mut group = Group::new(definitions);
-    // A definition that takes its new names frees its old ones for others. Each name changes at most once, so this ends.
+    // A definition that changes its names frees the old ones for others. Each name changes at most once, so
+    // the loop ends.
     while group.pass() {}
-    let applicants = group.applicants.iter();
-    let changed = applicants.filter_map(|applicant| {
-        let status = applicant.status(now);
-        let is_new = status != applicant.crd["status"];
-        is_new.then(|| (meta::name(applicant.crd).to_owned(), status))
+    let claims = group.claims.iter();
+    let changed = claims.filter_map(|claim| {
+        let status = claim.status(now);
+        let is_new = status != claim.crd["status"];
+        is_new.then(|| (meta::name(claim.crd).to_owned(), status))
     });
     changed.collect()
 }
 
-/// A definition, the names it asks for, and the names it holds so far.
-struct Applicant<'a> {
+/// Definition with its requested names and the names it has so far.
+struct NameClaim<'a> {
     crd: &'a Value,
     wanted: Names,
     accepted: Names,
     conflict: Option<(&'static str, String)>,
 }
 
-/// The definitions of a group, oldest first, with the names in use.
+/// Definitions of a group, oldest first, with the names in use.
 struct Group<'a> {
-    applicants: Vec<Applicant<'a>>,
-    resources: Uses,
-    kinds: Uses,
+    claims: Vec<NameClaim<'a>>,
+    resources: NameCounts,
+    kinds: NameCounts,
 }
 
-/// How many definitions hold each name of one name space.
+/// Number of definitions that have each name.
 #[derive(Default)]
-struct Uses(BTreeMap<Arc<str>, usize>);
+struct NameCounts(BTreeMap<Arc<str>, usize>);
 
-impl Uses {
+impl NameCounts {
     fn add(&mut self, name: &Arc<str>) {
         if !name.is_empty() {
             *self.0.entry(Arc::clone(name)).or_default() += 1;
@@ -70,24 +72,24 @@ impl Uses {
 
 impl<'a> Group<'a> {
     fn new(definitions: &[&'a Value]) -> Self {
-        let applicant = |crd: &&'a Value| Applicant {
+        let claim = |crd: &&'a Value| NameClaim {
             crd,
             wanted: Names::of(&crd["spec"]["names"]),
             accepted: Names::of(&crd["status"]["acceptedNames"]),
             conflict: None,
         };
-        let mut applicants: Vec<Applicant<'a>> = definitions.iter().map(applicant).collect();
-        applicants.sort_by_key(|own| (meta::creation_timestamp(own.crd), meta::name(own.crd)));
-        let mut group = Group { applicants, resources: Uses::default(), kinds: Uses::default() };
-        for i in 0..group.applicants.len() {
+        let mut claims: Vec<NameClaim<'a>> = definitions.iter().map(claim).collect();
+        claims.sort_by_key(|own| (meta::creation_timestamp(own.crd), meta::name(own.crd)));
+        let mut group = Group { claims, resources: NameCounts::default(), kinds: NameCounts::default() };
+        for i in 0..group.claims.len() {
             group.hold(i);
         }
         group
     }
 
-    /// Counts the names that an applicant holds as used.
+    /// Counts the names of a definition as used.
     fn hold(&mut self, at: usize) {
-        let names = &self.applicants[at].accepted;
+        let names = &self.claims[at].accepted;
         [&names.plural, &names.singular]
             .into_iter()
             .chain(&names.short_names)
@@ -95,35 +97,35 @@ impl<'a> Group<'a> {
         [&names.kind, &names.list_kind].into_iter().for_each(|n| self.kinds.add(n));
     }
 
-    /// Takes the names that an applicant holds out of use, so that only those of others are left.
+    /// Stops counting the names of a definition, so that only those of others remain.
     fn release(&mut self, at: usize) {
-        let names = &self.applicants[at].accepted;
+        let names = &self.claims[at].accepted;
         let resources = [&names.plural, &names.singular].into_iter().chain(&names.short_names);
         resources.for_each(|n| self.resources.remove(n));
         [&names.kind, &names.list_kind].into_iter().for_each(|n| self.kinds.remove(n));
     }
 
-    /// Gives each applicant what is free. Returns whether any accepted name changed.
+    /// Gives each definition the free names that it requests. Returns whether any accepted name changed.
     fn pass(&mut self) -> bool {
         let mut moved = false;
-        for at in 0..self.applicants.len() {
+        for at in 0..self.claims.len() {
             self.release(at);
             let (resources, kinds) = (&self.resources, &self.kinds);
-            moved |= self.applicants[at].take_free(resources, kinds);
+            moved |= self.claims[at].take_free(resources, kinds);
             self.hold(at);
         }
         moved
     }
 }
 
-impl Applicant<'_> {
-    /// Takes each wanted name that no other definition holds; of several conflicts the last one is remembered. Short names are
-    /// taken all or none.
-    fn take_free(&mut self, resources: &Uses, kinds: &Uses) -> bool {
+impl NameClaim<'_> {
+    /// Takes each requested name that no other definition has. Short names are taken all or none. The last
+    /// conflict is recorded.
+    fn take_free(&mut self, resources: &NameCounts, kinds: &NameCounts) -> bool {
         let before = self.accepted.clone();
         let (wanted, accepted) = (&self.wanted, &mut self.accepted);
         self.conflict = None;
-        let mut take = |slot: &mut Arc<str>, name: &Arc<str>, uses: &Uses, reason: &'static str| {
+        let mut take = |slot: &mut Arc<str>, name: &Arc<str>, uses: &NameCounts, reason: &'static str| {
             if slot != name && uses.is_used(name) {
                 self.conflict = Some((reason, in_use(name)));
             } else {
@@ -154,7 +156,7 @@ impl Applicant<'_> {
         self.accepted != before
     }
 
-    /// The status with accepted names and conditions as they are now.
+    /// The status with the accepted names and conditions.
     fn status(&self, now: &str) -> Value {
         let mut status = self.crd["status"].clone();
         if let Some(approval) = approval_condition(self.crd) {
@@ -168,14 +170,14 @@ impl Applicant<'_> {
         if let Some(established) = self.established(named.status) {
             condition::set(&mut status, &established, now);
         }
-        // Equal names stay as they are written, so that a status that says the same does not count as changed.
+        // Equal names keep their JSON, so that an equal status does not count as changed.
         if Names::of(&status["acceptedNames"]) != self.accepted || !status["acceptedNames"].is_object() {
             status["acceptedNames"] = self.accepted.to_json();
         }
         status
     }
 
-    /// The condition `Established`, unless it stays: once true it is never taken back.
+    /// The condition `Established`, unless it stays; once true, it never changes.
     fn established(&self, names_accepted: bool) -> Option<Condition> {
         let old = condition::find(self.crd, ESTABLISHED);
         if condition::is_true(self.crd, ESTABLISHED) || (!names_accepted && old.is_some()) {

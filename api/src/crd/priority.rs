@@ -1,8 +1,9 @@
-//! Priority of API versions: `v2`, `v1`, `v2beta1`, `v1beta2`, `v1alpha1`, then all other names alphabetically.
+//! Priority of API versions: `v2`, `v1`, `v2beta1`, `v1beta2`, `v1alpha1`, then all other names
+//! alphabetically.
 
 use std::cmp::{Ordering, Reverse};
 
-/// Stability of a version, least first.
+/// Stability of a version, in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stability {
     Alpha,
@@ -10,7 +11,7 @@ enum Stability {
     Stable,
 }
 
-/// Orders version names, preferred ones first.
+/// Orders version names by descending priority.
 #[must_use]
 pub fn compare(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
@@ -21,7 +22,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Stability, major and minor number of a name such as `v1` or `v2beta3`.
+/// Parses stability, major and minor number of a name such as `v1` or `v2beta3`.
 fn parse(version: &str) -> Option<(Stability, i64, i64)> {
     let rest = version.strip_prefix('v')?;
     let (major, rest) = number(rest)?;
@@ -37,7 +38,7 @@ fn parse(version: &str) -> Option<(Stability, i64, i64)> {
     rest.is_empty().then_some((stability, major, minor))
 }
 
-/// The number at the start of a text, without leading zeros, and what follows.
+/// Parses the number at the start of a text, without leading zeros; also returns the rest.
 fn number(text: &str) -> Option<(i64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stable_versions_come_before_beta_and_alpha_and_other_names_last() {
+    fn stable_versions_precede_beta_alpha_and_other_names() {
         let sorted = [
             "v10",
             "v2",

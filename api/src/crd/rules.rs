@@ -1,5 +1,5 @@
-//! CEL rules of schemas (`x-kubernetes-validations`) as far as a definition is concerned: the parsed rules, and what is wrong with them
-//! when a definition is written ([`super::validate::check_rules`]). Evaluating them on objects is `structural`'s.
+//! Checks of CEL rules (`x-kubernetes-validations`) when a definition is written
+//! ([`super::validate::check_rules`]). `structural` evaluates rules on objects.
 
 use std::sync::Arc;
 
@@ -10,43 +10,44 @@ use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::structural::rules::{Compiled, compile_node, min_size};
 use crate::structural::{NodeId, Tree};
 
-/// The rules of one schema node.
+/// CEL rules of one schema node.
 #[derive(Clone, Debug)]
 pub struct NodeRules<'a> {
-    /// Path of the list of rules in the definition, in the form of its errors, such as
-    /// `spec.validation.openAPIV3Schema.x-kubernetes-validations`.
+    /// Path of the rule list in errors, such as `spec.validation.openAPIV3Schema.x-kubernetes-validations`.
     pub path: String,
     /// The rule objects: `rule`, `message`, `messageExpression`, `reason`, `fieldPath`, `optionalOldSelf`.
     pub rules: &'a [Value],
-    /// The schema node that the rules belong to: `self` has its type.
+    /// Schema node of the rules; `self` has its type.
     pub node: NodeId,
-    /// How many values of the node an object may have: the product of the bounds of the lists and maps around it. None if one of
-    /// them has no bound.
+    /// Largest number of values of the node in one object: the product of the bounds of the surrounding lists
+    /// and maps. `None` if one of them is unbounded.
     pub cardinality: Option<u64>,
-    /// Path of the outermost list above the node whose items cannot be matched between old and new objects: below it no rule may use
-    /// `oldSelf`.
+    /// Path of the outermost list above the node whose items cannot be correlated between old and new object.
+    /// Rules below it must not use `oldSelf`.
     pub uncorrelatable: Option<String>,
 }
 
-/// The rules of one schema. A schema that all versions share comes once.
+/// CEL rules of one schema. A schema that all versions share occurs once.
 #[derive(Clone, Debug)]
 pub struct SchemaRules<'a> {
-    /// Path of the schema, in the form of its errors.
+    /// Path of the schema in errors.
     pub path: String,
     /// The compiled schema.
     pub tree: Arc<Tree>,
-    /// The stored definition has the same schema in this version: single rules may then be as costly as they are.
+    /// Whether the stored definition has the same schema in this version; then the cost limit of single rules
+    /// is not enforced.
     pub is_stored: bool,
     /// Rules of all nodes that have some, in the order of errors.
     pub nodes: Vec<NodeRules<'a>>,
 }
 
-/// How many of the costliest rules are named if all rules of a schema together cost too much.
+/// Number of the costliest rules that an error names if the total cost of a schema is too high.
 const NAMED_RULES_MAX: usize = 4;
 
-/// Compiles the rules of a schema and appends what is wrong with them: texts and types, costs of single rules, and of all together.
+/// Compiles the rules of a schema and reports syntax and type errors, costs of single rules, and their total
+/// cost.
 pub fn check(schema: &SchemaRules<'_>, errors: &mut ErrorList) {
-    let mut total = Total::default();
+    let mut total = TotalCost::default();
     for node in &schema.nodes {
         let Some(compiled) = compile_node(&schema.tree, node.node) else {
             let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
@@ -55,7 +56,7 @@ pub fn check(schema: &SchemaRules<'_>, errors: &mut ErrorList) {
             errors.push(FieldError { kind: FieldErrorKind::Internal, field, value: None, detail });
             continue;
         };
-        // Without a bound around it, as many of the smallest values as a request has room for.
+        // Without a bound, the number of smallest values that fit into a request.
         let most = || REQUEST_BYTES / (min_size(&schema.tree, node.node) + 1);
         let cardinality = node.cardinality.unwrap_or_else(most);
         for (at, (rule, compiled)) in node.rules.iter().zip(&compiled).enumerate() {
@@ -77,7 +78,7 @@ struct OneRule<'a> {
 }
 
 impl OneRule<'_> {
-    fn check(&self, errors: &mut ErrorList, total: &mut Total) {
+    fn check(&self, errors: &mut ErrorList, total: &mut TotalCost) {
         let path = Path::new(self.path);
         let shown = || super::validate::print_rule(self.rule);
         let own = path.child("rule");
@@ -117,14 +118,14 @@ impl OneRule<'_> {
     }
 }
 
-/// The cost of all rules of a schema, and its costliest ones.
+/// Total cost of a schema's rules, and its costliest rules.
 #[derive(Default)]
-struct Total {
+struct TotalCost {
     cost: u64,
     costliest: Vec<(String, u64)>,
 }
 
-impl Total {
+impl TotalCost {
     fn add(&mut self, path: String, cost: u64) {
         self.cost = self.cost.saturating_add(cost);
         if cost < SCHEMA_ESTIMATE / 100 {
@@ -149,7 +150,7 @@ impl Total {
     }
 }
 
-/// By how much a cost exceeds its limit.
+/// Message with the factor by which a cost exceeds its limit.
 fn excess(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = match factor {

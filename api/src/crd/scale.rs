@@ -1,4 +1,5 @@
-//! The scale subresource of custom kinds: `autoscaling/v1` Scale made from, and written to, paths of the object.
+//! Scale subresource of custom kinds: an `autoscaling/v1` Scale read from, and written to, paths of the
+//! object.
 
 use serde_json::{Value, json};
 
@@ -7,22 +8,22 @@ use crate::field::{ErrorList, Path};
 use crate::object::text;
 use crate::status::Status;
 
-/// Replicas in a Scale of an object that has none: below all that validation lets through.
+/// Replicas of a Scale for an object without replicas: below all values that validation accepts.
 const UNSET: i64 = i32::MIN as i64;
 
-/// Paths of the scale subresource, as steps without the leading dot.
+/// Paths of the scale subresource, as members without the leading dot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScalePaths {
-    /// `specReplicasPath`.
+    /// Value of `specReplicasPath`.
     pub spec_replicas: Vec<String>,
-    /// `statusReplicasPath`.
+    /// Value of `statusReplicasPath`.
     pub status_replicas: Vec<String>,
-    /// `labelSelectorPath`; empty if there is none.
+    /// Value of `labelSelectorPath`; empty if there is none.
     pub label_selector: Vec<String>,
 }
 
 impl ScalePaths {
-    /// Reads `subresources.scale`.
+    /// Parses `subresources.scale`.
     pub(super) fn read(scale: &Value) -> Self {
         let steps = |member: &str| match text(&scale[member]) {
             "" => Vec::new(),
@@ -35,10 +36,10 @@ impl ScalePaths {
         }
     }
 
-    /// The Scale of an object, as GET answers it.
+    /// The Scale of an object for a GET.
     ///
     /// # Errors
-    /// 500 if the object has no replicas in its spec, or a value has another type.
+    /// 500 if the spec has no replicas, or a value has the wrong type.
     pub fn of(&self, object: &Value) -> Result<Value, Status> {
         let scale = self.for_update(object)?;
         if scale["spec"]["replicas"] == UNSET {
@@ -48,11 +49,11 @@ impl ScalePaths {
         Ok(scale)
     }
 
-    /// The Scale of an object that PUT and PATCH start from: an object without replicas has [`i32::MIN`] of them, which
+    /// The Scale of an object as base of a PUT or PATCH. An object without replicas gets [`i32::MIN`], which
     /// [`ScalePaths::apply`] refuses.
     ///
     /// # Errors
-    /// 500 if a value has another type.
+    /// 500 if a value has the wrong type.
     pub fn for_update(&self, object: &Value) -> Result<Value, Status> {
         let metadata = &object["metadata"];
         let spec = integer(object, &self.spec_replicas).map_err(Status::unclassified)?;
@@ -70,7 +71,7 @@ impl ScalePaths {
                 scale["metadata"][member] = value.clone();
             }
         }
-        // The zero of a Scale's spec is left out.
+        // The encoding of a Scale's spec omits zero.
         match spec.map_or(UNSET, wrap) {
             0 => {}
             replicas => scale["spec"]["replicas"] = json!(replicas),
@@ -81,11 +82,11 @@ impl ScalePaths {
         Ok(scale)
     }
 
-    /// Writes the replicas of a Scale into the object; nothing else of it changes. Whether the number is a count is judged with the
-    /// rest of the object, by [`ScalePaths::check_spec`].
+    /// Writes the replicas of a Scale into the object and changes nothing else. [`ScalePaths::check_spec`]
+    /// later checks the number.
     ///
     /// # Errors
-    /// 400 without replicas; 500 if a value on the way is no object.
+    /// 400 without replicas; 500 if a value on the way is not an object.
     pub fn apply(&self, scale: &Value, object: &mut Value) -> Result<(), Status> {
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
         if replicas == UNSET {
@@ -95,7 +96,7 @@ impl ScalePaths {
         set(object, &self.spec_replicas, json!(replicas)).map_err(Status::unclassified)
     }
 
-    /// What is wrong with the replicas of an object's spec. Checked at every write but those of the status.
+    /// Errors of the replicas in an object's spec. Run at every write except status writes.
     #[must_use]
     pub fn check_spec(&self, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
@@ -103,7 +104,7 @@ impl ScalePaths {
         errors
     }
 
-    /// What is wrong with the replicas and the selector of an object's status. Checked at every write.
+    /// Errors of the replicas and the selector in an object's status. Run at every write.
     #[must_use]
     pub fn check_status(&self, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
@@ -130,7 +131,7 @@ fn joined(path: &[String]) -> String {
     format!(".{}", path.join("."))
 }
 
-/// The low 32 bits, as a Scale holds no more.
+/// Wraps a number to 32 bits, the size of a Scale's field.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a Scale holds 32 bits; what has more was refused when it was written"
@@ -162,7 +163,7 @@ fn count(errors: &mut ErrorList, object: &Value, path: &[String]) {
     }
 }
 
-/// Sets a member at a path, making the objects on the way.
+/// Sets a member at a path, adding missing objects.
 fn set(object: &mut Value, path: &[String], value: Value) -> Result<(), String> {
     let Some((last, way)) = path.split_last() else { return Ok(()) };
     let mut at = object;

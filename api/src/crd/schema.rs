@@ -1,10 +1,11 @@
-//! Walks over the JSON of schemas as they are written, legal or not.
+//! Walks over the JSON of schemas, valid or not.
 
 use serde_json::{Map, Value};
 
 use crate::object::list;
 
-/// Calls `look` for a schema and every schema inside it, until it returns false. Returns whether it never did.
+/// Calls `look` for a schema and every schema inside it until it returns false. Returns whether all calls
+/// returned true.
 pub(super) fn visit<'s>(schema: &'s Value, look: &mut impl FnMut(&'s Value) -> bool) -> bool {
     let mut open = vec![schema];
     while let Some(schema) = open.pop() {
@@ -16,13 +17,13 @@ pub(super) fn visit<'s>(schema: &'s Value, look: &mut impl FnMut(&'s Value) -> b
         }
         let start = open.len();
         open.extend(children(schema));
-        // The stack takes the last first; children come in the order of the schema.
+        // The stack is reversed to keep the order of the schema.
         open[start..].reverse();
     }
     true
 }
 
-/// Whether a schema, or one inside it, satisfies a test.
+/// Whether a schema, or one inside it, satisfies the test.
 pub(super) fn any(schema: &Value, mut test: impl FnMut(&Value) -> bool) -> bool {
     !visit(schema, &mut |node| !test(node))
 }
@@ -45,7 +46,7 @@ fn children(schema: &Value) -> Vec<&Value> {
     out
 }
 
-/// The members of an object, sorted by name; none if it is no object.
+/// The members of an object, sorted by name; none if it is not an object.
 pub(super) fn members(value: &Value) -> Vec<(&str, &Value)> {
     let members = value.as_object().map(Map::iter).into_iter().flatten();
     let mut members: Vec<(&str, &Value)> = members.map(|(name, value)| (name.as_str(), value)).collect();

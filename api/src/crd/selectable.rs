@@ -1,21 +1,21 @@
-//! Selectable fields of custom kinds: what field selectors compare besides name and namespace.
+//! Selectable fields of custom kinds, besides name and namespace.
 
 use serde_json::Value;
 
 use super::go;
 use crate::object::text;
 
-/// A selectable field of a version.
+/// Selectable field of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectableField {
-    /// Name in field selectors: the path without its leading dot.
+    /// Label in field selectors: the path without its leading dot.
     pub label: String,
-    /// Steps of the path.
+    /// Members of the path.
     pub path: Vec<String>,
 }
 
 impl SelectableField {
-    /// Reads an entry of `selectableFields`.
+    /// Parses an entry of `selectableFields`.
     pub(super) fn read(field: &Value) -> Self {
         let path = text(&field["jsonPath"]);
         let label = path.strip_prefix('.').unwrap_or(path).to_owned();

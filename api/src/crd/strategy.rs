@@ -1,4 +1,4 @@
-//! What the system, not the author, decides about a definition: defaults, status, generation and stored versions.
+//! Preparation of definitions for create and update: defaults, status, generation and stored versions.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::structural::Format;
 /// Port of a conversion webhook's service.
 const WEBHOOK_PORT: u16 = 443;
 
-/// Fills in the defaults of a definition. Idempotent.
+/// Sets the defaults of a definition. Idempotent.
 pub fn set_defaults(crd: &mut Value) {
     let Some(members) = crd.as_object_mut() else { return };
-    // An absent spec decodes to an empty one, which has defaults like any other.
+    // An absent spec decodes to an empty one, which has defaults.
     let spec = members.entry("spec").or_insert_with(|| json!({}));
     if spec.is_null() {
         *spec = json!({});
@@ -46,7 +46,8 @@ pub fn set_defaults(crd: &mut Value) {
     }
 }
 
-/// Prepares a definition for its creation: no conditions, empty accepted names, generation 1, the storage version stored.
+/// Prepares a definition for create: no conditions, empty accepted names, generation 1, and the storage
+/// version among the stored ones.
 pub fn prepare_create(crd: &mut Value) {
     if !crd.is_object() {
         return;
@@ -57,8 +58,8 @@ pub fn prepare_create(crd: &mut Value) {
     meta::set_generation(crd, 1);
 }
 
-/// Prepares a successor written through the object's own path: the status is the old one, the generation follows the spec, the storage
-/// version is among the stored ones.
+/// Prepares an update of the definition itself: the status stays, the generation follows the spec, and the
+/// storage version is added to the stored ones.
 pub fn prepare_update(new: &mut Value, old: &Value) {
     if !new.is_object() {
         return;
@@ -69,7 +70,7 @@ pub fn prepare_update(new: &mut Value, old: &Value) {
     meta::set_generation(new, meta::generation(old).saturating_add(i64::from(moved)));
 }
 
-/// Prepares a successor written through `/status`: the spec and the generation are the old ones.
+/// Prepares an update through `/status`: spec and generation stay.
 pub fn prepare_status_update(new: &mut Value, old: &Value) {
     if new.is_object() {
         new["spec"] = old["spec"].clone();
@@ -77,7 +78,7 @@ pub fn prepare_status_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// Adds the storage version to `status.storedVersions` if it is missing there.
+/// Adds the storage version to `status.storedVersions` if it is missing.
 fn store_version(crd: &mut Value) {
     let versions = list(&crd["spec"]["versions"]);
     let Some(storage) = versions.iter().find(|version| version["storage"] == true) else { return };
@@ -93,7 +94,7 @@ fn store_version(crd: &mut Value) {
     crd["status"]["storedVersions"] = stored.into();
 }
 
-/// Warnings for the author: formats that no type knows. On update only those that `old` did not have.
+/// Warnings about unknown formats in schemas; on update only about those that `old` does not have.
 #[must_use]
 pub fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let known: BTreeSet<String> = old.map(unknown_formats).unwrap_or_default().into_iter().collect();
@@ -101,7 +102,7 @@ pub fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     fresh.map(|format| format!("unrecognized format {}", json!(format))).take(WARNINGS_MAX).collect()
 }
 
-/// Formats in all schemas that mean nothing, in order. A schema that all versions share is looked at once.
+/// Unknown formats in all schemas, in order. A schema that all versions share is visited once.
 fn unknown_formats(crd: &Value) -> Vec<String> {
     let mut out = Vec::new();
     let mut seen: Vec<&Value> = Vec::new();

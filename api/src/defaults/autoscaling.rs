@@ -23,7 +23,7 @@ pub(super) fn autoscaler(version: &str, object: &mut Value) {
     }
 }
 
-/// Four fifths of the requested CPU: what is meant when no metric is named.
+/// Default metrics of an autoscaler without any: 80 % of the requested CPU.
 pub(crate) fn default_metrics() -> Value {
     json!([{"type": "Resource",
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}])

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{default, items, make, member, pod, workload};
 
-/// Retries of a job whose indexes count their own failures: none of its own.
+/// Default retries of a job whose indexes have their own limit: unlimited.
 const UNLIMITED_RETRIES: i64 = i32::MAX as i64;
 
 pub(super) fn job(object: &mut Value) {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{default, items, make, member};
 use crate::meta;
 
-/// The label by which namespaces are selected by name; it cannot be taken away.
+/// Label with the namespace's name, for selectors; clients cannot remove it.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 pub(super) fn namespace(object: &mut Value) {
@@ -17,7 +17,7 @@ pub(super) fn namespace(object: &mut Value) {
     }
 }
 
-/// `stringData` is a convenience of writers: it is merged into `data` and never stored.
+/// Merges `stringData` into `data`. It is a convenience for writers and never stored.
 pub(super) fn secret(object: &mut Value) {
     default(object, "type", "Opaque");
     let Some(Value::Object(plain)) = object.as_object_mut().and_then(|members| members.remove("stringData"))
@@ -30,7 +30,7 @@ pub(super) fn secret(object: &mut Value) {
     }
 }
 
-/// A node that says what it has but not what of it pods may use, gives them everything.
+/// Defaults of a node: `allocatable` gets the entries of `capacity` if it is missing.
 pub(super) fn node(object: &mut Value) {
     let Some(status) = member(object, "status") else { return };
     if status["allocatable"].is_null() && status["capacity"].is_object() {
@@ -49,7 +49,7 @@ pub(super) fn limit_range(object: &mut Value) {
     }
 }
 
-/// Adds the entries of one map that another lacks.
+/// Adds the entries of `from` that `into` lacks.
 fn fill(into: &mut Value, from: &Value) {
     for (key, value) in from.as_object().into_iter().flatten() {
         default(into, key, value.clone());

@@ -1,6 +1,6 @@
-//! What an object says where its author said nothing. [`apply`] runs on every decoded object, of create and of update, before
-//! admission; it is idempotent and looks at nothing but the object. What depends on the request or the moment (uid, status, generation,
-//! allocated addresses) belongs to `strategy` and to the apiserver.
+//! Defaulting of built-in kinds. [`apply`] runs on every decoded object of create and update, before
+//! admission. It is idempotent and depends on the object alone. Values that depend on the request or the time
+//! (uid, status, generation, allocated addresses) are set by `strategy` and the apiserver.
 
 mod admission;
 mod autoscaling;
@@ -24,7 +24,7 @@ use crate::kind::Resource;
 
 pub(crate) use autoscaling::default_metrics;
 
-/// Fills in the defaults of a kind. Objects of kinds without defaults stay as they are.
+/// Sets the defaults of a kind. Objects of kinds without defaults stay as they are.
 pub fn apply(resource: &Resource, object: &mut Value) {
     match (resource.group, resource.kind) {
         ("", "Pod") => pod::pod(object),
@@ -66,12 +66,12 @@ pub fn apply(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Whether nothing was said: absent, null, or the empty string, which no defaulted field can mean.
+/// Whether a member is unset: absent, null, or the empty string, which no defaulted field allows.
 fn is_unset(value: &Value) -> bool {
     value.is_null() || value == ""
 }
 
-/// Sets a member about which nothing was said.
+/// Sets a member that is unset.
 fn default(object: &mut Value, member: &str, value: impl Into<Value>) {
     if is_unset(&object[member])
         && let Some(members) = object.as_object_mut()
@@ -88,17 +88,18 @@ fn default_nonzero(object: &mut Value, member: &str, value: i64) {
     default(object, member, value);
 }
 
-/// The objects of a list member; none if there is no list.
+/// The objects in a list member; none if the member is not a list.
 fn items<'o>(object: &'o mut Value, member: &str) -> impl Iterator<Item = &'o mut Value> {
     object.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten().filter(|item| item.is_object())
 }
 
-/// A member that is an object.
+/// A member, if it is an object.
 fn member<'o>(object: &'o mut Value, name: &str) -> Option<&'o mut Value> {
     object.get_mut(name).filter(|value| value.is_object())
 }
 
-/// A member, made an empty object if absent. Types have been checked before, so anything else that is not an object is null.
+/// A member, set to an empty object if absent. Types were checked before, so anything else that is not an
+/// object is null.
 fn make<'o>(object: &'o mut Value, name: &str) -> &'o mut Value {
     if !object.is_object() {
         *object = Value::Object(Map::new());

@@ -1,4 +1,4 @@
-//! Defaults of pods and of the pod templates inside workloads.
+//! Defaults of pods and pod templates.
 
 pub(super) mod volume;
 mod whole;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{default, default_nonzero, items, make, member};
 
-/// A Pod: the template defaults, and those that only real pods have.
+/// Sets the defaults of a Pod: those of templates, and those that only pods have.
 pub(super) fn pod(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "enableServiceLinks", true);
@@ -24,7 +24,7 @@ pub(super) fn pod(object: &mut Value) {
     whole::resources(spec);
 }
 
-/// A pod template in a member of some spec.
+/// Sets the defaults of the pod template in a member of a spec.
 pub(super) fn template(owner: &mut Value, name: &str) {
     if let Some(template) = member(owner, name) {
         pod_spec(make(template, "spec"));
@@ -44,7 +44,7 @@ fn pod_spec(spec: &mut Value) {
     items(spec, "volumes").for_each(volume::volume);
 }
 
-/// The old and the present name of one field are always both there.
+/// Copies the service account name between its current and its deprecated field.
 fn service_account(spec: &mut Value) {
     let name = [&spec["serviceAccountName"], &spec["serviceAccount"]]
         .into_iter()
@@ -83,13 +83,13 @@ fn container(container: &mut Value) {
     }
 }
 
-/// What is newest is asked for each time.
+/// Default pull policy of an image: `Always` for the latest image.
 fn pull_policy(image: &str) -> &'static str {
-    if wants_latest(image) { "Always" } else { "IfNotPresent" }
+    if is_latest(image) { "Always" } else { "IfNotPresent" }
 }
 
-/// Whether an image reference means "whatever is newest": the tag `latest`, or neither tag nor digest.
-fn wants_latest(image: &str) -> bool {
+/// Whether an image reference means the latest image: the tag `latest`, or neither tag nor digest.
+fn is_latest(image: &str) -> bool {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     let last = name.rsplit('/').next().unwrap_or(name);
     match last.split_once(':') {
@@ -123,7 +123,7 @@ fn field_ref(source: &mut Value) {
     }
 }
 
-/// Who limits a resource and asks for none of it, asks for the limit.
+/// Sets the missing requests of a container to its limits.
 fn requests_from_limits(container: &mut Value) {
     let Some(resources) = member(container, "resources") else { return };
     let Some(limits) = resources["limits"].as_object().filter(|limits| !limits.is_empty()).cloned() else {
@@ -137,7 +137,7 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
-/// On the host's network a container's port is the host's port.
+/// Sets host ports to container ports, for pods on the host network.
 fn host_ports(container: &mut Value) {
     for port in items(container, "ports") {
         if let Some(number) = port["containerPort"].as_i64() {

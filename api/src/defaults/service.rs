@@ -1,10 +1,11 @@
-//! Defaults of services. Addresses, their families and node ports are given by the apiserver, which knows the service networks.
+//! Defaults of services. The apiserver sets addresses, families and node ports, since it knows the service
+//! networks.
 
 use serde_json::Value;
 
 use super::{default, items, make, member};
 
-/// Three hours, the default stickiness of ClientIP affinity.
+/// Default timeout of ClientIP session affinity in seconds: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
 
 pub(super) fn service(object: &mut Value) {
@@ -44,7 +45,7 @@ pub(super) fn service(object: &mut Value) {
     }
 }
 
-/// Addresses of load balancers are taken by nodes unless somebody says otherwise.
+/// Sets the mode of load balancer addresses, by default `VIP`.
 fn modes(object: &mut Value) {
     let balancer = member(object, "status").and_then(|status| member(status, "loadBalancer"));
     let Some(balancer) = balancer else { return };

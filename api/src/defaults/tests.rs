@@ -1,4 +1,4 @@
-//! Objects before and after their defaults: `cases.yaml` beside this file.
+//! Table tests of defaulting: `cases.yaml` has objects before and after.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::object;
 struct Case {
     name: String,
     object: Value,
-    /// The whole expected object is the given one merged with this (maps merge, everything else replaces).
+    /// Merged with the given object, this is the expected object (maps merge, everything else replaces).
     adds: Value,
 }
 
@@ -40,7 +40,7 @@ fn strip_nulls(value: &mut Value) {
 }
 
 #[test]
-fn defaults_are_added_as_kubernetes_adds_them_and_only_once() {
+fn defaults_match_kubernetes_and_are_idempotent() {
     let cases: Vec<Case> = serde_yaml_ng::from_str(include_str!("cases.yaml")).unwrap();
     for case in cases {
         let row = lookup_api_version(object::api_version(&case.object), object::kind(&case.object))
@@ -58,7 +58,7 @@ fn defaults_are_added_as_kubernetes_adds_them_and_only_once() {
 }
 
 #[test]
-fn every_kind_takes_defaults_without_a_spec() {
+fn defaulting_accepts_objects_without_a_spec() {
     for row in crate::kind::RESOURCES {
         super::apply(row, &mut serde_json::json!({"metadata": {"name": "x"}}));
     }

@@ -1,4 +1,4 @@
-//! Defaults of the kinds that keep pods running: apps/v1, and the ReplicationController before them.
+//! Defaults of workloads: apps/v1 and ReplicationControllers.
 
 use serde_json::{Map, Value};
 
@@ -38,7 +38,7 @@ pub(super) fn replication_controller(object: &mut Value) {
     pod::template(spec, "template");
 }
 
-/// An object without labels takes those of its template.
+/// Sets the labels of an object without labels to those of its template.
 pub(super) fn labels_from_template(object: &mut Value, labels: &Value) {
     let none = meta::labels(object).is_none_or(Map::is_empty);
     if none && labels.as_object().is_some_and(|labels| !labels.is_empty()) {

@@ -1,5 +1,6 @@
-//! The variable `authorizer`: expressions ask whether the requester, or a service account, may do something. The apiserver decides,
-//! through [`Authorizer`]; here are the functions of the library `kubernetes.authz` and the memory of the decisions of one request.
+//! The variable `authorizer`: expressions check permissions of the requester or of a service account. The
+//! apiserver decides through [`Authorizer`]. This module has the functions of the library `kubernetes.authz`
+//! and a cache of the decisions for one request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,47 +13,48 @@ use super::row::{self, Named, Row};
 use crate::name;
 use crate::object::text;
 
-/// Decides whether a subject may do something. Implementations answer at once, from memory: expressions do not wait.
+/// Decides whether a subject may do something. Implementations answer from memory, since expressions cannot
+/// wait.
 pub trait Authorizer: Send + Sync {
-    /// The decision on one check. Called at most once for equal checks of one request.
+    /// Decides one check. It is called at most once for equal checks of one request.
     fn decide(&self, check: &AccessCheck) -> Decision;
 }
 
-/// What an expression wants to know: whether a subject may use a verb on a target.
+/// Permission check of an expression: whether a subject may use a verb on a target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccessCheck {
-    /// The user that the check is about.
+    /// User of the check.
     pub subject: Subject,
-    /// The verb of the API, such as `create`, or of HTTP for paths.
+    /// Verb of the API, such as `create`, or HTTP verb for paths.
     pub verb: String,
-    /// The path or resource.
+    /// Path or resource.
     pub target: AccessTarget,
 }
 
-/// The user of an [`AccessCheck`].
+/// User of an [`AccessCheck`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// The user who sent the request.
+    /// The user of the admission request.
     Requester,
-    /// A service account, with the groups that all service accounts of its namespace have.
+    /// A service account, with the groups of all service accounts in its namespace.
     ServiceAccount {
-        /// Its namespace.
+        /// Namespace of the account.
         namespace: String,
-        /// Its name.
+        /// Name of the account.
         name: String,
     },
 }
 
-/// The target of an [`AccessCheck`].
+/// Target of an [`AccessCheck`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessTarget {
-    /// A path that is no resource, such as `/healthz`.
+    /// A path that belongs to no resource, such as `/healthz`.
     Path(String),
     /// A resource of the API.
     Resource(ResourceAccess),
 }
 
-/// A resource of an [`AccessCheck`]. Empty texts mean "not given"; the version is always `*`.
+/// Resource of an [`AccessCheck`]. Empty texts mean "not given"; the version is always `*`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceAccess {
     /// API group.
@@ -61,28 +63,28 @@ pub struct ResourceAccess {
     pub resource: String,
     /// Subresource.
     pub subresource: String,
-    /// Namespace; empty for the whole cluster.
+    /// Namespace; empty for all namespaces.
     pub namespace: String,
     /// Name of the object.
     pub name: String,
-    /// Field selector as written, which may be malformed.
+    /// Text of the field selector, possibly malformed.
     pub field_selector: String,
-    /// Label selector as written, which may be malformed.
+    /// Text of the label selector, possibly malformed.
     pub label_selector: String,
 }
 
-/// The answer to an [`AccessCheck`].
+/// Decision on an [`AccessCheck`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it is allowed. "No opinion" is not.
+    /// Whether the access is allowed. "No opinion" is not.
     pub allowed: bool,
-    /// Why; may be empty.
+    /// Reason of the decision; may be empty.
     pub reason: String,
-    /// What went wrong while deciding.
+    /// Error of the authorizer.
     pub error: Option<String>,
 }
 
-/// An authorizer for the expressions of one request, which remembers its decisions. Clones share the memory.
+/// Authorizer for the expressions of one request, with a cache of its decisions. Clones share the cache.
 #[derive(Clone)]
 pub struct RequestAuthorizer {
     authorizer: Arc<dyn Authorizer>,
@@ -90,13 +92,13 @@ pub struct RequestAuthorizer {
 }
 
 impl RequestAuthorizer {
-    /// An authorizer that has decided nothing yet.
+    /// A request authorizer with an empty cache.
     #[must_use]
     pub fn new(authorizer: Arc<dyn Authorizer>) -> Self {
         Self { authorizer, decisions: Arc::default() }
     }
 
-    /// The decision on a check, asked for only once.
+    /// The decision on a check, from the cache if possible.
     #[must_use]
     pub fn decide(&self, check: &AccessCheck) -> Decision {
         let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,12 +124,12 @@ impl PartialEq for RequestAuthorizer {
 }
 
 impl RequestAuthorizer {
-    /// The value of `authorizer`.
+    /// Value of the variable `authorizer`.
     pub(super) fn as_value<'a>(&self) -> Val<'a> {
         row::value(AuthorizerValue { authorizer: self.clone(), subject: Subject::Requester })
     }
 
-    /// The value of `authorizer.requestResource`: a check of what an admission request is about.
+    /// Value of `authorizer.requestResource`: a check of the resource in the admission request.
     pub(super) fn request_resource<'a>(&self, request: &Value) -> Val<'a> {
         let resource = &request["requestResource"];
         let target = ResourceAccess {
@@ -143,12 +145,12 @@ impl RequestAuthorizer {
     }
 }
 
-/// The type of `authorizer`.
+/// Type of `authorizer`.
 pub(super) fn authorizer_type() -> Type {
     Type::opaque(AuthorizerValue::TYPE)
 }
 
-/// The type of `authorizer.requestResource`.
+/// Type of `authorizer.requestResource`.
 pub(super) fn resource_check_type() -> Type {
     Type::opaque(ResourceCheck::TYPE)
 }
@@ -204,7 +206,7 @@ impl AuthorizerValue {
     }
 }
 
-/// The functions, each with its cost.
+/// Functions of the library with their costs.
 pub(super) fn overloads() -> Vec<Row> {
     let mut rows = checks();
     rows.extend(parts());
@@ -212,13 +214,13 @@ pub(super) fn overloads() -> Vec<Row> {
     rows
 }
 
-/// Cost of asking the authorizer: two checks fit into one expression.
+/// Cost of one authorizer call: two checks fit into one expression.
 const CHECK_COST: u64 = 350_000;
 
-/// From an authorizer to a check.
+/// Functions from an authorizer to a check.
 fn checks() -> Vec<Row> {
     let authorizer = || Type::opaque(AuthorizerValue::TYPE);
-    let text_to = |id: &str, from: &str, to: &str, make: Make| {
+    let text_to = |id: &str, from: &str, to: &str, make: BuildValue| {
         let args = [Type::opaque(from), Type::String];
         Overload::method(id, args, Type::opaque(to), move |args| make(args, row::text(args, 1)?))
     };
@@ -238,10 +240,10 @@ fn checks() -> Vec<Row> {
     ]
 }
 
-/// What a method with one text as argument makes of its arguments, the text being the last.
-type Make = for<'a> fn(&[Val<'a>], &str) -> Result<Val<'a>, EvalError>;
+/// Body of a method with one text argument; the text is passed separately.
+type BuildValue = for<'a> fn(&[Val<'a>], &str) -> Result<Val<'a>, EvalError>;
 
-/// An overload that asks the authorizer.
+/// Adds the cost of an authorizer call to an overload.
 fn costly(overload: Overload) -> Overload {
     let cost = CallEstimate::of(CostEstimate::fixed(CHECK_COST));
     overload.estimated(move |_| Some(cost)).counted(|_| Some(CHECK_COST))
@@ -292,7 +294,7 @@ fn service_account<'a>(args: &[Val<'a>]) -> Result<Val<'a>, EvalError> {
     Ok(row::value(AuthorizerValue { authorizer: by.authorizer.clone(), subject }))
 }
 
-/// Parts of the resource of a check.
+/// Functions that set parts of a check's resource.
 fn parts() -> Vec<Row> {
     let part = |id: &str, set: fn(&mut ResourceAccess, String)| {
         let ty = || Type::opaque(ResourceCheck::TYPE);
@@ -322,7 +324,8 @@ fn parts() -> Vec<Row> {
     ]
 }
 
-/// The cost of parsing a selector: a list, reading the text, and for every two characters a requirement, which is a list in an object.
+/// Cost of parsing a selector: a list, reading the text, and one requirement (a list in an object) for every
+/// two characters.
 fn selector_cost(size: SizeEstimate) -> CostEstimate {
     const LIST: u64 = 10;
     const REQUIREMENT: f64 = 50.0;
@@ -330,7 +333,7 @@ fn selector_cost(size: SizeEstimate) -> CostEstimate {
     CostEstimate::fixed(LIST).plus(size.cost(row::TRAVERSAL)).plus(requirements)
 }
 
-/// What a decision says.
+/// Functions that read a decision.
 fn answers() -> Vec<Row> {
     let answer = |id: &str, result: Type, read: fn(&Decision) -> Val<'static>| {
         Overload::method(id, [Type::opaque(Decision::TYPE)], result, move |args| {

@@ -1,4 +1,5 @@
-//! The base environment of all expressions of Kubernetes: the language with cel-go's libraries and those of Kubernetes, without variables.
+//! Base environment of all Kubernetes expressions: the language with the libraries of cel-go and Kubernetes,
+//! without variables.
 
 use std::sync::LazyLock;
 
@@ -7,7 +8,7 @@ use kstore_cel::{Env, EnvBuilder, Library, Type};
 use super::row::Row;
 use super::{authorizer, cidr, format, ip, quantity, semver, url};
 
-/// The libraries of the language; `cel.bind` is not among them.
+/// Libraries of cel-go; `cel.bind` is not among them.
 const LIBRARIES: [Library; 7] = [
     Library::Optional,
     Library::TwoVariables,
@@ -18,8 +19,8 @@ const LIBRARIES: [Library; 7] = [
     Library::Regex,
 ];
 
-/// The environment, made once. Kubernetes gives expressions that are stored already more libraries than new ones while an upgrade
-/// goes on; the versions served here have had all of them for long enough.
+/// The base environment, created once. During an upgrade Kubernetes enables more libraries for stored
+/// expressions than for new ones; the supported versions enable all of them for both.
 pub(crate) fn environment() -> &'static Env {
     static BASE: LazyLock<Env> = LazyLock::new(|| {
         let builder = LIBRARIES.into_iter().fold(Env::builder(), EnvBuilder::library);
@@ -35,7 +36,7 @@ pub(crate) fn environment() -> &'static Env {
         let builder = rows.into_iter().flatten().fold(builder, declare);
         let named = [ip::TYPE, cidr::TYPE].map(|name| (name, Type::opaque(name)));
         let builder = named.into_iter().fold(builder, |builder, (name, ty)| builder.type_name(name, ty));
-        // Field names in backquotes are read by the grammar of this version.
+        // The parser of this version reads field names in backquotes.
         format::equality(builder).escaped_fields(true).build()
     });
     &BASE

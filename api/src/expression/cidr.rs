@@ -1,4 +1,5 @@
-//! The library `kubernetes.net.cidr`: blocks of addresses such as `10.0.0.0/8`, which keep the bits behind their prefix.
+//! The CEL library `kubernetes.net.cidr`: CIDR blocks such as `10.0.0.0/8`, which keep the bits after their
+//! prefix.
 
 use std::net::IpAddr;
 
@@ -8,17 +9,17 @@ use super::ip::{self, Ip};
 use super::row::{self, Named, Row};
 use crate::cidr::Cidr;
 
-/// The name of the type.
+/// Name of the CIDR type.
 pub(super) const TYPE: &str = "net.CIDR";
 
-/// An address with the length of its prefix.
+/// Address with a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Block {
+struct CidrValue {
     address: IpAddr,
     bits: u8,
 }
 
-impl Named for Block {
+impl Named for CidrValue {
     const TYPE: &'static str = TYPE;
 
     fn size(&self) -> u64 {
@@ -26,7 +27,7 @@ impl Named for Block {
     }
 }
 
-impl Block {
+impl CidrValue {
     fn parse(text: &str) -> Result<Self, EvalError> {
         let fail = |why: String| {
             let what = "network address parse error during conversion from string: ";
@@ -55,7 +56,7 @@ impl Block {
         }
     }
 
-    /// The block without the bits behind the prefix.
+    /// The block with the bits after the prefix cleared.
     fn block(self) -> Option<Cidr> {
         format!("{}/{}", self.address, self.bits).parse().ok()
     }
@@ -75,22 +76,22 @@ fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The functions.
+/// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let (ty, ip_type) = (|| Type::opaque(TYPE), || Type::opaque(ip::TYPE));
     let read = |overload: Overload| overload.estimated(row::traverse).counted(row::traversed);
-    let own = |args: &[Val<'_>]| row::opaque::<Block>(args, 0).copied();
+    let own = |args: &[Val<'_>]| row::opaque::<CidrValue>(args, 0).copied();
     let mut rows = vec![
         (
             "cidr",
             read(Overload::function("string_to_cidr", [Type::String], ty(), |args| {
-                Ok(row::value(Block::parse(row::text(args, 0)?)?))
+                Ok(row::value(CidrValue::parse(row::text(args, 0)?)?))
             })),
         ),
         (
             "isCIDR",
             read(Overload::function("is_cidr", [Type::String], Type::Bool, |args| {
-                Ok(Val::Bool(Block::parse(row::text(args, 0)?).is_ok()))
+                Ok(Val::Bool(CidrValue::parse(row::text(args, 0)?).is_ok()))
             })),
         ),
         (
@@ -121,10 +122,10 @@ pub(super) fn overloads() -> Vec<Row> {
     rows
 }
 
-/// Whether addresses and blocks are in a block.
+/// Functions that check whether addresses and blocks are in a block.
 fn contains() -> Vec<Row> {
     let ty = || Type::opaque(TYPE);
-    let own = |args: &[Val<'_>]| row::opaque::<Block>(args, 0).copied();
+    let own = |args: &[Val<'_>]| row::opaque::<CidrValue>(args, 0).copied();
     let ip_text =
         Overload::method("cidr_contains_ip_string", [ty(), Type::String], Type::Bool, move |args| {
             let address = ip::parse(row::text(args, 1)?)?;
@@ -137,11 +138,11 @@ fn contains() -> Vec<Row> {
         });
     let cidr_text =
         Overload::method("cidr_contains_cidr_string", [ty(), Type::String], Type::Bool, move |args| {
-            let inner = Block::parse(row::text(args, 1)?)?;
+            let inner = CidrValue::parse(row::text(args, 1)?)?;
             Ok(Val::Bool(own(args)?.covers(inner.address, inner.bits)))
         });
     let cidr = Overload::method("cidr_contains_cidr", [ty(), ty()], Type::Bool, move |args| {
-        let inner = row::opaque::<Block>(args, 1)?;
+        let inner = row::opaque::<CidrValue>(args, 1)?;
         Ok(Val::Bool(own(args)?.covers(inner.address, inner.bits)))
     });
     vec![
@@ -152,7 +153,8 @@ fn contains() -> Vec<Row> {
     ]
 }
 
-/// The cost of comparing the bytes of two prefixes, of masking one first for a block, and of reading a text.
+/// Adds costs to an overload: comparing the bytes of two prefixes, masking one first for a block, and reading
+/// a text.
 fn costed(overload: Overload, is_block: bool, is_text: bool) -> Overload {
     overload
         .estimated(move |call| {
@@ -184,7 +186,7 @@ mod tests {
     use crate::expression::tests::check;
 
     #[test]
-    fn blocks_are_read_and_contain_addresses_and_blocks() {
+    fn cidr_blocks_are_parsed_and_contain_addresses_and_blocks() {
         check(&[
             ("isCIDR('10.0.0.0/8')", "true"),
             ("isCIDR('10.0.0.0/33')", "false"),

@@ -1,4 +1,4 @@
-//! The library `kubernetes.format`: named formats, and what is wrong with a text that should have one.
+//! The CEL library `kubernetes.format`: named formats and their validation of texts.
 
 use kstore_cel::{CallEstimate, CostEstimate, EnvBuilder, Overload, SizeEstimate, Type, Val};
 
@@ -7,18 +7,18 @@ use crate::kind::NameRule;
 use crate::name;
 use crate::structural::Format;
 
-/// A format by name.
+/// Format by name.
 struct NamedFormat {
     name: &'static str,
-    /// The faults of a text.
+    /// Returns the faults of a text.
     faults: fn(&str) -> Vec<String>,
-    /// Characters of a regular expression that does as much work as the check.
+    /// Length of a regular expression with the cost of the check.
     pattern: u64,
 }
 
-/// Characters of the longest pattern that estimates assume.
+/// Length of the longest pattern that estimates assume.
 const PATTERN_MAX: u64 = 128;
-/// Characters of the name of a format, at most, which comparing two formats reads.
+/// Longest name of a format; comparing two formats reads the names.
 const NAME_MAX: u64 = 64;
 
 fn is(format: Format, text: &str, fault: &str) -> Vec<String> {
@@ -60,7 +60,7 @@ const FORMATS: [NamedFormat; 13] = [
     },
 ];
 
-/// A name that a prefix such as `web-` may become: a dash at its end stands for what will follow.
+/// A name that can become a prefix such as `web-`: a trailing dash is replaced by a letter.
 fn stem(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(stem) if !stem.is_empty() => format!("{stem}a"),
@@ -68,7 +68,7 @@ fn stem(text: &str) -> String {
     }
 }
 
-/// A format as a value: its place in [`FORMATS`].
+/// Format value: its index in [`FORMATS`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FormatValue(usize);
 
@@ -76,7 +76,7 @@ impl Named for FormatValue {
     const TYPE: &'static str = "kubernetes.NamedFormat";
 }
 
-/// The functions.
+/// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let ty = || Type::opaque(FormatValue::TYPE);
     let faults = Type::optional(Type::list(Type::String));
@@ -112,7 +112,7 @@ pub(super) fn overloads() -> Vec<Row> {
     rows
 }
 
-/// The function that returns each format, in the order of [`FORMATS`].
+/// Functions that return the formats, in the order of [`FORMATS`].
 const FUNCTIONS: [&str; 13] = [
     "format.dns1123Label",
     "format.dns1123Subdomain",
@@ -129,7 +129,7 @@ const FUNCTIONS: [&str; 13] = [
     "format.datetime",
 ];
 
-/// Sets the estimated cost of comparing two formats, which differs from that of other values of Kubernetes' types.
+/// Sets the estimated cost of comparing two formats, which differs from that of other Kubernetes types.
 pub(super) fn equality(builder: EnvBuilder) -> EnvBuilder {
     let ty = Type::opaque(FormatValue::TYPE);
     let names = SizeEstimate { min: 1, max: NAME_MAX };
@@ -150,7 +150,7 @@ mod tests {
     use crate::expression::tests::check;
 
     #[test]
-    fn each_format_has_its_function() {
+    fn every_format_has_a_function() {
         for (format, function) in FORMATS.iter().zip(FUNCTIONS) {
             assert_eq!(format!("format.{}", format.name), function);
         }

@@ -1,4 +1,4 @@
-//! The library `kubernetes.net.ip`: addresses without zones, and no IPv4 addresses in the form of IPv6.
+//! The CEL library `kubernetes.net.ip`: addresses without zones and without IPv4-mapped IPv6.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,10 +6,10 @@ use kstore_cel::{CallEstimate, EvalError, Overload, Type, Val};
 
 use super::row::{self, Named, Row};
 
-/// The name of the type.
+/// Name of the IP type.
 pub(super) const TYPE: &str = "net.IP";
 
-/// An address as a value.
+/// IP address value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ip(pub(super) IpAddr);
 
@@ -21,7 +21,7 @@ impl Named for Ip {
     }
 }
 
-/// Reads an address.
+/// Parses an address.
 pub(super) fn parse(text: &str) -> Result<IpAddr, EvalError> {
     let address = text.split('%').next().unwrap_or_default();
     match address.parse::<IpAddr>() {
@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<IpAddr, EvalError> {
     }
 }
 
-/// The functions.
+/// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let ty = || Type::opaque(TYPE);
     let is = |id: &str, test: fn(IpAddr) -> bool| {
@@ -102,7 +102,7 @@ fn is_link_local_unicast(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether an address is one of a single host beyond its link. Private ones are.
+/// Whether an address is global unicast; private addresses are.
 fn is_global_unicast(ip: IpAddr) -> bool {
     let is_no_host = ip == Ipv4Addr::UNSPECIFIED || ip == Ipv4Addr::BROADCAST || ip == Ipv6Addr::UNSPECIFIED;
     !is_no_host && !ip.is_loopback() && !ip.is_multicast() && !is_link_local_unicast(ip)
@@ -113,7 +113,7 @@ mod tests {
     use crate::expression::tests::check;
 
     #[test]
-    fn addresses_are_read_and_classified() {
+    fn ip_addresses_are_parsed_and_classified() {
         check(&[
             ("isIP('192.168.0.1')", "true"),
             ("isIP('192.168.0.256')", "false"),

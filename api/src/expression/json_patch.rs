@@ -1,10 +1,10 @@
-//! The library `kubernetes.jsonpatch` of mutating policies.
+//! The CEL library `kubernetes.jsonpatch` of mutating policies.
 
 use kstore_cel::{CallEstimate, Overload, Type, Val};
 
 use super::row::{self, Row};
 
-/// The functions.
+/// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let escape =
         Overload::function("string_jsonpatch_escapeKey_string", [Type::String], Type::String, |args| {
@@ -22,7 +22,7 @@ mod tests {
     use crate::expression::admission::{Budget, Environment, Evaluation, Inputs, ResultType, Uses};
 
     #[test]
-    fn keys_are_escaped_as_steps_of_a_json_pointer() {
+    fn keys_are_escaped_for_json_pointers() {
         let environment = Environment::new(Uses { patch_types: true, ..Uses::default() });
         let program = environment.compile("jsonpatch.escapeKey('a/b~c')", ResultType::String).unwrap();
         let evaluation = Evaluation::new(&environment, Inputs::default());

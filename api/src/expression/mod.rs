@@ -1,6 +1,7 @@
-//! Expressions (CEL) as Kubernetes uses them: the base environment with Kubernetes' libraries, one file each, and the environments of
-//! admission ([`admission`]). The language itself is the crate `kstore-cel`, which knows no Kubernetes; the rules of custom resources
-//! are `structural`'s and `crd`'s. Nothing here has a clock or a network: what an expression needs is an argument.
+//! CEL expressions of Kubernetes: the base environment with Kubernetes' libraries, one file each, and the
+//! environments of admission ([`admission`]). The language is the crate `kstore-cel`, which does not depend
+//! on Kubernetes; rules of custom resources are in `structural` and `crd`. This module has no clock and no
+//! network: expressions get everything as arguments.
 
 pub mod admission;
 pub mod authorizer;

@@ -1,4 +1,5 @@
-//! [`Expression`]: an expression over a few JSON documents, as the files that configure authentication and authorization have them.
+//! [`Expression`]: an expression over a few JSON documents, as authentication and authorization configuration
+//! files have them.
 
 use kstore_cel::{Shape, Type, Val};
 use serde_json::Value;
@@ -6,7 +7,7 @@ use serde_json::Value;
 use super::base;
 use super::limits::CALL_COST;
 
-/// A compiled expression. The variables it may name are of any type.
+/// Compiled expression. Its variables have the dynamic type.
 #[derive(Debug)]
 pub struct Expression {
     text: String,
@@ -14,10 +15,10 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Compiles an expression that may name these variables.
+    /// Compiles an expression that may use these variables.
     ///
     /// # Errors
-    /// What is wrong with its syntax or types.
+    /// The syntax and type errors of the expression.
     pub fn compile(text: &str, variables: &[&str]) -> Result<Self, String> {
         let builder = base::environment().extend();
         let builder = variables.iter().fold(builder, |builder, name| builder.variable(name, Type::Dyn));
@@ -27,10 +28,10 @@ impl Expression {
         Ok(Self { text: text.to_owned(), program })
     }
 
-    /// Compiles an expression that is true or false, by the rules of [`Expression::compile`].
+    /// Compiles a boolean expression, otherwise like [`Expression::compile`].
     ///
     /// # Errors
-    /// As there; or its value is known to be something else.
+    /// Those of [`Expression::compile`], or the type is known not to be boolean.
     pub fn condition(text: &str, variables: &[&str]) -> Result<Self, String> {
         let expression = Self::compile(text, variables)?;
         let checked = base::environment().extend();
@@ -42,16 +43,16 @@ impl Expression {
         }
     }
 
-    /// The text.
+    /// Text of the expression.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The value, with these values of the variables.
+    /// Evaluates the expression with these values of its variables.
     ///
     /// # Errors
-    /// It has no value, or none that is JSON, or costs too much.
+    /// The evaluation fails or costs too much, or the value is not JSON.
     pub fn value(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
         let failed =
             |error: kstore_cel::EvalError| format!("expression '{}' resulted in error: {error}", self.text);
@@ -62,10 +63,10 @@ impl Expression {
         value.and_then(|value| value.to_json()).map_err(failed)
     }
 
-    /// Whether the expression is true.
+    /// Evaluates a boolean expression.
     ///
     /// # Errors
-    /// The errors of [`Expression::value`]; or the value is neither true nor false.
+    /// Those of [`Expression::value`], or the value is not boolean.
     pub fn is_true(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
         let value = self.value(variables)?;
         value.as_bool().ok_or_else(|| format!("expression '{}' is neither true nor false", self.text))
@@ -78,7 +79,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_expression_reads_its_variables_and_says_what_fails() {
+    fn expressions_use_their_variables_and_report_failures() {
         let request = json!({"user": "ann", "groups": ["a"], "resourceAttributes": {"namespace": "x"}});
         let is_true = |text: &str| {
             Expression::condition(text, &["request"])

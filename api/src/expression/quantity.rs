@@ -1,4 +1,4 @@
-//! The library `kubernetes.quantity`: amounts such as `500m` and `1.5Gi`.
+//! The CEL library `kubernetes.quantity`: quantities such as `500m` and `1.5Gi`.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ fn parse(text: &str) -> Result<Quantity, EvalError> {
     Quantity::parse(text).map_err(|error| EvalError::other(error.to_string()))
 }
 
-/// The functions.
+/// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let one = |id: &str, result: Type, read: fn(Quantity) -> Result<Val<'static>, EvalError>| {
         Overload::method(id, [ty()], result, move |args| read(*row::opaque::<Quantity>(args, 0)?))
@@ -79,7 +79,7 @@ pub(super) fn overloads() -> Vec<Row> {
     ]
 }
 
-/// The units of a quantity without a fraction.
+/// Units of a quantity without a fraction; `None` for others.
 fn whole(own: Quantity) -> Option<i64> {
     let units = own.units();
     (Quantity::from_units(units, Format::DecimalSi) == own).then_some(units)
@@ -90,7 +90,7 @@ mod tests {
     use crate::expression::tests::check;
 
     #[test]
-    fn quantities_are_read_compared_and_added() {
+    fn quantities_are_parsed_compared_and_added() {
         check(&[
             ("isQuantity('1.3Gi')", "true"),
             ("isQuantity('1.3Gigabytes')", "false"),

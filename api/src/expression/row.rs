@@ -1,11 +1,11 @@
-//! What the libraries of functions share: arguments by type, and rules of cost.
+//! Helpers that the function libraries share: typed arguments and cost rules.
 
 use std::any::Any;
 use std::fmt;
 
 use kstore_cel::{ActualCall, CallEstimate, EstimateCall, EvalError, Opaque, Overload, SizeEstimate, Val};
 
-/// A row of a library: the name of a function, and one overload of it with its cost.
+/// Function of a library: its name and one overload with its cost.
 pub(super) type Row = (&'static str, Overload);
 
 /// Cost of reading one character of a text.
@@ -23,33 +23,33 @@ pub(super) fn opaque<'v, T: 'static>(args: &'v [Val<'_>], index: usize) -> Resul
     args.get(index).and_then(Val::as_opaque::<T>).ok_or(EvalError::NoSuchOverload)
 }
 
-/// `size × factor`, rounded up.
+/// Computes `size × factor`, rounded up.
 pub(super) fn scaled(size: u64, factor: f64) -> u64 {
     SizeEstimate::fixed(size).cost(factor).max
 }
 
-/// The estimate of one reading of the first argument, which is not the object of a method call.
+/// Estimated cost of reading the first argument once; the call is not a method call.
 pub(super) fn traverse(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     Some(CallEstimate::of(call.arg_size(0).cost(TRAVERSAL)))
 }
 
-/// The cost of one reading of the first argument.
+/// Actual cost of reading the first argument once.
 pub(super) fn traversed(call: &ActualCall<'_, '_>) -> Option<u64> {
     Some(scaled(call.size(0), TRAVERSAL))
 }
 
-/// A value of a Kubernetes type: its type's name, and the size that costs count.
+/// Value of a Kubernetes type: its type name, and its size for costs.
 pub(super) trait Named: fmt::Debug + PartialEq + Send + Sync + 'static {
-    /// The name of the type.
+    /// Name of the type.
     const TYPE: &'static str;
 
-    /// The size that costs count.
+    /// Size for costs.
     fn size(&self) -> u64 {
         1
     }
 }
 
-/// A [`Named`] value as an opaque one.
+/// Opaque CEL value with a [`Named`] value inside.
 #[derive(Debug)]
 struct Wrapped<T>(T);
 
@@ -71,7 +71,7 @@ impl<T: Named> Opaque for Wrapped<T> {
     }
 }
 
-/// A value of a Kubernetes type.
+/// The CEL value for a Kubernetes value.
 pub(super) fn value<'a>(value: impl Named) -> Val<'a> {
     Val::opaque(Wrapped(value))
 }

@@ -1,4 +1,4 @@
-//! The library `kubernetes.Semver`: versions as <https://semver.org> 2.0.0 defines them.
+//! The CEL library `kubernetes.Semver`: versions as <https://semver.org> 2.0.0 defines them.
 
 use std::cmp::Ordering;
 
@@ -6,14 +6,14 @@ use kstore_cel::{EvalError, Overload, Type, Val};
 
 use super::row::{self, Named, Row};
 
-/// A version. Equality and order ignore what follows the `+`.
+/// Semantic version. Equality and order ignore the build metadata after `+`.
 #[derive(Clone, Debug)]
 struct Version {
     numbers: [u64; 3],
     pre_release: Vec<Identifier>,
 }
 
-/// One part of a pre-release. Numbers come before texts.
+/// One identifier of a pre-release. Numbers precede texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identifier {
     Number(u64),
@@ -60,7 +60,7 @@ impl Version {
         Ok(Self { numbers, pre_release })
     }
 
-    /// Reads a version that may begin with `v`, lack minor and patch numbers, and have leading zeros.
+    /// Parses a version that may begin with `v`, lack minor and patch numbers, and have leading zeros.
     fn parse_normalized(text: &str) -> Result<Self, EvalError> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(without_zeros).collect();
@@ -74,7 +74,7 @@ impl Version {
 
     fn compare(&self, other: &Self) -> Ordering {
         let numbers = self.numbers.cmp(&other.numbers);
-        // A version comes after its pre-releases.
+        // A version follows its pre-releases.
         let has_none = self.pre_release.is_empty().cmp(&other.pre_release.is_empty());
         numbers.then(has_none).then_with(|| self.pre_release.cmp(&other.pre_release))
     }
@@ -126,7 +126,7 @@ fn identifier(text: &str) -> Result<Identifier, EvalError> {
     Err(EvalError::other(format!("Invalid character(s) found in prerelease {text:?}")))
 }
 
-/// The functions.
+/// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let ty = || Type::opaque(Version::TYPE);
     let read = |overload: Overload| overload.estimated(row::traverse).counted(row::traversed);
@@ -176,7 +176,7 @@ mod tests {
     use crate::expression::tests::check;
 
     #[test]
-    fn versions_are_read_and_compared() {
+    fn semantic_versions_are_parsed_and_compared() {
         check(&[
             ("isSemver('1.2.3-alpha.1+build')", "true"),
             ("isSemver('1.2')", "false"),

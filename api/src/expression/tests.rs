@@ -1,11 +1,11 @@
-//! Expressions on their own, without variables.
+//! Tests of expressions without variables.
 
 use kstore_cel::{EvalError, Val};
 
 use super::base;
 
-/// Compares the values of expressions with texts: JSON, `none` for an optional without a value, the text of an error, or `?` for any
-/// value that is no JSON.
+/// Compares the values of expressions with texts: JSON, `none` for an empty optional, the text of an error,
+/// or `?` for any value that is not JSON.
 pub(crate) fn check(cases: &[(&str, &str)]) {
     for (expression, expected) in cases {
         let checked = base::environment().compile(expression);
@@ -21,7 +21,7 @@ pub(crate) fn check(cases: &[(&str, &str)]) {
     }
 }
 
-/// Costs of an expression: the largest estimate and what was counted.
+/// Costs of an expression: highest estimate, and actual cost.
 fn costs(expression: &str) -> (u64, u64) {
     let checked = base::environment().compile(expression).unwrap();
     let program = checked.program().unwrap();
@@ -29,7 +29,7 @@ fn costs(expression: &str) -> (u64, u64) {
 }
 
 #[test]
-fn functions_of_kubernetes_cost_what_kubernetes_counts() {
+fn costs_of_functions_match_kubernetes() {
     let cases = [
         ("quantity('1000000000k')", (2, 2)),
         ("isURL('https://example.com')", (1, 1)),
@@ -48,7 +48,7 @@ fn functions_of_kubernetes_cost_what_kubernetes_counts() {
 }
 
 #[test]
-fn libraries_that_kubernetes_does_not_have_are_unknown() {
+fn libraries_outside_kubernetes_are_unknown() {
     for expression in
         ["math.greatest(1, 2)", "base64.encode(b'a')", "cel.bind(a, 1, a)", "jsonpatch.escapeKey('a')"]
     {

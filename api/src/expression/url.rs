@@ -1,19 +1,19 @@
-//! The library `kubernetes.urls`: absolute URLs and paths, taken apart as Go's `net/url` does it.
+//! The CEL library `kubernetes.urls`: absolute URLs and paths, parsed like Go's `net/url`.
 
 use kstore_cel::{CallEstimate, EvalError, Map, Overload, Type, Val};
 
 use super::row::{self, Named, Row};
 use crate::structural::Format;
 
-/// An absolute URL or an absolute path.
+/// Absolute URL or absolute path.
 #[derive(Clone, Debug, PartialEq)]
 struct Url {
     scheme: String,
-    /// Host name and port, as written.
+    /// Host name and port, unchanged.
     host: String,
-    /// With escapes.
+    /// Path, escaped.
     path: String,
-    /// With escapes, without the question mark.
+    /// Query, escaped, without the question mark.
     query: String,
 }
 
@@ -36,7 +36,7 @@ impl Url {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = match rest.strip_prefix("//").filter(|_| !scheme.is_empty()) {
             Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
-            // What follows a scheme without a slash is neither host nor path.
+            // Text after a scheme without a slash is neither host nor path.
             None if !rest.starts_with('/') => ("", ""),
             None => ("", rest),
         };
@@ -44,7 +44,7 @@ impl Url {
         Ok(Self { scheme, host: host.to_owned(), path: path.to_owned(), query: query.to_owned() })
     }
 
-    /// Host name without brackets, and port.
+    /// Splits into host name without brackets and port.
     fn host_and_port(&self) -> (&str, &str) {
         if let Some(rest) = self.host.strip_prefix('[') {
             let (name, port) = rest.split_once(']').unwrap_or((rest, ""));
@@ -53,7 +53,7 @@ impl Url {
         self.host.rsplit_once(':').unwrap_or((&self.host, ""))
     }
 
-    /// The values of each parameter, in order. Parameters with malformed escapes are left out.
+    /// Values of each query parameter, in order. Parameters with malformed escapes are skipped.
     fn parameters(&self) -> Vec<(String, Vec<String>)> {
         let mut out: Vec<(String, Vec<String>)> = Vec::new();
         for part in self.query.split('&').filter(|part| !part.is_empty() && !part.contains(';')) {
@@ -68,7 +68,7 @@ impl Url {
     }
 }
 
-/// A part of a query without its escapes; none if one is malformed.
+/// Unescapes a part of a query; `None` if an escape is malformed.
 fn unescape(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -86,7 +86,7 @@ fn unescape(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// The functions.
+/// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let ty = || Type::opaque(Url::TYPE);
     let get = |id: &str, read: fn(&Url) -> &str| {
@@ -131,7 +131,7 @@ mod tests {
     use crate::expression::tests::check;
 
     #[test]
-    fn urls_are_read_and_taken_apart() {
+    fn urls_are_parsed_into_their_parts() {
         check(&[
             ("isURL('https://example.com:80/')", "true"),
             ("isURL('/path')", "true"),

@@ -1,4 +1,5 @@
-//! Fuzz targets of custom resources: definitions and objects of their kinds, expressions, answers of webhooks, paths of printer columns.
+//! Fuzz targets of custom resources: definitions and objects of their kinds, expressions, webhook responses,
+//! printer column paths.
 
 use std::sync::Arc;
 
@@ -15,16 +16,16 @@ use crate::crd::{Definition, columns, strategy, validate};
 use crate::expression::base;
 use crate::limits::WARNINGS_MAX;
 use crate::schema;
-use crate::structural::{Origin, Part, Tree};
+use crate::structural::{Origin, Tree, ValidationScope};
 
-/// What an expression may spend here: enough for loops in loops, and done in a moment.
+/// Cost limit of an expression: enough for nested loops, and evaluated quickly.
 const COST: u64 = 20_000;
 
-/// The uid of every review.
+/// Uid of every review.
 const UID: &str = "u";
 
-/// JSON documents one after the other: a definition, an object of its kind, the object before. Bytes that are none make a schema and
-/// objects by decisions.
+/// Fuzzes JSON documents in sequence: a definition, an object of its kind, and the old object. Other bytes
+/// generate a schema and objects.
 pub(super) fn structural(bytes: &[u8]) {
     let documents = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
     let mut documents: Vec<Value> = documents.map_while(Result::ok).take(3).collect();
@@ -39,9 +40,10 @@ pub(super) fn structural(bytes: &[u8]) {
     let [mut definition, object, old]: [Value; 3] = documents.try_into().expect("there are three documents");
     strategy::set_defaults(&mut definition);
     strategy::prepare_create(&mut definition);
-    // Two kinds of defaults that Kubernetes accepts make an object that the next read changes. Validation passes over defaults below
-    // additionalProperties, so they may be anything. A null in a default is valid where the schema names no type; reads remove nulls
-    // before they fill in defaults, so the null stays until the next read.
+    // Two kinds of defaults that Kubernetes accepts make an object that the next read changes. Validation
+    // skips defaults below additionalProperties, so they may be anything. A null in a default is valid where
+    // the schema has no type; reads remove nulls before they set defaults, so the null stays until the next
+    // read.
     let versions = &definition["spec"]["versions"];
     let is_checked = !has_default_in_additional(versions, false) && !has_null_in_default(versions);
     let is_valid = validate::create(&definition).is_empty();
@@ -68,7 +70,7 @@ fn has_default_in_additional(schema: &Value, is_below: bool) -> bool {
     }
 }
 
-/// Whether a default of a schema contains a null.
+/// Whether a schema has a default with a null.
 fn has_null_in_default(schema: &Value) -> bool {
     fn has_null(value: &Value) -> bool {
         match value {
@@ -87,12 +89,12 @@ fn has_null_in_default(schema: &Value) -> bool {
     }
 }
 
-/// Pruning, defaults and validation of an object, by the schema of a definition that `is_valid` or not.
+/// Checks pruning, defaulting and validation of an object, by the schema of a valid or invalid definition.
 fn laws_of_objects(tree: &Arc<Tree>, is_valid: bool, object: &Value, old: &Value) {
     let mut read = object.clone();
     if tree.read(&mut read, Origin::Request).is_ok() {
-        let _ = tree.validate(&read, Some(old), Part::Whole);
-        let _ = tree.validate(&read, None, Part::Status);
+        let _ = tree.validate(&read, Some(old), ValidationScope::Whole);
+        let _ = tree.validate(&read, None, ValidationScope::Status);
     }
     let mut stored = object.clone();
     tree.complete(&mut stored);
@@ -105,8 +107,8 @@ fn laws_of_objects(tree: &Arc<Tree>, is_valid: bool, object: &Value, old: &Value
     let mut filled = stored.clone();
     tree.fill_defaults(&mut filled);
     assert_eq!(filled, stored, "defaults are idempotent");
-    let _ = tree.validate(&stored, Some(old), Part::Whole);
-    if is_valid && tree.validate(&stored, None, Part::Whole).is_empty() {
+    let _ = tree.validate(&stored, Some(old), ValidationScope::Whole);
+    if is_valid && tree.validate(&stored, None, ValidationScope::Whole).is_empty() {
         let once = tree.validate_rules(&stored, None);
         assert_eq!(tree.validate_rules(&stored, None).errors, once.errors, "rules are functions");
         let _ = tree.validate_rules(&stored, Some(old));
@@ -120,7 +122,7 @@ fn definition(schema: Value) -> Value {
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
 }
 
-/// A schema that is often structural, with names that [`Dice::json`] uses too.
+/// A random schema, often structural, with the names of [`Dice::json`].
 fn random_schema(dice: &mut Dice<'_>, depth: usize) -> Value {
     let kinds = if depth == 0 { 4 } else { 8 };
     let mut schema = match dice.below(kinds) {
@@ -149,7 +151,7 @@ fn random_schema(dice: &mut Dice<'_>, depth: usize) -> Value {
     schema
 }
 
-/// A text as an expression: of an untyped object, and as a rule of a typed one.
+/// Fuzzes a text as an expression on an untyped object, and as a rule of a typed one.
 pub(super) fn expression(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let document =
@@ -180,7 +182,7 @@ pub(super) fn expression(bytes: &[u8]) {
     let mut definition = definition(json!({"type": "object", "properties": {"spec": schema}}));
     strategy::set_defaults(&mut definition);
     strategy::prepare_create(&mut definition);
-    // Costly rules are refused, so that none runs here.
+    // Validation refuses costly rules, so none runs here.
     if validate::create(&definition).is_empty() {
         let compiled = Definition::compile(&definition).expect("a valid definition compiles");
         let object = json!({"apiVersion": "x.dev/v1", "kind": "Dog", "spec": document});
@@ -200,7 +202,7 @@ fn hook(phase: Phase, version: &str) -> Arc<Webhook> {
     hooks.iter().next().expect("the configuration has a hook").clone()
 }
 
-/// The first byte chooses status and content type, the others are the body.
+/// Response of a webhook: the first byte selects status and content type, the others are the body.
 fn http(bytes: &[u8]) -> HttpAnswer<'_> {
     let (first, body) = bytes.split_first().unwrap_or((&0, &[]));
     let content_type = ["application/json", "text/plain", "application/vnd.kubernetes.protobuf", ""];
@@ -208,7 +210,8 @@ fn http(bytes: &[u8]) -> HttpAnswer<'_> {
     HttpAnswer { status, content_type: content_type[usize::from(*first) % content_type.len()], body }
 }
 
-/// Bytes as the answer to an AdmissionReview: a verdict within its bounds, whose patch applies or is refused.
+/// Fuzzes the response to an AdmissionReview: the result is within its bounds, and its patch applies or is
+/// refused.
 pub(super) fn admission_review(bytes: &[u8]) {
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "b"}});
@@ -227,7 +230,7 @@ pub(super) fn admission_review(bytes: &[u8]) {
     }
 }
 
-/// Bytes as the answer to a ConversionReview: as many objects, of the wanted version, with the identity that they had.
+/// Fuzzes the response to a ConversionReview: the result has the same objects in the desired version.
 pub(super) fn conversion_review(bytes: &[u8]) {
     let object = |version: &str, name: &str| {
         json!({"apiVersion": format!("x.dev/{version}"), "kind": "Dog",
@@ -250,7 +253,7 @@ pub(super) fn conversion_review(bytes: &[u8]) {
     }
 }
 
-/// A line as the path of a printer column, the rest as the object.
+/// Fuzzes a line as the path of a printer column, and the rest as the object.
 pub(super) fn json_path(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (path, object) = text.split_once('\n').unwrap_or((&text, ""));

@@ -1,10 +1,10 @@
-//! Decisions read from bytes, and random objects made of them.
+//! Random decisions from bytes, and random objects made with them.
 
 use serde_json::{Map, Value, json};
 
 use crate::schema::{Elem, Field, ListType, Shape, Type};
 
-/// Decisions; zeros when the bytes have run out.
+/// Source of decisions; zeros after the last byte.
 pub(crate) struct Dice<'a>(pub(crate) &'a [u8]);
 
 impl Dice<'_> {
@@ -30,7 +30,7 @@ impl Dice<'_> {
         from[self.below(from.len())]
     }
 
-    /// Any JSON of small names and values.
+    /// Random JSON with short names and values.
     pub(crate) fn json(&mut self, depth: usize) -> Value {
         let kinds = if depth == 0 { 4 } else { 7 };
         match self.below(kinds) {
@@ -43,7 +43,7 @@ impl Dice<'_> {
         }
     }
 
-    /// Any JSON object.
+    /// Random JSON object.
     pub(crate) fn map(&mut self, depth: usize) -> Value {
         let member = |dice: &mut Self| {
             (dice.pick(&["a", "b", "c/d", "~"]).to_owned(), dice.json(depth.saturating_sub(1)))
@@ -51,7 +51,7 @@ impl Dice<'_> {
         Value::Object((0..self.below(4)).map(|_| member(self)).collect())
     }
 
-    /// An object of a type, with as many members as the bytes last for.
+    /// Random object of a type, as large as the bytes allow.
     pub(crate) fn object(&mut self, ty: &'static Type, depth: usize) -> Value {
         let mut map = Map::new();
         for _ in 0..self.below(5) {
@@ -63,7 +63,7 @@ impl Dice<'_> {
         Value::Object(map)
     }
 
-    /// A value of a field; elements of lists with keys have them, and no two the same.
+    /// Random value of a field. Elements of keyed lists have unique keys.
     pub(crate) fn member(&mut self, field: &'static Field, depth: usize) -> Value {
         let count = self.below(4);
         match field.shape {
@@ -91,7 +91,7 @@ impl Dice<'_> {
         }
     }
 
-    /// Another object of a type, which has much in common with the given one.
+    /// Random object of a type that shares much with the given one.
     pub(crate) fn variation(&mut self, of: &Value, ty: &'static Type, depth: usize) -> Value {
         let mut out = self.object(ty, depth.min(2));
         for (name, value) in of.as_object().into_iter().flatten() {
@@ -125,7 +125,7 @@ impl Dice<'_> {
         out
     }
 
-    /// The value of a key; `at` makes it another for each element.
+    /// Random value of a key; `at` makes it unique among the elements.
     fn key(&mut self, ty: &'static Type, key: &str, at: usize) -> Value {
         match ty.field(key).map(|f| f.elem) {
             Some(Elem::Int32 | Elem::Int64) => json!(at * 3 + self.below(3)),

@@ -1,5 +1,5 @@
-//! Doors for fuzzers: one function per target, each of which takes any bytes and returns, or panics because it found a defect.
-//! The same functions run over random bytes and the kept corpus in this crate's tests. No interface for users.
+//! Fuzz targets: each function takes arbitrary bytes and panics if it finds a bug. Tests of this crate run
+//! them on random bytes and on the stored corpus. This is not an interface for users.
 
 mod custom;
 mod dice;
@@ -18,10 +18,10 @@ use crate::schema::{self, Elem, Shape, Type};
 use crate::selector::{field, label};
 use crate::wire::protobuf;
 
-/// A target: its name, and what to do with bytes.
+/// Fuzz target: its name and function.
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
-/// All targets of this crate.
+/// All fuzz targets of this crate.
 pub const TARGETS: [FuzzTarget; 12] = [
     ("admission_review", custom::admission_review),
     ("apply", crate::patch::apply::fuzz),
@@ -37,16 +37,16 @@ pub const TARGETS: [FuzzTarget; 12] = [
     ("structural", custom::structural),
 ];
 
-/// Runs a target.
+/// Runs a fuzz target.
 ///
 /// # Panics
-/// It found a defect, or there is no such target.
+/// The target finds a bug, or no target has this name.
 pub fn run(target: &str, bytes: &[u8]) {
     let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this crate");
     run(bytes);
 }
 
-/// The kinds whose lists merge in every way there is.
+/// A random kind; together these kinds have every way in which lists merge.
 pub(crate) fn kind(dice: &mut Dice<'_>) -> &'static Type {
     let kinds = [
         ("", "Pod"),
@@ -60,7 +60,8 @@ pub(crate) fn kind(dice: &mut Dice<'_>) -> &'static Type {
     schema::of(group, "v1", kind).expect("the table has these kinds")
 }
 
-/// Any bytes are an object or an error; an object is of canonical form and survives the way back.
+/// Fuzzes decoding: bytes decode to an object or an error, and objects are canonical and survive the round
+/// trip.
 pub fn protobuf_bytes(bytes: &[u8]) {
     let enveloped = [&protobuf::MAGIC, bytes].concat();
     for body in [bytes, &enveloped] {
@@ -71,7 +72,7 @@ pub fn protobuf_bytes(bytes: &[u8]) {
     }
 }
 
-/// An object of any kind survives the way to bytes and back.
+/// Fuzzes the round trip of a random object of any kind.
 pub fn protobuf_object(bytes: &[u8]) {
     let mut dice = Dice(bytes);
     let kinds: Vec<&'static Type> = schema::all().filter(|ty| ty.has_kind).collect();
@@ -86,7 +87,7 @@ pub fn protobuf_object(bytes: &[u8]) {
     assert_eq!(back, object);
 }
 
-/// Removes empty lists and maps: protobuf cannot tell them from absent ones.
+/// Removes empty lists and maps, which protobuf cannot distinguish from absent ones.
 fn without_empty(value: &mut Value, ty: &'static Type) {
     let Value::Object(map) = value else { return };
     map.retain(|name, value| {
@@ -105,7 +106,7 @@ fn without_empty(value: &mut Value, ty: &'static Type) {
     });
 }
 
-/// A selector means the same when it is printed and read again, and matches as its terms say.
+/// Fuzzes selectors: formatting and parsing keep their meaning, and they match like their terms.
 pub fn selectors(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(selector) = label::Selector::parse(&text) {
@@ -127,7 +128,7 @@ pub fn selectors(bytes: &[u8]) {
     }
 }
 
-/// A term, word for word.
+/// Reference implementation of a requirement.
 fn holds(term: &label::Requirement, labels: &BTreeMap<String, String>) -> bool {
     let value = labels.get(&term.key);
     let number = || value.and_then(|value| value.parse::<i64>().ok());

@@ -1,4 +1,4 @@
-//! The laws of the patches that know no owners.
+//! Laws of patches without field ownership.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,8 @@ use super::{Dice, kind};
 use crate::patch::{json, merge, strategic};
 use crate::schema::{Elem, Field, Shape, Type};
 
-/// A difference, applied, gives the other document; what was applied passes its own tests; any operations fit or are refused.
+/// Fuzzes JSON patch: a computed difference gives the other document, tests of the result pass, and random
+/// operations apply or fail.
 pub(super) fn json_patch(bytes: &[u8]) {
     let mut dice = Dice(bytes);
     let (a, b) = (dice.map(4), dice.map(4));
@@ -18,14 +19,14 @@ pub(super) fn json_patch(bytes: &[u8]) {
     assert_eq!(json::apply(&a, &operations.into()), Ok(b.clone()));
     let any: Vec<Value> = (0..dice.below(8)).map(|_| operation(&mut dice)).collect();
     if let Ok(changed) = json::apply(&b, &any.into()) {
-        // Where all still holds, nothing that was tested has changed.
+        // If all tests pass, no tested value has changed.
         if json::apply(&changed, &tests.into()).is_ok() {
             assert_eq!(changed, b);
         }
     }
 }
 
-/// Operations that make `b` of `a`.
+/// Operations that turn `a` into `b`.
 fn difference(a: &Value, b: &Value, path: &str, out: &mut Vec<Value>) {
     let (Value::Object(from), Value::Object(to)) = (a, b) else {
         if a != b {
@@ -45,7 +46,7 @@ fn difference(a: &Value, b: &Value, path: &str, out: &mut Vec<Value>) {
     }
 }
 
-/// Tests that hold for this document, and for a whole other one never all.
+/// Test operations that pass for this document, and not all for another one.
 fn testing(value: &Value, path: &str, out: &mut Vec<Value>) {
     out.push(json!({"op": "test", "path": path, "value": value}));
     for (name, value) in value.as_object().into_iter().flatten() {
@@ -62,7 +63,7 @@ fn operation(dice: &mut Dice<'_>) -> Value {
     json!({"op": name, "path": path, "from": from, "value": dice.json(2)})
 }
 
-/// Merging twice is merging once; what the patch says is so afterwards, and what it does not mention is as before.
+/// Fuzzes merge patch: it is idempotent, sets what the patch states, and keeps the rest.
 pub(super) fn merge_patch(bytes: &[u8]) {
     let mut dice = Dice(bytes);
     let (current, patch) = (dice.map(4), dice.map(4));
@@ -85,7 +86,7 @@ fn merged(current: &Value, patch: &Value, result: &Value) -> bool {
         })
 }
 
-/// A strategic merge is what the slow second implementation makes of it.
+/// Fuzzes strategic merge patch against the reference implementation.
 pub(super) fn strategic_patch(bytes: &[u8]) {
     let mut dice = Dice(bytes);
     let ty = kind(&mut dice);
@@ -100,7 +101,7 @@ pub(super) fn strategic_patch(bytes: &[u8]) {
     }
 }
 
-/// Puts directives into a patch, most of which make sense where they are.
+/// Adds directives to a patch, most of them valid in their position.
 fn direct(dice: &mut Dice<'_>, patch: &mut Value, ty: &'static Type) {
     let Value::Object(map) = patch else { return };
     if dice.is_empty() {

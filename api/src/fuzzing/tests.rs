@@ -1,4 +1,4 @@
-//! The fuzz targets without a fuzzer: random bytes, and the corpus that is kept in `fuzz/corpus`.
+//! Runs the fuzz targets on random bytes, and on the corpus in `fuzz/corpus`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ fn corpus(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target)
 }
 
-/// Bytes that targets get far with: what fuzzers begin with.
+/// Seeds for fuzzers: bytes that targets accept to a large part.
 fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]}});
@@ -31,7 +31,7 @@ fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     out
 }
 
-/// Definitions with objects, expressions, answers of webhooks, paths.
+/// Seeds: definitions with objects, expressions, webhook responses, paths.
 fn seeds_of_custom_resources() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let definition = |schema: serde_json::Value| {
         json!({"metadata": {"name": "dogs.x.dev"}, "spec": {"group": "x.dev", "scope": "Namespaced",
@@ -104,9 +104,9 @@ fn seeds_of_custom_resources() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     ]
 }
 
-/// What is refused at the first look would lead a fuzzer nowhere.
+/// Seeds must be accepted, since a fuzzer learns nothing from bytes that are refused at once.
 #[test]
-fn the_seeds_of_definitions_are_valid_and_those_of_expressions_compile() {
+fn seeds_of_definitions_and_expressions_are_valid() {
     for (target, seeds) in seeds_of_custom_resources() {
         for (at, seed) in seeds.iter().enumerate() {
             let errors = match target {
@@ -119,7 +119,7 @@ fn the_seeds_of_definitions_are_valid_and_those_of_expressions_compile() {
                     assert_eq!(documents.filter_map(Result::ok).count(), 2);
                     crate::crd::validate::create(&definition).aggregate()
                 }
-                // The last one is about the object before, which only rules know.
+                // The last seed is about the old object, which only rules have.
                 "expression" if at < 3 => {
                     let env = crate::expression::base::environment().extend();
                     let env = env.variable("self", kstore_cel::Type::Dyn).build();
@@ -133,9 +133,9 @@ fn the_seeds_of_definitions_are_valid_and_those_of_expressions_compile() {
     }
 }
 
-/// With `KSTORE_WRITE_CORPUS` set, first writes what our own code makes.
+/// If `KSTORE_WRITE_CORPUS` is set, first writes the seeds to the corpus.
 #[test]
-fn the_kept_corpus_finds_nothing() {
+fn fuzz_targets_pass_on_the_stored_corpus() {
     if std::env::var_os("KSTORE_WRITE_CORPUS").is_some() {
         for (target, seeds) in seeds() {
             fs::create_dir_all(corpus(target)).unwrap();
@@ -158,22 +158,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_bytes_find_nothing(bytes in vec(any::<u8>(), 0..600)) {
+    fn fuzz_targets_pass_on_random_bytes(bytes in vec(any::<u8>(), 0..600)) {
         TARGETS.iter().for_each(|(_, run)| run(&bytes));
     }
 
     #[test]
-    fn texts_of_selectors_find_nothing(text in "[abx!=<>(), in12\\\\.-]{0,24}") {
+    fn fuzz_targets_pass_on_selector_texts(text in "[abx!=<>(), in12\\\\.-]{0,24}") {
         super::selectors(text.as_bytes());
     }
 
     #[test]
-    fn texts_of_paths_find_nothing(text in "[a.*@?()\\[\\]0-2:,'\"=<> -]{0,24}") {
+    fn fuzz_targets_pass_on_path_texts(text in "[a.*@?()\\[\\]0-2:,'\"=<> -]{0,24}") {
         super::custom::json_path(text.as_bytes());
     }
 
     #[test]
-    fn what_our_own_code_makes_finds_nothing_when_it_is_damaged(at in any::<u16>(), flip in 1u8..) {
+    fn fuzz_targets_pass_on_damaged_seeds(at in any::<u16>(), flip in 1u8..) {
         for (target, seeds) in seeds() {
             let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).unwrap();
             for mut seed in seeds {

@@ -1,37 +1,40 @@
-//! Rows of custom resources: made while the server runs, from what a CustomResourceDefinition declares. Not the definition itself
-//! (its schemas, columns and conversion): a row has only what names, paths, keys and generic rules need.
+//! Resource rows of custom resources, made at run time from CustomResourceDefinitions. A row has only what
+//! names, paths, keys and generic rules need; schemas, columns and conversion of the definition are kept
+//! elsewhere.
 //!
-//! A row lives as long as the process, so that `&'static Resource` means the same for built-in and custom kinds. Equal rows are
-//! made once: a definition that is changed elsewhere, or deleted and created again, gets the rows it had. [`MAX_CUSTOM_ROWS`]
-//! bounds what a client can make the process keep by inventing names.
+//! A row lives as long as the process, so that `&'static Resource` means the same for built-in and custom
+//! kinds. Equal rows are made once: a definition that is deleted and created again gets its former rows.
+//! [`MAX_CUSTOM_ROWS`] bounds the memory that clients can occupy by inventing names.
 
 use super::{
     ALL_VERBS, CustomFacts, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NameRule, Resource,
     Subresource,
 };
 use crate::crd::openapi::model_name;
-use crate::selector::field::FieldRead;
+use crate::selector::field::FieldRule;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Rows of custom resources that one process makes, of all definitions it ever served. At about 1 KiB each this is 64 MiB.
+/// Most rows of custom resources that one process makes, over all definitions it ever served. At about 1 KiB
+/// a row this is 64 MiB.
 pub const MAX_CUSTOM_ROWS: usize = 1 << 16;
 
-/// The process has made [`MAX_CUSTOM_ROWS`] rows; new names are refused until it restarts.
+/// Error: the process has made [`MAX_CUSTOM_ROWS`] rows. The server refuses new custom kinds until it
+/// restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this server has served {MAX_CUSTOM_ROWS} versions of custom resources since it started; restart it to serve new ones"
 )]
 pub struct TooManyKinds;
 
-/// What a row of a custom resource is made from: one version of one definition.
+/// Input for the row of one version of a CustomResourceDefinition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CustomRow {
     /// API group.
     pub group: String,
     /// Version inside the group.
     pub version: String,
-    /// Lower-case plural.
+    /// Lower-case plural, the URL segment.
     pub plural: String,
     /// Lower-case singular.
     pub singular: String,
@@ -49,18 +52,19 @@ pub struct CustomRow {
     pub has_status: bool,
     /// Whether `scale` is a subresource.
     pub has_scale: bool,
-    /// Member paths of the selectable fields of all versions, sorted; the label of a field is its path joined with dots.
+    /// Member paths of the selectable fields of all versions, sorted. The label of a field is its path joined
+    /// with dots.
     pub fields: Vec<Vec<String>>,
-    /// The labels that this version declares, sorted.
+    /// Labels of the selectable fields that this version declares, sorted.
     pub selectable: Vec<String>,
 }
 
 impl CustomRow {
-    /// The rows of all versions of one definition, in the order given. `stored` is the index of the version in which objects are
-    /// stored.
+    /// Rows of all versions of one definition, in the order of `versions`. `stored` is the index of the
+    /// storage version.
     ///
     /// # Errors
-    /// [`TooManyKinds`] when the process has made as many rows as it may.
+    /// [`TooManyKinds`] when the process has already made [`MAX_CUSTOM_ROWS`] rows.
     ///
     /// # Panics
     /// If `stored` is not an index of `versions`.
@@ -77,7 +81,7 @@ impl CustomRow {
         type Made = BTreeMap<(CustomRow, Option<usize>), &'static Resource>;
         static MADE: Mutex<Made> = Mutex::new(BTreeMap::new());
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-        // The storage row is itself made once, so its address tells it from others.
+        // The row of the storage version is itself made once, so its address identifies it.
         let key = (self.clone(), stored_as.map(|row| std::ptr::from_ref(row).addr()));
         if let Some(row) = made.get(&key) {
             return Ok(row);
@@ -93,7 +97,7 @@ impl CustomRow {
     fn make(&self, stored_as: Option<&'static Resource>) -> Resource {
         let (group, version, kind) = (text(&self.group), text(&self.version), text(&self.kind));
         let facts =
-            CustomFacts { stored_as, fields: self.field_reads(), selectable: texts(&self.selectable) };
+            CustomFacts { stored_as, fields: self.field_rules(), selectable: texts(&self.selectable) };
         let list_kind = if self.list_kind == format!("{kind}List") { "" } else { text(&self.list_kind) };
         Resource {
             group,
@@ -139,8 +143,8 @@ impl CustomRow {
         Box::leak(made.collect())
     }
 
-    fn field_reads(&self) -> &'static [(&'static str, FieldRead)] {
-        let read = |path: &Vec<String>| (text(&path.join(".")), FieldRead::At(texts(path)));
+    fn field_rules(&self) -> &'static [(&'static str, FieldRule)] {
+        let read = |path: &Vec<String>| (text(&path.join(".")), FieldRule::At(texts(path)));
         let mut fields: Vec<_> = self.fields.iter().map(read).collect();
         fields.sort_unstable_by_key(|(label, _)| *label);
         Box::leak(fields.into())
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_versions_share_one_row_and_others_have_their_own() {
+    fn equal_versions_share_one_row() {
         let versions = [version("v1", "crontabs"), version("v2", "crontabs")];
         let rows = CustomRow::rows(&versions, 0).unwrap();
         let again = CustomRow::rows(&versions, 0).unwrap();
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_the_keys_and_subresources_of_its_definition() {
+    fn custom_rows_have_the_keys_and_subresources_of_their_definition() {
         let row = CustomRow::rows(&[version("v1", "tabs")], 0).unwrap()[0];
         assert_eq!(row.storage_key("ns", "a"), "/registry/stable.example.com/tabs/ns/a");
         assert_eq!(row.schema, "com.example.stable.v1.CronTab");
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_selected_by_declared_fields_only() {
+    fn field_selectors_of_custom_resources_accept_declared_fields_only() {
         use crate::selector::field::Selector;
         let row = CustomRow::rows(&[version("v1", "fields")], 0).unwrap()[0];
         let object = serde_json::json!({"metadata": {"name": "a"}, "spec": {"image": "nginx"}});

@@ -1,5 +1,6 @@
-//! The kinds that a server serves at one moment: the built-in ones and those of its CustomResourceDefinitions. A value, never
-//! changed: a server replaces the whole of it when a definition changes. Not what a definition says about its objects.
+//! Set of the kinds that a server serves at one moment: built-in kinds and those of its
+//! CustomResourceDefinitions. The set is immutable; a server replaces it when a definition changes. It has no
+//! schemas and no columns of the definitions.
 
 use super::{RESOURCES, Resource, split_api_version};
 use crate::crd::priority;
@@ -9,30 +10,31 @@ use std::sync::LazyLock;
 type Key = (&'static str, &'static str, &'static str);
 type Rows = BTreeMap<Key, &'static Resource>;
 
-/// A set of rows with the look-ups that requests need.
+/// Rows of all served kinds, with the look-ups that requests need.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     /// Rows of custom resources in the order of discovery: groups by name, preferred versions first, plurals by name.
     custom: Vec<&'static Resource>,
     by_plural: Rows,
     by_kind: Rows,
-    /// The row of the stored version, by the prefix of its keys.
+    /// Rows of storage versions, by the prefix of their keys.
     by_root: BTreeMap<&'static str, &'static Resource>,
 }
 
-/// The built-in rows by the prefix of their keys.
+/// Built-in rows of storage versions, by the prefix of their keys.
 static BUILT_IN_ROOTS: LazyLock<BTreeMap<&'static str, &'static Resource>> =
     LazyLock::new(|| super::stored().filter_map(|row| Some((row.storage?, row))).collect());
 
 impl Kinds {
-    /// The built-in kinds alone.
+    /// The set of the built-in kinds alone.
     #[must_use]
     pub fn built_in() -> Self {
         Self::default()
     }
 
-    /// The built-in kinds and these rows of served versions. `stored` are the rows in whose version objects are stored, which
-    /// need not be served. Rows of a built-in group and plural are left out: the built-in kind wins.
+    /// The set of the built-in kinds and the given custom ones. `served` are rows of served versions;
+    /// `stored` are rows of storage versions, which need not be served. Rows of a built-in group and plural
+    /// are left out: the built-in kind wins.
     #[must_use]
     pub fn with_custom(served: &[&'static Resource], stored: &[&'static Resource]) -> Self {
         let mut custom: Vec<_> =
@@ -49,26 +51,27 @@ impl Kinds {
         }
     }
 
-    /// The row of a URL: group, version, plural.
+    /// Row for the group, version and plural of a URL.
     #[must_use]
     pub fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
         super::lookup(group, version, plural).or_else(|| find(&self.by_plural, (group, version, plural)))
     }
 
-    /// The row of an object: group, version, kind.
+    /// Row for the group, version and kind of an object.
     #[must_use]
     pub fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
         super::lookup_kind(group, version, kind).or_else(|| find(&self.by_kind, (group, version, kind)))
     }
 
-    /// The row of an object whose `apiVersion` is still one string.
+    /// Row for the `apiVersion` and kind of an object.
     #[must_use]
     pub fn lookup_api_version(&self, api_version: &str, kind: &str) -> Option<&'static Resource> {
         let (group, version) = split_api_version(api_version);
         self.lookup_kind(group, version, kind)
     }
 
-    /// API groups in the order in which clients prefer them: the core group (empty), the other built-in ones, custom ones by name.
+    /// API groups in the order of client preference: the core group (empty), the other built-in groups,
+    /// custom groups by name.
     pub fn groups(&self) -> impl Iterator<Item = &'static str> {
         let custom = self.custom.chunk_by(|a, b| a.group == b.group).map(|rows| rows[0].group);
         super::groups().chain(custom.filter(|group| !super::groups().any(|known| known == *group)))
@@ -86,12 +89,12 @@ impl Kinds {
         super::resources_of(group, version).chain(custom)
     }
 
-    /// Rows of stored versions, each storage once; the built-in ones first.
+    /// Rows of storage versions, one for each storage prefix, built-in kinds first.
     pub fn stored(&self) -> impl Iterator<Item = &'static Resource> {
         super::stored().chain(self.by_root.values().copied())
     }
 
-    /// The row of the stored version whose objects have keys below this prefix (without a trailing slash).
+    /// Row of the storage version whose objects have keys below this prefix (without a trailing slash).
     #[must_use]
     pub fn stored_at(&self, root: &str) -> Option<&'static Resource> {
         BUILT_IN_ROOTS.get(root).or_else(|| self.by_root.get(root)).copied()
@@ -114,7 +117,8 @@ fn is_built_in(group: &str, plural: &str) -> bool {
     RESOURCES.iter().any(|row| row.group == group && row.plural == plural)
 }
 
-// The tables' keys are 'static and the question's are not: covariance shortens the former to the latter.
+// The keys of the map are `'static` and the key looked up is not; covariance shortens the lifetime of the
+// map's keys.
 fn find<'a>(
     map: &'a BTreeMap<(&'a str, &'a str, &'a str), &'static Resource>,
     key: (&'a str, &'a str, &'a str),
@@ -139,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_kinds_are_found_beside_the_built_in_ones() {
+    fn lookups_find_custom_and_built_in_kinds() {
         let rows = [
             row("b.example.com", "v1", "dogs"),
             row("b.example.com", "v2beta1", "dogs"),

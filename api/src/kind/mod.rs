@@ -1,6 +1,6 @@
-//! The one table of resources: what the API serves and by which rules, as data. Routing, discovery, OpenAPI, RBAC verbs, short
-//! names, storage keys, generation and deletion behaviour are read from it. What a kind's *fields* are is the schema's business
-//! (`schema`), what they must hold is `validate`'s. The main type is [`Resource`].
+//! The one table of resources: what the API serves and by which rules, as data. Routing, discovery, OpenAPI,
+//! RBAC verbs, short names, storage keys, generation and deletion behaviour are read from it. The fields of a
+//! kind are in `schema`, their validation is in `validate`. The main type is [`Resource`].
 
 mod custom;
 mod kinds;
@@ -15,19 +15,19 @@ pub use custom::{CustomRow, MAX_CUSTOM_ROWS, TooManyKinds};
 pub use kinds::Kinds;
 pub use table::RESOURCES;
 
-use crate::selector::field::FieldRead;
+use crate::selector::field::FieldRule;
 
-/// The verbs of an ordinary resource, sorted as discovery lists them.
+/// The verbs of an ordinary resource, in discovery's order.
 pub const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// All verbs but `deletecollection`.
+/// All verbs except `deletecollection`.
 pub const NO_COLLECTION_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
-/// The verbs of a `/status`-like subresource.
+/// The verbs of subresources like `status` and `scale`.
 pub const GET_PATCH_UPDATE: &[&str] = &["get", "patch", "update"];
-/// The one verb of reviews and bindings.
+/// The only verb of reviews and bindings.
 pub const CREATE_ONLY: &[&str] = &["create"];
 
-/// Group, version and plural: the identity of a row.
+/// Group, version and plural that identify a resource row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId {
     /// API group; empty for the core group.
@@ -38,10 +38,11 @@ pub struct ResourceId {
     pub plural: &'static str,
 }
 
-/// When `metadata.generation` moves. Comparison is semantic: absent, null, `{}` and `[]` are one.
+/// Rule that says when `metadata.generation` increments. The comparison is semantic: absent, null, `{}` and
+/// `[]` are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationRule {
-    /// Never set.
+    /// `metadata.generation` is never set.
     None,
     /// 1 at create, +1 when `spec` changes.
     Spec,
@@ -55,7 +56,7 @@ pub enum GenerationRule {
     Template,
     /// Absent at create, +1 when `spec` changes (CSIDriver).
     SpecFromZero,
-    /// 1 at create and never moves (PriorityClass).
+    /// 1 at create, and never incremented (PriorityClass).
     Fixed,
     /// 1 at create, +1 when anything outside metadata changes (custom resources without a status subresource).
     Content,
@@ -63,31 +64,31 @@ pub enum GenerationRule {
     ContentButStatus,
 }
 
-/// What DELETE does with dependents when neither options nor finalizers say.
+/// Propagation policy of a DELETE whose options and object name none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultPropagation {
     /// The garbage collector deletes dependents afterwards.
     Background,
     /// Dependents lose their owner reference and stay.
     Orphan,
-    /// The kind takes no garbage collection finalizers at all (events).
+    /// The kind takes no garbage collection finalizers (events).
     Unsupported,
 }
 
-/// Which grammar `metadata.name` follows; the grammars are in [`crate::name`].
+/// Grammar of `metadata.name`; [`crate::name`] has the grammars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// DNS-1123 subdomain.
     Subdomain,
     /// DNS-1123 label.
     Label,
-    /// Anything that is one path segment.
+    /// Any text that is one path segment.
     PathSegment,
     /// An IP address in canonical form.
     IpAddress,
 }
 
-/// A path below one object, such as `status` or `scale`.
+/// Subresource of a kind: a path below one object, such as `status` or `scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subresource {
     /// The URL segment.
@@ -98,11 +99,11 @@ pub struct Subresource {
     pub version: &'static str,
     /// Kind of the body.
     pub kind: &'static str,
-    /// Verbs, sorted.
+    /// Supported verbs, sorted.
     pub verbs: &'static [&'static str],
 }
 
-/// One row: a resource in one version, and the rules its objects live by.
+/// One row of the table: a resource in one version, and the rules for its objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
     /// API group; empty for the core group.
@@ -129,37 +130,39 @@ pub struct Resource {
     pub subresources: &'static [Subresource],
     /// OpenAPI name of the type.
     pub schema: &'static str,
-    /// Key prefix without a trailing slash; `None` for reviews and bindings, which are answered and not stored.
+    /// Key prefix without a trailing slash. `None` for reviews and bindings, which are answered and not
+    /// stored.
     pub storage: Option<&'static str>,
-    /// The row in whose version objects are stored; `None` where it is this row. Two rows then share `storage`.
+    /// Identity of the row in whose version objects are stored; `None` if it is this row. The two rows share
+    /// `storage`.
     pub storage_version: Option<ResourceId>,
-    /// When `metadata.generation` moves.
+    /// When `metadata.generation` increments.
     pub generation: GenerationRule,
-    /// Whether PUT without resourceVersion means "last write wins".
+    /// Whether PUT without a resourceVersion is accepted and overwrites the object unconditionally.
     pub unconditional_update: bool,
-    /// Whether PUT on an absent name creates.
+    /// Whether PUT to a name that does not exist creates the object.
     pub create_on_update: bool,
     /// Whether deletion waits for a grace period (pods).
     pub graceful_delete: bool,
-    /// Whether DELETE answers with the object even when it is really gone; else with a Status.
+    /// Whether a DELETE that removes the object at once is answered with the object; otherwise with a Status.
     pub returns_deleted: bool,
-    /// What happens to dependents when nobody says.
+    /// Propagation policy of a DELETE whose options and object name none.
     pub default_propagation: DefaultPropagation,
     /// Grammar of `metadata.name`.
     pub name_rule: NameRule,
-    /// What a CustomResourceDefinition adds; `None` for built-in kinds.
+    /// Data of kinds that a CustomResourceDefinition declares; `None` for built-in kinds.
     pub custom: Option<&'static CustomFacts>,
 }
 
-/// The facts about a custom resource that rows of built-in kinds have no place for.
+/// Facts about a custom resource that built-in rows do not have.
 #[derive(Debug)]
 pub struct CustomFacts {
-    /// The row in whose version objects are stored; `None` where it is the row itself.
+    /// The row in whose version objects are stored; `None` if it is the row itself.
     pub stored_as: Option<&'static Resource>,
-    /// The fields by which objects can be selected besides name and namespace, sorted by label. In every row these are the fields
-    /// of all versions, since the cache keeps them once for an object.
-    pub(crate) fields: &'static [(&'static str, FieldRead)],
-    /// The labels of those fields that this version declares, sorted.
+    /// Selectable fields besides name and namespace, sorted by label. Every row lists the fields of all
+    /// versions, since the watch cache keeps the values once per object.
+    pub(crate) fields: &'static [(&'static str, FieldRule)],
+    /// Labels of the selectable fields that this version declares, sorted.
     pub selectable: &'static [&'static str],
 }
 
@@ -188,22 +191,22 @@ impl Resource {
         qualify(self.kind, self.group)
     }
 
-    /// Whether objects are stored at all.
+    /// Whether objects of the kind are stored.
     pub const fn is_stored(&self) -> bool {
         self.storage.is_some()
     }
 
-    /// The subresource with this URL segment.
+    /// The subresource with this name (URL segment).
     pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 
-    /// Whether `status` is written through its own path.
+    /// Whether `status` is a subresource.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
     }
 
-    /// Whether the resource itself (not a subresource) knows the verb.
+    /// Whether the resource itself (not a subresource) supports the verb.
     pub fn supports(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
@@ -213,17 +216,18 @@ impl Resource {
         if self.list_kind.is_empty() { format!("{}List", self.kind) } else { self.list_kind.to_owned() }
     }
 
-    /// Whether two rows are the same version of the same kind. Rows of a custom kind are made anew when its names change.
+    /// Whether two rows are the same version of the same kind. A custom kind gets new rows when its names
+    /// change, so addresses alone do not say.
     pub fn is_same_version(&self, other: &Resource) -> bool {
         std::ptr::eq(self, other) || self.id() == other.id()
     }
 
-    /// Whether a CustomResourceDefinition declares it.
+    /// Whether the kind is a custom resource.
     pub const fn is_custom(&self) -> bool {
         self.custom.is_some()
     }
 
-    /// The row in whose version objects are stored: this one, or the other half of a shared pair.
+    /// The row in whose version objects are stored: this row, or the row it shares its storage with.
     pub fn storage_row(&self) -> &Resource {
         if let Some(row) = self.custom.and_then(|custom| custom.stored_as) {
             return row;
@@ -232,20 +236,21 @@ impl Resource {
         lookup(id.group, id.version, id.plural).expect("a storage version names a row of the table")
     }
 
-    /// Key of one object. `namespace` is ignored for cluster-scoped kinds.
+    /// Storage key of one object. `namespace` is ignored for cluster-scoped kinds.
     ///
     /// # Panics
-    /// For kinds without storage; [`Resource::is_stored`] asks.
+    /// For kinds without storage; check [`Resource::is_stored`] first.
     pub fn storage_key(&self, namespace: &str, name: &str) -> String {
         let mut key = self.storage_prefix(if self.namespaced { namespace } else { "" });
         key.push_str(name);
         key
     }
 
-    /// Prefix, with its trailing slash, of all objects in one namespace, or of all objects when `namespace` is empty.
+    /// Key prefix, with its trailing slash, of all objects in one namespace, or of all objects when
+    /// `namespace` is empty.
     ///
     /// # Panics
-    /// For kinds without storage; [`Resource::is_stored`] asks.
+    /// For kinds without storage; check [`Resource::is_stored`] first.
     pub fn storage_prefix(&self, namespace: &str) -> String {
         let root = self.storage.expect("only stored kinds have keys");
         if self.namespaced && !namespace.is_empty() {
@@ -255,7 +260,7 @@ impl Resource {
         }
     }
 
-    /// Namespace (empty for cluster-scoped kinds) and name behind a key of this resource.
+    /// Namespace (empty for cluster-scoped kinds) and name in a key of this resource; `None` for other keys.
     pub fn parse_key<'k>(&self, key: &'k str) -> Option<(&'k str, &'k str)> {
         let rest = key.strip_prefix(self.storage?)?.strip_prefix('/')?;
         if self.namespaced { rest.split_once('/') } else { Some(("", rest)) }
@@ -278,7 +283,8 @@ fn by_kind() -> &'static BTreeMap<Key, &'static Resource> {
     MAP.get_or_init(|| RESOURCES.iter().map(|r| ((r.group, r.version, r.kind), r)).collect())
 }
 
-// The tables' keys are 'static and the question's are not: covariance shortens the former to the latter.
+// The keys of the map are `'static` and the key looked up is not; covariance shortens the lifetime of the
+// map's keys.
 fn find<'a>(
     map: &'a BTreeMap<(&'a str, &'a str, &'a str), &'static Resource>,
     key: (&'a str, &'a str, &'a str),
@@ -286,28 +292,28 @@ fn find<'a>(
     map.get(&key).copied()
 }
 
-/// The row of a URL: group, version, plural.
+/// Row for the group, version and plural of a URL.
 pub fn lookup(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
     find(by_plural(), (group, version, plural))
 }
 
-/// The row of an object: group, version, kind.
+/// Row for the group, version and kind of an object.
 pub fn lookup_kind(group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
     find(by_kind(), (group, version, kind))
 }
 
-/// The row of an object whose `apiVersion` is still one string.
+/// Row for the `apiVersion` and kind of an object.
 pub fn lookup_api_version(api_version: &str, kind: &str) -> Option<&'static Resource> {
     let (group, version) = split_api_version(api_version);
     lookup_kind(group, version, kind)
 }
 
-/// `apps/v1` as (`apps`, `v1`); `v1` as (empty, `v1`).
+/// Splits an `apiVersion` into group and version: `apps/v1` into (`apps`, `v1`), `v1` into (empty, `v1`).
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// API groups in the order in which clients prefer them; the core group (empty) first.
+/// API groups in the order of client preference; the core group (empty) first.
 pub fn groups() -> impl Iterator<Item = &'static str> {
     let mut last = None;
     RESOURCES.iter().filter_map(move |r| (last.replace(r.group) != Some(r.group)).then_some(r.group))
@@ -327,7 +333,7 @@ pub fn resources_of(group: &str, version: &str) -> impl Iterator<Item = &'static
     RESOURCES.iter().filter(move |r| r.group == group && r.version == version)
 }
 
-/// Stored rows, each storage once (the row whose version is stored).
+/// Rows of storage versions, one for each storage prefix.
 pub fn stored() -> impl Iterator<Item = &'static Resource> {
     RESOURCES.iter().filter(|r| r.is_stored() && r.storage_version.is_none())
 }

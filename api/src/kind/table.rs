@@ -1,4 +1,4 @@
-//! The rows of the resource table and the small constant builder they are written with. No logic.
+//! The rows of the resource table, and the constant builder that writes them. No logic.
 
 use super::{
     ALL_VERBS, CREATE_ONLY, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NO_COLLECTION_VERBS,
@@ -7,7 +7,7 @@ use super::{
 use DefaultPropagation::{Orphan, Unsupported};
 use GenerationRule::{ContentOrLabels, Fixed, Spec, SpecFromZero, SpecOrAnnotations, Template, Webhooks};
 
-/// A namespaced, stored row with all verbs and the common rules; the builder methods say what is different.
+/// Row of a namespaced, stored kind with all verbs and the common rules; builder methods set what differs.
 macro_rules! row {
     ($group:literal, $package:literal, $version:literal; $plural:literal, $singular:literal, $kind:literal) => {
         Resource {
@@ -152,7 +152,7 @@ const fn sub(
     Subresource { name, group, version, kind, verbs }
 }
 
-/// `status` of a kind: get, patch, update of the kind itself.
+/// The `status` subresource of a kind: get, patch and update, with the kind itself as body.
 const fn status(group: &'static str, version: &'static str, kind: &'static str) -> Subresource {
     sub("status", (group, version, kind), GET_PATCH_UPDATE)
 }

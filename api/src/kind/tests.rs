@@ -1,4 +1,5 @@
-//! What the table must be: unique, sorted, complete, laid out as Kubernetes lays it out.
+//! Checks that the resource table is unique, sorted and complete, and that its keys and verbs are those of
+//! Kubernetes.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ fn rows_are_unique_by_plural_and_by_kind() {
 }
 
 #[test]
-fn rows_of_a_version_stand_together_sorted_by_plural_with_sorted_verbs() {
+fn rows_are_grouped_by_version_and_sorted_by_plural_and_verb() {
     for pair in RESOURCES.windows(2) {
         if (pair[0].group, pair[0].version) == (pair[1].group, pair[1].version) {
             assert!(pair[0].plural < pair[1].plural, "{} before {}", pair[0].plural, pair[1].plural);
@@ -29,14 +30,14 @@ fn rows_of_a_version_stand_together_sorted_by_plural_with_sorted_verbs() {
 }
 
 #[test]
-fn groups_and_versions_come_preferred_first() {
+fn groups_and_versions_are_in_order_of_preference() {
     let groups: Vec<_> = groups().collect();
     assert_eq!(&groups[..4], ["", "apiregistration.k8s.io", "apps", "events.k8s.io"]);
     assert_eq!(versions("autoscaling").collect::<Vec<_>>(), ["v2", "v1"]);
 }
 
 #[test]
-fn every_builtin_kind_is_there() {
+fn table_has_every_built_in_kind() {
     let wanted = "
         v1 Pod Service ConfigMap Secret Endpoints Event ServiceAccount Namespace Node PersistentVolume PersistentVolumeClaim
            ReplicationController ResourceQuota LimitRange PodTemplate Binding ComponentStatus
@@ -76,7 +77,7 @@ fn every_builtin_kind_is_there() {
 }
 
 #[test]
-fn short_names_are_kubectls_and_mean_one_resource() {
+fn short_names_match_kubectl_and_are_unambiguous() {
     let wanted = "po=pods svc=services cm=configmaps ep=endpoints ev=events sa=serviceaccounts ns=namespaces no=nodes
         pv=persistentvolumes pvc=persistentvolumeclaims rc=replicationcontrollers quota=resourcequotas limits=limitranges
         cs=componentstatuses deploy=deployments rs=replicasets sts=statefulsets ds=daemonsets cj=cronjobs
@@ -90,7 +91,7 @@ fn short_names_are_kubectls_and_mean_one_resource() {
 }
 
 #[test]
-fn keys_are_laid_out_as_kubernetes_lays_them_out() {
+fn storage_keys_have_the_layout_of_kubernetes() {
     let key = |g, p: &str| lookup(g, "v1", p).unwrap().storage_key("ns", "x");
     assert_eq!(key("", "pods"), "/registry/pods/ns/x");
     assert_eq!(key("", "services"), "/registry/services/specs/ns/x");
@@ -106,7 +107,7 @@ fn keys_are_laid_out_as_kubernetes_lays_them_out() {
 }
 
 #[test]
-fn shared_storage_points_to_a_row_that_stores_itself() {
+fn storage_version_rows_store_their_own_version() {
     for row in RESOURCES.iter().filter(|r| r.storage_version.is_some()) {
         let target = row.storage_row();
         assert!(target.storage_version.is_none());
@@ -116,7 +117,8 @@ fn shared_storage_points_to_a_row_that_stores_itself() {
     assert_eq!(prefixes.len(), stored().count(), "no two kinds share a prefix by accident");
 }
 
-/// Plural, scope, category (`-`: none) and paths below of every row, a version per line that ends in a colon.
+/// Plural, scope, category (`-`: none) and subresources of every row; a line that ends in a colon starts a
+/// version.
 const SHAPES: &str = "
 v1:
 bindings N -
@@ -210,7 +212,7 @@ resourceclaimtemplates N -
 resourceslices C -";
 
 #[test]
-fn scopes_categories_and_paths_are_those_of_kubernetes() {
+fn scopes_categories_and_subresources_match_kubernetes() {
     let mut version = "";
     let mut wanted = BTreeSet::new();
     for line in SHAPES.lines().filter(|line| !line.is_empty()) {
@@ -231,7 +233,7 @@ fn scopes_categories_and_paths_are_those_of_kubernetes() {
 }
 
 #[test]
-fn verbs_are_the_eight_but_for_a_few() {
+fn kinds_have_all_eight_verbs_except_the_listed_ones() {
     let eight = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     for row in RESOURCES {
         let mut want = eight.to_vec();
@@ -246,8 +248,8 @@ fn verbs_are_the_eight_but_for_a_few() {
     }
 }
 
-/// The plurals of the rows for which something holds.
-fn rows_that(hold: impl Fn(&Resource) -> bool) -> BTreeSet<&'static str> {
+/// Plurals of the stored rows for which the predicate holds.
+fn plurals_where(hold: impl Fn(&Resource) -> bool) -> BTreeSet<&'static str> {
     stored().filter(|row| hold(row)).map(|row| row.plural).collect()
 }
 
@@ -256,27 +258,27 @@ fn words(text: &'static str) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn what_holds_of_some_kinds_alone_holds_of_those_of_kubernetes() {
+fn special_rules_apply_to_the_same_kinds_as_in_kubernetes() {
     let conditional = "apiservices csidrivers csinodes csistoragecapacities customresourcedefinitions leases mutatingadmissionpolicies
         mutatingadmissionpolicybindings mutatingwebhookconfigurations poddisruptionbudgets runtimeclasses
         validatingadmissionpolicies validatingadmissionpolicybindings validatingwebhookconfigurations volumeattachments";
-    assert_eq!(rows_that(|row| !row.unconditional_update), words(conditional));
+    assert_eq!(plurals_where(|row| !row.unconditional_update), words(conditional));
     let upsert = "clusterrolebindings clusterroles endpoints events leases limitranges rolebindings roles runtimeclasses
         services";
-    assert_eq!(rows_that(|row| row.create_on_update), words(upsert));
+    assert_eq!(plurals_where(|row| row.create_on_update), words(upsert));
     let returned = "csidrivers csinodes deviceclasses namespaces persistentvolumeclaims persistentvolumes pods
         podtemplates resourceclaims resourceclaimtemplates resourcequotas resourceslices serviceaccounts services
         storageclasses volumeattachments volumeattributesclasses";
-    assert_eq!(rows_that(|row| row.returns_deleted), words(returned));
+    assert_eq!(plurals_where(|row| row.returns_deleted), words(returned));
     let orphan = |row: &Resource| row.default_propagation == DefaultPropagation::Orphan;
-    assert_eq!(rows_that(orphan), words("jobs replicationcontrollers"));
+    assert_eq!(plurals_where(orphan), words("jobs replicationcontrollers"));
     let none = |row: &Resource| row.default_propagation == DefaultPropagation::Unsupported;
-    assert_eq!(rows_that(none), words("events"));
-    assert_eq!(rows_that(|row| row.graceful_delete), words("pods"));
+    assert_eq!(plurals_where(none), words("events"));
+    assert_eq!(plurals_where(|row| row.graceful_delete), words("pods"));
     let path = |row: &Resource| row.name_rule == NameRule::PathSegment;
     let named =
         "apiservices certificatesigningrequests clusterrolebindings clusterroles events poddisruptionbudgets
         rolebindings roles";
-    assert_eq!(rows_that(path), words(named));
-    assert_eq!(rows_that(|row| row.name_rule == NameRule::Label), words("namespaces services"));
+    assert_eq!(plurals_where(path), words(named));
+    assert_eq!(plurals_where(|row| row.name_rule == NameRule::Label), words("namespaces services"));
 }

@@ -1,4 +1,4 @@
-//! Addresses and address blocks, as fields take them: no leading zeros, no IPv4 in IPv6 clothes.
+//! Grammars of IP addresses and CIDR blocks in fields: no leading zeros, no IPv4-mapped IPv6 addresses.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use super::Faults;
 const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const NOT_A_BLOCK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
-/// An IP address of either family.
+/// Faults of an IP address of either family.
 pub fn ip(value: &str) -> Faults {
     match value.parse::<IpAddr>() {
         Ok(address) if is_mapped(address) => vec!["must not be an IPv4-mapped IPv6 address".to_owned()],
@@ -17,7 +17,7 @@ pub fn ip(value: &str) -> Faults {
     }
 }
 
-/// An IP address as the standard library would print it.
+/// Faults of an IP address in canonical form, as the standard library prints it.
 pub fn canonical_ip(value: &str) -> Faults {
     match value.parse::<IpAddr>() {
         Ok(ip) if ip.to_string() == value => Faults::new(),
@@ -26,7 +26,7 @@ pub fn canonical_ip(value: &str) -> Faults {
     }
 }
 
-/// An address block, `address/bits`, without bits beyond its prefix.
+/// Faults of a CIDR block `address/bits`; bits beyond the prefix must be zero.
 pub fn cidr(value: &str) -> Faults {
     let fault = |text: &str| vec![text.to_owned()];
     let Some((address, bits)) = value.split_once('/') else { return fault(NOT_A_BLOCK) };
@@ -64,7 +64,7 @@ fn has_bits_beyond(address: IpAddr, length: u32) -> bool {
     }
 }
 
-/// As old parsers read addresses: leading zeros of IPv4 numbers mean nothing.
+/// Parses an address like old parsers, which ignore leading zeros in IPv4 numbers.
 fn sloppy(value: &str) -> Option<IpAddr> {
     let strict = value.parse().ok();
     strict.or_else(|| {

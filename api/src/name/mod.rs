@@ -1,5 +1,5 @@
-//! Grammars of names, labels and keys, with the texts Kubernetes gives when they are broken. Every check answers with the list of
-//! what is wrong, empty for good values (which allocate nothing). Where in an object the value stands is the caller's business.
+//! Grammars of names, labels and keys, with the messages of Kubernetes. Every function returns the faults of
+//! a value; valid values have none and allocate nothing. Callers add the path of the value.
 
 use crate::kind::NameRule;
 use crate::limits::{LABEL_MAX, LABEL_VALUE_MAX, SUBDOMAIN_MAX};
@@ -8,7 +8,7 @@ mod address;
 
 pub use address::{canonical_ip, cidr, ip};
 
-/// What is wrong with a value; empty means nothing.
+/// Faults of a value; empty for a valid one.
 pub type Faults = Vec<String>;
 
 const LABEL_REGEX: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
@@ -30,12 +30,12 @@ const HEADER_TEXT: &str = "a valid HTTP header must consist of alphanumeric char
 const ENV_TEXT: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
 
-/// The text of a value longer than `max`.
+/// Message for a value longer than `max`.
 pub fn max_length(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
-/// The text of a number outside a range, both ends included.
+/// Message for a number outside an inclusive range.
 pub fn in_range(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
@@ -50,7 +50,7 @@ fn regex_fault(text: &str, regex: &str, examples: &[&str]) -> String {
     fault
 }
 
-/// Inner characters anywhere, alphanumeric ones (of the same case rule) at both ends.
+/// Whether all characters are `inner` ones, and the first and last satisfy `end`.
 fn is_word(text: &str, end: fn(u8) -> bool, inner: fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     match bytes {
@@ -84,7 +84,7 @@ fn bounded(value: &str, max: usize, good: bool, fault: impl FnOnce() -> String) 
     faults
 }
 
-/// A DNS-1123 label: one part of a host name, at most 63 bytes.
+/// Faults of a DNS-1123 label: one label of a host name, at most 63 bytes.
 pub fn dns1123_label(value: &str) -> Faults {
     bounded(value, LABEL_MAX, is_word(value, lower, dash), || {
         if is_dns1123_subdomain(value) {
@@ -98,14 +98,14 @@ fn is_dns1123_subdomain(value: &str) -> bool {
     value.split('.').all(|part| is_word(part, lower, dash))
 }
 
-/// A DNS-1123 subdomain: labels joined by dots, at most 253 bytes.
+/// Faults of a DNS-1123 subdomain: labels joined by dots, at most 253 bytes.
 pub fn dns1123_subdomain(value: &str) -> Faults {
     bounded(value, SUBDOMAIN_MAX, is_dns1123_subdomain(value), || {
         regex_fault(SUBDOMAIN_TEXT, SUBDOMAIN_REGEX, &["example.com"])
     })
 }
 
-/// As [`dns1123_subdomain`], with underscores: a search domain of a resolver.
+/// Faults of a resolver's search domain: a [`dns1123_subdomain`] that may have underscores.
 pub fn search_domain(value: &str) -> Faults {
     let part =
         |part: &str| is_word(part.strip_prefix('_').unwrap_or(part), lower, |b| b == b'-' || b == b'_');
@@ -114,7 +114,7 @@ pub fn search_domain(value: &str) -> Faults {
     })
 }
 
-/// A DNS-1035 label: as 1123, but starting with a letter.
+/// Faults of a DNS-1035 label: a DNS-1123 label that starts with a letter.
 pub fn dns1035_label(value: &str) -> Faults {
     let good = is_word(value, lower, dash) && value.starts_with(|c: char| c.is_ascii_lowercase());
     bounded(value, LABEL_MAX, good, || {
@@ -122,7 +122,7 @@ pub fn dns1035_label(value: &str) -> Faults {
     })
 }
 
-/// `*.` and a subdomain.
+/// Faults of a wildcard subdomain: `*.` and a subdomain.
 pub fn wildcard_dns1123_subdomain(value: &str) -> Faults {
     let good = value.strip_prefix("*.").is_some_and(is_dns1123_subdomain);
     bounded(value, SUBDOMAIN_MAX, good, || {
@@ -130,7 +130,7 @@ pub fn wildcard_dns1123_subdomain(value: &str) -> Faults {
     })
 }
 
-/// `[prefix/]name`: label keys, annotation keys, finalizers, condition types.
+/// Faults of a qualified name `[prefix/]name`: label keys, annotation keys, finalizers, condition types.
 pub fn qualified_name(value: &str) -> Faults {
     let mut faults = Faults::new();
     let name = match value.split_once('/') {
@@ -169,14 +169,14 @@ pub fn qualified_name(value: &str) -> Faults {
     faults
 }
 
-/// A label value: empty, or at most 63 bytes.
+/// Faults of a label value: empty, or at most 63 bytes.
 pub fn label_value(value: &str) -> Faults {
     bounded(value, LABEL_VALUE_MAX, value.is_empty() || is_word(value, alnum, loose), || {
         regex_fault(LABEL_VALUE_TEXT, LABEL_VALUE_REGEX, &["MyValue", "my_value", "12345"])
     })
 }
 
-/// Anything that is one segment of a path: the floor for all names.
+/// Faults of a path segment, the minimum for all names.
 pub fn path_segment(value: &str) -> Faults {
     match value {
         "." | ".." => vec![format!("may not be '{value}'")],
@@ -188,7 +188,7 @@ pub fn path_segment(value: &str) -> Faults {
     }
 }
 
-/// A key of a Secret's or ConfigMap's data.
+/// Faults of a key in the data of a Secret or ConfigMap.
 pub fn config_key(value: &str) -> Faults {
     let good = !value.is_empty() && value.bytes().all(|b| alnum(b) || loose(b));
     let mut faults = bounded(value, SUBDOMAIN_MAX, good, || {
@@ -202,7 +202,7 @@ pub fn config_key(value: &str) -> Faults {
     faults
 }
 
-/// The name of an environment variable: printable ASCII without `=`.
+/// Faults of an environment variable's name: printable ASCII without `=`.
 pub fn env_name(value: &str) -> Faults {
     if value.is_empty() {
         return vec!["environment variable name must be non-empty".to_owned()];
@@ -213,7 +213,7 @@ pub fn env_name(value: &str) -> Faults {
     vec![ENV_TEXT.to_owned()]
 }
 
-/// The name of an HTTP header.
+/// Faults of an HTTP header's name.
 pub fn header_name(value: &str) -> Faults {
     if !value.is_empty() && value.bytes().all(|b| alnum(b) || dash(b)) {
         return Faults::new();
@@ -221,13 +221,13 @@ pub fn header_name(value: &str) -> Faults {
     vec![regex_fault(HEADER_TEXT, "[-A-Za-z0-9]+", &["X-Header-Name"])]
 }
 
-/// The id of a user or a group.
+/// Faults of a user or group ID.
 pub fn numeric_id(value: i64) -> Faults {
     let most = i64::from(i32::MAX);
     if (0..=most).contains(&value) { Faults::new() } else { vec![in_range(0, most)] }
 }
 
-/// The name of a port (an IANA service name): at most 15 bytes, with at least one letter.
+/// Faults of a port name (an IANA service name): at most 15 bytes, with at least one letter.
 pub fn port_name(value: &str) -> Faults {
     let mut faults = Faults::new();
     if value.len() > 15 {
@@ -248,12 +248,12 @@ pub fn port_name(value: &str) -> Faults {
     faults
 }
 
-/// A port number.
+/// Faults of a port number.
 pub fn port_number(value: i64) -> Faults {
     if (1..=65535).contains(&value) { Faults::new() } else { vec![in_range(1, 65535)] }
 }
 
-/// `metadata.name` by a kind's rule.
+/// Faults of `metadata.name` by the kind's rule.
 pub fn object_name(rule: NameRule, value: &str) -> Faults {
     match rule {
         NameRule::Subdomain => dns1123_subdomain(value),
@@ -263,7 +263,8 @@ pub fn object_name(rule: NameRule, value: &str) -> Faults {
     }
 }
 
-/// `metadata.generateName` by a kind's rule: as a name, but a trailing dash is allowed since characters follow it.
+/// Faults of `metadata.generateName` by the kind's rule: like a name, but a trailing dash is allowed since
+/// characters follow it.
 pub fn object_name_prefix(rule: NameRule, value: &str) -> Faults {
     match value.strip_suffix('-') {
         Some(stem) if !stem.is_empty() => object_name(rule, &format!("{stem}a")),

@@ -1,4 +1,4 @@
-//! Tables of good and bad names per grammar, and the texts clients match.
+//! Tests of each grammar with valid and invalid values, and of the messages.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn check(grammar: fn(&str) -> Faults, good: &[&str], bad: &[&str]) {
 }
 
 #[test]
-fn grammars_take_the_good_and_refuse_the_bad() {
+fn grammars_accept_valid_and_refuse_invalid_values() {
     let (long63, long64) = ("a".repeat(63), "a".repeat(64));
     check(dns1123_label, &["a", "a-b", "1", &long63], &["", "-a", "a-", "A", "a.b", "a_b", &long64]);
     check(dns1123_subdomain, &["a.b", "1.2", "a-b.c"], &["", ".a", "a..b", "a.-b", "A", &"a.".repeat(130)]);
@@ -36,7 +36,7 @@ fn grammars_take_the_good_and_refuse_the_bad() {
 }
 
 #[test]
-fn texts_are_those_clients_match() {
+fn messages_match_kubernetes() {
     assert_eq!(
         dns1123_subdomain("A"),
         [
@@ -55,7 +55,7 @@ fn texts_are_those_clients_match() {
 }
 
 #[test]
-fn prefixes_may_end_with_a_dash() {
+fn generate_names_may_end_with_a_dash() {
     for good in ["web-", "web", "a-", "a--"] {
         assert_eq!(object_name_prefix(NameRule::Subdomain, good), Faults::new(), "{good}");
     }

@@ -1,5 +1,6 @@
-//! [`Cut`]: what the OpenAPI v2 document of another API server says of one group and version, to be merged into ours. The rest of such
-//! a document repeats what we say ourselves, sometimes in other words.
+//! [`GroupVersionExtract`]: extract of another API server's OpenAPI v2 document for one group and version, to be merged into
+//! this server's document. The rest of such a document repeats models of this server, sometimes with other
+//! contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +8,24 @@ use serde_json::{Map, Value};
 
 use super::Piece;
 
-/// Where references to models and to shared parameters begin.
+/// Prefixes of references to models and to shared parameters.
 const DEFINITIONS: &str = "#/definitions/";
 const PARAMETERS: &str = "#/parameters/";
 
-/// The paths of one group and version, and the models and parameters that they need.
+/// Paths of one group and version in another server's document, with the models and parameters that they
+/// refer to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cut {
+pub struct GroupVersionExtract {
     paths: Map<String, Value>,
     definitions: Map<String, Value>,
     parameters: Map<String, Value>,
 }
 
-impl Cut {
-    /// Cuts out what is below `path`, such as `/apis/example.com/v1`.
+impl GroupVersionExtract {
+    /// Extracts the paths below `path`, such as `/apis/example.com/v1`.
     #[must_use]
     pub fn of(mut document: Value, path: &str) -> Self {
-        // Another server's document may be any JSON.
+        // The document of another server may be any JSON.
         let mut take = |member: &str| match document.get_mut(member).map(Value::take) {
             Some(Value::Object(members)) => members,
             _ => Map::new(),
@@ -50,8 +52,9 @@ impl Cut {
         cut
     }
 
-    /// Its piece of a document that has these models already, by name. A model that is there in the same words is left out; one in
-    /// other words gets another name, as in Kubernetes: `_v2` at its end, or the next free number.
+    /// The extract as a piece of a document that already has the models `taken`. Equal models are shared. A
+    /// different model of the same name gets a new name, as in Kubernetes: the suffix `_v2`, or the next free
+    /// number.
     #[must_use]
     pub fn piece(&self, taken: &BTreeMap<String, Value>) -> Piece {
         let mut renamed = BTreeMap::new();
@@ -81,7 +84,7 @@ impl Cut {
     }
 }
 
-/// Collects what `$ref` names in a value.
+/// Collects the targets of all `$ref` in a value.
 fn references(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -93,7 +96,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Lets references to renamed models name them anew.
+/// Replaces references to renamed models.
 fn rewrite(value: &mut Value, renamed: &BTreeMap<String, String>) {
     match value {
         Value::Object(members) => {
@@ -136,17 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_group_and_version_needs_is_cut_out() {
-        let cut = Cut::of(document(), "/apis/g.io/v1");
+    fn extracts_have_only_the_models_of_their_group_and_version() {
+        let cut = GroupVersionExtract::of(document(), "/apis/g.io/v1");
         assert_eq!(cut.paths.keys().collect::<Vec<_>>(), ["/apis/g.io/v1", "/apis/g.io/v1/flunders"]);
         assert_eq!(cut.definitions.keys().collect::<Vec<_>>(), ["Flunder", "ObjectMeta"]);
         assert_eq!(cut.parameters.keys().collect::<Vec<_>>(), ["pretty"]);
-        assert_eq!(Cut::of(json!(7), "/apis/g.io/v1"), Cut::default());
+        assert_eq!(GroupVersionExtract::of(json!(7), "/apis/g.io/v1"), GroupVersionExtract::default());
     }
 
     #[test]
-    fn a_model_in_other_words_gets_another_name_and_one_in_the_same_words_is_shared() {
-        let cut = Cut::of(document(), "/apis/g.io/v1");
+    fn different_models_are_renamed_and_equal_ones_shared() {
+        let cut = GroupVersionExtract::of(document(), "/apis/g.io/v1");
         let members = |text: &str| serde_json::from_str::<Value>(&format!("{{{text}}}")).unwrap();
         let same = BTreeMap::from([("ObjectMeta".to_owned(), json!({ "description": "theirs" }))]);
         let shared = members(&cut.piece(&same).definitions);

@@ -1,11 +1,11 @@
-//! OpenAPI v3 documents with custom kinds, put together from the fragments that `crd::openapi` makes of their definitions.
+//! OpenAPI v3 documents with custom kinds, assembled from the fragments of `crd::openapi`.
 
 use serde_json::{Map, Value, json};
 
 use super::schemas;
 use crate::crd::openapi::Fragment;
 
-/// The document of a group and version that has custom kinds only.
+/// OpenAPI v3 document of a group and version that has only custom kinds.
 #[must_use]
 pub fn custom_document(fragments: &[Fragment]) -> Value {
     let envelope = json!({
@@ -17,7 +17,7 @@ pub fn custom_document(fragments: &[Fragment]) -> Value {
     with_custom(envelope, fragments)
 }
 
-/// A document with the models and paths of custom kinds, and with the built-in models that these refer to.
+/// Adds models and paths of custom kinds to a document, with the built-in models that they refer to.
 #[must_use]
 pub fn with_custom(mut document: Value, fragments: &[Fragment]) -> Value {
     let referred = fragments.iter().flat_map(Fragment::references);

@@ -1,5 +1,5 @@
-//! What the API says about members beyond their types: default values, enumerations, unions. For documents only; what a server
-//! fills in is `defaults`, what it refuses is `validate`.
+//! Facts about members that are not in the field table: default values, enumerations and unions. Only
+//! documents use them; `defaults` sets the values of objects, and `validate` checks them.
 //!
 //! # Notation of `schema/facts.txt`
 //!
@@ -21,27 +21,27 @@ use crate::schema::{Member, Type};
 
 const FILE: &str = include_str!("../../schema/facts.txt");
 
-/// What is said about one type or one member of it.
+/// Facts about one type or one member.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// The value that the server puts where none is given.
+    /// Default value.
     pub(super) default: Option<Value>,
-    /// The values there are, in order.
+    /// Enumeration of the allowed values, in order.
     pub(super) values: Vec<&'static str>,
-    /// `x-kubernetes-unions`.
+    /// Value of `x-kubernetes-unions`.
     pub(super) union: Option<Value>,
-    /// `x-kubernetes-map-type: granular`.
+    /// Whether `x-kubernetes-map-type` is `granular`.
     pub(super) granular: bool,
 }
 
 type Table = BTreeMap<&'static str, BTreeMap<&'static str, Facts>>;
 
-/// What is said about a type as a whole.
+/// Facts about a type as a whole.
 pub(super) fn of_type(ty: &Type) -> Option<&'static Facts> {
     of(ty, ty.name)
 }
 
-/// What is said about a member of a type, or of a type that is inline in it.
+/// Facts about a member of a type, or of a type inlined in it.
 pub(super) fn of_field(ty: &Type, field: &str) -> Option<&'static Facts> {
     let inline = |(_, member): &(u32, Member)| match member {
         Member::Inline(inline) => of_field(inline.get(), field),
@@ -55,7 +55,7 @@ fn of(ty: &Type, name: &str) -> Option<&'static Facts> {
     TABLE.get_or_init(read).get(ty.package.short)?.get(name)
 }
 
-/// A malformed table is a mistake of this crate, so it panics; a test reads all of it.
+/// Parses the table. A malformed table is a bug of this crate and panics; a test reads all of it.
 fn read() -> Table {
     let (mut table, mut lists, mut package) = (Table::new(), BTreeMap::new(), "");
     for line in FILE.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
@@ -96,7 +96,7 @@ mod tests {
     use crate::schema;
 
     #[test]
-    fn every_fact_is_about_something_in_the_field_table() {
+    fn every_fact_names_a_type_or_member_of_the_field_table() {
         for (package, facts) in read() {
             for name in facts.keys() {
                 let (ty, field) = name.split_once('.').unwrap_or((name, ""));

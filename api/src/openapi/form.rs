@@ -1,49 +1,49 @@
-//! [`Form`]: how a version of OpenAPI writes down what operations take and answer. That they are the same in every version is
-//! `operation`'s matter.
+//! [`Form`]: how a version of OpenAPI describes parameters, request bodies and responses. `operation` has the
+//! contents, which all versions share.
 
 use serde_json::{Map, Value, json};
 
 use super::parameters::Parameter;
 use super::reference;
 
-/// A version of OpenAPI, as far as paths are concerned.
+/// Writer for the paths of one OpenAPI version.
 pub(super) trait Form {
-    /// A parameter, as it stands where it is used.
+    /// A parameter as it appears at its use.
     fn parameter(&mut self, parameter: &Parameter) -> Value;
 
-    /// Adds to the members of an operation what it takes and what it answers.
+    /// Adds request body and responses to an operation.
     fn add_bodies(&mut self, members: &mut Map<String, Value>, bodies: &Bodies<'_>);
 }
 
-/// What an operation takes and answers.
+/// Request body and responses of an operation.
 pub(super) struct Bodies<'a> {
-    /// The body of requests, if they have one.
+    /// Request body, if there is one.
     pub(super) request: Option<Request<'a>>,
-    /// What every successful answer has.
+    /// Content of every successful response.
     pub(super) answer: Content<'a>,
-    /// Codes of successful answers, with their descriptions.
+    /// Codes of successful responses, with their descriptions.
     pub(super) codes: &'static [(&'static str, &'static str)],
-    /// Whether it opens a stream, which takes bytes of any type.
+    /// Whether the operation opens a stream, which accepts any media type.
     pub(super) connects: bool,
 }
 
-/// The body of a request.
+/// Request body of an operation.
 pub(super) struct Request<'a> {
-    /// What may be in it.
+    /// Content of the body.
     pub(super) content: Content<'a>,
-    /// Whether a request must have one.
+    /// Whether the body is required.
     pub(super) is_required: bool,
 }
 
-/// A value in one of several encodings.
+/// Value in one of several media types.
 pub(super) struct Content<'a> {
-    /// The name of its schema; `None` for text.
+    /// Name of the schema; `None` for text.
     pub(super) schema: Option<&'a str>,
-    /// The encodings.
+    /// Media types.
     pub(super) media: Vec<&'static str>,
 }
 
-/// OpenAPI v3: every operation says all of it.
+/// OpenAPI v3, which repeats parameters and bodies in every operation.
 pub(super) struct V3;
 
 impl Form for V3 {

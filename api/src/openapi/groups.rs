@@ -1,4 +1,4 @@
-//! [`Page`]: a path that is not of a resource, such as `/apis` or `/version`, as a small document says it.
+//! [`Page`]: OpenAPI paths that belong to no resource, such as `/apis` or `/version`.
 
 use serde_json::{Map, Value, json};
 
@@ -6,18 +6,18 @@ use super::form::{Bodies, Content, Form};
 use super::operation::{OBJECTS, OK};
 use super::{GroupVersion, common, group_tag, upper};
 
-/// A path with one GET.
+/// OpenAPI description of a path with one GET operation.
 pub(super) struct Page {
     path: String,
     id: String,
     tag: String,
     description: &'static str,
-    /// The schema of the answer; empty where that is text.
+    /// Name of the response schema; empty for text.
     schema: &'static str,
     media: &'static [&'static str],
 }
 
-/// `/api`.
+/// The page of `/api`.
 pub(super) fn versions() -> Page {
     Page {
         path: "/api/".into(),
@@ -29,7 +29,7 @@ pub(super) fn versions() -> Page {
     }
 }
 
-/// `/apis`.
+/// The page of `/apis`.
 pub(super) fn groups() -> Page {
     Page {
         path: "/apis/".into(),
@@ -41,7 +41,7 @@ pub(super) fn groups() -> Page {
     }
 }
 
-/// `/apis/<group>`.
+/// The page of `/apis/<group>`.
 pub(super) fn group(group: &str) -> Page {
     let tag = group_tag(group);
     Page {
@@ -54,7 +54,7 @@ pub(super) fn group(group: &str) -> Page {
     }
 }
 
-/// `/apis/<group>/<version>`.
+/// The page of `/apis/<group>/<version>`.
 pub(super) fn version_of_group(gv: &GroupVersion) -> Page {
     Page {
         path: format!("/{}/", gv.path()),
@@ -66,7 +66,7 @@ pub(super) fn version_of_group(gv: &GroupVersion) -> Page {
     }
 }
 
-/// `/version`.
+/// The page of `/version`.
 pub(super) fn version() -> Page {
     Page {
         path: "/version/".into(),
@@ -78,7 +78,7 @@ pub(super) fn version() -> Page {
     }
 }
 
-/// `/.well-known/openid-configuration`.
+/// The page of `/.well-known/openid-configuration`.
 pub(super) fn issuer() -> Page {
     Page {
         path: "/.well-known/openid-configuration/".into(),
@@ -90,7 +90,7 @@ pub(super) fn issuer() -> Page {
     }
 }
 
-/// `/openid/v1/jwks`.
+/// The page of `/openid/v1/jwks`.
 pub(super) fn keys() -> Page {
     Page {
         path: "/openid/v1/jwks/".into(),
@@ -103,7 +103,7 @@ pub(super) fn keys() -> Page {
 }
 
 impl Page {
-    /// The name of the schema of its answer, unless that is text.
+    /// Name of the response schema; `None` for text.
     pub(super) fn root(&self) -> Option<&'static str> {
         Some(self.schema).filter(|name| !name.is_empty())
     }

@@ -1,10 +1,11 @@
-//! OpenAPI documents: v3, one per group and version and some small ones, with the index that names them; and v2, one for
-//! everything. kubectl reads them for `explain`, to learn which patch types a resource takes and how its lists merge, and whether
-//! the server validates fields. Generators of clients read all of it.
+//! OpenAPI documents. Version 3 has one document per group and version, some small ones, and an index;
+//! version 2 has one document for everything. kubectl reads them for `explain`, for the patch types of a
+//! resource and the merge strategies of its lists, and for whether the server validates fields. Client
+//! generators read all of it.
 //!
-//! Types and descriptions come from `k8s-openapi`, list and patch facts from the field table, defaults and enumerations from
-//! `facts`, paths from the resources handed in. Nothing is cached here: a document is large and made on demand; the
-//! [`Part::fingerprint`] is cheap and changes whenever the document would.
+//! Types and descriptions come from `k8s-openapi`, list and patch facts from the field table, defaults and
+//! enumerations from `facts`, and paths from the given resources. This module caches nothing: a document is
+//! large and built on demand. [`DocumentScope::fingerprint`] is cheap and changes whenever the document changes.
 
 mod aggregated;
 mod custom;
@@ -28,14 +29,14 @@ use std::sync::LazyLock;
 
 use crate::kind::Resource;
 use crate::schema;
-pub use aggregated::Cut;
+pub use aggregated::GroupVersionExtract;
 pub use custom::{custom_document, with_custom};
 use form::{Form, V3};
 use operation::upper;
 pub use piece::{Piece, frame, models};
 pub(crate) use swagger::Parameters;
 
-/// A group and version; the group is empty for `v1`.
+/// API group and version of a document; the group is empty for `v1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupVersion {
     /// API group.
@@ -45,25 +46,25 @@ pub struct GroupVersion {
 }
 
 impl GroupVersion {
-    /// Path below the root, which is also the document's name: `api/v1` or `apis/apps/v1`.
+    /// Path below the root, also the document's name: `api/v1` or `apis/apps/v1`.
     #[must_use]
     pub fn path(&self) -> String {
         let Self { group, version } = self;
         if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
     }
 
-    /// `apps_v1`.
+    /// Tag of the operations, e.g. `apps_v1`.
     fn tag(&self) -> String {
         format!("{}_{}", group_tag(&self.group), self.version)
     }
 
-    /// `AppsV1`.
+    /// Group and version in operation names, e.g. `AppsV1`.
     fn camel(&self) -> String {
         format!("{}{}", upper(&group_tag(&self.group)), upper(&self.version))
     }
 }
 
-/// A group as part of an identifier: `core`, `apps`, `rbacAuthorization`.
+/// API group as part of an identifier: `core`, `apps`, `rbacAuthorization`.
 fn group_tag(group: &str) -> String {
     let group = if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) };
     let mut words = group.split(|c: char| !c.is_ascii_alphanumeric());
@@ -71,26 +72,26 @@ fn group_tag(group: &str) -> String {
     words.fold(first, |tag, word| tag + &upper(word))
 }
 
-/// What a document says about one resource.
+/// OpenAPI description of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceDoc {
-    /// URL segment.
+    /// Plural, the URL segment.
     pub plural: String,
-    /// Kind of its objects.
+    /// Kind of the objects.
     pub kind: String,
-    /// Name of its type among the schemas.
+    /// Schema name of the objects.
     pub schema_name: String,
-    /// Name of the type of lists of it.
+    /// Schema name of their lists.
     pub list_schema_name: String,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// Verbs as discovery lists them.
+    /// Verbs, in discovery's order.
     pub verbs: Vec<String>,
-    /// Whether DELETE answers with the object.
+    /// Whether a DELETE is answered with the object.
     pub returns_deleted: bool,
-    /// Paths below an object.
+    /// Subresources.
     pub subresources: Vec<SubresourceDoc>,
-    /// Whether it is a custom resource, whose models [`crate::crd::openapi`] makes.
+    /// Whether it is a custom resource; [`crate::crd::openapi`] makes its models.
     pub is_custom: bool,
 }
 
@@ -100,21 +101,21 @@ impl ResourceDoc {
     }
 }
 
-/// What a document says about a path below an object.
+/// OpenAPI description of one subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubresourceDoc {
-    /// URL segment.
+    /// Name, the URL segment.
     pub name: String,
     /// Group, version and kind of the body.
     pub body: (String, String, String),
-    /// Name of the body's type among the schemas; `None` where the answer is no object (logs, exec).
+    /// Schema name of the body; `None` if the response is not an object (logs, exec).
     pub schema_name: Option<String>,
-    /// Verbs as discovery lists them.
+    /// Verbs, in discovery's order.
     pub verbs: Vec<String>,
 }
 
 impl SubresourceDoc {
-    /// The answer is text or a stream.
+    /// Whether the response is text or a stream.
     fn is_stream(&self) -> bool {
         self.schema_name.is_none()
     }
@@ -145,9 +146,9 @@ impl From<&Resource> for ResourceDoc {
     }
 }
 
-/// What one OpenAPI v3 document is about.
+/// Scope of one OpenAPI v3 document.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum DocumentScope {
     /// `/api`.
     Versions,
     /// `/apis`.
@@ -158,14 +159,14 @@ pub enum Part {
     Resources(GroupVersion, Vec<ResourceDoc>),
     /// `/version`.
     Version,
-    /// `/.well-known/openid-configuration`: who issues tokens of service accounts.
+    /// `/.well-known/openid-configuration`: issuer of service account tokens.
     Issuer,
-    /// `/openid/v1/jwks`: the keys of that issuer.
+    /// `/openid/v1/jwks`: public keys of that issuer.
     Keys,
 }
 
-impl Part {
-    /// The document's name, which is the path it is about, such as `apis/apps/v1`.
+impl DocumentScope {
+    /// Name of the document, which is its path, such as `apis/apps/v1`.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -179,7 +180,7 @@ impl Part {
         }
     }
 
-    /// The document.
+    /// Builds the document.
     #[must_use]
     pub fn document(&self) -> Value {
         let mut schemas = schemas::named(self.roots());
@@ -195,7 +196,7 @@ impl Part {
         }
     }
 
-    /// Names of the schemas that its paths refer to, without those of lists of resources. Names may repeat.
+    /// Names of the schemas that the paths refer to, except those of lists. Names may repeat.
     fn roots(&self) -> Vec<&str> {
         match self {
             Self::Resources(_, resources) => schemas::roots(resources),
@@ -203,7 +204,7 @@ impl Part {
         }
     }
 
-    /// The schemas of lists of its resources.
+    /// Schemas of the resources' lists.
     fn lists(&self) -> Map<String, Value> {
         match self {
             Self::Resources(gv, resources) => schemas::lists(gv, resources),
@@ -211,7 +212,7 @@ impl Part {
         }
     }
 
-    /// `None` for resources.
+    /// The page of this scope; `None` for resources.
     fn page(&self) -> Option<groups::Page> {
         Some(match self {
             Self::Versions => groups::versions(),
@@ -224,17 +225,17 @@ impl Part {
         })
     }
 
-    /// A text that changes when the document does; for the `hash` parameter. It does not make the document.
+    /// Fingerprint of the document for the `hash` parameter. Computing it does not build the document.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         fingerprint(&format!("{self:?}"))
     }
 }
 
-/// A text that changes when a document does that is made from what `facts` says.
+/// Fingerprint of a document built from `facts`; it changes whenever the document changes.
 #[must_use]
 pub fn fingerprint(facts: &str) -> String {
-    /// Of what all documents are made of: several hundred kilobytes, which are not hashed again for each document.
+    /// Hash of the sources of all documents. They have several hundred kilobytes, so they are hashed once.
     static SOURCES_HASH: LazyLock<[u8; 64]> = LazyLock::new(|| {
         let mut hash = Sha512::new();
         SOURCES.iter().chain(schema::FILES).for_each(|source| hash.update(source));
@@ -245,8 +246,8 @@ pub fn fingerprint(facts: &str) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// What documents are made of besides resources and the field table: they change with the program only, and only with these files. The lock file
-/// stands for the descriptions, which are those of `k8s-openapi`.
+/// Sources of documents besides resources and the field table; documents change with these files only. The
+/// lock file stands for the descriptions of `k8s-openapi`.
 const SOURCES: [&str; 20] = [
     include_str!("../../../Cargo.lock"),
     include_str!("../../schema/facts.txt"),
@@ -270,7 +271,7 @@ const SOURCES: [&str; 20] = [
     include_str!("../patch/mod.rs"),
 ];
 
-/// The document at `/openapi/v3`: where each part has its document, with its fingerprint.
+/// The index at `/openapi/v3`: the path of each document, with its fingerprint.
 #[must_use]
 pub fn index<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
     let paths = parts.into_iter().map(|(name, fingerprint)| {
@@ -279,7 +280,7 @@ pub fn index<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
     json!({"paths": Value::Object(paths.collect())})
 }
 
-/// The paths of resources in OpenAPI v3, for documents that are put together elsewhere. Models are not made.
+/// OpenAPI v3 paths of resources, without models, for documents that other modules assemble.
 pub(crate) fn paths_of(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
     paths::paths(gv, resources, &mut V3)
 }
@@ -297,41 +298,41 @@ fn envelope(paths: Value, schemas: Value) -> Value {
     })
 }
 
-/// A reference to a schema of the same document.
+/// Reference to a schema of the same document.
 fn reference(schema_name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{schema_name}")})
 }
 
-/// What documents have in common.
+/// Schema names and security schemes that all documents use.
 mod common {
     use serde_json::{Value, json};
 
     use super::ResourceDoc;
 
-    /// One group.
+    /// Schema of one API group.
     pub(super) const API_GROUP: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup";
-    /// All groups.
+    /// Schema of the list of API groups.
     pub(super) const API_GROUP_LIST: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList";
-    /// The resources of a group and version.
+    /// Schema of the list of resources in a group and version.
     pub(super) const API_RESOURCE_LIST: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList";
-    /// The versions of the core group.
+    /// Schema of the versions of the core group.
     pub(super) const API_VERSIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions";
-    /// Options of delete requests.
+    /// Schema of delete options.
     pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-    /// Metadata of lists.
+    /// Schema of list metadata.
     pub(super) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
-    /// Metadata of objects.
+    /// Schema of object metadata.
     pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-    /// Any patch.
+    /// Schema of any patch.
     pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
-    /// The answer that is no object.
+    /// Schema of a Status.
     pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
-    /// The answer of `/version`.
+    /// Schema of the `/version` response.
     pub(super) const VERSION: &str = "io.k8s.apimachinery.pkg.version.Info";
-    /// One event of a watch.
+    /// Schema of a watch event.
     pub(super) const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
 
-    /// The schemas that operations on these resources use besides the resources' own.
+    /// Schemas that operations on these resources use besides the resources' own.
     pub(super) fn of(resources: &[ResourceDoc]) -> impl Iterator<Item = &'static str> + use<> {
         let any = |verb: &str| resources.iter().any(|r| r.can(verb));
         [
@@ -347,7 +348,7 @@ mod common {
         .filter_map(|(used, name)| used.then_some(name))
     }
 
-    /// How callers say who they are.
+    /// Authentication schemes: bearer tokens.
     pub(super) fn security_schemes() -> Value {
         json!({"BearerToken": {
             "description": "Bearer Token authentication",

@@ -1,4 +1,4 @@
-//! One operation of a path: what it takes and what it answers.
+//! Operations of a path: names, parameters, request bodies and responses.
 
 use serde_json::{Map, Value, json};
 
@@ -8,32 +8,32 @@ use super::{GroupVersion, ResourceDoc, SubresourceDoc, common};
 use crate::patch::PatchType;
 use crate::wire::protobuf;
 
-/// Where the objects of an operation are.
+/// Scope of the objects of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// In one namespace.
     Namespaced,
-    /// In any namespace.
+    /// In all namespaces.
     AllNamespaces,
-    /// In none.
+    /// Cluster-scoped.
     Cluster,
 }
 
-/// An operation, ready to be written down.
+/// OpenAPI operation on a resource or subresource.
 pub(super) struct Operation<'a> {
     pub(super) gv: &'a GroupVersion,
     pub(super) resource: &'a ResourceDoc,
     pub(super) scope: Scope,
-    /// `list`, `get`, `watchlist`, …; the HTTP method where the path leads to a stream.
+    /// Kubernetes' action (`list`, `get`, `watchlist`, …), or the HTTP method of a stream.
     pub(super) action: &'static str,
-    /// The path below an object, if it is one.
+    /// Subresource of the operation, if any.
     pub(super) below: Option<&'a SubresourceDoc>,
-    /// Whether a path of the streamed service follows.
+    /// Whether the URL continues with a path of the proxied service.
     pub(super) with_path: bool,
 }
 
 impl Operation<'_> {
-    /// Query parameters; those that all operations of a path share belong to the path.
+    /// Query parameters. Those that all operations of a path share move to the path.
     pub(super) fn parameters(&self) -> Vec<Parameter> {
         match self.below {
             Some(sub) if sub.is_stream() => parameters::of_stream(&sub.name),
@@ -41,7 +41,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Its members without what it takes and answers.
+    /// Members of the operation, except parameters, body and responses.
     pub(super) fn members(&self) -> Map<String, Value> {
         let members = [
             ("tags", json!([self.gv.tag()])),
@@ -53,7 +53,7 @@ impl Operation<'_> {
         members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// What it takes and answers.
+    /// Request body and responses.
     pub(super) fn bodies(&self) -> Bodies<'_> {
         let codes: &[_] = match self.action {
             _ if self.connects() => &[OK],
@@ -65,7 +65,7 @@ impl Operation<'_> {
         Bodies { request: self.request(), answer: self.answer(), codes, connects: self.connects() }
     }
 
-    /// The path leads to a stream, not to an object. A log is read like an object.
+    /// Whether the path leads to a stream. A log counts as an object, since it is read like one.
     fn connects(&self) -> bool {
         self.below.is_some_and(|sub| sub.is_stream() && sub.name != "log")
     }
@@ -74,12 +74,13 @@ impl Operation<'_> {
         self.below.and_then(|sub| sub.schema_name.as_deref()).unwrap_or(&self.resource.schema_name)
     }
 
-    /// The kind that is sent or answered.
+    /// Kind of the request or response body.
     pub(super) fn kind_name(&self) -> &str {
         self.below.map_or(&self.resource.kind, |sub| &sub.body.2)
     }
 
-    /// Operations below a custom object name the custom kind, also where another is sent.
+    /// Group, version and kind of the operation. Subresources of a custom resource have the custom kind,
+    /// whatever their body is.
     fn kind(&self) -> Value {
         match self.below {
             Some(SubresourceDoc { body: (group, version, kind), .. }) if !self.resource.is_custom => {
@@ -97,7 +98,7 @@ impl Operation<'_> {
             "post" | "put" => (self.schema_name(), any()),
             "delete" => (common::DELETE_OPTIONS, any()),
             "deletecollection" if !is_custom => (common::DELETE_OPTIONS, any()),
-            // Custom resources have no strategic merge patch: their lists state no merge keys.
+            // Custom resources have no strategic merge patch, since their lists have no merge keys.
             "patch" => {
                 let types = PatchType::ALL.into_iter();
                 let types = types.filter(|patch| !is_custom || *patch != PatchType::Strategic);
@@ -153,7 +154,7 @@ impl Operation<'_> {
         }
     }
 
-    /// E.g. `createAppsV1NamespacedDeployment`; unique among all documents.
+    /// Operation ID, unique among all documents, e.g. `createAppsV1NamespacedDeployment`.
     fn id(&self) -> String {
         let (verb, what) = match self.action {
             _ if self.connects() => ("connect", upper(self.action)),
@@ -168,18 +169,18 @@ impl Operation<'_> {
         let kind = &self.resource.kind;
         let below = self.below.map_or_else(String::new, |sub| upper(&sub.name));
         let list = if self.action == "watchlist" { "List" } else { "" };
-        let everywhere = if self.scope == Scope::AllNamespaces { "ForAllNamespaces" } else { "" };
+        let list_all_groups = if self.scope == Scope::AllNamespaces { "ForAllNamespaces" } else { "" };
         let with_path = if self.with_path { "WithPath" } else { "" };
-        format!("{verb}{}{what}{namespaced}{kind}{below}{list}{everywhere}{with_path}", self.gv.camel())
+        format!("{verb}{}{what}{namespaced}{kind}{below}{list}{list_all_groups}{with_path}", self.gv.camel())
     }
 }
 
-/// Encodings of objects.
+/// Media types of objects.
 pub(super) const OBJECTS: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
 const STREAMS: [&str; 2] =
     ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
-/// Codes of answers with their descriptions.
+/// Response codes with descriptions.
 pub(super) const OK: (&str, &str) = ("200", "OK");
 const CREATED: (&str, &str) = ("201", "Created");
 const ACCEPTED: (&str, &str) = ("202", "Accepted");

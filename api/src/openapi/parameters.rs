@@ -1,35 +1,36 @@
-//! Query and path parameters, per action.
+//! Query and path parameters of each action.
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-/// A parameter, in no form yet: v3 repeats it wherever it is used, v2 refers to the one that all share. Ordered by name.
+/// Parameter, independent of the OpenAPI version: v3 repeats it at every use, v2 refers to a shared one. The
+/// order is by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    place: Place,
+    place: ParameterLocation,
     description: Cow<'static, str>,
-    /// Its type in JSON.
+    /// JSON type.
     ty: &'static str,
 }
 
-/// Where a parameter is; ordered as their names in documents are.
+/// Location of a parameter, in the alphabetical order of its name in documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum ParameterLocation {
     Path,
     Query,
 }
 
 impl Parameter {
-    /// The parameter in OpenAPI v3.
+    /// The parameter in the form of OpenAPI v3.
     pub(super) fn to_v3(&self) -> Value {
         let mut out = self.common();
         out["schema"] = json!({"type": self.ty, "uniqueItems": true});
         out
     }
 
-    /// The parameter in OpenAPI v2, where the type stands beside the name.
+    /// The parameter in the form of OpenAPI v2, which has the type beside the name.
     pub(super) fn to_v2(&self) -> Value {
         let mut out = self.common();
         out["type"] = self.ty.into();
@@ -39,15 +40,17 @@ impl Parameter {
 
     fn common(&self) -> Value {
         match self.place {
-            Place::Path => {
+            ParameterLocation::Path => {
                 json!({"name": self.name, "in": "path", "required": true, "description": self.description})
             }
-            Place::Query => json!({"name": self.name, "in": "query", "description": self.description}),
+            ParameterLocation::Query => {
+                json!({"name": self.name, "in": "query", "description": self.description})
+            }
         }
     }
 }
 
-/// The parameters that all operations of a path have, and those that each of them has besides.
+/// Splits parameters into those that all operations of a path share, and the rest of each operation.
 pub(super) fn split(mut all: Vec<Vec<Parameter>>) -> (Vec<Parameter>, Vec<Vec<Parameter>>) {
     let in_all = |parameter: &Parameter| all.iter().all(|own| own.contains(parameter));
     let shared: Vec<Parameter> =
@@ -77,7 +80,7 @@ pub(super) fn of_action(action: &str) -> Vec<Parameter> {
     out
 }
 
-/// Query parameters of a path that leads to a stream or text.
+/// Query parameters of an operation that returns a stream or text.
 pub(super) fn of_stream(subresource: &str) -> Vec<Parameter> {
     let streams = || {
         vec![
@@ -105,7 +108,7 @@ pub(super) fn of_stream(subresource: &str) -> Vec<Parameter> {
 pub(super) fn of_path(path: &str, kind: &str) -> Vec<Parameter> {
     let in_path = |name: &'static str, description: Cow<'static, str>| Parameter {
         name,
-        place: Place::Path,
+        place: ParameterLocation::Path,
         description,
         ty: "string",
     };
@@ -187,5 +190,5 @@ fn boolean(name: &'static str, description: &'static str) -> Parameter {
 }
 
 fn in_query(name: &'static str, description: &'static str, ty: &'static str) -> Parameter {
-    Parameter { name, place: Place::Query, description: Cow::Borrowed(description), ty }
+    Parameter { name, place: ParameterLocation::Query, description: Cow::Borrowed(description), ty }
 }

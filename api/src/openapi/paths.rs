@@ -1,4 +1,4 @@
-//! The paths of a group and version: collections, objects, what lies below objects, and the deprecated watches.
+//! OpenAPI paths of a group and version: collections, objects, subresources, and the deprecated watch paths.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::operation::{Operation, Scope};
 use super::parameters::{self, Parameter};
 use super::{GroupVersion, ResourceDoc, SubresourceDoc};
 
-/// HTTP method, the API's word for the action, and the verb that must be served.
+/// HTTP method, Kubernetes' action, and the verb that the resource must support.
 type Action = (&'static str, &'static str, &'static str);
 
 const COLLECTION: &[Action] = &[
@@ -29,13 +29,13 @@ const BELOW: &[Action] = &[
     ("patch", "patch", "patch"),
     ("delete", "delete", "delete"),
 ];
-/// A proxy passes on any method.
+/// Further methods of a proxy, which forwards every method.
 const PROXY: &[Action] = &[("head", "head", "get"), ("options", "options", "get")];
 const WATCH: &[Action] = &[("get", "watch", "watch")];
 const WATCH_LIST: &[Action] = &[("get", "watchlist", "watch")];
 
-/// All paths of these resources of a group and version, and that of the group and version itself if there are built-in ones among them:
-/// it belongs to no definition of a custom kind.
+/// All paths of these resources. Includes the path of the group and version if one of them is built-in, since
+/// the fragment of a custom definition does not have it.
 pub(super) fn paths(gv: &GroupVersion, resources: &[ResourceDoc], form: &mut dyn Form) -> Map<String, Value> {
     let root = format!("/{}", gv.path());
     let is_built_in = resources.iter().any(|resource| !resource.is_custom);
@@ -63,10 +63,10 @@ impl<'a> Paths<'a> {
         };
         let watches = !resource.is_custom;
         if resource.namespaced {
-            let everywhere = Scope::AllNamespaces;
-            self.add(resource, format!("{root}/{plural}"), everywhere, &COLLECTION[..1]);
+            let list_all_groups = Scope::AllNamespaces;
+            self.add(resource, format!("{root}/{plural}"), list_all_groups, &COLLECTION[..1]);
             if watches {
-                self.add(resource, format!("{root}/watch/{plural}"), everywhere, WATCH_LIST);
+                self.add(resource, format!("{root}/watch/{plural}"), list_all_groups, WATCH_LIST);
             }
         }
         let object = format!("{root}{inside}/{{name}}");
@@ -133,7 +133,7 @@ impl<'a> Paths<'a> {
         self.out.insert(path, Value::Object(item));
     }
 
-    /// Adds parameters to what has some already, or none.
+    /// Adds parameters to a path or operation.
     fn set_parameters(&mut self, target: &mut Map<String, Value>, mut parameters: Vec<Parameter>) {
         if parameters.is_empty() {
             return;

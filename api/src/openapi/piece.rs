@@ -1,37 +1,38 @@
-//! [`Piece`]: a part of the OpenAPI v2 document, encoded. The document covers everything and is large, while one definition changes at a
-//! time: pieces that stay are joined as they are.
+//! [`Piece`]: encoded part of the OpenAPI v2 document. The whole document is large and definitions change one
+//! at a time, so unchanged pieces are joined again without encoding.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Parameters, Part, common, schemas, swagger};
+use super::{DocumentScope, Parameters, common, schemas, swagger};
 use crate::crd::openapi::Fragment;
 
-/// Members of the v2 document. No two pieces of one document have paths or models of the same name.
+/// Encoded members of the v2 document. Pieces of one document have no path or model in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
     /// Members of `paths`, as JSON without the braces.
     pub paths: String,
-    /// Members of `definitions`, likewise.
+    /// Members of `definitions`, as JSON without the braces.
     pub definitions: String,
-    /// Shared parameters in JSON by name: a name stands for its content.
+    /// Shared parameters in JSON, by name. Equal names have equal contents.
     pub parameters: BTreeMap<String, String>,
 }
 
 impl Piece {
-    /// The models of these parts. Each is made once, although v3 has it in the document of each part that uses it.
+    /// Models of these documents. Each model occurs once, although several v3 documents may have it.
     #[must_use]
-    pub fn models_of(parts: &[&Part]) -> Self {
+    pub fn models_of(parts: &[&DocumentScope]) -> Self {
         let mut definitions = schemas::named(parts.iter().flat_map(|part| part.roots()));
         parts.iter().for_each(|part| definitions.extend(part.lists()));
         definitions.values_mut().for_each(swagger::schema);
         Self { definitions: encoded(&definitions), ..Self::default() }
     }
 
-    /// The paths of these parts, and the parameters that they refer to. A part after the other, which keeps memory small.
+    /// Paths of these documents, with the parameters that they refer to. Documents are encoded one by one, to
+    /// limit memory.
     #[must_use]
-    pub fn paths_of(parts: &[&Part]) -> Self {
+    pub fn paths_of(parts: &[&DocumentScope]) -> Self {
         let (mut piece, mut parameters) = (Self::default(), Parameters::default());
         for part in parts {
             append(&mut piece.paths, &encoded(&part.paths(&mut parameters)));
@@ -40,7 +41,7 @@ impl Piece {
         piece
     }
 
-    /// These paths, models and parameters in JSON.
+    /// Encodes paths, models and parameters.
     pub(super) fn of(
         paths: &Map<String, Value>,
         definitions: &Map<String, Value>,
@@ -49,7 +50,7 @@ impl Piece {
         Self { paths: encoded(paths), definitions: encoded(definitions), parameters }
     }
 
-    /// What definitions add; the fragments are those for v2.
+    /// Encodes the v2 fragments of custom resource definitions.
     #[must_use]
     pub fn of_custom(fragments: &[Fragment]) -> Self {
         let mut piece = Self::default();
@@ -62,8 +63,8 @@ impl Piece {
     }
 }
 
-/// The texts of the document at `/openapi/v2` around the members of all pieces, which commas separate: before those of `paths`, between
-/// them and those of `definitions`, and after these. `parameters` are those of all pieces.
+/// Texts of `/openapi/v2` around the members of all pieces: before `paths`, between `paths` and
+/// `definitions`, and after them. Commas separate the pieces' members. `parameters` are those of all pieces.
 #[must_use]
 pub fn frame<'p>(parameters: impl Iterator<Item = &'p BTreeMap<String, String>>) -> [String; 3] {
     let shared: BTreeMap<&str, &str> =
@@ -83,13 +84,13 @@ pub fn frame<'p>(parameters: impl Iterator<Item = &'p BTreeMap<String, String>>)
     ]
 }
 
-/// Models by name, from members of `definitions` as JSON without the braces.
+/// Decodes models by name, from members of `definitions` as JSON without the braces.
 #[must_use]
 pub fn models(members: &str) -> BTreeMap<String, Value> {
     serde_json::from_str(&format!("{{{members}}}")).expect("it was written as members of an object")
 }
 
-/// The members of an object as JSON without the braces.
+/// Encodes the members of an object as JSON without the braces.
 fn encoded(members: &Map<String, Value>) -> String {
     let text = serde_json::to_string(members).expect("a value has string keys only");
     text[1..text.len() - 1].to_owned()

@@ -1,4 +1,4 @@
-//! From a schema name to the `k8s-openapi` type that knows its schema: one line per kind.
+//! Table from schema names to the `k8s-openapi` types with the schema, one line per kind.
 
 use super::common;
 use k8s_openapi as k8s;
@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::WatchEvent;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::SchemaGenerator;
 
-/// Adds the schema called `name`, and all it refers to, to the generator. False if no such type is known.
+/// Adds the schema `name`, and all that it refers to, to the generator. False if no type is known.
 pub(super) fn add(generator: &mut SchemaGenerator, name: &str) -> bool {
     if name == common::WATCH_EVENT {
         generator.subschema_for::<WatchEvent<RawExtension>>();
@@ -17,7 +17,7 @@ pub(super) fn add(generator: &mut SchemaGenerator, name: &str) -> bool {
     true
 }
 
-/// Adds all schemas that are known.
+/// Adds all known schemas.
 #[cfg(test)]
 pub(crate) fn add_all(generator: &mut SchemaGenerator) {
     add(generator, common::WATCH_EVENT);

@@ -1,4 +1,4 @@
-//! The schemas of a document: those of `k8s-openapi`, with what Kubernetes adds to them.
+//! Schemas of a document: those of `k8s-openapi`, with Kubernetes' extensions.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use super::{GroupVersion, ResourceDoc, common, reference, roots};
 use crate::kind;
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
 
-/// Names of the schemas that resources and their operations use, without those of lists. Names may repeat.
+/// Names of the schemas that resources and their operations use, except those of lists. Names may repeat.
 pub(super) fn roots(resources: &[ResourceDoc]) -> Vec<&str> {
     let mut names: Vec<&str> = common::of(resources).collect();
     for resource in resources {
@@ -18,13 +18,13 @@ pub(super) fn roots(resources: &[ResourceDoc]) -> Vec<&str> {
     names
 }
 
-/// The schemas of lists of these resources.
+/// Schemas of these resources' lists.
 pub(super) fn lists(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
     let listed = resources.iter().filter(|resource| resource.can("list"));
     listed.map(|resource| (resource.list_schema_name.clone(), list(gv, resource))).collect()
 }
 
-/// These schemas and all that they refer to.
+/// The named schemas and all that they refer to.
 pub(super) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
     for name in names {
@@ -41,7 +41,7 @@ pub(super) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String,
     out
 }
 
-/// Types whose JSON form has several types.
+/// Sets the schemas of types with several JSON forms.
 fn special(name: &str, definition: &mut Value) {
     let alternatives = match name.rsplit('.').next().unwrap_or_default() {
         "IntOrString" => {
@@ -51,7 +51,7 @@ fn special(name: &str, definition: &mut Value) {
         "JSON" | "JSONSchemaPropsOrArray" | "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrStringArray" => {
             json!({})
         }
-        "WatchEvent" => return everywhere(definition, "WatchEvent"),
+        "WatchEvent" => return list_all_groups(definition, "WatchEvent"),
         _ => return,
     };
     let description = definition.get("description").cloned();
@@ -61,8 +61,8 @@ fn special(name: &str, definition: &mut Value) {
     }
 }
 
-/// A kind that every group and version has as its own.
-fn everywhere(definition: &mut Value, kind: &str) {
+/// Lists every group and version for a kind that all of them have.
+fn list_all_groups(definition: &mut Value, kind: &str) {
     let each = |group: &'static str| {
         let of = move |version| json!({"group": group, "version": version, "kind": kind});
         kind::versions(group).map(of)
@@ -72,10 +72,11 @@ fn everywhere(definition: &mut Value, kind: &str) {
     definition["x-kubernetes-group-version-kind"] = json!(all);
 }
 
-/// Adds what the field table knows: group, version and kind, required members, list and patch facts, defaults, enumerations.
+/// Adds facts of the field table: group, version and kind, required members, list types and patch strategies,
+/// defaults, enumerations.
 fn enrich(definition: &mut Value, ty: &'static Type) {
     match ty.name {
-        "DeleteOptions" => everywhere(definition, ty.name),
+        "DeleteOptions" => list_all_groups(definition, ty.name),
         _ if ty.has_kind => {
             let package = ty.package;
             definition["x-kubernetes-group-version-kind"] =
@@ -99,7 +100,7 @@ fn enrich(definition: &mut Value, ty: &'static Type) {
     for (name, property) in properties {
         if let (Some(field), Value::Object(property)) = (ty.field(name), property) {
             annotate(property, field);
-            complete(property, field, facts::of_field(ty, name));
+            add_values(property, field, facts::of_field(ty, name));
         }
     }
 }
@@ -129,8 +130,8 @@ fn annotate(property: &mut Map<String, Value>, field: &Field) {
     }
 }
 
-/// Adds the default value and the values there are.
-fn complete(property: &mut Map<String, Value>, field: &Field, facts: Option<&Facts>) {
+/// Adds default value and enumeration.
+fn add_values(property: &mut Map<String, Value>, field: &Field, facts: Option<&Facts>) {
     let elements = match field.shape {
         Shape::One => None,
         Shape::List => property.get_mut("items"),
@@ -148,7 +149,8 @@ fn complete(property: &mut Map<String, Value>, field: &Field, facts: Option<&Fac
         };
         list.into_iter().for_each(|items| items["default"] = json!(""));
     }
-    // What is left out when empty has no default of its own; a struct is never empty for the encoder that says so.
+    // A member omitted when empty has no default. Structs have one, since Go's encoder never treats them as
+    // empty.
     let zero = zero(field.elem).filter(|zero| !field.pointer && (!field.omit_empty || zero.is_object()));
     if let Some(zero) = zero.filter(|_| field.shape == Shape::One) {
         property.insert("default".to_owned(), zero);
@@ -169,7 +171,7 @@ fn complete(property: &mut Map<String, Value>, field: &Field, facts: Option<&Fac
     }
 }
 
-/// The value that a member without one has; `None` for types whose zero is nothing in JSON.
+/// Zero value of a type; `None` for types without one in JSON.
 fn zero(elem: Elem) -> Option<Value> {
     match elem {
         Elem::String => Some(json!("")),
@@ -191,7 +193,7 @@ fn zero(elem: Elem) -> Option<Value> {
     }
 }
 
-/// In OpenAPI v3 nothing may stand beside a `$ref`: it moves into an `allOf`.
+/// Moves `$ref` into an `allOf` if it has siblings, which OpenAPI v3 forbids.
 fn wrap_references(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     if map.len() > 1

@@ -1,5 +1,5 @@
-//! OpenAPI v3 in the words of v2: operations, parameters and schemas. Older clients validate and explain with v2. It has no defaults,
-//! since clients of old took them for what the server had said.
+//! Conversion of OpenAPI v3 to v2: operations, parameters and schemas. Older clients validate and explain
+//! with v2. It has no defaults, since old clients took them for values from the server.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,18 @@ use super::{GroupVersion, ResourceDoc, paths};
 const REFERENCES: &str = "#/components/schemas/";
 const DEFINITIONS: &str = "#/definitions/";
 
-/// The parameters of paths. v2 has each once, by a name made of its own and its content, and refers to it.
+/// Shared parameters of v2. Each occurs once, under a name derived from its own name and content, and paths
+/// refer to it.
 #[derive(Default)]
 pub(crate) struct Parameters {
-    /// Those seen so far, by that name.
+    /// Parameters collected so far, by that name.
     pub(crate) shared: Map<String, Value>,
-    /// References to those of them that are no bodies.
+    /// References to shared parameters that are not bodies.
     references: BTreeMap<Parameter, Value>,
 }
 
 impl Parameters {
-    /// The paths of these resources.
+    /// OpenAPI v2 paths of these resources.
     pub(crate) fn paths_of(&mut self, gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
         paths::paths(gv, resources, self)
     }
@@ -79,7 +80,7 @@ impl Form for Parameters {
     }
 }
 
-/// The encodings in the order of their names.
+/// Media types sorted by name.
 fn media(content: &Content<'_>) -> Vec<&'static str> {
     let mut media = content.media.clone();
     media.sort_unstable();
@@ -93,12 +94,12 @@ fn schema_of(content: &Content<'_>) -> Value {
     }
 }
 
-/// Rewrites a schema in v2's words.
+/// Rewrites a schema for OpenAPI v2.
 pub(super) fn schema(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     map.remove("default");
     map.remove("nullable");
-    // What has several types in JSON is a string to v2, as its format says. (Written by people, it mostly is one.)
+    // A value with several JSON types is a string in v2; people mostly write it as one.
     if map.remove("oneOf").is_some() || map.remove("anyOf").is_some() {
         map.insert("type".to_owned(), json!("string"));
     }

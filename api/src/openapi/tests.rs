@@ -1,10 +1,10 @@
-//! What kubectl looks for in a document.
+//! Tests of the facts that kubectl reads from documents.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{GroupVersion, Part, Piece, ResourceDoc, custom_document, frame, index};
+use super::{DocumentScope, GroupVersion, Piece, ResourceDoc, custom_document, frame, index};
 use crate::crd::{self, Definition};
 use crate::kind::RESOURCES;
 
@@ -20,8 +20,9 @@ fn all() -> Vec<(GroupVersion, Vec<ResourceDoc>)> {
 
 /// The v2 document of all built-in resources and these pieces.
 fn joined(custom: &[Piece]) -> Value {
-    let all: Vec<Part> = all().into_iter().map(|(gv, docs)| Part::Resources(gv, docs)).collect();
-    let all: Vec<&Part> = all.iter().collect();
+    let all: Vec<DocumentScope> =
+        all().into_iter().map(|(gv, docs)| DocumentScope::Resources(gv, docs)).collect();
+    let all: Vec<&DocumentScope> = all.iter().collect();
     let built_in = Piece { definitions: Piece::models_of(&all).definitions, ..Piece::paths_of(&all) };
     let pieces: Vec<&Piece> = std::iter::once(&built_in).chain(custom).collect();
     let [before, between, after] = frame(pieces.iter().map(|piece| &piece.parameters));
@@ -33,10 +34,10 @@ fn joined(custom: &[Piece]) -> Value {
 
 fn one(group: &str) -> Value {
     let (gv, docs) = all().into_iter().find(|(gv, _)| gv.group == group).unwrap();
-    Part::Resources(gv, docs).document()
+    DocumentScope::Resources(gv, docs).document()
 }
 
-/// Every `$ref` in a document.
+/// Collects every `$ref` in a document.
 fn references(value: &Value, out: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -49,9 +50,9 @@ fn references(value: &Value, out: &mut Vec<String>) {
 }
 
 #[test]
-fn every_resource_has_its_schema_and_no_reference_dangles() {
+fn every_resource_has_a_schema_and_every_reference_resolves() {
     for (gv, docs) in all() {
-        let document = Part::Resources(gv.clone(), docs.clone()).document();
+        let document = DocumentScope::Resources(gv.clone(), docs.clone()).document();
         let schemas = document["components"]["schemas"].as_object().unwrap();
         for doc in &docs {
             assert!(schemas.contains_key(&doc.schema_name), "{} has no schema", doc.schema_name);
@@ -73,7 +74,7 @@ fn every_resource_has_its_schema_and_no_reference_dangles() {
 }
 
 #[test]
-fn schemas_carry_kinds_merge_keys_and_list_types() {
+fn schemas_have_kinds_merge_keys_and_list_types() {
     let core = one("");
     let schema = |name: &str| &core["components"]["schemas"][format!("io.k8s.api.core.v1.{name}")];
     assert_eq!(
@@ -95,7 +96,7 @@ fn schemas_carry_kinds_merge_keys_and_list_types() {
 }
 
 #[test]
-fn patch_operations_tell_kubectl_how_to_patch_and_validate() {
+fn patch_operations_list_media_types_and_field_validation() {
     let apps = one("apps");
     let patch = &apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
     let kind = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
@@ -123,7 +124,7 @@ fn foo(schema: &Value) -> (Definition, Value) {
 }
 
 #[test]
-fn custom_resources_have_their_schema_and_no_strategic_merge() {
+fn custom_resources_have_a_schema_and_no_strategic_merge_patch() {
     let (definition, crd) = foo(&json!({"type": "object", "properties": {"spec": {"type": "object"}}}));
     let document = custom_document(&[crd::openapi::v3(&definition, &crd, "v1")]);
     let schemas = &document["components"]["schemas"];
@@ -140,7 +141,7 @@ fn custom_resources_have_their_schema_and_no_strategic_merge() {
 }
 
 #[test]
-fn facts_of_a_custom_kind_change_with_its_schema_only() {
+fn fingerprints_of_custom_kinds_change_only_with_their_schema() {
     let (definition, mut crd) = foo(&json!({"type": "object"}));
     let facts = crd::openapi::facts(&definition, "v1");
     crd["metadata"]["labels"] = json!({"a": "b"});
@@ -151,7 +152,7 @@ fn facts_of_a_custom_kind_change_with_its_schema_only() {
 }
 
 #[test]
-fn pieces_of_v2_joined_are_one_document_with_every_name_it_refers_to() {
+fn joined_v2_pieces_form_a_document_without_dangling_references() {
     let (definition, crd) =
         foo(&json!({"type": "object", "properties": {"spec": {"type": "object", "nullable": true}}}));
     let document = joined(&[Piece::of_custom(&[crd::openapi::v2(&definition, &crd, "v1")])]);
@@ -168,14 +169,14 @@ fn pieces_of_v2_joined_are_one_document_with_every_name_it_refers_to() {
 }
 
 #[test]
-fn the_index_names_every_document_with_its_fingerprint() {
+fn index_lists_every_document_with_its_fingerprint() {
     let index = index([("apis/apps/v1", "ABC"), ("version", "DEF")]);
     assert_eq!(index["paths"]["apis/apps/v1"]["serverRelativeURL"], "/openapi/v3/apis/apps/v1?hash=ABC");
     assert_eq!(index["paths"]["version"]["serverRelativeURL"], "/openapi/v3/version?hash=DEF");
 }
 
 #[test]
-fn members_have_the_defaults_and_values_of_the_api() {
+fn members_have_defaults_and_enumerations() {
     let core = one("");
     let property = |name: &str, field: &str| {
         core["components"]["schemas"][format!("io.k8s.api.core.v1.{name}")]["properties"][field].clone()
@@ -194,7 +195,7 @@ fn members_have_the_defaults_and_values_of_the_api() {
 }
 
 #[test]
-fn nothing_stands_beside_a_reference_in_v3_and_v2_puts_it_back() {
+fn references_have_no_siblings_in_v3_and_siblings_in_v2() {
     fn alone(value: &Value) -> bool {
         match value {
             Value::Object(map) if map.get("$ref").is_some_and(Value::is_string) => map.len() == 1,
@@ -203,7 +204,7 @@ fn nothing_stands_beside_a_reference_in_v3_and_v2_puts_it_back() {
             _ => true,
         }
     }
-    assert!(all().into_iter().all(|(gv, docs)| alone(&Part::Resources(gv, docs).document())));
+    assert!(all().into_iter().all(|(gv, docs)| alone(&DocumentScope::Resources(gv, docs).document())));
     let swagger = joined(&[]);
     let spec = &swagger["definitions"]["io.k8s.api.apps.v1.Deployment"]["properties"]["spec"];
     assert_eq!(spec["$ref"], "#/definitions/io.k8s.api.apps.v1.DeploymentSpec");
@@ -229,7 +230,7 @@ fn nothing_stands_beside_a_reference_in_v3_and_v2_puts_it_back() {
 }
 
 #[test]
-fn every_file_that_makes_documents_counts_for_their_fingerprints() {
+fn every_source_file_of_documents_is_part_of_the_fingerprint() {
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/openapi")).unwrap();
     let files = folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some());
     for file in files.filter(|file| !file.ends_with("tests.rs")) {

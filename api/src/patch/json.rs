@@ -1,6 +1,7 @@
-//! JSON patch (RFC 6902) as Kubernetes reads it, with its bounds and error texts. Where its library is laxer than the RFC, so is this:
-//! `replace` adds a member that is not there, `test` for null passes where nothing is, `copy` of nothing copies null, negative indexes
-//! count from the end. Not merge patches, which are in `merge` and `strategic`.
+//! JSON patch (RFC 6902) with the bounds and error texts of Kubernetes. Kubernetes' library is laxer than the
+//! RFC, and so is this module: `replace` adds an absent member, `test` for null passes for an absent value,
+//! `copy` of an absent value copies null, and negative indexes count from the end. Merge patches are in
+//! `merge` and `strategic`.
 
 mod container;
 
@@ -10,10 +11,11 @@ use super::PatchError;
 use crate::schema::limits::{MAX_COPY_BYTES, MAX_DEPTH, MAX_JSON_PATCH_OPERATIONS, MAX_SHIFTED_ELEMENTS};
 use container::{KeyError, locate};
 
-/// Applies the operations of `patch`, a JSON array, one after the other.
+/// Applies the operations of `patch`, a JSON array, in order.
 ///
 /// # Errors
-/// The patch is no list of operations (400), has too many of them or copies too much (413), or one does not fit (422).
+/// The patch is not a list of operations (400), has too many operations or copies too much (413), or an
+/// operation fails (422).
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().ok_or_else(|| malformed("expected a list of operations"))?;
     let operations = operations.iter().map(Operation::read).collect::<Result<Vec<_>, _>>()?;
@@ -24,7 +26,7 @@ pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
         )));
     }
     let mut value = current.clone();
-    let mut work = Work::default();
+    let mut work = PatchCost::default();
     for operation in operations {
         operation.apply(&mut value, &mut work)?;
     }
@@ -34,7 +36,7 @@ pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     Ok(value)
 }
 
-/// Operations can nest what no JSON parser would read back.
+/// Whether a value is nested deeper than this; operations can nest values beyond the limit of JSON parsers.
 fn deeper_than(value: &Value, levels: usize) -> bool {
     let Some(below) = levels.checked_sub(1) else { return true };
     match value {
@@ -48,7 +50,7 @@ fn malformed(reason: impl std::fmt::Display) -> PatchError {
     PatchError::BadRequest(format!("error decoding patch: {reason}"))
 }
 
-/// One operation of a patch; a member that is not there is `None`.
+/// One operation of a patch; absent members are `None`.
 struct Operation<'p> {
     op: &'p str,
     path: Option<&'p str>,
@@ -56,16 +58,16 @@ struct Operation<'p> {
     value: Option<&'p Value>,
 }
 
-/// What the operations of a patch have cost so far.
+/// Cost of the operations applied so far.
 #[derive(Default)]
-struct Work {
-    /// Bytes that copies added.
+struct PatchCost {
+    /// Bytes added by copies.
     copied: usize,
-    /// Elements of lists that moved because one before them came or went.
+    /// List elements shifted by adding or removing an element before them.
     shifted: usize,
 }
 
-impl Work {
+impl PatchCost {
     fn copy(&mut self, bytes: usize) -> Result<(), PatchError> {
         self.copied = self.copied.saturating_add(bytes);
         if self.copied > MAX_COPY_BYTES {
@@ -88,7 +90,7 @@ impl Work {
     }
 }
 
-/// An operation does not fit the object.
+/// Error of an operation that fails on this object.
 fn unfit(text: String) -> PatchError {
     PatchError::Unprocessable(text)
 }
@@ -107,7 +109,7 @@ impl<'p> Operation<'p> {
     }
 
     /// Carries the operation out.
-    fn apply(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
+    fn apply(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
         match self.op {
             "add" => self.add(document, work),
             "remove" => self.remove(document, work),
@@ -119,12 +121,12 @@ impl<'p> Operation<'p> {
         }
     }
 
-    /// A member of the operation that must be there.
+    /// A required member of the operation.
     fn need(member: Option<&'p str>, missing: &str) -> Result<&'p str, PatchError> {
         member.ok_or_else(|| unfit(missing.to_owned()))
     }
 
-    fn add(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
+    fn add(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
         let path = Self::need(self.path, "add operation failed to decode path: missing value")?;
         let (place, key) = locate(document, path).ok_or_else(|| {
             unfit(format!("add operation does not apply: doc is missing path: \"{path}\": missing value"))
@@ -133,7 +135,7 @@ impl<'p> Operation<'p> {
         place.add(&key, self.given()).map_err(|why| unfit(error_in("add", path, &why)))
     }
 
-    fn remove(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
+    fn remove(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
         let path = Self::need(self.path, "remove operation failed to decode path: missing value")?;
         let (place, key) = locate(document, path).ok_or_else(|| {
             unfit(format!("remove operation does not apply: doc is missing path: \"{path}\": missing value"))
@@ -165,7 +167,7 @@ impl<'p> Operation<'p> {
         place.set(&key, self.given()).map_err(|why| error_in("remove", path, &why))
     }
 
-    fn move_value(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
+    fn move_value(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
         let missing = "move operation failed to decode from: operation, missing from field: missing value";
         let from = Self::need(self.from, missing)?;
         let (mut place, key) = locate(document, from).ok_or_else(|| {
@@ -202,7 +204,7 @@ impl<'p> Operation<'p> {
         if found == self.value.unwrap_or(&Value::Null) { Ok(()) } else { failed() }
     }
 
-    fn copy(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
+    fn copy(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
         let missing = "copy operation failed to decode from: operation, missing from field: missing value";
         let from = Self::need(self.from, missing)?;
         let (mut place, key) = locate(document, from).ok_or_else(|| {
@@ -210,7 +212,7 @@ impl<'p> Operation<'p> {
         })?;
         let found =
             place.get(&key).map_err(|why| unfit(format!("error in copy for from: '{from}': {why}")))?;
-        // Before the value is copied: a value that is too large is measured, and copied never.
+        // The size is charged before the copy, so that an oversized value is never copied.
         work.copy(found.map_or(0, |value| value.to_string().len()))?;
         let value = found.cloned();
         let path = Self::need(self.path, "copy operation failed to decode path: missing value")?;
@@ -225,7 +227,7 @@ impl<'p> Operation<'p> {
             .map_err(|why| unfit(format!("error while adding value during copy: {why}")))
     }
 
-    /// The value; none is null.
+    /// The operation's value; null if it states none.
     fn given(&self) -> Value {
         self.value.cloned().unwrap_or_default()
     }
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_for_null_passes_where_nothing_is() {
+    fn test_for_null_passes_for_absent_values() {
         let absent = json!({"op": "test", "path": "/metadata/finalizers", "value": null});
         let add = json!({"op": "add", "path": "/metadata/finalizers", "value": ["f"]});
         let once = apply(&json!({"metadata": {}}), &json!([absent, add])).unwrap();
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_has_its_class_and_text() {
+    fn failures_have_the_status_and_text_of_kubernetes() {
         let current = json!({"spec": {"replicas": 1}, "l": []});
         let unfit = |text: &str| PatchError::Unprocessable(text.to_owned());
         let cases = [
@@ -334,9 +336,9 @@ mod tests {
         assert!(matches!(apply(&current, &json!([{"op": 1}])), Err(PatchError::BadRequest(_))));
     }
 
-    /// evanphx/json-patch v4, which Kubernetes uses, never says that a map lacks a key that it is asked for.
+    /// The library that Kubernetes uses, evanphx/json-patch v4, reports no error for a missing map key.
     #[test]
-    fn kubernetes_library_is_laxer_than_the_rfc() {
+    fn operations_are_as_lax_as_those_of_kubernetes() {
         let current = json!({"data": {"a": "1"}, "l": [1, 2, 3]});
         let cases = [
             (
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_bounded() {
+    fn cost_of_a_patch_is_bounded() {
         let test = json!({"op": "test", "path": "", "value": {}});
         let many = Value::Array(vec![test; MAX_JSON_PATCH_OPERATIONS + 1]);
         let error = apply(&json!({}), &many).unwrap_err();

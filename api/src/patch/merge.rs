@@ -1,13 +1,13 @@
-//! Merge patch (RFC 7386).
+//! JSON merge patch (RFC 7386).
 
 use serde_json::Value;
 
 use super::PatchError;
 
-/// Merges `patch` into `current`: null removes, objects merge, everything else replaces.
+/// Merges `patch` into `current`: null removes a member, objects merge, and other values replace.
 ///
 /// # Errors
-/// The patch is not an object; objects of the API always are.
+/// The patch is not an object; API objects always are.
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     if !patch.is_object() {
         return Err(PatchError::BadRequest("error decoding patch: Invalid JSON Patch".to_owned()));
@@ -24,7 +24,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn null_removes_objects_merge_and_lists_replace() {
+    fn null_removes_members_objects_merge_and_lists_are_replaced() {
         let current = json!({"a": {"b": 1, "c": [1, 2]}, "d": 1});
         let patch = json!({"a": {"b": null, "c": [3], "e": {"f": null, "g": 1}}, "d": null, "x": null});
         assert_eq!(apply(&current, &patch).unwrap(), json!({"a": {"c": [3], "e": {"g": 1}}}));
@@ -46,7 +46,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn merging_twice_is_merging_once(current in object(), patch in object()) {
+        fn merge_is_idempotent(current in object(), patch in object()) {
             let once = apply(&current, &patch).unwrap();
             prop_assert_eq!(apply(&once, &patch).unwrap(), once);
         }

@@ -1,32 +1,32 @@
 //! Patches: pure functions from the current object and a patch to the new object.
 //!
-//! [`json`] and [`merge`] know nothing of Kubernetes types; [`strategic`] reads list strategies from the field table;
-//! [`apply`] keeps the books on who owns which field. None of them checks the result: decode, default and validate it
-//! as any other body.
+//! [`json`] and [`merge`] do not depend on Kubernetes types; [`strategic`] reads list strategies from the
+//! field table; [`apply`] tracks field ownership. None of them checks the result: decode, default and
+//! validate it like any other body.
 
 pub mod apply;
 pub mod json;
 pub mod merge;
 pub mod strategic;
 
-/// The kinds of patch, by their media type.
+/// Patch type, by media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
-    /// RFC 6902.
+    /// JSON patch (RFC 6902).
     Json,
-    /// RFC 7386.
+    /// JSON merge patch (RFC 7386).
     Merge,
-    /// Kubernetes' own; built-in kinds only.
+    /// Kubernetes' strategic merge patch, for built-in kinds only.
     Strategic,
     /// Server-side apply.
     Apply,
 }
 
 impl PatchType {
-    /// All of them, in the order Kubernetes lists them.
+    /// All patch types, in Kubernetes' order.
     pub const ALL: [Self; 4] = [Self::Json, Self::Merge, Self::Strategic, Self::Apply];
 
-    /// The media type.
+    /// The media type of the patch type.
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl PatchType {
         }
     }
 
-    /// The patch type of a Content-Type header; parameters after `;` do not count.
+    /// The patch type of a Content-Type header; parameters after `;` are ignored.
     #[must_use]
     pub fn from_content_type(header: &str) -> Option<Self> {
         let media = header.split(';').next().unwrap_or_default().trim();
@@ -45,7 +45,7 @@ impl PatchType {
     }
 }
 
-/// A patch that cannot be applied; each variant is one answer to the client.
+/// Error of a patch that cannot be applied; each variant is one HTTP status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// 400: the patch is malformed.
@@ -54,16 +54,17 @@ pub enum PatchError {
     /// 413: more work than one request may ask for.
     #[error("{0}")]
     TooLarge(String),
-    /// 422: well-formed, but it does not fit this object.
+    /// 422: the patch is well-formed and does not fit this object.
     #[error("{0}")]
     Unprocessable(String),
-    /// 500 without a reason: a strategic merge patch that cannot be merged. Kubernetes gives these errors no class of their own.
+    /// 500 without a reason: a strategic merge patch that cannot be merged. Kubernetes gives these errors no
+    /// class of their own.
     #[error("{0}")]
     Unclassified(String),
 }
 
 impl PatchError {
-    /// Whether a `test` operation of a JSON patch found another value than it states.
+    /// Whether a `test` operation of a JSON patch failed because the value differs.
     #[must_use]
     pub fn is_failed_test(&self) -> bool {
         matches!(self, Self::Unprocessable(text) if text.starts_with("testing value ") && text.ends_with(": test failed"))

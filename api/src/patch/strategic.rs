@@ -1,15 +1,17 @@
-//! Strategic merge patch: a merge patch whose lists merge by key where the field table says so, steered by directives.
+//! Strategic merge patch: a merge patch whose lists merge by key where the field table says so, steered by
+//! directives.
 //!
 //! | directive | meaning |
 //! |---|---|
 //! | `$patch: replace` in a map | the patch replaces the map; in a list element: the patch's other elements replace the list |
-//! | `$patch: delete` | the map becomes empty; the list element with the same merge key goes |
-//! | `$deleteFromPrimitiveList/<field>` | these scalars leave the list |
+//! | `$patch: delete` | the map becomes empty; in a list element: the element with the same merge key is removed |
+//! | `$deleteFromPrimitiveList/<field>` | these scalars are removed from the list |
 //! | `$setElementOrder/<field>` | the order of the merged list |
-//! | `$retainKeys` | members not listed go |
+//! | `$retainKeys` | members not listed are removed |
 //!
-//! Order of a merged list: elements the patch names take the order of the patch (or of `$setElementOrder`), others keep
-//! the order they had; where both compete, the order of the current list decides, and what it does not have goes first.
+//! Order of a merged list: elements in the patch take the order of the patch (or of `$setElementOrder`), the
+//! others keep their order. Between the two groups the order of the current list decides, and new elements
+//! come first.
 
 mod list;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -39,22 +41,22 @@ const ORDER_PREFIX: &str = "$setElementOrder/";
 pub fn apply(current: &Value, patch: &Value, ty: &'static Type) -> Result<Value, PatchError> {
     let Value::Object(patch) = patch else { return Err(bad("Invalid JSON Patch")) };
     let current = current.as_object().cloned().unwrap_or_default();
-    merge_map(current, patch.clone(), Shaped::Struct(ty)).map(Value::Object)
+    merge_map(current, patch.clone(), ObjectShape::Struct(ty)).map(Value::Object)
 }
 
-/// What the table knows about a JSON object.
+/// Type information for a JSON object.
 #[derive(Clone, Copy)]
-enum Shaped {
-    /// Members are the fields of a type.
+enum ObjectShape {
+    /// The members are fields of a type.
     Struct(&'static Type),
-    /// Members are keys of a map with such values.
+    /// The members are keys of a map with values of this type.
     Values(Elem),
-    /// Free form: maps merge, lists are replaced.
+    /// No type information: maps merge, lists are replaced.
     Unknown,
 }
 
-impl Shaped {
-    /// Of an object that is one element.
+impl ObjectShape {
+    /// The shape of an object that is a value of this type.
     fn of_elem(elem: Elem) -> Self {
         match elem {
             Elem::Struct(id) => Self::Struct(id.get()),
@@ -65,7 +67,7 @@ impl Shaped {
         }
     }
 
-    /// As messages name it.
+    /// Name of the type in messages.
     fn name(self) -> &'static str {
         match self {
             Self::Struct(ty) => ty.name,
@@ -80,7 +82,7 @@ impl Shaped {
         }
     }
 
-    /// Of the object that is member `name`.
+    /// The shape of the object in member `name`.
     fn member(self, name: &str) -> Self {
         match (self, self.field(name)) {
             (Self::Values(elem), _) => Self::of_elem(elem),
@@ -94,7 +96,7 @@ impl Shaped {
 fn merge_map(
     mut original: Map<String, Value>,
     mut patch: Map<String, Value>,
-    shaped: Shaped,
+    shaped: ObjectShape,
 ) -> Result<Map<String, Value>, PatchError> {
     if let Some(directive) = patch.remove(DIRECTIVE) {
         return match directive.as_str() {
@@ -115,7 +117,7 @@ fn merge_member(
     original: &mut Map<String, Value>,
     name: String,
     patch: Value,
-    shaped: Shaped,
+    shaped: ObjectShape,
 ) -> Result<(), PatchError> {
     if let Some(field) = name.strip_prefix(DELETE_PREFIX) {
         match patch {
@@ -149,7 +151,8 @@ fn merge_member(
     Ok(())
 }
 
-/// `$retainKeys`: members it does not list leave the original; the patch may not set others.
+/// Applies `$retainKeys`: removes members it does not list from the original. The patch must not set other
+/// members.
 fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), PatchError> {
     let Some(listed) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let malformed = || bad("invalid patch format of retainKeys");
@@ -165,11 +168,11 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-/// Merges and orders every list that has a `$setElementOrder`; the list leaves the patch.
+/// Merges and sorts every list that has a `$setElementOrder`, and removes the list from the patch.
 fn set_orders(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
-    shaped: Shaped,
+    shaped: ObjectShape,
 ) -> Result<(), PatchError> {
     let directives: Vec<String> = patch.keys().filter(|k| k.starts_with(ORDER)).cloned().collect();
     for directive in directives {
@@ -205,7 +208,7 @@ fn as_list(value: Option<&Value>) -> Result<Option<Vec<Value>>, PatchError> {
     }
 }
 
-/// A value that is new to the object: nulls and directives carry no meaning there. `None` if all of it is a directive.
+/// A value that is new to the object, without nulls and directives. `None` if the whole value is a directive.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,
@@ -228,12 +231,12 @@ fn bad(text: impl Into<String>) -> PatchError {
     PatchError::BadRequest(text.into())
 }
 
-/// What Kubernetes' library reports without one of the errors that its server knows.
+/// Error that Kubernetes' library reports without a class, so that its server answers 500.
 fn unclassified(text: impl Into<String>) -> PatchError {
     PatchError::Unclassified(text.into())
 }
 
-/// A value of another type than a directive needs.
+/// Error for a value of the wrong type in a directive.
 fn bad_type(expected: &str, found: Option<&Value>) -> PatchError {
     unclassified(format!("expected a {expected}, but received a {}", go_type(found)))
 }
@@ -256,7 +259,7 @@ fn unknown_directive(directive: &Value, map: &Map<String, Value>) -> PatchError 
     unclassified(format!("unknown patch type: {name} in map: {}", in_go(&Value::Object(map.clone()))))
 }
 
-/// A value as Go's `%v` prints it, which is what clients of these messages know.
+/// Formats a value like Go's `%v`, as Kubernetes' messages do.
 #[must_use]
 pub fn in_go(value: &Value) -> String {
     match value {

@@ -1,8 +1,7 @@
-//! Resource quantities (`500m`, `1.5Gi`, `2e3`): parsing, the canonical form, arithmetic.
+//! Resource quantities (`500m`, `1.5Gi`, `2e3`): parsing, canonical form, arithmetic.
 //!
-//! A quantity is a count of nano-units and the family of suffixes it was written in. Values are exact down to nano;
-//! anything finer is rounded away from zero, anything beyond ±(2^63-1) units is cut to that. Comparison is by value:
-//! `1000m == 1`.
+//! A quantity is a number of nano-units and the suffix family of its text. Finer values are rounded away from
+//! zero, and values beyond ±(2^63-1) units are clamped. Comparison is by value: `1000m == 1`.
 
 mod parse;
 
@@ -19,7 +18,7 @@ const MILLI: i128 = 1_000_000;
 /// Largest magnitude, in nano-units.
 const MAX: i128 = i64::MAX as i128 * NANO;
 
-/// The family of suffixes a quantity is printed in.
+/// Suffix family in which a quantity is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `n u m k M G T P E`.
@@ -30,21 +29,21 @@ pub enum Format {
     DecimalExponent,
 }
 
-/// Why a text is no quantity. The messages are those which Kubernetes clients know.
+/// Error of parsing a quantity. The messages are those of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// Not a number followed by a suffix.
+    /// The text is not a number followed by a suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// No such suffix.
+    /// The suffix does not exist.
     #[error("unable to parse quantity's suffix")]
     Suffix,
-    /// No digits, or two decimal points.
+    /// The number has no digits, or two decimal points.
     #[error("unable to parse numeric part of quantity")]
     Number,
 }
 
-/// An exact amount with the suffix family it is printed in.
+/// Exact amount with the suffix family in which it is printed.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -52,13 +51,13 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Nothing.
+    /// The zero quantity.
     pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
 
-    /// Reads a quantity.
+    /// Parses a quantity.
     ///
     /// # Errors
-    /// The text is not a quantity; the message says what clients expect to read.
+    /// The text is not a quantity; the message is that of Kubernetes.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         parse::parse(text)
     }
@@ -79,50 +78,50 @@ impl Quantity {
         Self { nanos: nanos.clamp(-MAX, MAX), format }
     }
 
-    /// The suffix family.
+    /// Suffix family.
     #[must_use]
     pub fn format(self) -> Format {
         self.format
     }
 
-    /// Whole units, a remainder rounded away from zero.
+    /// Whole units, rounded away from zero and clamped to `i64`.
     #[must_use]
     pub fn units(self) -> i64 {
         clamp_i64(div_away(self.nanos, NANO))
     }
 
-    /// Thousandths, a remainder rounded away from zero; cut to the range of `i64`.
+    /// Thousandths of a unit, rounded away from zero and clamped to `i64`.
     #[must_use]
     pub fn milli(self) -> i64 {
         clamp_i64(div_away(self.nanos, MILLI))
     }
 
-    /// The same in whole thousandths, a remainder rounded away from zero: what Kubernetes keeps of an amount of a resource.
+    /// The quantity rounded away from zero to thousandths, the precision of resource amounts in Kubernetes.
     #[must_use]
     pub fn in_milli(self) -> Self {
         Self::new(div_away(self.nanos, MILLI) * MILLI, self.format)
     }
 
-    /// The same in whole units, a remainder rounded away from zero.
+    /// The quantity rounded away from zero to whole units.
     #[must_use]
     pub fn in_units(self) -> Self {
         Self::new(div_away(self.nanos, NANO) * NANO, self.format)
     }
 
-    /// The value as a float, for ratios and scores.
+    /// Value as a float, for ratios and scores.
     #[must_use]
-    // Ratios need no more than a double holds.
+    // The precision of a double suffices for ratios.
     pub fn as_f64(self) -> f64 {
         self.nanos as f64 / NANO as f64
     }
 
-    /// True for nothing at all.
+    /// Whether the quantity is zero.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }
 
-    /// True below nothing.
+    /// Whether the quantity is negative.
     #[must_use]
     pub fn is_negative(self) -> bool {
         self.nanos < 0
@@ -191,8 +190,9 @@ impl fmt::Display for Quantity {
         if self.is_zero() {
             return f.write_str("0");
         }
-        // Below 1024 units a binary suffix cannot be used, and fractions print better as decimals. What is no multiple of
-        // 1024 has no binary suffix either and would be read back as a decimal, so it is printed as one.
+        // Below 1024 units no binary suffix applies, and fractions are printed as decimals. A number that is
+        // not a multiple of 1024 has no binary suffix either and would parse as a decimal, so it is printed
+        // as one.
         let units = div_away(self.nanos, NANO);
         let small = self.nanos.abs() < 1024 * NANO;
         match self.format {
@@ -214,7 +214,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Nano-units as mantissa and a decimal exponent which is a multiple of three, at most 27 (exa).
+/// Splits nano-units into a mantissa and a decimal exponent, a multiple of three and at most 27 (exa).
 fn decimal(mut mantissa: i128) -> (i128, usize) {
     let mut exponent = 0;
     while mantissa % 1000 == 0 && exponent < 27 {
@@ -234,7 +234,7 @@ fn fmt_binary(mut units: i128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{units}{}", SUFFIX[at])
 }
 
-/// Division that rounds away from zero, as Kubernetes does so that a tiny request never becomes none.
+/// Divides and rounds away from zero, like Kubernetes, so that a tiny request never becomes zero.
 fn div_away(value: i128, by: i128) -> i128 {
     let whole = value / by;
     if value % by == 0 { whole } else { whole + value.signum() }

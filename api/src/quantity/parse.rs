@@ -1,15 +1,15 @@
-//! Text to quantity. No allocation beyond the digits, no overflow: amounts are cut to the largest quantity.
+//! Parser of quantities. It never overflows: amounts are clamped to the largest quantity.
 
 use super::{Format, MAX, NANO, Quantity, QuantityError};
 
-/// Significant digits kept exactly; enough that a product with the largest binary suffix fits in 128 bits.
+/// Significant digits kept exactly; their product with the largest binary suffix fits into 128 bits.
 const DIGITS: usize = 19;
 
-/// How a suffix scales the number before it.
+/// Factor of a suffix.
 enum Scale {
-    /// Times ten to this power.
+    /// Ten to this power.
     Ten(i64),
-    /// Times two to this power.
+    /// Two to this power.
     Two(u32),
 }
 
@@ -22,13 +22,13 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     let (number, suffix) = split(unsigned)?;
     let (scale, format) = scale(suffix)?;
     let nanos = amount(number, &scale)?;
-    // A binary fraction of one unit has no binary suffix to be printed with.
+    // A binary fraction of one unit has no binary suffix.
     let format =
         if format == Format::BinarySi && nanos > 0 && nanos < NANO { Format::DecimalSi } else { format };
     Ok(Quantity::new(if negative { -nanos } else { nanos }, format))
 }
 
-/// Splits number and suffix, and checks the shape of both.
+/// Splits number and suffix, and checks the form of both.
 fn split(text: &str) -> Result<(&str, &str), QuantityError> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
@@ -68,7 +68,7 @@ fn scale(suffix: &str) -> Result<(Scale, Format), QuantityError> {
     }
 }
 
-/// The unsigned amount in nano-units, rounded up and cut to the maximum.
+/// The unsigned amount in nano-units, rounded up and clamped.
 fn amount(number: &str, scale: &Scale) -> Result<i128, QuantityError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
@@ -91,7 +91,7 @@ fn amount(number: &str, scale: &Scale) -> Result<i128, QuantityError> {
     Ok(scaled(mantissa, power).min(MAX))
 }
 
-/// The leading digits as a number, rounded up, and how many digits were left off.
+/// The leading digits as a number, rounded up, and the number of dropped digits.
 fn leading(digits: &str) -> (i128, i64) {
     let (kept, rest) = digits.split_at(digits.len().min(DIGITS));
     let number = kept.bytes().fold(0_i128, |sum, b| sum * 10 + i128::from(b - b'0'));
@@ -99,7 +99,7 @@ fn leading(digits: &str) -> (i128, i64) {
     (number + up, i64::try_from(rest.len()).unwrap_or(i64::MAX))
 }
 
-/// `mantissa * 10^power` for a positive mantissa, rounded up; saturates.
+/// Computes `mantissa * 10^power` for a positive mantissa, rounded up and saturating.
 fn scaled(mantissa: i128, power: i64) -> i128 {
     let factor = u32::try_from(power.unsigned_abs()).ok().and_then(|p| 10_i128.checked_pow(p));
     match (power >= 0, factor) {

@@ -1,10 +1,10 @@
-//! Canonical forms that Kubernetes prints, and laws of the arithmetic.
+//! Tests of canonical forms, compared with Kubernetes, and of arithmetic laws.
 
 use super::{Format, Quantity, QuantityError, canonicalize};
 use proptest::prelude::*;
 
 #[test]
-fn canonical_forms_are_those_of_kubernetes() {
+fn canonical_forms_match_kubernetes() {
     let cases = [
         ("0", "0"),
         ("0Mi", "0"),
@@ -39,7 +39,7 @@ fn canonical_forms_are_those_of_kubernetes() {
 }
 
 #[test]
-fn what_is_no_quantity_is_refused_with_the_known_message() {
+fn malformed_quantities_are_refused_with_the_messages_of_kubernetes() {
     use QuantityError::{Format, Number, Suffix};
     let cases =
         [("", Format), ("1 Gi", Format), ("1Gi ", Format), ("ten", Format), ("1GB", Format), ("1i", Suffix)];
@@ -60,7 +60,7 @@ fn values_round_away_from_zero() {
 }
 
 #[test]
-fn sums_keep_the_family_of_the_first_that_is_not_zero() {
+fn sums_keep_the_suffix_family_of_the_first_nonzero_operand() {
     let sum = Quantity::ZERO.add(Quantity::parse("1Gi").unwrap()).add(Quantity::parse("24M").unwrap());
     assert_eq!(sum.format(), Format::BinarySi);
     assert_eq!(sum.sub(Quantity::parse("24M").unwrap()).to_string(), "1Gi");
@@ -69,7 +69,7 @@ fn sums_keep_the_family_of_the_first_that_is_not_zero() {
 
 proptest! {
     #[test]
-    fn the_canonical_form_keeps_the_value_and_is_a_fixed_point(
+    fn canonical_form_keeps_the_value_and_is_stable(
         number in 0_u64..1_000_000_000_000, point in 0_usize..8,
         suffix in prop::sample::select(vec!["", "n", "u", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "e-2", "E"]),
     ) {
@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "[-+]?[0-9.eEinumkKMGTP]{0,40}") {
+    fn parsing_arbitrary_texts_never_panics(text in "[-+]?[0-9.eEinumkKMGTP]{0,40}") {
         let _ = Quantity::parse(&text);
     }
 }

@@ -1,4 +1,5 @@
-//! [`charge`]: whether a change of an object fits into the quotas of its namespace, and what they have used after it.
+//! [`charge`]: whether a write of an object fits into the quotas of its namespace, and the used amounts after
+//! it.
 
 use super::evaluator::Evaluator;
 use super::scope::Quota;
@@ -7,68 +8,69 @@ use super::{Amounts, Quantity};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// A write of one object.
+/// Write of one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// Of the object's kind.
+    /// Evaluator of the object's kind.
     pub evaluator: &'a Evaluator,
-    /// The object before; `None`: it is created.
+    /// The stored object; `None` on create.
     pub old: Option<&'a Value>,
-    /// The object after.
+    /// The new object.
     pub new: &'a Value,
-    /// Whether the write is one of the status, which reports what is already so: it is charged whatever the bounds are.
+    /// Whether this is a status write, which reports existing use and is charged even beyond the bounds.
     pub is_report: bool,
 }
 
-/// Why an object may not be written. The texts are those of Kubernetes.
+/// Reason why quotas refuse a write. The texts are those of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A quota bounds a resource whose amount every container must state. State it.
+    /// A quota bounds a resource, and some container does not state an amount of it. The client must state
+    /// it.
     #[error("failed quota: {quota}: must specify {unstated}")]
     Unstated {
-        /// The quota.
+        /// Name of the quota.
         quota: String,
-        /// `limits.cpu for: a,b; …`
+        /// Resources and containers, e.g. `limits.cpu for: a,b; …`.
         unstated: String,
     },
-    /// The quota controller has not counted yet what is used. Try again, or see why the controller does not count.
+    /// The quota controller has not counted the used amounts yet. The client may try again.
     #[error("status unknown for quota: {quota}, resources: {resources}")]
     Unknown {
-        /// The quota.
+        /// Name of the quota.
         quota: String,
-        /// The resources of the quota that the kind uses, sorted, with commas.
+        /// Resources of the quota that the kind can use, sorted, separated by commas.
         resources: String,
     },
-    /// There is not enough left.
+    /// The remaining amount is too small.
     #[error("exceeded quota: {quota}, requested: {requested}, used: {used}, limited: {limited}")]
     Exceeded {
-        /// The quota.
+        /// Name of the quota.
         quota: String,
-        /// Of the exceeded resources: what the write adds.
+        /// Added amounts of the exceeded resources.
         requested: String,
-        /// What is used before it.
+        /// Used amounts before the write.
         used: String,
-        /// The bounds.
+        /// Hard limits.
         limited: String,
     },
 }
 
-/// What a write does to the quotas of its namespace, by their places.
+/// Effect of a write on the quotas of its namespace; each quota is named by its index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Charges {
-    /// The amounts of `status.used` that change, as they are afterwards.
+    /// New amounts of `status.used`, for those that change.
     pub used: Vec<(usize, Amounts)>,
-    /// Quotas that will bound resources of the object, and whose controller has not taken the bounds over yet. If one of them changes
-    /// before the write, the write must be judged again.
+    /// Quotas whose spec bounds resources of the object, and whose status does not have these bounds yet. If
+    /// one of them changes before the write is committed, the write must be charged again.
     pub pending: Vec<usize>,
 }
 
-/// Judges a write. `quotas` are those of the namespace, in the order of their names.
+/// Computes the charges of a write. `quotas` are those of the namespace, sorted by name.
 ///
-/// As in Kubernetes, a write that makes an object use less is not credited here: the controller does that when it recounts.
+/// A write that lowers an object's use is not credited, as in Kubernetes; the controller's recount does that.
 ///
 /// # Errors
-/// The first quota that refuses it.
+/// The refusal of the first quota that the write does not fit into.
 pub fn charge(quotas: &[Quota], change: &Change<'_>, now: Timestamp) -> Result<Charges, Refusal> {
     let evaluator = change.evaluator;
     let new = evaluator.usage(change.new);
@@ -92,7 +94,7 @@ pub fn charge(quotas: &[Quota], change: &Change<'_>, now: Timestamp) -> Result<C
         interested.push((at, quota, bounded));
     }
     for (at, quota, bounded) in interested {
-        // What the object was outside of the scopes of a quota, the quota has not counted.
+        // A quota has counted the old object only if its scopes matched it.
         let before = old.as_ref().filter(|old| quota.selects(evaluator, old));
         let used = use_more(quota, &bounded, (&new, before), change.is_report, now)?;
         if !used.is_empty() {
@@ -112,7 +114,7 @@ fn check(quota: &Quota, change: &Change<'_>, bounded: &[&str]) -> Result<(), Ref
     Err(Refusal::Unknown { quota: quota.name.clone(), resources: bounded.join(",") })
 }
 
-/// The new use of each resource that the object uses more of than before.
+/// New used amounts of the resources that the object uses more of than before.
 fn use_more(
     quota: &Quota,
     bounded: &[&str],

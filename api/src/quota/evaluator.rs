@@ -1,4 +1,5 @@
-//! [`Evaluator`]: the rules of one kind of object: which resources it can use, which writes are charged, and what its fields use.
+//! [`Evaluator`]: quota rules of one kind: its resources, the writes that are charged, and the use of an
+//! object.
 
 use super::pod;
 use super::usage::{Traits, Usage};
@@ -13,16 +14,16 @@ const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const OF_CLAIMS: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
 const OF_SERVICES: [&str; 3] = ["services", "services.nodeports", "services.loadbalancers"];
-/// Kinds of the core group that quotas may also bound by their plain names.
+/// Kinds of the core group whose objects quotas can also count under the plain plural.
 const PLAIN_NAMES: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 
-/// The resource that counts the objects of a kind: `count/deployments.apps`.
+/// Name of the object count resource of a kind, e.g. `count/deployments.apps`.
 pub fn count_of(group: &str, plural: &str) -> String {
     if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") }
 }
 
-/// The kind, by group and plural, whose objects use a resource that a quota bounds; `None`: no kind does. Whether such a kind is served is
-/// not looked at.
+/// Group and plural of the kind that uses a bounded resource; `None` if no kind uses it. The kind need not be
+/// served.
 pub fn kind_of(resource: &str) -> Option<(&str, &str)> {
     if let Some(counted) = resource.strip_prefix("count/") {
         let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
@@ -32,7 +33,7 @@ pub fn kind_of(resource: &str) -> Option<(&str, &str)> {
     plain.map(|plural| ("", plural)).find(|(group, plural)| Evaluator::of(group, plural).covers(resource))
 }
 
-/// How objects of one kind use resources.
+/// Quota rules for the objects of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluator {
     count: String,
@@ -44,12 +45,12 @@ enum Rules {
     Pods,
     Services,
     Claims,
-    /// Objects that are only counted, perhaps also under a plain name.
+    /// Objects that are only counted, optionally also under a plain name.
     Counted(Option<&'static str>),
 }
 
 impl Evaluator {
-    /// The evaluator of a kind, built-in or custom.
+    /// The evaluator of a built-in or custom kind.
     pub fn of(group: &str, plural: &str) -> Self {
         let plain = || PLAIN_NAMES.into_iter().find(|name| group.is_empty() && *name == plural);
         let rules = match (group, plural) {
@@ -61,23 +62,23 @@ impl Evaluator {
         Self { count: count_of(group, plural), rules }
     }
 
-    /// The resource that counts the objects.
+    /// Name of the object count resource.
     pub fn count(&self) -> &str {
         &self.count
     }
 
-    /// Whether objects of the kind are counted and use nothing else.
+    /// Whether objects of the kind use nothing but object counts.
     pub fn only_counts(&self) -> bool {
         matches!(self.rules, Rules::Counted(_))
     }
 
-    /// Whether creating an object through this subresource (empty: the object itself) is charged.
+    /// Whether a create through this subresource (empty: the object itself) is charged.
     pub fn charges_create(&self, subresource: &str) -> bool {
         subresource.is_empty()
     }
 
-    /// Whether updating an object through this subresource (empty: the object itself) is charged. All other updates leave what is
-    /// used as it is, or are left to the recount.
+    /// Whether an update through this subresource (empty: the object itself) is charged. Other updates do not
+    /// change the use, or the recount finds the change.
     pub fn charges_update(&self, subresource: &str) -> bool {
         match self.rules {
             Rules::Pods => subresource == "resize",
@@ -87,7 +88,7 @@ impl Evaluator {
         }
     }
 
-    /// Whether objects of the kind can use a resource.
+    /// Whether objects of the kind can use the resource.
     pub fn covers(&self, resource: &str) -> bool {
         if resource == self.count {
             return true;
@@ -103,7 +104,7 @@ impl Evaluator {
         }
     }
 
-    /// What an object uses.
+    /// Resources used by an object.
     pub fn usage(&self, object: &Value) -> Usage {
         let mut usage = Usage::default();
         usage.always.push((Cow::Owned(self.count.clone()), one()));
@@ -116,8 +117,8 @@ impl Evaluator {
         usage
     }
 
-    /// Of these bounded resources, what the object does not state although a quota of the resource demands it, as the texts of
-    /// refusals say: `limits.cpu for: a,b`.
+    /// Bounded resources that the object must state and does not, as text of a refusal: `limits.cpu for:
+    /// a,b`.
     pub(super) fn unstated<'r>(
         &self,
         bounded: impl Iterator<Item = &'r str>,
@@ -126,7 +127,7 @@ impl Evaluator {
         if self.rules == Rules::Pods { pod::unstated(bounded, &object["spec"]) } else { None }
     }
 
-    /// Whether a scope can apply to objects of the kind, which have these traits.
+    /// Whether quota scopes can match objects of the kind.
     pub(super) fn has_traits(&self) -> bool {
         matches!(self.rules, Rules::Pods | Rules::Claims)
     }
@@ -149,8 +150,8 @@ fn pod(object: &Value, usage: &mut Usage) {
     usage.alive = pod::compute(object);
 }
 
-/// When a pod that is being deleted ends to use anything but its own place in the store, as upstream: its grace period after the
-/// time of its deletion. A node that is lost must not keep a namespace from starting other pods.
+/// Time when a pod that is being deleted stops using compute resources: the end of its grace period, as in
+/// Kubernetes. A lost node thus cannot block the namespace from starting other pods.
 fn ended(pod: &Value) -> Option<Timestamp> {
     let grace = meta::deletion_grace_period(pod)?;
     let deleted = meta::deletion_timestamp(pod).and_then(meta::parse_time)?;
@@ -191,14 +192,14 @@ fn claim(object: &Value, usage: &mut Usage) {
     let requested = super::quantity(&object["spec"]["resources"]["requests"]["storage"]);
     let allocated = super::quantity(&object["status"]["allocatedResources"]["storage"]);
     if let Some(requested) = requested {
-        // Storage is bounded in whole bytes.
+        // Storage is counted in whole bytes, rounded up.
         let bytes = allocated.map_or(requested, |allocated| allocated.max(requested)).in_units();
         add(storage, bytes);
     }
     usage.traits = Traits { volume_classes: volume_classes(object), ..Traits::default() };
 }
 
-/// The VolumeAttributesClasses that a claim has, asks for, or is on its way to.
+/// VolumeAttributesClasses of a claim: requested, current, and target of a running modification.
 fn volume_classes(claim: &Value) -> Vec<String> {
     let status = &claim["status"];
     let named = [

@@ -1,4 +1,5 @@
-//! What a pod uses: the greatest need of any moment of its life, and what its containers must state.
+//! Resource use of a pod: the highest need at any moment of its life. Also finds resources that containers
+//! must state.
 
 use super::usage::{Traits, Used};
 use super::{Quantity, quantity};
@@ -21,16 +22,16 @@ const RESOURCES: [&str; 10] = [
     "limits.memory",
     "limits.ephemeral-storage",
 ];
-/// Where a quota bounds one of these resources, every container must state an amount of it.
+/// Resources that every container must state if a quota bounds them.
 const MUST_BE_STATED: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const HUGE_PAGES: &str = "hugepages-";
 const REQUESTS_HUGE_PAGES: &str = "requests.hugepages-";
 
-/// Amounts by the names that containers use.
+/// Amounts by the resource names of containers.
 type Needs<'p> = BTreeMap<&'p str, Quantity>;
 
-/// Whether pods can use a resource of quotas.
+/// Whether pods can use a quota resource.
 pub(super) fn covers(resource: &str) -> bool {
     RESOURCES.contains(&resource)
         || resource.starts_with(HUGE_PAGES)
@@ -38,7 +39,7 @@ pub(super) fn covers(resource: &str) -> bool {
         || is_extended_of_quotas(resource)
 }
 
-/// What a pod that has not ended uses, by the names of quotas.
+/// Resources used by a pod that has not terminated, by quota name.
 pub(super) fn compute(pod: &Value) -> Used {
     let (requests, limits) = (total(pod, "requests"), total(pod, "limits"));
     let one = Quantity::from_units(1, crate::quantity::Format::DecimalSi);
@@ -47,7 +48,7 @@ pub(super) fn compute(pod: &Value) -> Used {
     used
 }
 
-/// The resources of quotas that requests and limits use.
+/// Maps requests and limits to quota resources.
 fn names<'n>(
     requests: &'n Needs<'_>,
     limits: &'n Needs<'_>,
@@ -81,8 +82,9 @@ fn names<'n>(
     requested.collect::<Vec<_>>().into_iter().chain(limited.collect::<Vec<_>>())
 }
 
-/// The requests or limits of a pod: the greater of what its containers and sidecars have together and what any moment of
-/// initialisation has. Amounts stated for the whole pod replace the sum; overhead comes on top, for limits only where there is one.
+/// Total requests or limits of a pod: the sum over containers and sidecars, or the peak during initialization
+/// if that is higher. Pod-level amounts replace the sum. Overhead is added; for limits only to resources with
+/// a limit.
 fn total<'p>(pod: &'p Value, side: &str) -> Needs<'p> {
     let spec = &pod["spec"];
     let is_infeasible = is_resize_infeasible(pod);
@@ -121,7 +123,8 @@ fn total<'p>(pod: &'p Value, side: &str) -> Needs<'p> {
     running
 }
 
-/// What a container has or is to have, whichever is more; of a resize that the node cannot do, only what it has.
+/// Amounts of a container during a resize: the higher of actual and desired amounts, or the actual ones if
+/// the resize is infeasible.
 fn of_container<'p>(
     container: &'p Value,
     status: Option<&'p Value>,
@@ -162,8 +165,8 @@ fn raise<'p>(greatest: &mut Needs<'p>, other: &Needs<'p>) {
     }
 }
 
-/// What containers do not state of the bounded resources: `limits.cpu for: a,b; …`. A pod that states amounts for itself as a whole
-/// need not state any for its containers.
+/// Bounded resources that containers do not state, as text: `limits.cpu for: a,b; …`. A pod with pod-level
+/// amounts need not state any for its containers.
 pub(super) fn unstated<'r>(bounded: impl Iterator<Item = &'r str>, spec: &Value) -> Option<String> {
     let of_pod = ["requests", "limits"].into_iter().flat_map(|side| amounts(&spec["resources"][side]));
     if of_pod.into_iter().any(|(name, _)| matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)) {
@@ -186,7 +189,7 @@ pub(super) fn unstated<'r>(bounded: impl Iterator<Item = &'r str>, spec: &Value)
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// What scopes ask about a pod.
+/// Properties of a pod that scopes match.
 pub(super) fn traits(pod: &Value) -> Traits {
     let (spec, class) = (&pod["spec"], text(&pod["status"]["qosClass"]));
     let class = if class.is_empty() { strategy::qos_class(pod) } else { class };

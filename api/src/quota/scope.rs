@@ -1,4 +1,4 @@
-//! [`Quota`]: a ResourceQuota as its rules read it: bounds, what is used, and to which objects it applies.
+//! [`Quota`]: a parsed ResourceQuota: bounds, used amounts, and scopes.
 
 use super::evaluator::Evaluator;
 use super::usage::{Traits, Usage};
@@ -7,22 +7,23 @@ use crate::meta;
 use crate::object::{list, text};
 use serde_json::Value;
 
-/// A ResourceQuota.
+/// Parsed ResourceQuota.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quota {
-    /// Its name.
+    /// Name of the quota.
     pub name: String,
-    /// The bounds that its author asks for (`spec.hard`).
+    /// Bounds in the spec (`spec.hard`).
     pub wanted: Amounts,
-    /// The bounds that are enforced (`status.hard`): the controller takes over those of the spec when it has counted what is used.
+    /// Enforced bounds (`status.hard`). The controller copies them from the spec after it has counted the
+    /// used amounts.
     pub hard: Amounts,
-    /// What is used (`status.used`).
+    /// Used amounts (`status.used`).
     pub used: Amounts,
-    /// An object must match all of them.
+    /// Scopes, all of which an object must match.
     pub scopes: Vec<Selector>,
 }
 
-/// One scope of a quota.
+/// One scope of a quota, with operator and values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     scope: String,
@@ -31,7 +32,7 @@ pub struct Selector {
 }
 
 impl Quota {
-    /// Reads a ResourceQuota.
+    /// Parses a ResourceQuota.
     pub fn of(object: &Value) -> Self {
         let (spec, status) = (&object["spec"], &object["status"]);
         let plain = list(&spec["scopes"]).iter().map(|scope| Selector {
@@ -53,7 +54,7 @@ impl Quota {
         }
     }
 
-    /// Whether an object is within all scopes.
+    /// Whether an object matches all scopes.
     pub fn selects(&self, evaluator: &Evaluator, usage: &Usage) -> bool {
         self.scopes.iter().all(|scope| evaluator.has_traits() && scope.matches(&usage.traits))
     }
@@ -78,7 +79,7 @@ impl Selector {
         }
     }
 
-    /// Whether the operator accepts one of these names, or their absence. An empty name counts as none.
+    /// Whether the operator accepts one of these names, or their absence. Empty names count as absent.
     fn selects_any(&self, names: &[&str]) -> bool {
         let mut names = names.iter().filter(|name| !name.is_empty()).peekable();
         let is_listed = |name: &&&str| self.values.iter().any(|value| value == **name);

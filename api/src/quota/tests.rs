@@ -1,4 +1,4 @@
-//! What objects use, to which objects quotas apply, and what charging does to them.
+//! Tests of resource use, scopes and charges.
 
 mod model;
 
@@ -27,7 +27,7 @@ fn pod(containers: Value, init: Value) -> Value {
     json!({"metadata": {"name": "p"}, "spec": {"containers": containers, "initContainers": init}})
 }
 
-/// What a pod uses besides `pods` and `count/pods`, by the names of requests and limits.
+/// Resources of a pod except `pods` and `count/pods`.
 fn compute(pod: &Value) -> Value {
     let mut all = used(&pods(), pod);
     let all = all.as_object_mut().unwrap();
@@ -39,7 +39,7 @@ fn compute(pod: &Value) -> Value {
 }
 
 #[test]
-fn a_pod_uses_the_greatest_need_of_any_moment() {
+fn pods_use_their_highest_need_at_any_moment() {
     let cpu = |name: &str, amount: &str| container(name, json!({"cpu": amount}), json!({"cpu": amount}));
     let sidecar = |name: &str, amount: &str| {
         let mut sidecar = cpu(name, amount);
@@ -60,7 +60,7 @@ fn a_pod_uses_the_greatest_need_of_any_moment() {
 }
 
 #[test]
-fn overhead_comes_on_top_and_amounts_of_the_whole_pod_replace_the_sum() {
+fn overhead_is_added_and_pod_level_resources_replace_the_sum() {
     let both = json!({"cpu": "1", "memory": "1Gi"});
     let mut one = pod(json!([container("a", both, json!({"cpu": "2"}))]), json!([]));
     one["spec"]["overhead"] = json!({"cpu": "100m", "memory": "24Mi"});
@@ -76,7 +76,7 @@ fn overhead_comes_on_top_and_amounts_of_the_whole_pod_replace_the_sum() {
 }
 
 #[test]
-fn every_name_of_a_resource_is_charged_that_a_quota_may_bound() {
+fn every_quota_name_of_a_resource_is_charged() {
     let requests = json!({"ephemeral-storage": "1Gi", "hugepages-2Mi": "4Mi", "example.com/gpu": "2"});
     let one = pod(json!([container("a", requests.clone(), requests)]), json!([]));
     assert_eq!(
@@ -96,7 +96,7 @@ fn every_name_of_a_resource_is_charged_that_a_quota_may_bound() {
 }
 
 #[test]
-fn a_pod_that_has_ended_is_only_counted() {
+fn terminated_pods_use_only_object_counts() {
     let cpu = json!({"cpu": "1"});
     let mut one = pod(json!([container("a", cpu, json!({}))]), json!([]));
     for (phase, is_alive) in [("Pending", true), ("Running", true), ("Succeeded", false), ("Failed", false)] {
@@ -104,7 +104,7 @@ fn a_pod_that_has_ended_is_only_counted() {
         assert_eq!(used(&pods(), &one)["pods"], if is_alive { json!("1") } else { Value::Null }, "{phase}");
         assert_eq!(used(&pods(), &one)["count/pods"], "1", "{phase}");
     }
-    // A pod whose node is lost stays, and is not charged for ever.
+    // A pod on a lost node stays, and is not charged forever.
     one["status"] = json!({"phase": "Running"});
     one["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:10Z");
     one["metadata"]["deletionGracePeriodSeconds"] = json!(30);
@@ -115,7 +115,7 @@ fn a_pod_that_has_ended_is_only_counted() {
 }
 
 #[test]
-fn a_resize_is_charged_until_the_node_has_done_it() {
+fn pending_resizes_are_charged() {
     let mut one = pod(json!([container("a", json!({"cpu": "1"}), json!({"cpu": "1"}))]), json!([]));
     let actual = json!({"name": "a", "allocatedResources": {"cpu": "2"},
         "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}});
@@ -128,7 +128,7 @@ fn a_resize_is_charged_until_the_node_has_done_it() {
 }
 
 #[test]
-fn services_use_ports_of_nodes_and_balancers() {
+fn services_use_node_ports_and_load_balancers() {
     let services = Evaluator::of("", "services");
     let of = |spec: Value| {
         let used = used(&services, &json!({"spec": spec}));
@@ -144,7 +144,7 @@ fn services_use_ports_of_nodes_and_balancers() {
 }
 
 #[test]
-fn claims_use_storage_also_of_their_class() {
+fn claims_use_storage_in_total_and_by_class() {
     let claims = Evaluator::of("", "persistentvolumeclaims");
     let claim = json!({"spec": {"storageClassName": "gold", "resources": {"requests": {"storage": "1.5"}}}});
     assert_eq!(
@@ -166,7 +166,7 @@ fn claims_use_storage_also_of_their_class() {
 }
 
 #[test]
-fn any_kind_is_counted_and_some_also_under_a_plain_name() {
+fn every_kind_is_counted_and_some_also_under_the_plain_plural() {
     for (group, plural, plain) in [
         ("", "configmaps", true),
         ("", "secrets", true),
@@ -191,7 +191,7 @@ fn quota(spec: Value, used: Value) -> Quota {
 }
 
 #[test]
-fn scopes_select_by_traits() {
+fn scopes_match_properties_of_objects() {
     let selector = |scope: &str, operator: &str, values: Value| json!({"scopeSelector": {"matchExpressions": [{"scopeName": scope, "operator": operator, "values": values}]}});
     let term = json!([{"topologyKey": "k", "namespaceSelector": {}}]);
     let required = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}});
@@ -252,7 +252,7 @@ fn judged(
 }
 
 #[test]
-fn a_refusal_says_what_is_missing_what_is_unknown_and_what_is_too_much() {
+fn refusals_name_missing_unknown_and_exceeded_resources() {
     let hard = json!({"pods": "3", "limits.cpu": "2", "requests.cpu": "1"});
     let none = json!({"pods": "0", "limits.cpu": "0", "requests.cpu": "0"});
     let refused = |used: Value, pod: &Value| {
@@ -286,7 +286,7 @@ fn a_refusal_says_what_is_missing_what_is_unknown_and_what_is_too_much() {
 }
 
 #[test]
-fn an_update_is_charged_with_what_it_adds_and_never_credited() {
+fn updates_are_charged_with_their_increase_and_never_credited() {
     let claims = Evaluator::of("", "persistentvolumeclaims");
     let claim = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
     let bounds = json!({"hard": {"requests.storage": "10Gi", "persistentvolumeclaims": "1"}});
@@ -308,7 +308,7 @@ fn an_update_is_charged_with_what_it_adds_and_never_credited() {
 }
 
 #[test]
-fn an_object_that_comes_into_the_scope_of_a_quota_is_charged_whole() {
+fn objects_that_enter_a_scope_are_charged_in_full() {
     let claims = Evaluator::of("", "persistentvolumeclaims");
     let claim = |class: &str| json!({"spec": {"volumeAttributesClassName": class}});
     let spec = json!({"hard": {"persistentvolumeclaims": "1"}, "scopes": ["VolumeAttributesClass"]});
@@ -319,7 +319,7 @@ fn an_object_that_comes_into_the_scope_of_a_quota_is_charged_whole() {
 }
 
 #[test]
-fn bounds_that_nobody_has_counted_yet_bound_nothing_but_are_pending() {
+fn bounds_missing_from_the_status_are_pending() {
     let new = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0", "count/configmaps": "0"}}});
     let mut known = new.clone();
     known["status"] = json!({"hard": {"pods": "5"}, "used": {"pods": "1"}});
@@ -332,7 +332,7 @@ fn bounds_that_nobody_has_counted_yet_bound_nothing_but_are_pending() {
 }
 
 #[test]
-fn each_resource_belongs_to_one_kind() {
+fn each_resource_maps_to_one_kind() {
     for (resource, kind) in [
         ("count/deployments.apps", Some(("apps", "deployments"))),
         ("count/lamps.example.com", Some(("example.com", "lamps"))),

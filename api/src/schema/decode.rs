@@ -1,34 +1,35 @@
-//! Reads a JSON object as Kubernetes reads it into its struct: types checked, unknown members removed and reported,
-//! scalars in canonical form, and nothing left that could not be told from absence.
+//! Decodes a JSON object by the rules of Kubernetes' Go structs: checks types, removes and reports unknown
+//! members, and writes scalars in canonical form.
 //!
-//! After [`normalize`] in [`Mode::Whole`] a member which is not a pointer and holds zero (`0`, `""`, `{}`) is absent,
-//! so defaults and validation need to ask one question only. [`super::fill`] puts back what Kubernetes prints anyway.
+//! After [`normalize`] in [`Mode::Whole`] a member that is not a pointer and holds its zero value (`0`, `""`,
+//! `{}`) is absent. Defaults and validation therefore need to check only for absence. [`super::fill`] adds
+//! the zero members that Kubernetes always prints.
 
 use serde_json::{Map, Value};
 
 use super::limits::{MAX_DEPTH, MAX_FIELD_PROBLEMS};
-use super::path::{Path, Step};
+use super::path::{Path, PathStep};
 use super::{Elem, Field, Shape, Type, json_schema_props, scalar};
 use crate::quantity::QuantityError;
 
-/// The one list whose emptiness says something.
+/// The one list whose empty value differs from absence.
 const MANAGED_FIELDS: &str = "managedFields";
 
-/// What the object is.
+/// Whether the decoded object is whole or an apply configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A whole object: what equals absence is removed.
+    /// A whole object: members that equal absence are removed.
     Whole,
-    /// An apply configuration: what its author wrote stays, zero or not, unknown or not.
+    /// An apply configuration: zero values and unknown members stay.
     Partial,
 }
 
-/// A member that strict field validation refuses; `Display` is the text clients know.
+/// Unknown or duplicate field that strict field validation refuses. `Display` is the text that clients know.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldProblem {
     /// The type has no such member.
     Unknown(String),
-    /// The JSON text has the member twice.
+    /// The JSON text states the member more than once.
     Duplicate(String),
 }
 
@@ -41,55 +42,56 @@ impl std::fmt::Display for FieldProblem {
     }
 }
 
-/// The body cannot be read as this type; a 400 to the client.
+/// Decoding error: the body is not a value of its type. The client gets a 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// A member has the wrong JSON type.
     #[error("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go_type}")]
     Type {
-        /// What was found, e.g. `string`.
+        /// JSON type that was found, e.g. `string`.
         found: String,
-        /// Innermost struct.
+        /// Innermost struct that contains the member.
         owner: &'static str,
-        /// Path of struct members.
+        /// Names of the struct members on the way from the root.
         path: String,
-        /// Wanted type in Go's spelling.
+        /// Expected type in Go's spelling.
         go_type: String,
     },
     /// The value itself has the wrong JSON type.
     #[error("json: cannot unmarshal {found} into Go value of type {go_type}")]
     Root {
-        /// What was found.
+        /// JSON type that was found.
         found: String,
-        /// Wanted type in Go's spelling.
+        /// Expected type in Go's spelling.
         go_type: String,
     },
-    /// Not RFC 3339.
+    /// The text is not an RFC 3339 time.
     #[error("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\"")]
     Time {
         /// The text.
         text: String,
-        /// Go's layout.
+        /// Go's layout string for the expected form.
         layout: &'static str,
     },
-    /// Not base64.
+    /// The text is not base64.
     #[error("illegal base64 data at input byte {at}")]
     Base64 {
-        /// Offset in the text.
+        /// Offset of the first wrong byte in the text.
         at: usize,
     },
-    /// Not a quantity.
+    /// The value is not a quantity.
     #[error(transparent)]
     Quantity(QuantityError),
-    /// Nested too deeply.
+    /// Objects are nested more deeply than [`MAX_DEPTH`].
     #[error("exceeded max depth")]
     TooDeep,
 }
 
-/// Checks `value` against `ty` and brings it into canonical form; returns the unknown members it removed.
+/// Checks `value` against `ty` and rewrites it in canonical form. Returns the unknown members, which
+/// [`Mode::Whole`] removes.
 ///
 /// # Errors
-/// A member has the wrong type. `value` is then half done and must not be used.
+/// A member has the wrong type. `value` is then partly rewritten and must not be used.
 pub fn normalize(value: &mut Value, ty: &'static Type, mode: Mode) -> Result<Vec<FieldProblem>, DecodeError> {
     let mut walk = Walk { mode, path: Path::default(), problems: Vec::new() };
     match value {
@@ -124,7 +126,7 @@ impl Walk {
                 self.unknown(name);
                 return self.mode == Mode::Partial;
             };
-            self.path.push(Step::Field(field.name));
+            self.path.push(PathStep::Field(field.name));
             let kept = self.member(value, field, ty);
             self.path.pop();
             kept.unwrap_or_else(|error| {
@@ -141,7 +143,7 @@ impl Walk {
         }
     }
 
-    /// True if the member stays.
+    /// Checks one member; true if it stays in the object.
     fn member(
         &mut self,
         value: &mut Value,
@@ -165,9 +167,11 @@ impl Walk {
         field: &'static Field,
         owner: &'static Type,
     ) -> Result<(), DecodeError> {
-        let Value::Array(items) = value else { return Err(self.wrong(value, owner, whole_go_type(field))) };
+        let Value::Array(items) = value else {
+            return Err(self.wrong(value, owner, go_type_of_field(field)));
+        };
         for (at, item) in items.iter_mut().enumerate() {
-            self.path.push(Step::Index(at));
+            self.path.push(PathStep::Index(at));
             let done = self.item(item, field, owner);
             self.path.pop();
             done?;
@@ -181,10 +185,10 @@ impl Walk {
         field: &'static Field,
         owner: &'static Type,
     ) -> Result<(), DecodeError> {
-        let Value::Object(map) = value else { return Err(self.wrong(value, owner, whole_go_type(field))) };
+        let Value::Object(map) = value else { return Err(self.wrong(value, owner, go_type_of_field(field))) };
         for (key, item) in map.iter_mut() {
-            // Only structs report paths below a map key.
-            self.path.push(Step::Key(if matches!(field.elem, Elem::Struct(_)) {
+            // Messages show the path below a map key only for structs.
+            self.path.push(PathStep::Key(if matches!(field.elem, Elem::Struct(_)) {
                 key.clone()
             } else {
                 String::new()
@@ -196,7 +200,7 @@ impl Walk {
         Ok(())
     }
 
-    /// An element of a list or map: null is the zero value there.
+    /// Checks an element of a list or map; null stands for the zero value.
     fn item(
         &mut self,
         value: &mut Value,
@@ -224,7 +228,8 @@ impl Walk {
             Elem::Int32 if value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
             Elem::Int64 if value.as_i64().is_some() => Ok(()),
             Elem::Time | Elem::MicroTime | Elem::Bytes => self.text(value, &field.elem, owner),
-            // Maps of quantities are amounts by resource; the devices' own are exact.
+            // Maps of quantities are resource amounts, kept in thousandths; those of resource.k8s.io are
+            // exact.
             Elem::Quantity
                 if field.shape == Shape::Map
                     && self.mode != Mode::Partial
@@ -307,13 +312,13 @@ impl Walk {
     }
 }
 
-/// True if Go could not tell this value from an absent member.
+/// True if the Go struct has the same content with this value as without the member.
 fn equals_absence(value: &Value, field: &Field) -> bool {
     if field.pointer {
         return false;
     }
     match (field.shape, field.elem) {
-        // To state that there are no entries is to ask for a reset.
+        // An empty list asks the server to forget all field managers.
         (Shape::List, _) if field.name == MANAGED_FIELDS => false,
         (Shape::List | Shape::Map, _) | (_, Elem::Bytes | Elem::Items) => field.omit_empty && is_empty(value),
         (Shape::One, Elem::Raw | Elem::Json | Elem::FieldsV1) => false,
@@ -334,7 +339,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn whole_go_type(field: &Field) -> String {
+fn go_type_of_field(field: &Field) -> String {
     match field.shape {
         Shape::One => go_type(&field.elem),
         Shape::List => format!("[]{}", go_type(&field.elem)),

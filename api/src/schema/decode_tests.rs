@@ -1,4 +1,4 @@
-//! What Kubernetes makes of request bodies.
+//! Tests of decoding: the objects and problems that Kubernetes gets from request bodies.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const DEPLOYMENT: (&str, &str, &str) = ("apps", "v1", "Deployment");
 const POD: (&str, &str, &str) = ("", "v1", "Pod");
 
 #[test]
-fn wrong_types_are_named_as_go_names_them() {
+fn type_errors_name_types_as_go_does() {
     let field = |text: &str| format!("json: cannot unmarshal {text}");
     let cases = [
         (
@@ -75,7 +75,7 @@ fn wrong_types_are_named_as_go_names_them() {
 }
 
 #[test]
-fn unknown_members_are_removed_and_reported_with_their_place() {
+fn unknown_members_are_removed_and_reported_with_their_path() {
     let body = json!({"kind": "Pod", "extra": 1, "spec": {"containers": [{"name": "a"}, {"image2": "x", "name": "b"}],
         "volumes": [{"name": "v", "emptyDir": {"medium2": 1}}]}});
     let (value, problems) = read(POD, body).unwrap();
@@ -91,7 +91,7 @@ fn unknown_members_are_removed_and_reported_with_their_place() {
 }
 
 #[test]
-fn what_equals_absence_is_removed_and_what_differs_stays() {
+fn zero_values_are_removed_unless_they_differ_from_absence() {
     let body = json!({"metadata": {"name": "a", "creationTimestamp": null, "labels": {}, "generation": 0},
         "spec": {"replicas": 0, "selector": {}, "strategy": {}, "paused": false, "template": {"metadata": {"creationTimestamp": null}}},
         "status": {}});
@@ -106,14 +106,14 @@ fn what_equals_absence_is_removed_and_what_differs_stays() {
 }
 
 #[test]
-fn an_apply_configuration_keeps_what_its_author_wrote() {
+fn apply_configurations_keep_zero_values_and_unknown_members() {
     let mut body = json!({"spec": {"paused": false, "strategy": {}, "odd": 1, "minReadySeconds": null}});
     let problems = normalize(&mut body, of("apps", "v1", "Deployment").unwrap(), Mode::Partial).unwrap();
     assert_eq!((body, problems.len()), (json!({"spec": {"odd": 1, "paused": false, "strategy": {}}}), 1));
 }
 
 #[test]
-fn scalars_take_their_canonical_form() {
+fn scalars_are_written_in_canonical_form() {
     let body = json!({"metadata": {"creationTimestamp": "2024-05-01T10:00:00.75+02:00", "deletionTimestamp": "0001-01-01T00:00:00Z"},
         "spec": {"containers": [{"resources": {"limits": {"cpu": "1000m", "memory": 1024.5}}}]}});
     let (pod, _) = read(POD, body).unwrap();
@@ -141,7 +141,7 @@ fn amounts_of_resources_are_kept_in_thousandths_and_other_quantities_exactly() {
 }
 
 #[test]
-fn json_schemas_take_their_many_forms() {
+fn json_schemas_are_decoded_in_all_their_forms() {
     let schema = json!({"type": "object", "additionalProperties": false, "bad": 1,
         "properties": {"a": {"items": {"type": "string"}, "default": {"x": null}}, "b": {"items": [{"bad": 1}], "enum": [null, 1]},
             "c": {"additionalProperties": {"type": "integer", "bad": 2}}}, "dependencies": {"a": ["b"], "c": {"type": "object"}}});
@@ -155,7 +155,7 @@ fn json_schemas_take_their_many_forms() {
 }
 
 #[test]
-fn fill_prints_what_kubernetes_always_prints() {
+fn fill_adds_the_zero_members_that_kubernetes_always_prints() {
     let mut pod =
         json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "env": [{"name": "e"}]}]}});
     fill(&mut pod, of("", "v1", "Pod").unwrap());
@@ -173,7 +173,7 @@ fn fill_prints_what_kubernetes_always_prints() {
 }
 
 #[test]
-fn a_required_time_that_is_not_set_is_printed_as_null() {
+fn an_unset_required_time_is_printed_as_null() {
     let mut service = json!({"status": {"conditions": [{"type": "X", "status": "True"}]}});
     fill(&mut service, of("", "v1", "Service").unwrap());
     let printed = &service["status"]["conditions"][0];
@@ -184,7 +184,7 @@ fn a_required_time_that_is_not_set_is_printed_as_null() {
 }
 
 #[test]
-fn duplicate_members_are_found_wherever_they_are() {
+fn duplicate_members_are_found_at_every_depth() {
     let json = br#"{"spec": {"replicas": 1, "replicas": 2, "l": [{"a": 1}, {"a": 1, "a": 2}]}, "spec": {}}"#;
     let found: Vec<_> = duplicate_fields(json).iter().map(ToString::to_string).collect();
     let want =
@@ -193,9 +193,10 @@ fn duplicate_members_are_found_wherever_they_are() {
     assert!(duplicate_fields(b"{\"a\":1,").is_empty());
 }
 
-/// `sigs.k8s.io/json` reports as it reads: in order, each problem once, and nothing from within what it skips.
+/// Strict problems have the order of `sigs.k8s.io/json`: document order, each once, none from below an
+/// unknown field.
 #[test]
-fn strict_problems_come_in_the_order_of_the_document() {
+fn strict_problems_are_in_document_order() {
     let json = br#"{"zzz": {"a": 1, "a": 2}, "spec": {"replicas": 1, "replicas": 2, "odd": 1, "odd": 2, "replicas": 3}, "zzz": 1, "aaa": 1}"#;
     let mut value: Value = serde_json::from_slice(json).unwrap();
     let unknown = normalize(&mut value, of("apps", "v1", "ReplicaSet").unwrap(), Mode::Whole).unwrap();
@@ -229,7 +230,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn normalizing_never_panics_and_a_second_time_changes_nothing(mut value in any_json()) {
+    fn normalizing_never_panics_and_is_idempotent(mut value in any_json()) {
         let ty = of("apps", "v1", "Deployment").unwrap();
         if normalize(&mut value, ty, Mode::Whole).is_ok() {
             let once = value.clone();

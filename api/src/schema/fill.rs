@@ -1,8 +1,9 @@
-//! Puts back the members that Kubernetes prints even when they are zero (`resources: {}`, `status: {}`, `replicas: 0`).
+//! Adds the members that Kubernetes prints even when they are zero (`resources: {}`, `status: {}`, `replicas:
+//! 0`).
 //!
-//! Run it last before an object is stored or answered: after defaults and validation, which take absence for zero.
-//! A time that the API calls required is `null` when it is not set, as clients that demand the member rely on it. Other times,
-//! lists, maps and pointers which Go would print as `null` stay absent.
+//! Run it last before an object is stored or sent: after defaults and validation, which treat absence as
+//! zero. A time that the API calls required is `null` when it is not set, since clients may demand the
+//! member. Other times, lists, maps and pointers that Go would print as `null` stay absent.
 
 use serde_json::{Map, Value};
 
@@ -57,7 +58,7 @@ pub(crate) fn always_printed(field: &Field) -> bool {
         Elem::Struct(_) | Elem::Quantity | Elem::IntOrString => true,
         Elem::String | Elem::Bool | Elem::Int32 | Elem::Int64 | Elem::Float64 => !field.omit_empty,
         Elem::Time | Elem::MicroTime => !field.omit_empty,
-        // Go prints null for these, which to clients equals absence.
+        // Go prints null for these; to clients null equals absence.
         Elem::Bytes | Elem::Raw | Elem::FieldsV1 | Elem::Json | Elem::Items => false,
         Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => false,
     }

@@ -1,9 +1,9 @@
-//! The field table: what every built-in Kubernetes type looks like, as data.
+//! The field table: the fields of every built-in Kubernetes type, as data.
 //!
-//! One table drives everything that is generic over kinds: JSON checking ([`decode`]), the protobuf wire format
-//! ([`crate::wire`]), strategic merge and server-side apply ([`crate::patch`]) and OpenAPI ([`crate::openapi`]).
-//! It knows shapes only. Defaults and validation are code elsewhere; the resources served (plural names, verbs,
-//! scope) are another table.
+//! One table drives everything that is generic over kinds: JSON decoding ([`decode`]), the protobuf wire
+//! format ([`crate::wire`]), strategic merge and server-side apply ([`crate::patch`]) and OpenAPI
+//! ([`crate::openapi`]). It describes types only. Defaults and validation are code in other modules; plural
+//! names, verbs and scope are in [`crate::kind`].
 //!
 //! # Notation of `schema/*.tbl`
 //!
@@ -18,13 +18,14 @@
 //!   ^ 2 VolumeSource                        inline: nested in protobuf under this number, members inline in JSON
 //! ```
 //!
-//! Types: `[]` list, `{}` map from string, `*` pointer (an explicit zero differs from absence). Scalars: `str bool i32
-//! i64 f64 bytes time microtime quantity intstr raw fields json items` (`items`: a list of strings which protobuf wraps
-//! in a message) and `schemaorlist schemaorbool schemaorstrings` of JSON schema. Any other word names a type.
+//! Types: `[]` list, `{}` map from string, `*` pointer (an explicit zero differs from absence). Scalars: `str
+//! bool i32 i64 f64 bytes time microtime quantity intstr raw fields json items` (`items`: a list of strings
+//! that protobuf wraps in a message) and `schemaorlist schemaorbool schemaorstrings` of JSON schema. Any
+//! other word names a type.
 //!
 //! Flags: `?` left out when empty, `z` left out when zero also where it is a struct, `!` required in OpenAPI,
-//! `patch=` strategic-merge strategies with `key=` its merge key, `list=map|set|atomic` with `by=` the map keys and
-//! `atomic` for a map or struct which server-side apply owns as a whole.
+//! `patch=` strategic-merge strategies with `key=` its merge key, `list=map|set|atomic` with `by=` the map
+//! keys and `atomic` for a map or struct that server-side apply owns as a whole.
 
 pub mod decode;
 pub mod fill;
@@ -44,7 +45,7 @@ mod tests;
 pub(crate) use table::FILES;
 use table::table;
 
-/// A group and version with the place its type names live in.
+/// Group and version of a set of types, with the names by which messages and OpenAPI refer to it.
 #[derive(Debug)]
 pub struct Package {
     /// Name inside the table, e.g. `apps/v1`.
@@ -80,14 +81,14 @@ impl Package {
 pub struct TypeId(u16);
 
 impl TypeId {
-    /// The type itself.
+    /// The type with this index.
     #[must_use]
     pub fn get(self) -> &'static Type {
         &table().types[usize::from(self.0)]
     }
 }
 
-/// What one value (an element of a list or map, or the field itself) is.
+/// Type of one value: of a field, or of the elements of a list or map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elem {
     /// JSON string.
@@ -112,11 +113,11 @@ pub enum Elem {
     IntOrString,
     /// An embedded object of any kind.
     Raw,
-    /// The field set of a managedFields entry.
+    /// The field set of an entry in managedFields.
     FieldsV1,
     /// Any JSON value.
     Json,
-    /// A list of strings; a message of its own in protobuf.
+    /// A list of strings that is a message of its own in protobuf.
     Items,
     /// A JSON schema or a list of them.
     SchemaOrList,
@@ -128,7 +129,7 @@ pub enum Elem {
     Struct(TypeId),
 }
 
-/// How often the element occurs.
+/// Whether a field holds one value, a list or a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Exactly one value.
@@ -139,10 +140,10 @@ pub enum Shape {
     Map,
 }
 
-/// List type for server-side apply; a list without one is atomic.
+/// List type for server-side apply. Lists without one are atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListType {
-    /// Replaced as a whole, said so in the API.
+    /// Explicitly declared as replaced as a whole.
     Atomic,
     /// Unique scalars.
     Set,
@@ -155,30 +156,30 @@ pub enum ListType {
 pub struct PatchStrategy {
     /// Merge list elements (by key, or as a set of scalars).
     pub merge: bool,
-    /// Replace the value even though it is a map.
+    /// Replace the value although it is a map.
     pub replace: bool,
-    /// The patch may say which sibling keys to keep.
+    /// The patch may list the sibling keys to keep.
     pub retain_keys: bool,
 }
 
-/// One member of a JSON object.
+/// Field of a struct: one member of the JSON object.
 #[derive(Clone, Debug)]
 pub struct Field {
     /// JSON name.
     pub name: &'static str,
-    /// Protobuf field number; 0 when protobuf does not carry it (apiVersion and kind).
+    /// Protobuf field number; 0 for members that protobuf does not carry (apiVersion and kind).
     pub number: u32,
-    /// One, list or map.
+    /// Whether the field is one value, a list or a map.
     pub shape: Shape,
-    /// The element type.
+    /// Type of the value or of its elements.
     pub elem: Elem,
-    /// An explicit zero value differs from absence.
+    /// Whether an explicit zero value differs from absence.
     pub pointer: bool,
-    /// Left out of JSON when empty.
+    /// Whether Go leaves an empty value out of JSON.
     pub omit_empty: bool,
-    /// Left out of JSON when zero, also where it is a struct.
+    /// Whether Go leaves a zero value out of JSON, also for structs.
     pub omit_zero: bool,
-    /// Listed as required in OpenAPI.
+    /// Whether OpenAPI lists the member as required.
     pub required: bool,
     /// Strategic-merge strategies.
     pub patch: PatchStrategy,
@@ -186,14 +187,14 @@ pub struct Field {
     pub merge_key: Option<&'static str>,
     /// Server-side apply list type.
     pub list_type: Option<ListType>,
-    /// Keys of a [`ListType::Map`] list.
+    /// Keys that identify the elements of a [`ListType::Map`] list.
     pub list_keys: Box<[&'static str]>,
-    /// Server-side apply owns the map or struct as a whole.
+    /// Whether server-side apply owns the map or struct as a whole.
     pub atomic: bool,
 }
 
 impl Field {
-    /// The struct behind this field, whatever its shape.
+    /// The struct type of the field's value or elements, if it is a struct.
     #[must_use]
     pub fn struct_type(&self) -> Option<&'static Type> {
         match self.elem {
@@ -203,29 +204,29 @@ impl Field {
     }
 }
 
-/// What a protobuf field number of a message stands for.
+/// Meaning of a protobuf field number in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
-    /// Index into [`Type::fields`].
+    /// A member of the JSON object, as index into [`Type::fields`].
     Field(u16),
     /// A nested message whose members are inline in JSON.
     Inline(TypeId),
 }
 
-/// A struct of the Kubernetes API.
+/// Struct of the Kubernetes API, with its fields.
 #[derive(Debug)]
 pub struct Type {
-    /// Where it lives.
+    /// Group and version that define the type.
     pub package: &'static Package,
     /// Name without package, e.g. `DeploymentSpec`.
     pub name: &'static str,
-    /// It carries `apiVersion` and `kind`.
+    /// Whether the type has `apiVersion` and `kind`.
     pub has_kind: bool,
-    /// Server-side apply owns it as one value.
+    /// Whether server-side apply owns the struct as one value.
     pub atomic: bool,
-    /// Members as JSON shows them (inlined ones included), sorted by name.
+    /// Members of the JSON object, sorted by name; inlined ones are included.
     pub fields: Box<[Field]>,
-    /// Members by protobuf number, sorted by number; inlined messages are one entry.
+    /// Members by protobuf number, sorted; an inlined message is one entry.
     pub members: Box<[(u32, Member)]>,
 }
 
@@ -265,7 +266,8 @@ pub fn lookup(openapi_name: &str) -> Option<&'static Type> {
     table().find(package, name)
 }
 
-/// Finds the type of a kind. Kinds that every group serves (`DeleteOptions`, `Status`, …) are found under any group.
+/// Finds the type of a kind. Kinds that every group serves (`DeleteOptions`, `Status`, …) are found under any
+/// group.
 #[must_use]
 pub fn of(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
     let found = table().packages.iter().enumerate().find_map(|(at, p)| {
@@ -276,19 +278,19 @@ pub fn of(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
     found.or_else(|| meta_kind(kind))
 }
 
-/// A kind of `meta/v1` that may be sent under any group and version.
+/// Type of a kind of `meta/v1` that clients may send under any group and version.
 fn meta_kind(kind: &str) -> Option<&'static Type> {
     let package = table().packages.iter().position(|p| p.short == "meta/v1")?;
     table().find(package, kind).filter(|t| t.has_kind)
 }
 
-/// `meta/v1.ObjectMeta`: the metadata of every object, also of custom resources.
+/// Type `meta/v1.ObjectMeta`: the metadata of every object, also of custom resources.
 #[must_use]
 pub fn object_meta() -> &'static Type {
     lookup("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta").expect("the table has ObjectMeta")
 }
 
-/// `apiextensions/v1.JSONSchemaProps`, which the `schemaor…` elements refer to.
+/// Type `apiextensions/v1.JSONSchemaProps`, to which the `schemaor…` elements refer.
 #[must_use]
 pub fn json_schema_props() -> &'static Type {
     static FOUND: std::sync::OnceLock<&'static Type> = std::sync::OnceLock::new();

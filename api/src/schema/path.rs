@@ -1,24 +1,24 @@
-//! Where in a document we are, in the two spellings that Kubernetes uses.
+//! Path of the current value in a document, in the two spellings that Kubernetes uses.
 
 use std::fmt::Write as _;
 
-/// One step down.
+/// One element of a path.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum PathStep {
     /// A struct member.
     Field(&'static str),
-    /// A map key, or a member that no table knows.
+    /// A map key, or a member that the table does not know.
     Key(String),
     /// A list element.
     Index(usize),
 }
 
-/// The steps from the root.
+/// Path elements from the root to the current value.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Path(Vec<Step>);
+pub(crate) struct Path(Vec<PathStep>);
 
 impl Path {
-    pub(crate) fn push(&mut self, step: Step) {
+    pub(crate) fn push(&mut self, step: PathStep) {
         self.0.push(step);
     }
 
@@ -30,25 +30,26 @@ impl Path {
         self.0.len()
     }
 
-    /// `spec.containers[0].name`, the form of strict-decoding problems; `last` is one more member.
+    /// The path as strict-decoding problems spell it, e.g. `spec.containers[0].name`; `last` is one more
+    /// member.
     pub(crate) fn strict(&self, last: &str) -> String {
         let mut out = String::new();
         for step in &self.0 {
             match step {
-                Step::Field(name) => member(&mut out, name),
-                Step::Key(name) => member(&mut out, name),
-                Step::Index(at) => write!(out, "[{at}]").expect("writing to a String succeeds"),
+                PathStep::Field(name) => member(&mut out, name),
+                PathStep::Key(name) => member(&mut out, name),
+                PathStep::Index(at) => write!(out, "[{at}]").expect("writing to a String succeeds"),
             }
         }
         member(&mut out, last);
         out
     }
 
-    /// `spec.containers.name`, the form of type errors: struct members only.
+    /// The path as type errors spell it, e.g. `spec.containers.name`: struct members only.
     pub(crate) fn members(&self) -> String {
         let mut out = String::new();
         for step in &self.0 {
-            if let Step::Field(name) = step {
+            if let PathStep::Field(name) = step {
                 member(&mut out, name);
             }
         }

@@ -1,5 +1,5 @@
-//! The field table beside the schemas that Kubernetes publishes for the version that `k8s-openapi` is made for: the same types,
-//! members, member types and required members. Not protobuf numbers and pointers, which those schemas do not have.
+//! Compares the field table with the schemas that Kubernetes publishes for the version of `k8s-openapi`:
+//! types, members, member types and required members. Those schemas have no protobuf numbers and no pointers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use crate::openapi::roots;
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// Types of the table without a schema of their own, in its order: those that are inline in others, whose members are compared
-/// there; those that are queries of URLs or another form of an object; and what the server sends to webhooks of conversion.
+/// Types of the table that have no published schema, in the order of the table. Types inlined in others are
+/// compared there. The rest are URL queries, alternative forms of objects, and bodies of conversion webhooks.
 const UNPUBLISHED: &[&str] = &[
     "io.k8s.api.admissionregistration.v1.Rule",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ConversionRequest",
@@ -30,8 +30,8 @@ const UNPUBLISHED: &[&str] = &[
     "io.k8s.api.resource.v1.DeviceConfiguration",
 ];
 
-/// Members whose requirement `k8s-openapi` changes: names that default to "" are plain strings there, and a time that may be null is
-/// an option. It also has the metadata of every object as a plain value.
+/// Members whose requirement `k8s-openapi` changes: names that default to "" are plain strings there, and a
+/// nullable time is an option. It also has the metadata of every object as a plain value.
 const REQUIRED_OTHERWISE: &[&str] = &[
     "io.k8s.api.core.v1.ConfigMapEnvSource.name",
     "io.k8s.api.core.v1.ConfigMapKeySelector.name",
@@ -51,8 +51,8 @@ fn published() -> BTreeMap<String, Value> {
     generator.take_definitions(true).into_iter().collect()
 }
 
-/// What a published schema says of one value, in few words: `string`, `integer/int32`, `[]` and `{}` before those of elements, and
-/// the name of a type.
+/// Short text for the type in a published schema: `string`, `integer/int32`, a struct's name, with `[]` or
+/// `{}` before the type of elements.
 fn words(schema: &Value) -> String {
     let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
     if let Some(reference) = reference {
@@ -69,7 +69,7 @@ fn words(schema: &Value) -> String {
     }
 }
 
-/// The same of a field of the table.
+/// The same short text for a field of the table.
 fn words_of(field: &Field) -> String {
     let shape = match field.shape {
         Shape::One => "",
@@ -99,7 +99,7 @@ fn words_of(field: &Field) -> String {
     format!("{shape}{elem}")
 }
 
-/// Members with their types, and an exclamation mark where they are required.
+/// Members of a published schema with their types, and an exclamation mark where they are required.
 fn published_members(schema: &Value) -> BTreeMap<String, String> {
     let required: BTreeSet<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -117,19 +117,19 @@ fn marked(words: String, required: bool) -> String {
     if required { words + "!" } else { words }
 }
 
-/// Whether `k8s-openapi` says of its own accord whether this member is required.
+/// Whether `k8s-openapi` decides on its own whether this member is required.
 fn is_required_otherwise(ty: &Type, member: &str) -> bool {
     let name = format!("{}.{member}", ty.openapi_name());
     (ty.has_kind && member == "metadata") || REQUIRED_OTHERWISE.contains(&name.as_str())
 }
 
-/// The list of a kind, which `k8s-openapi` writes as one generic type.
+/// Whether a type is the list of a kind; `k8s-openapi` writes lists as one generic type.
 fn is_list(ty: &'static Type) -> bool {
     ty.has_kind && ty.name.ends_with("List") && ty.field("items").is_some()
 }
 
 #[test]
-fn every_type_has_the_members_that_kubernetes_publishes() {
+fn every_type_has_the_published_members() {
     let published = published();
     let (mut compared, mut differ, mut missing) = (0, Vec::new(), Vec::new());
     for ty in all().filter(|ty| !is_list(ty)) {
@@ -165,7 +165,7 @@ fn every_type_has_the_members_that_kubernetes_publishes() {
 }
 
 #[test]
-fn every_type_that_kubernetes_publishes_is_in_the_table_or_a_scalar_of_it() {
+fn every_published_type_is_in_the_table_or_a_scalar() {
     let scalars = [
         "FieldsV1",
         "IntOrString",
@@ -182,7 +182,7 @@ fn every_type_that_kubernetes_publishes_is_in_the_table_or_a_scalar_of_it() {
     let unknown = published().into_keys().filter(|name| !known.contains(name));
     let unknown: BTreeSet<String> =
         unknown.filter(|name| !scalars.contains(&name.rsplit('.').next().unwrap_or_default())).collect();
-    // What has no place in a request or an object: the version page, a stream's frame, a patch's body.
+    // Types that are never part of a request or an object: the version page, a watch frame, a patch body.
     let others =
         ["io.k8s.apimachinery.pkg.version.Info", &format!("{META}.Patch"), &format!("{META}.WatchEvent")];
     assert_eq!(unknown, others.map(str::to_owned).into());

@@ -1,4 +1,4 @@
-//! Scalars which JSON carries as text but which are more than text: times, bytes, int-or-string, quantities.
+//! Canonical forms of scalars that JSON carries as text: times, bytes, int-or-string, quantities.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::decode::DecodeError;
 use crate::quantity::Quantity;
 
-/// The time Go prints as null: the first second of year one.
+/// Unix time of Go's zero time, the first second of year one, which Go prints as null.
 const GO_ZERO_SECONDS: i64 = -62_135_596_800;
 
 /// Canonical text of a Time (whole seconds, UTC); `None` for the zero time.
@@ -33,7 +33,7 @@ pub(crate) fn format_micro_time(at: Timestamp) -> Option<String> {
     (at.as_second() != GO_ZERO_SECONDS).then(|| at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
 }
 
-/// Bytes behind base64 text; line breaks are ignored as Go does.
+/// Decodes base64 text; line breaks are ignored as in Go.
 pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, DecodeError> {
     let joined;
     let text = if text.contains(['\r', '\n']) {
@@ -62,7 +62,7 @@ pub(crate) fn quantity(value: &Value) -> Result<String, DecodeError> {
     parse_quantity(value).map(|quantity| quantity.to_string())
 }
 
-/// As [`quantity`] for an amount of a resource, of which thousandths are the least that is kept.
+/// Canonical quantity of a resource amount, rounded away from zero to thousandths.
 pub(crate) fn amount(value: &Value) -> Result<String, DecodeError> {
     parse_quantity(value).map(|quantity| quantity.in_milli().to_string())
 }
@@ -76,7 +76,7 @@ fn parse_quantity(value: &Value) -> Result<Quantity, DecodeError> {
     Quantity::parse(&text).map_err(DecodeError::Quantity)
 }
 
-/// Checks an int-or-string; both forms are kept as they are.
+/// Checks that a value is an int-or-string; it stays as it is.
 pub(crate) fn int_or_string(value: &Value) -> Result<(), DecodeError> {
     let ok = match value {
         Value::String(_) => true,
@@ -93,7 +93,7 @@ pub(crate) fn int_or_string(value: &Value) -> Result<(), DecodeError> {
     Err(DecodeError::Root { found, go_type: "int32".to_owned() })
 }
 
-/// What Go calls this JSON value in type errors.
+/// Name of a JSON value's type in Go's type errors.
 pub(crate) fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,5 +1,5 @@
-//! Finds members that a JSON text states twice, and the order in which its problems occur. Parsed values keep only the last of a
-//! member and no order, so this reads the text.
+//! Finds duplicate members of a JSON text, and sorts its field problems in document order. A parsed value
+//! keeps neither duplicates nor order, so this module reads the text.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,28 +8,28 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::decode::FieldProblem;
 use super::limits::{MAX_FIELD_PROBLEMS, MAX_SPELLED_BYTES};
-use super::path::{Path, Step};
+use super::path::{Path, PathStep};
 
-/// Problems reported for one body at most.
+/// Most problems reported for one body.
 pub const MAX_PROBLEMS: usize = MAX_FIELD_PROBLEMS;
 
-/// Members which occur more than once in their object, in order of occurrence. Text that is not JSON has none: the
-/// parser that follows refuses it.
+/// Members that occur more than once in their object, in document order. A text that is not JSON has none;
+/// the parser that runs next refuses it.
 #[must_use]
 pub fn duplicate_fields(json: &[u8]) -> Vec<FieldProblem> {
     in_document_order(json, Vec::new())
 }
 
-/// These unknown fields of a JSON text, and its duplicate ones, each once and in order of occurrence. What is within an unknown field
-/// is no problem of its own, and an unknown field that is stated twice is unknown.
+/// The given unknown fields of a JSON text and its duplicate fields, each once and in document order.
+/// Problems below an unknown field are not reported, and a repeated unknown field counts as unknown.
 #[must_use]
 pub fn in_document_order(json: &[u8], unknown: Vec<FieldProblem>) -> Vec<FieldProblem> {
     let unknown: BTreeSet<FieldProblem> = unknown.into_iter().collect();
     let mut walk = Walk { path: Path::default(), unknown, found: Vec::new(), spelled: 0 };
     let mut reader = serde_json::Deserializer::from_slice(json);
-    // An error ends the walk; what was found before it stands.
+    // An error ends the walk; problems found before it are kept.
     let _ = Seed(&mut walk).deserialize(&mut reader);
-    // What was not met for want of time or because of the error is a problem all the same.
+    // Unknown fields that the walk did not reach, because of an error or the bound, are reported too.
     for problem in std::mem::take(&mut walk.unknown) {
         walk.report(problem);
     }
@@ -40,12 +40,12 @@ struct Walk {
     path: Path,
     unknown: BTreeSet<FieldProblem>,
     found: Vec<FieldProblem>,
-    /// Bytes of paths that were spelled out.
+    /// Total length of the path texts built so far; bounded by [`MAX_SPELLED_BYTES`].
     spelled: usize,
 }
 
 impl Walk {
-    /// Whether the path and one more member name an unknown field, which is then reported.
+    /// Reports the member if it is one of the unknown fields, and says whether it was.
     fn is_unknown(&mut self, name: &str) -> bool {
         if self.unknown.is_empty() || self.spelled > MAX_SPELLED_BYTES {
             return false;
@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 let problem = FieldProblem::Duplicate(self.0.path.strict(&name));
                 self.0.report(problem);
             }
-            self.0.path.push(Step::Key(name.clone()));
+            self.0.path.push(PathStep::Key(name.clone()));
             map.next_value_seed(Seed(self.0))?;
             self.0.path.pop();
             seen.insert(name);
@@ -105,7 +105,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         for at in 0.. {
-            self.0.path.push(Step::Index(at));
+            self.0.path.push(PathStep::Index(at));
             let more = seq.next_element_seed(Seed(self.0))?;
             self.0.path.pop();
             if more.is_none() {

@@ -1,12 +1,12 @@
-//! Reads `schema/*.tbl` into memory, once. A malformed table is a mistake of this crate, so it panics; a test reads
-//! all of it.
+//! Parses `schema/*.tbl` into memory, once. A malformed table is a bug of this crate and panics; a test reads
+//! all files.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::{Elem, Field, ListType, Member, Package, PatchStrategy, Shape, Type, TypeId};
 
-/// The files, as they are written.
+/// Contents of the table files.
 pub(crate) const FILES: &[&str] = &[
     include_str!("../../schema/admissionregistration_v1.tbl"),
     include_str!("../../schema/apiextensions_v1.tbl"),
@@ -33,30 +33,30 @@ pub(crate) const FILES: &[&str] = &[
     include_str!("../../schema/storage_v1.tbl"),
 ];
 
-/// The parsed table.
+/// Parsed field table.
 pub(super) struct Table {
     pub(super) packages: Vec<&'static Package>,
     pub(super) types: Vec<Type>,
-    /// (package index, type name) to type; the names of one package are unique.
+    /// Index of a type by package index and type name.
     by_name: BTreeMap<(usize, &'static str), u16>,
 }
 
 impl Table {
     pub(super) fn find(&'static self, package: usize, name: &str) -> Option<&'static Type> {
-        // The key borrows `name` for the look-up only; the map's order is that of the strings.
+        // The key borrows `name` for the look-up only.
         let id = self.by_name.get(&(package, name) as &(usize, &str))?;
         Some(&self.types[usize::from(*id)])
     }
 }
 
-/// The table, read at first use.
+/// The field table, parsed at first use.
 pub(super) fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| Draft::read(FILES).finish())
 }
 
-/// A field line, or an inline line when the name is empty.
-enum Line {
+/// One line of a type: a field, or an inlined type (its name is empty).
+enum TableLine {
     Field(Field),
     Inline(u32, u16),
 }
@@ -76,7 +76,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// First pass: which types exist.
+    /// First pass: collects the types.
     fn read(files: &[&'static str]) -> Self {
         let mut draft = Self { packages: Vec::new(), types: Vec::new(), by_name: BTreeMap::new() };
         for line in files.iter().flat_map(|f| f.lines()) {
@@ -102,29 +102,30 @@ impl Draft {
         self.types.push(DraftType { package, name, has_kind, atomic, lines: Vec::new() });
     }
 
-    /// Second and third pass: fields with their types resolved, then inlined members spread out.
+    /// Second and third pass: parses the fields and resolves their types, then adds the members of inlined
+    /// types.
     fn finish(self) -> Table {
-        let lines: Vec<Vec<Line>> = self.types.iter().map(|t| self.parse_lines(t)).collect();
+        let lines: Vec<Vec<TableLine>> = self.types.iter().map(|t| self.parse_lines(t)).collect();
         let types =
             self.types.iter().zip(&lines).map(|(draft, own)| self.build(draft, own, &lines)).collect();
         Table { packages: self.packages, types, by_name: self.by_name }
     }
 
-    fn parse_lines(&self, draft: &DraftType) -> Vec<Line> {
-        let mut out: Vec<Line> = draft.lines.iter().map(|l| self.parse_line(draft.package, l)).collect();
+    fn parse_lines(&self, draft: &DraftType) -> Vec<TableLine> {
+        let mut out: Vec<TableLine> = draft.lines.iter().map(|l| self.parse_line(draft.package, l)).collect();
         if draft.has_kind {
-            out.extend(["apiVersion", "kind"].map(|name| Line::Field(string_field(name))));
+            out.extend(["apiVersion", "kind"].map(|name| TableLine::Field(string_field(name))));
         }
         out
     }
 
-    fn parse_line(&self, package: usize, line: &'static str) -> Line {
+    fn parse_line(&self, package: usize, line: &'static str) -> TableLine {
         let mut words = line.split(' ');
         let mut word = || words.next().unwrap_or_else(|| panic!("incomplete table line: {line}"));
         let (name, number, kind) = (word(), word(), word());
         let number = number.parse().unwrap_or_else(|_| panic!("bad number in table line: {line}"));
         if name == "^" {
-            return Line::Inline(number, self.resolve(package, kind));
+            return TableLine::Inline(number, self.resolve(package, kind));
         }
         let (pointer, kind) = kind.strip_prefix('*').map_or((false, kind), |rest| (true, rest));
         let (shape, kind) = match (kind.strip_prefix("[]"), kind.strip_prefix("{}")) {
@@ -136,7 +137,7 @@ impl Draft {
             Field { number, shape, elem: self.elem(package, kind), pointer, ..string_field(name) };
         field.omit_empty = false;
         words.for_each(|flag| apply_flag(&mut field, flag));
-        Line::Field(field)
+        TableLine::Field(field)
     }
 
     fn elem(&self, package: usize, word: &'static str) -> Elem {
@@ -175,7 +176,7 @@ impl Draft {
             .unwrap_or_else(|| panic!("the table names an unknown type: {word}"))
     }
 
-    fn build(&self, draft: &DraftType, own: &[Line], all: &[Vec<Line>]) -> Type {
+    fn build(&self, draft: &DraftType, own: &[TableLine], all: &[Vec<TableLine>]) -> Type {
         let mut fields = Vec::new();
         spread(own, all, &mut fields);
         fields.sort_by_key(|f| f.name);
@@ -185,12 +186,12 @@ impl Draft {
         let mut members: Vec<(u32, Member)> = own
             .iter()
             .filter_map(|line| match line {
-                Line::Field(f) if f.number == 0 => None,
-                Line::Field(f) => Some((
+                TableLine::Field(f) if f.number == 0 => None,
+                TableLine::Field(f) => Some((
                     f.number,
                     Member::Field(u16::try_from(at(f.name)).expect("fewer than 65536 fields")),
                 )),
-                Line::Inline(number, id) => Some((*number, Member::Inline(TypeId(*id)))),
+                TableLine::Inline(number, id) => Some((*number, Member::Inline(TypeId(*id)))),
             })
             .collect();
         members.sort_by_key(|m| m.0);
@@ -205,12 +206,12 @@ impl Draft {
     }
 }
 
-/// All members that JSON shows, those of inlined types included.
-fn spread(own: &[Line], all: &[Vec<Line>], out: &mut Vec<Field>) {
+/// Appends all members that JSON shows, including those of inlined types.
+fn spread(own: &[TableLine], all: &[Vec<TableLine>], out: &mut Vec<Field>) {
     for line in own {
         match line {
-            Line::Field(f) => out.push(f.clone()),
-            Line::Inline(_, id) => spread(&all[usize::from(*id)], all, out),
+            TableLine::Field(f) => out.push(f.clone()),
+            TableLine::Inline(_, id) => spread(&all[usize::from(*id)], all, out),
         }
     }
 }

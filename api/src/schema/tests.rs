@@ -1,4 +1,4 @@
-//! The table as a whole, and the facts that other modules lean on.
+//! Tests of the whole table, and of facts in it that other modules rely on.
 
 use super::{Elem, ListType, Member, Shape, all, lookup, of};
 
@@ -54,7 +54,7 @@ fn inlined_members_are_visible_in_json_and_nested_in_protobuf() {
 }
 
 #[test]
-fn what_is_nested_on_the_wire_and_inline_in_json_is_what_kubernetes_nests() {
+fn inlined_types_match_the_nested_messages_of_kubernetes() {
     let wanted = "
         admissionregistration.k8s.io NamedRuleWithOperations:RuleWithOperations RuleWithOperations:Rule
         core ConfigMapEnvSource:LocalObjectReference ConfigMapKeySelector:LocalObjectReference
@@ -87,7 +87,7 @@ fn what_is_nested_on_the_wire_and_inline_in_json_is_what_kubernetes_nests() {
 }
 
 #[test]
-fn patch_and_list_facts_of_well_known_fields() {
+fn well_known_fields_have_their_patch_strategies_and_list_types() {
     let pod = lookup("io.k8s.api.core.v1.PodSpec").unwrap();
     let containers = pod.field("containers").unwrap();
     assert_eq!((containers.shape, containers.merge_key), (Shape::List, Some("name")));

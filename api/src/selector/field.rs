@@ -1,5 +1,5 @@
-//! Field selectors: the text form of `?fieldSelector=`, which fields a kind can be selected by, and matching. Fields are strings
-//! computed from the object; custom resources add their own list of paths.
+//! Field selectors: the text form of `?fieldSelector=`, the selectable fields of each kind, and matching.
+//! Field values are strings computed from the object; custom resources declare their own paths.
 
 use std::borrow::Cow;
 
@@ -8,43 +8,44 @@ use serde_json::Value;
 use crate::kind::Resource;
 use crate::meta;
 
-/// One term: a field is, or is not, a value.
+/// One term of a field selector: a field equals, or differs from, a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The field's label, such as `spec.nodeName`.
     pub field: String,
-    /// Whether the field must differ.
+    /// Whether the field must differ from the value.
     pub negated: bool,
     /// The value.
     pub value: String,
 }
 
-/// A conjunction of terms; none matches everything.
+/// Field selector: a conjunction of terms. Without terms it matches every object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     terms: Vec<Term>,
 }
 
-/// A selector that is broken or names a field that a kind cannot be selected by. The text is the answer's message (400).
+/// Error of a field selector that is malformed or names a field that is not selectable. The text is the
+/// message of the 400 response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(pub String);
 
 impl Selector {
-    /// Matches every object.
+    /// The selector that matches every object.
     pub const fn everything() -> Self {
         Selector { terms: Vec::new() }
     }
 
-    /// The selector of one field with one value.
+    /// The selector for one field with one value.
     pub fn one(field: &str, value: &str) -> Self {
         Selector { terms: vec![Term { field: field.to_owned(), negated: false, value: value.to_owned() }] }
     }
 
-    /// Reads the text form. Whether the fields exist is another question: [`Selector::check`].
+    /// Parses the text form. [`Selector::check`] checks whether the fields exist.
     ///
     /// # Errors
-    /// With the text Kubernetes gives.
+    /// The text is malformed; the message is that of Kubernetes.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         for part in split_terms(text).into_iter().filter(|part| !part.is_empty()) {
@@ -66,22 +67,22 @@ impl Selector {
         self.terms.is_empty()
     }
 
-    /// The value a field must have, if a term says so: lets a list by name or node read less.
+    /// The value that a term demands of a field, if any. A list by name or node then reads fewer objects.
     pub fn required(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|t| !t.negated && t.field == field).map(|t| t.value.as_str())
     }
 
-    /// The terms about fields for which `first` holds, and the others.
+    /// Splits the terms into those about fields for which `first` holds, and the others.
     pub fn partition(self, first: impl Fn(&str) -> bool) -> (Self, Self) {
         let (matching, others) = self.terms.into_iter().partition(|term| first(&term.field));
         (Selector { terms: matching }, Selector { terms: others })
     }
 
-    /// Checks that a kind can be selected by all fields, and replaces old labels of fields, and those of a version that is not
-    /// stored, by the ones [`own_labels`] has.
+    /// Checks that all fields are selectable for the kind. Renames deprecated labels, and labels of other
+    /// versions, to the labels in [`own_labels`].
     ///
     /// # Errors
-    /// With the text Kubernetes gives, for the first unknown field.
+    /// The first field that is not selectable; the message is that of Kubernetes.
     pub fn check(mut self, resource: &Resource) -> Result<Self, SelectorError> {
         for term in &mut self.terms {
             let Some(label) = stored_label(resource, &term.field) else {
@@ -92,7 +93,7 @@ impl Selector {
         Ok(self)
     }
 
-    /// Whether an object satisfies all terms. Fields the kind does not have count as empty.
+    /// Whether an object satisfies all terms. A field that the kind does not have counts as empty.
     pub fn matches(&self, resource: &Resource, object: &Value) -> bool {
         self.terms.iter().all(|term| {
             let value = field_of(resource, &term.field, object).unwrap_or_default();
@@ -100,13 +101,13 @@ impl Selector {
         })
     }
 
-    /// Whether fields satisfy all terms; `field` gives the value of a label, empty if there is none.
+    /// Whether field values satisfy all terms. `field` returns the value of a label, empty if absent.
     pub fn matches_fields<'f>(&self, field: impl Fn(&str) -> &'f str) -> bool {
         self.terms.iter().all(|term| (field(&term.field) == term.value) != term.negated)
     }
 }
 
-/// Splits at commas that no backslash precedes.
+/// Splits at commas without a backslash before them.
 fn split_terms(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
     for (i, c) in text.char_indices() {
@@ -124,7 +125,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Field, whether negated, raw value; at the first operator.
+/// Splits a term at its first operator into field, negation and raw value.
 fn split_term(part: &str) -> Option<(&str, bool, &str)> {
     for (i, _) in part.char_indices() {
         for (sign, negated) in [("!=", true), ("==", false), ("=", false)] {
@@ -159,72 +160,85 @@ fn unescape(text: &str) -> Result<String, SelectorError> {
     Ok(out)
 }
 
-/// How a field is read from an object.
+/// Rule that computes a field's value from an object.
 #[derive(Debug)]
-pub(crate) enum Read {
+pub(crate) enum FieldSource {
     /// The string, number or boolean at a path.
     At(&'static [&'static str]),
-    /// As `At`, where an absent value counts as this text.
+    /// The value at a path, or this text if it is absent.
     Or(&'static [&'static str], &'static str),
-    /// As `At`, at the first of two paths where there is something: objects may come in their stored version.
+    /// The value at the first of two paths that is present; objects may have the request's or the storage
+    /// version.
     Either(&'static [&'static str], &'static [&'static str]),
-    /// Something computed from what is at some paths.
+    /// A value computed from the values at these paths.
     By(for<'o> fn(&'o Value) -> Cow<'o, str>, &'static [&'static [&'static str]]),
 }
 
-/// How a field of a kind's row is read.
-pub(crate) type FieldRead = Read;
+/// Rule that computes the value of a selectable field.
+pub(crate) type FieldRule = FieldSource;
 
-const POD: &[(&str, Read)] = &[
-    ("spec.hostNetwork", Read::Or(&["spec", "hostNetwork"], "false")),
-    ("spec.nodeName", Read::At(&["spec", "nodeName"])),
-    ("spec.restartPolicy", Read::At(&["spec", "restartPolicy"])),
-    ("spec.schedulerName", Read::At(&["spec", "schedulerName"])),
-    ("spec.serviceAccountName", Read::At(&["spec", "serviceAccountName"])),
-    ("status.nominatedNodeName", Read::At(&["status", "nominatedNodeName"])),
-    ("status.phase", Read::At(&["status", "phase"])),
-    ("status.podIP", Read::At(&["status", "podIP"])),
-    ("status.podIPs", Read::By(pod_ips, &[&["status", "podIPs"]])),
+const POD: &[(&str, FieldSource)] = &[
+    ("spec.hostNetwork", FieldSource::Or(&["spec", "hostNetwork"], "false")),
+    ("spec.nodeName", FieldSource::At(&["spec", "nodeName"])),
+    ("spec.restartPolicy", FieldSource::At(&["spec", "restartPolicy"])),
+    ("spec.schedulerName", FieldSource::At(&["spec", "schedulerName"])),
+    ("spec.serviceAccountName", FieldSource::At(&["spec", "serviceAccountName"])),
+    ("status.nominatedNodeName", FieldSource::At(&["status", "nominatedNodeName"])),
+    ("status.phase", FieldSource::At(&["status", "phase"])),
+    ("status.podIP", FieldSource::At(&["status", "podIP"])),
+    ("status.podIPs", FieldSource::By(pod_ips, &[&["status", "podIPs"]])),
 ];
-/// Events are read in either of their versions.
-const EVENT: &[(&str, Read)] = &[
+/// Events can be in either of their two APIs.
+const EVENT: &[(&str, FieldSource)] = &[
     (
         "involvedObject.apiVersion",
-        Read::Either(&["involvedObject", "apiVersion"], &["regarding", "apiVersion"]),
+        FieldSource::Either(&["involvedObject", "apiVersion"], &["regarding", "apiVersion"]),
     ),
-    ("involvedObject.fieldPath", Read::Either(&["involvedObject", "fieldPath"], &["regarding", "fieldPath"])),
-    ("involvedObject.kind", Read::Either(&["involvedObject", "kind"], &["regarding", "kind"])),
-    ("involvedObject.name", Read::Either(&["involvedObject", "name"], &["regarding", "name"])),
-    ("involvedObject.namespace", Read::Either(&["involvedObject", "namespace"], &["regarding", "namespace"])),
+    (
+        "involvedObject.fieldPath",
+        FieldSource::Either(&["involvedObject", "fieldPath"], &["regarding", "fieldPath"]),
+    ),
+    ("involvedObject.kind", FieldSource::Either(&["involvedObject", "kind"], &["regarding", "kind"])),
+    ("involvedObject.name", FieldSource::Either(&["involvedObject", "name"], &["regarding", "name"])),
+    (
+        "involvedObject.namespace",
+        FieldSource::Either(&["involvedObject", "namespace"], &["regarding", "namespace"]),
+    ),
     (
         "involvedObject.resourceVersion",
-        Read::Either(&["involvedObject", "resourceVersion"], &["regarding", "resourceVersion"]),
+        FieldSource::Either(&["involvedObject", "resourceVersion"], &["regarding", "resourceVersion"]),
     ),
-    ("involvedObject.uid", Read::Either(&["involvedObject", "uid"], &["regarding", "uid"])),
-    ("reason", Read::At(&["reason"])),
-    ("reportingComponent", Read::Either(&["reportingComponent"], &["reportingController"])),
-    ("source", Read::By(event_source, &[&["source", "component"], &["reportingComponent"]])),
-    ("type", Read::At(&["type"])),
+    ("involvedObject.uid", FieldSource::Either(&["involvedObject", "uid"], &["regarding", "uid"])),
+    ("reason", FieldSource::At(&["reason"])),
+    ("reportingComponent", FieldSource::Either(&["reportingComponent"], &["reportingController"])),
+    ("source", FieldSource::By(event_source, &[&["source", "component"], &["reportingComponent"]])),
+    ("type", FieldSource::At(&["type"])),
 ];
-const NODE: &[(&str, Read)] = &[("spec.unschedulable", Read::Or(&["spec", "unschedulable"], "false"))];
-const NAMESPACES: &[(&str, Read)] = &[("status.phase", Read::At(&["status", "phase"]))];
-const SECRET: &[(&str, Read)] = &[("type", Read::At(&["type"]))];
-const SERVICE: &[(&str, Read)] =
-    &[("spec.clusterIP", Read::At(&["spec", "clusterIP"])), ("spec.type", Read::At(&["spec", "type"]))];
-const CONTROLLER: &[(&str, Read)] = &[("status.replicas", Read::Or(&["status", "replicas"], "0"))];
-const JOB: &[(&str, Read)] = &[("status.successful", Read::Or(&["status", "succeeded"], "0"))];
-/// Signing requests and bundles of trust.
-const SIGNED: &[(&str, Read)] = &[("spec.signerName", Read::At(&["spec", "signerName"]))];
-const POD_CERTIFICATE: &[(&str, Read)] = &[
-    ("spec.nodeName", Read::At(&["spec", "nodeName"])),
-    ("spec.podName", Read::At(&["spec", "podName"])),
-    ("spec.signerName", Read::At(&["spec", "signerName"])),
+const NODE: &[(&str, FieldSource)] =
+    &[("spec.unschedulable", FieldSource::Or(&["spec", "unschedulable"], "false"))];
+const NAMESPACES: &[(&str, FieldSource)] = &[("status.phase", FieldSource::At(&["status", "phase"]))];
+const SECRET: &[(&str, FieldSource)] = &[("type", FieldSource::At(&["type"]))];
+const SERVICE: &[(&str, FieldSource)] = &[
+    ("spec.clusterIP", FieldSource::At(&["spec", "clusterIP"])),
+    ("spec.type", FieldSource::At(&["spec", "type"])),
 ];
-const SLICE: &[(&str, Read)] =
-    &[("spec.driver", Read::At(&["spec", "driver"])), ("spec.nodeName", Read::At(&["spec", "nodeName"]))];
+const CONTROLLER: &[(&str, FieldSource)] =
+    &[("status.replicas", FieldSource::Or(&["status", "replicas"], "0"))];
+const JOB: &[(&str, FieldSource)] = &[("status.successful", FieldSource::Or(&["status", "succeeded"], "0"))];
+/// Fields of certificate signing requests and cluster trust bundles.
+const SIGNED: &[(&str, FieldSource)] = &[("spec.signerName", FieldSource::At(&["spec", "signerName"]))];
+const POD_CERTIFICATE: &[(&str, FieldSource)] = &[
+    ("spec.nodeName", FieldSource::At(&["spec", "nodeName"])),
+    ("spec.podName", FieldSource::At(&["spec", "podName"])),
+    ("spec.signerName", FieldSource::At(&["spec", "signerName"])),
+];
+const SLICE: &[(&str, FieldSource)] = &[
+    ("spec.driver", FieldSource::At(&["spec", "driver"])),
+    ("spec.nodeName", FieldSource::At(&["spec", "nodeName"])),
+];
 
-/// The fields of a kind besides name and namespace, sorted.
-fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
+/// Selectable fields of a kind besides name and namespace, sorted by label.
+fn own_fields(resource: &Resource) -> &'static [(&'static str, FieldSource)] {
     if let Some(custom) = resource.custom {
         return custom.fields;
     }
@@ -244,12 +258,12 @@ fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
     }
 }
 
-/// The label of an object's name.
+/// Field label of an object's name.
 pub const NAME: &str = "metadata.name";
-/// The label of an object's namespace.
+/// Field label of an object's namespace.
 pub const NAMESPACE: &str = "metadata.namespace";
 
-/// The label under which the stored version of a kind knows a field; `None` if the kind cannot be selected by it.
+/// Label of a field in the storage version of a kind; `None` if the field is not selectable.
 fn stored_label<'f>(resource: &Resource, field: &'f str) -> Option<Cow<'f, str>> {
     match (resource.group, resource.plural, field) {
         (_, _, NAME | NAMESPACE) => Some(field.into()),
@@ -270,7 +284,7 @@ fn stored_label<'f>(resource: &Resource, field: &'f str) -> Option<Cow<'f, str>>
     }
 }
 
-/// Whether a kind can be selected by a field.
+/// Whether the field is selectable for a kind.
 pub fn is_selectable(resource: &Resource, field: &str) -> bool {
     stored_label(resource, field).is_some()
 }
@@ -285,7 +299,7 @@ fn unknown_field(resource: &Resource, field: &str) -> SelectorError {
     })
 }
 
-/// The value of one field of an object; `None` if the kind has no such field.
+/// Value of one field of an object; `None` if the kind has no such field.
 pub fn field_of<'o>(resource: &Resource, field: &str, object: &'o Value) -> Option<Cow<'o, str>> {
     match field {
         NAME => Some(meta::name(object).into()),
@@ -294,17 +308,17 @@ pub fn field_of<'o>(resource: &Resource, field: &str, object: &'o Value) -> Opti
     }
 }
 
-/// The labels of a kind's fields besides name and namespace, sorted.
+/// Labels of a kind's selectable fields besides name and namespace, sorted.
 pub fn own_labels(resource: &Resource) -> impl ExactSizeIterator<Item = &'static str> + use<> {
     own_fields(resource).iter().map(|(label, _)| *label)
 }
 
-/// The place of a label among [`own_labels`].
+/// Index of a label in [`own_labels`].
 pub fn position(resource: &Resource, label: &str) -> Option<usize> {
     own_fields(resource).binary_search_by(|(own, _)| (*own).cmp(label)).ok()
 }
 
-/// The values of those fields of an object, in the order of [`own_labels`].
+/// Values of the fields in [`own_labels`], in that order.
 pub fn own_values<'o>(
     resource: &Resource,
     object: &'o Value,
@@ -312,22 +326,22 @@ pub fn own_values<'o>(
     own_fields(resource).iter().map(|(_, read)| read.of(object))
 }
 
-/// The places in an object that [`own_values`] looks at: who needs nothing else of it can skip the rest.
+/// Paths that [`own_values`] reads. A caller that needs only these values can skip the rest of the object.
 pub fn own_paths(resource: &Resource) -> impl Iterator<Item = &'static [&'static str]> + use<> {
     own_fields(resource).iter().flat_map(|(_, read)| match read {
-        Read::At(path) | Read::Or(path, _) => vec![*path],
-        Read::Either(path, other) => vec![*path, *other],
-        Read::By(_, paths) => paths.to_vec(),
+        FieldSource::At(path) | FieldSource::Or(path, _) => vec![*path],
+        FieldSource::Either(path, other) => vec![*path, *other],
+        FieldSource::By(_, paths) => paths.to_vec(),
     })
 }
 
-impl Read {
+impl FieldSource {
     fn of<'o>(&self, object: &'o Value) -> Cow<'o, str> {
         match self {
-            Read::By(compute, _) => compute(object),
-            Read::At(path) => scalar(object, path).unwrap_or_default(),
-            Read::Or(path, absent) => scalar(object, path).unwrap_or((*absent).into()),
-            Read::Either(path, other) => {
+            FieldSource::By(compute, _) => compute(object),
+            FieldSource::At(path) => scalar(object, path).unwrap_or_default(),
+            FieldSource::Or(path, absent) => scalar(object, path).unwrap_or((*absent).into()),
+            FieldSource::Either(path, other) => {
                 scalar(object, path).or_else(|| scalar(object, other)).unwrap_or_default()
             }
         }
@@ -366,8 +380,8 @@ mod tests {
         lookup("", "v1", "pods").unwrap()
     }
 
-    /// Whether the values that are kept of an object satisfy a selector.
-    fn fits(selector: &Selector, resource: &Resource, object: &Value) -> bool {
+    /// Whether the cached field values of an object satisfy a selector.
+    fn matches_cached(selector: &Selector, resource: &Resource, object: &Value) -> bool {
         let values: Vec<_> = own_values(resource, object).collect();
         selector.matches_fields(|label| match label {
             NAME => meta::name(object),
@@ -377,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_read_with_escapes() {
+    fn field_selectors_are_parsed_with_escapes() {
         let selector = Selector::parse("a=b,c!=d\\,e,,f==g\\=h").unwrap();
         let terms: Vec<_> = selector.terms().iter().map(|t| (&*t.field, t.negated, &*t.value)).collect();
         assert_eq!(terms, [("a", false, "b"), ("c", true, "d,e"), ("f", false, "g=h")]);
@@ -389,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_a_kind_does_not_have_are_refused_with_kubernetes_texts() {
+    fn unknown_fields_are_refused_with_the_messages_of_kubernetes() {
         let message = |group: &str, plural: &str, text: &str| {
             Selector::parse(text).unwrap().check(lookup(group, "v1", plural).unwrap()).unwrap_err().0
         };
@@ -402,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_selected_by_node_phase_and_name() {
+    fn pods_are_selectable_by_node_phase_and_name() {
         let pod = json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"nodeName": "n1"},
             "status": {"phase": "Running"}});
         for (text, want) in [
@@ -416,12 +430,12 @@ mod tests {
         ] {
             let selector = Selector::parse(text).unwrap().check(pods()).unwrap();
             assert_eq!(selector.matches(pods(), &pod), want, "{text}");
-            assert_eq!(fits(&selector, pods(), &pod), want, "{text}");
+            assert_eq!(matches_cached(&selector, pods(), &pod), want, "{text}");
         }
     }
 
     #[test]
-    fn events_are_selected_by_their_object_and_an_empty_namespace_matches_empty() {
+    fn events_are_selectable_by_their_involved_object() {
         let events = lookup("", "v1", "events").unwrap();
         let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Node", "name": "n"},
             "reportingComponent": "kubelet", "type": "Normal"});
@@ -430,7 +444,7 @@ mod tests {
         let new = lookup("events.k8s.io", "v1", "events").unwrap();
         let text = "regarding.kind=Node,reportingController=kubelet";
         let selector = Selector::parse(text).unwrap().check(new).unwrap();
-        assert!(fits(&selector, events, &event), "one selector for both versions");
+        assert!(matches_cached(&selector, events, &event), "one selector for both versions");
         let turned = json!({"regarding": {"kind": "Node"}, "reportingController": "kubelet"});
         assert!(selector.matches(new, &turned));
         assert!(Selector::parse("involvedObject.kind=Node").unwrap().check(new).is_err());
@@ -438,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_sorted_for_every_kind() {
+    fn selectable_fields_are_sorted_for_every_kind() {
         for resource in crate::kind::RESOURCES {
             assert!(own_labels(resource).is_sorted(), "{}", resource.plural);
         }

@@ -1,5 +1,5 @@
-//! Label selectors: the text form of `?labelSelector=`, the object form `metav1.LabelSelector`, and matching. The texts of errors
-//! are those of Kubernetes; the main type is [`Selector`].
+//! Label selectors: the text form of `?labelSelector=`, the object form `metav1.LabelSelector`, and matching.
+//! Error texts are those of Kubernetes; the main type is [`Selector`].
 
 mod parse;
 #[cfg(test)]
@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 
 use crate::name;
 
-/// Something that has labels.
+/// Set of labels that a selector can match.
 pub trait Labels {
-    /// The value of one label.
+    /// Value of one label.
     fn label(&self, key: &str) -> Option<&str>;
 }
 
@@ -30,7 +30,7 @@ impl Labels for BTreeMap<String, String> {
     }
 }
 
-/// Pairs sorted by key.
+/// Labels as pairs sorted by key.
 impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
     fn label(&self, key: &str) -> Option<&str> {
         self.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok().map(|at| self[at].1.as_ref())
@@ -49,7 +49,7 @@ impl<L: Labels + ?Sized> Labels for &L {
     }
 }
 
-/// What is asked of one label. Absence satisfies the negative forms.
+/// Operator and values of a requirement. An absent label satisfies the negative operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// `key`.
@@ -64,23 +64,23 @@ pub enum Test {
     In(Vec<String>),
     /// `key notin (a,b)`, values sorted.
     NotIn(Vec<String>),
-    /// `key>n`: the value is a number and greater.
+    /// `key>n`: the value is a number greater than `n`.
     GreaterThan(i64),
-    /// `key<n`: the value is a number and less.
+    /// `key<n`: the value is a number less than `n`.
     LessThan(i64),
 }
 
-/// One term of a selector.
+/// One requirement of a label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// Label key.
     pub key: String,
-    /// What is asked of it.
+    /// Operator and values.
     pub test: Test,
 }
 
 impl Requirement {
-    /// Whether labels satisfy the term.
+    /// Whether labels satisfy the requirement.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         let value = labels.label(&self.key);
         let number = || value.and_then(|v| v.parse::<i64>().ok());
@@ -101,44 +101,45 @@ fn contains(sorted: &[String], value: &str) -> bool {
     sorted.binary_search_by(|item| item.as_str().cmp(value)).is_ok()
 }
 
-/// A conjunction of terms, or the selector that matches nothing.
+/// Label selector: a conjunction of requirements, or the selector that matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     nothing: bool,
     requirements: Vec<Requirement>,
 }
 
-/// A selector that cannot be understood; the text is the answer's message.
+/// Error of a malformed label selector; the text is the message of the response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(pub String);
 
 impl Selector {
-    /// Matches every object.
+    /// The selector that matches every object.
     pub const fn everything() -> Self {
         Selector { nothing: false, requirements: Vec::new() }
     }
 
-    /// Matches no object.
+    /// The selector that matches no object.
     pub const fn nothing() -> Self {
         Selector { nothing: true, requirements: Vec::new() }
     }
 
-    /// Reads the text form.
+    /// Parses the text form.
     ///
     /// # Errors
-    /// With the text Kubernetes gives; a request is answered with 400.
+    /// The text is malformed; the message is that of Kubernetes, and the response a 400.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         parse::parse(text).map(Self::from_requirements)
     }
 
-    /// A selector of terms, which it sorts by key.
+    /// The conjunction of these requirements, sorted by key.
     pub fn from_requirements(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Selector { nothing: false, requirements }
     }
 
-    /// The selector of a plain map (`spec.selector` of Services and ReplicationControllers): all pairs must match.
+    /// The selector of a plain map (`spec.selector` of Services and ReplicationControllers): all pairs must
+    /// match.
     pub fn from_map(map: &Map<String, Value>) -> Self {
         let equals = |(key, value): (&String, &Value)| Requirement {
             key: key.clone(),
@@ -147,10 +148,10 @@ impl Selector {
         Self::from_requirements(map.iter().map(equals).collect())
     }
 
-    /// The selector of a `metav1.LabelSelector`: null matches nothing, `{}` everything.
+    /// The selector of a `metav1.LabelSelector`: null matches nothing, `{}` matches everything.
     ///
     /// # Errors
-    /// If an operator is unknown or its values do not fit; validation refuses such objects before.
+    /// An operator is unknown or its values do not fit. Validation refuses such objects before.
     pub fn from_object(selector: &Value) -> Result<Self, SelectorError> {
         if selector.is_null() {
             return Ok(Self::nothing());
@@ -177,7 +178,7 @@ impl Selector {
         Ok(Self::from_requirements(all))
     }
 
-    /// Whether labels satisfy all terms.
+    /// Whether labels satisfy all requirements.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         !self.nothing && self.requirements.iter().all(|r| r.matches(labels))
     }
@@ -187,13 +188,13 @@ impl Selector {
         !self.nothing && self.requirements.is_empty()
     }
 
-    /// The terms, sorted by key.
+    /// The requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 }
 
-/// Operators before their values are known.
+/// Operator of a requirement, without its values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operator {
     Exists,
@@ -207,7 +208,7 @@ enum Operator {
 }
 use Operator::{DoesNotExist, Equals, Exists, GreaterThan, In, LessThan, NotEquals, NotIn};
 
-/// Builds a term, checking key and values.
+/// Builds a requirement after checking key and values.
 fn requirement(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Requirement, SelectorError> {
     let faults = name::qualified_name(key);
     if !faults.is_empty() {
@@ -278,7 +279,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// The text form, terms sorted by key; what `/scale` puts into `status.selector`.
+/// Formats the text form, requirements sorted by key; `/scale` has it in `status.selector`.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, requirement) in self.requirements.iter().enumerate() {

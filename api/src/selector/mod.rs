@@ -1,4 +1,4 @@
-//! Label and field selectors: which objects a request, a controller or a service means.
+//! Label and field selectors, which select the objects of a request, controller or service.
 
 pub mod field;
 pub mod label;

@@ -1,4 +1,4 @@
-//! The answers as clients see them: JSON text in, JSON text out.
+//! Tests of status responses as JSON.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn check(status: &Status, want: Value) {
 }
 
 #[test]
-fn answers_about_objects_name_group_resource_and_object() {
+fn responses_about_objects_name_group_resource_and_object() {
     let details = json!({"name": "x", "group": "apps", "kind": "deployments"});
     check(
         &Status::not_found(deployments(), "x"),
@@ -53,7 +53,7 @@ fn answers_about_objects_name_group_resource_and_object() {
 }
 
 #[test]
-fn invalid_speaks_of_the_kind_and_lists_causes() {
+fn invalid_names_the_kind_and_lists_causes() {
     let mut errors = ErrorList::new();
     errors.invalid(&Path::new("spec").child("replicas"), &-1, "must be greater than or equal to 0");
     check(
@@ -65,15 +65,23 @@ fn invalid_speaks_of_the_kind_and_lists_causes() {
 }
 
 #[test]
-fn refusals_say_who_could_not_do_what_where() {
-    let denied =
-        Denied { user: "u<1>", verb: "list", subresource: "", namespace: "ns", name: "", why: "no rule" };
-    let text = |about: (&str, &str), denied: &Denied<'_>| Status::forbidden_access(about, denied).message;
+fn forbidden_names_user_verb_resource_and_namespace() {
+    let denied = DeniedRequest {
+        user: "u<1>",
+        verb: "list",
+        subresource: "",
+        namespace: "ns",
+        name: "",
+        why: "no rule",
+    };
+    let text =
+        |about: (&str, &str), denied: &DeniedRequest<'_>| Status::forbidden_access(about, denied).message;
     assert_eq!(
         text(("", "pods"), &denied),
         "pods is forbidden: User \"u&lt;1&gt;\" cannot list resource \"pods\" in API group \"\" in the namespace \"ns\": no rule"
     );
-    let named = Denied { user: "u", verb: "get", name: "x", subresource: "scale", namespace: "", why: "" };
+    let named =
+        DeniedRequest { user: "u", verb: "get", name: "x", subresource: "scale", namespace: "", why: "" };
     assert_eq!(
         text(("apps", "deployments"), &named),
         "deployments.apps \"x\" is forbidden: User \"u\" cannot get resource \"deployments/scale\" in API group \"apps\" at the cluster scope"
@@ -95,7 +103,7 @@ fn future_revisions_time_out_with_their_cause() {
 }
 
 #[test]
-fn a_reason_nobody_knows_is_read_as_unknown() {
+fn unknown_reasons_decode_as_unknown() {
     let status: Status = serde_json::from_str(r#"{"kind":"Status","reason":"Novel"}"#).unwrap();
     assert_eq!((status.reason, status.status), (Reason::Unknown, Outcome::Failure));
 }

@@ -1,11 +1,11 @@
-//! API services: those without a Service are this server's own and available from the start. Whether the others are is found out after
-//! they were stored, by the server that hands requests on to them.
+//! Preparation of API services. Those without a Service are served by this server and available at once; the
+//! aggregator finds out whether the others are after they are stored.
 
 use serde_json::{Value, json};
 
 use crate::meta;
 
-/// The first status; the moment is the creation's.
+/// Sets the first status, with the creation time.
 pub(super) fn prepare_create(object: &mut Value) {
     object["status"] = match object["spec"]["service"].is_null() {
         true => json!({ "conditions": [local(meta::creation_timestamp(object))] }),
@@ -13,8 +13,8 @@ pub(super) fn prepare_create(object: &mut Value) {
     };
 }
 
-/// What was found out about another server says nothing of this one, and the other way round. The condition of this server's own began
-/// when the object did, for want of a clock here.
+/// Replaces the status if the API moved between this server and another one. The new condition has the
+/// creation time, since this crate has no clock.
 pub(super) fn prepare_update(new: &mut Value, old: &Value) {
     if new["spec"]["service"].is_null() != old["spec"]["service"].is_null() {
         prepare_create(new);

@@ -1,4 +1,5 @@
-//! Certificate signing requests: who approves and who signs are different writers of one status.
+//! Preparation of certificate signing requests: `/approval` and `/status` write different parts of the
+//! status.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use super::copy;
 use crate::distinct::Distinct;
 use crate::object::list;
 
-/// `/approval` writes conditions and nothing else.
+/// Restricts a write through `/approval` to the conditions.
 pub(super) fn approval_only(new: &mut Value, old: &Value) {
     let conditions = new["status"]["conditions"].clone();
     copy(new, old, "spec");
@@ -21,8 +22,8 @@ pub(super) fn approval_only(new: &mut Value, old: &Value) {
     }
 }
 
-/// `/status` writes the certificate and conditions other than the approver's, which stay as they are. Where there are more or fewer
-/// of the approver's than before, validation refuses them.
+/// Restricts a write through `/status`: the approver's conditions keep their stored values. If their number
+/// differs, validation refuses the write.
 pub(super) fn status_only(new: &mut Value, old: &Value) {
     for kind in ["Approved", "Denied"] {
         let of_kind = |condition: &&Value| condition["type"] == kind;
@@ -36,13 +37,14 @@ pub(super) fn status_only(new: &mut Value, old: &Value) {
     }
 }
 
-/// Conditions without times get them: they are written now, and as old as a stored one of their type and status. What is stored
-/// without times stays so, since who signs may not change what the approver wrote.
+/// Sets the missing times of conditions. New conditions get the current time; the transition time is that of
+/// a stored condition with the same type and status. Unchanged conditions without times stay so, since
+/// signers must not change the approver's conditions.
 pub(super) fn date_conditions(new: &mut Value, old: &Value, now: &str) {
     let stored = list(&old["status"]["conditions"]);
     let known = Distinct::of(stored);
     let key = |condition: &Value| [condition["type"].to_string(), condition["status"].to_string()];
-    // Of conditions that share a type and a status the first with a time counts.
+    // Of conditions with the same type and status, the first one with a time counts.
     let dated = stored.iter().rev().filter(|condition| !condition["lastTransitionTime"].is_null());
     let since: BTreeMap<_, &Value> =
         dated.map(|condition| (key(condition), &condition["lastTransitionTime"])).collect();

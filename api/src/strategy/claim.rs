@@ -1,15 +1,15 @@
-//! Claims: the old and the present name of where a volume's first contents come from say the same.
+//! Preparation of claims: keeps `dataSource` and `dataSourceRef` equal.
 
 use serde_json::{Value, json};
 
 use super::remove;
 
-/// Runs at create and at update.
+/// Prepares a claim for create or update.
 pub(super) fn prepare(object: &mut Value, stored: Option<&Value>) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
     let had = |member: &str| stored.is_some_and(|stored| !stored["spec"][member].is_null());
     if !text(&spec["dataSourceRef"], "namespace").is_empty() && !had("dataSourceRef") {
-        // Sources in other namespaces are not served.
+        // Sources in other namespaces are not supported.
         remove(spec, "dataSourceRef");
     }
     if spec["dataSourceRef"].is_null() && !had("dataSource") && !is_known(&spec["dataSource"]) {
@@ -28,7 +28,7 @@ fn text<'v>(value: &'v Value, member: &str) -> &'v str {
     value[member].as_str().unwrap_or_default()
 }
 
-/// The old name only ever took these two; anything else was ignored.
+/// Whether `dataSource` allows this kind; Kubernetes ignores other kinds.
 fn is_known(source: &Value) -> bool {
     let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
     (group.is_empty() && kind == "PersistentVolumeClaim")

@@ -1,4 +1,4 @@
-//! Daemon sets: the template's own generation, an annotation in apps/v1.
+//! Preparation of daemon sets: the generation of the template, an annotation in apps/v1.
 
 use serde_json::Value;
 
@@ -11,7 +11,8 @@ pub(super) fn prepare_create(object: &mut Value) {
     meta::set_annotation(object, TEMPLATE_GENERATION, "1");
 }
 
-/// The stored generation, plus one if the template has changed, whatever the client sent.
+/// Sets the annotation to the stored generation, plus one if the template changed. The client's value is
+/// ignored.
 pub(super) fn prepare_update(new: &mut Value, old: &Value) {
     let stored = meta::annotation(old, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
     let moved = !semantically_equal(&new["spec"]["template"], &old["spec"]["template"]);

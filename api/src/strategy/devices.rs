@@ -1,4 +1,5 @@
-//! Devices: since when they are tainted, and which of them a claim's status may still speak of.
+//! Preparation of resource slices and claims: times of device taints, and statuses of devices that a claim no
+//! longer holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +8,18 @@ use serde_json::Value;
 use crate::meta;
 use crate::object::{list, text};
 
-/// Taints of a new slice are as old as it is, unless they say otherwise.
+/// Sets the missing times of taints in a new slice to its creation time.
 pub(super) fn date_taints(slice: &mut Value) {
     let created = meta::creation_timestamp(slice).to_owned();
     taints(slice).for_each(|taint| date(taint, &created));
 }
 
-/// Taints that stay keep their time; new ones without a time are as old as the slice, for want of a clock here.
+/// Sets the missing times of taints in an updated slice: the stored time for known taints, else the slice's
+/// creation time, since this crate has no clock.
 pub(super) fn keep_dates(new: &mut Value, old: &Value) {
     let devices = list(&old["spec"]["devices"]).iter();
     let key = |taint: &Value| [taint["key"].to_string(), taint["effect"].to_string()];
-    // Of taints that share a key and an effect the first counts.
+    // Of taints with the same key and effect, the first counts.
     let stored = devices.flat_map(|device| list(&device["taints"])).rev();
     let stored: BTreeMap<_, &Value> = stored.map(|taint| (key(taint), &taint["timeAdded"])).collect();
     let created = meta::creation_timestamp(old).to_owned();
@@ -41,9 +43,9 @@ fn taints(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
         .filter(|taint| taint.is_object())
 }
 
-/// A claim that gives devices back says nothing more about them, even if whoever takes them back does not know that drivers
-/// report on them.
-pub(super) fn forget_returned(new: &mut Value, old: &Value) {
+/// Removes the statuses of devices that the claim no longer holds. The writer that deallocates them may not
+/// know that drivers report device statuses.
+pub(super) fn drop_deallocated_devices(new: &mut Value, old: &Value) {
     let id = |device: &Value| ["driver", "pool", "device", "shareID"].map(|m| text(&device[m]).to_owned());
     let allocated = |claim: &Value| -> BTreeSet<_> {
         list(&claim["status"]["allocation"]["devices"]["results"]).iter().map(id).collect()

@@ -1,11 +1,11 @@
-//! Members behind features that are off by default: they are dropped without a word, as by a server that does not know them yet.
+//! Drops members of features that are off by default, silently, as a server that does not know them yet.
 
 use serde_json::Value;
 
 use super::remove;
 use crate::kind::Resource;
 
-/// Runs at create and at update, before anything is judged.
+/// Drops disabled members. Runs at create and update, before validation.
 pub(super) fn drop(resource: &Resource, object: &mut Value) {
     let spec: &[&str] = match (resource.group, resource.kind) {
         ("", "Pod") => &["spec"],
@@ -27,7 +27,7 @@ pub(super) fn drop(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Only sets of stable names have that member behind a feature.
+/// The only kind where this member belongs to a feature is StatefulSet.
 fn unavailable(resource: &Resource) -> &'static str {
     if resource.kind == "StatefulSet" { "maxUnavailable" } else { "" }
 }
@@ -60,7 +60,7 @@ fn pod_spec(spec: &mut Value) {
     }
 }
 
-/// A lifecycle of nothing else goes with it.
+/// Removes the stop signal, and the lifecycle if nothing else is in it.
 fn stop_signal(container: &mut Value) {
     let Some(lifecycle) = container.get_mut("lifecycle").filter(|l| !l["stopSignal"].is_null()) else {
         return;

@@ -1,4 +1,4 @@
-//! When `metadata.generation` moves, by the kind's rule.
+//! Increments of `metadata.generation` by the rule of each kind.
 
 use serde_json::Value;
 
@@ -6,13 +6,13 @@ use crate::kind::{GenerationRule, Resource};
 use crate::meta;
 use crate::object::semantically_equal;
 
-/// The generation of a new object.
+/// Sets the generation of a new object.
 pub(super) fn first(resource: &Resource, object: &mut Value) {
     let starts = !matches!(resource.generation, GenerationRule::None | GenerationRule::SpecFromZero);
     meta::set_generation(object, i64::from(starts));
 }
 
-/// The generation of a successor: the stored one, plus one if what the rule watches has changed.
+/// Sets the generation of an update: the stored one, plus one if the rule's fields changed.
 pub(super) fn next(resource: &Resource, new: &mut Value, old: &Value) {
     let moved = changed(resource.generation, new, old);
     meta::set_generation(new, meta::generation(old).saturating_add(i64::from(moved)));
@@ -34,7 +34,7 @@ fn changed(rule: GenerationRule, new: &Value, old: &Value) -> bool {
     }
 }
 
-/// Whether anything outside metadata (and the type) differs.
+/// Whether members other than metadata and the type differ.
 fn content_differs(new: &Value, old: &Value, except: &[&str]) -> bool {
     let names = new.as_object().into_iter().chain(old.as_object()).flat_map(|members| members.keys());
     names

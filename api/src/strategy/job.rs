@@ -1,12 +1,13 @@
-//! Jobs: the selector and labels by which a job finds its own pods are made from its uid, unless its author manages them.
+//! Preparation of jobs: a job's selector and pod labels are generated from its uid, unless `manualSelector`
+//! is set.
 
 use serde_json::{Value, json};
 
 use crate::meta;
 
-/// The label that carries the uid of a pod's job.
+/// Label with the uid of a pod's job.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
-/// The label that carries the name of a pod's job.
+/// Label with the name of a pod's job.
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 const LEGACY_CONTROLLER_UID: &str = "controller-uid";
 const LEGACY_JOB_NAME: &str = "job-name";
@@ -34,7 +35,7 @@ pub(super) fn prepare_create(object: &mut Value) {
     }
 }
 
-/// A job without labels takes those of its template, those that were just made included.
+/// Sets the labels of a job without labels to those of its template, generated labels included.
 fn labels_from_template(object: &mut Value) {
     let made = object["spec"]["template"]["metadata"]["labels"].clone();
     let none = meta::labels(object).is_none_or(|labels| labels.is_empty());

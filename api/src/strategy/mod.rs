@@ -1,6 +1,6 @@
-//! What the system, not the author, decides about an object at create and update: which half of it a path may write, its first
-//! status, its generation. Pure; runs after defaults and admission and before validation. Allocation (addresses, ports) and everything
-//! that needs another object belong to the apiserver.
+//! Preparation of objects for create and update: which members an endpoint may write, the first status, and
+//! the generation. Functions here are pure; they run after defaults and admission and before validation. The
+//! apiserver allocates addresses and ports, and does all that needs other objects.
 
 mod api_service;
 mod certificate;
@@ -24,8 +24,9 @@ use crate::kind::Resource;
 pub(crate) use pod::aggregates;
 pub use pod::qos_class;
 
-/// Prepares an object for its creation: `metadata` has been wiped and filled before (`meta::wipe_system_fields`,
-/// `meta::fill_system_fields`). On return the status is the kind's first status and the generation is set.
+/// Prepares an object for create. The caller has wiped and filled the metadata before
+/// (`meta::wipe_system_fields`, `meta::fill_system_fields`). On return the object has its kind's first status
+/// and its generation.
 pub fn prepare_create(resource: &Resource, object: &mut Value) {
     generation::first(resource, object);
     disabled::drop(resource, object);
@@ -46,7 +47,7 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
         ("", "Service") => {
             object["status"] = json!({"loadBalancer": {}});
             if object["spec"].is_object() {
-                service::first_address(&mut object["spec"]);
+                service::fill_cluster_ips(&mut object["spec"]);
             }
         }
         ("batch", "Job") => job::prepare_create(object),
@@ -58,13 +59,14 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Nodes register themselves with their status.
+/// Whether create keeps the client's status: nodes register with their status.
 fn keeps_status_at_create(resource: &Resource) -> bool {
     (resource.group, resource.kind) == ("", "Node")
 }
 
-/// Prepares the successor of a stored object for one path: `subresource` is empty for the object itself. On return `new` holds only
-/// what the path may write, the rest (system metadata included) is as in `old`, and the generation has moved if the rule says so.
+/// Prepares an update through one endpoint; `subresource` is empty for the object itself. On return only
+/// members that the endpoint may write differ from `old`. The generation is incremented if the kind's rule
+/// says so.
 pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, old: &Value) {
     crate::meta::carry_system_fields(new, old);
     match subresource {
@@ -101,8 +103,8 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
     }
 }
 
-/// Dates what a write through `subresource` says without a time, after [`prepare_update`]. `now` tells RFC 3339 in whole seconds;
-/// it is asked only where there may be something to date.
+/// Sets missing times of conditions in a write through `subresource`; runs after [`prepare_update`]. `now`
+/// returns RFC 3339 in whole seconds, and is called only if the kind has such times.
 pub fn date_update(
     resource: &Resource,
     subresource: &str,
@@ -116,7 +118,7 @@ pub fn date_update(
     }
 }
 
-/// `/status` writes the status, and of metadata what controllers mark objects with.
+/// Restricts a write through `/status` to the status, and to the metadata that controllers maintain.
 fn status_only(resource: &Resource, new: &mut Value, old: &Value) {
     let mut members: Vec<String> =
         new.as_object().into_iter().chain(old.as_object()).flat_map(|o| o.keys().cloned()).collect();
@@ -131,7 +133,7 @@ fn status_only(resource: &Resource, new: &mut Value, old: &Value) {
         }
         ("apps", "Deployment") => copy_metadata(new, old, "labels"),
         ("certificates.k8s.io", "CertificateSigningRequest") => certificate::status_only(new, old),
-        ("resource.k8s.io", "ResourceClaim") => devices::forget_returned(new, old),
+        ("resource.k8s.io", "ResourceClaim") => devices::drop_deallocated_devices(new, old),
         _ => {}
     }
 }
@@ -142,7 +144,7 @@ fn copy_metadata(new: &mut Value, old: &Value, member: &str) {
     }
 }
 
-/// Takes a member from another object, its absence included.
+/// Copies a member from `old`; removes it if `old` lacks it.
 fn copy(new: &mut Value, old: &Value, member: &str) {
     match old.get(member) {
         Some(value) => new[member] = value.clone(),

@@ -1,13 +1,14 @@
-//! Namespaces: their phase, and the finalizer that keeps them until their contents are gone.
+//! Preparation of namespaces: the phase, and the finalizer that keeps a namespace until its contents are
+//! deleted.
 
 use serde_json::{Value, json};
 
 use super::copy;
 
-/// The finalizer in `spec.finalizers` which the namespace controller removes when nothing is left.
+/// Finalizer in `spec.finalizers`; the namespace controller removes it when the namespace is empty.
 const KUBERNETES: &str = "kubernetes";
 
-/// A name that was generated is known only now, so the label that follows from it is set again.
+/// Prepares a new namespace. Sets the name label again, since a generated name is known only now.
 pub(super) fn prepare_create(object: &mut Value) {
     let own = crate::meta::name(object).to_owned();
     if !own.is_empty() {
@@ -22,7 +23,7 @@ pub(super) fn prepare_create(object: &mut Value) {
     }
 }
 
-/// The finalizers of the spec move only through `/finalize`.
+/// Keeps the spec's finalizers, which only `/finalize` changes.
 pub(super) fn prepare_update(new: &mut Value, old: &Value) {
     if !new["spec"].is_object() {
         new["spec"] = json!({});

@@ -1,4 +1,5 @@
-//! Pods: their first status, their quality-of-service class, and the two paths that change a running pod's spec.
+//! Preparation of pods: the first status, the quality-of-service class, and the subresources that change a
+//! running pod's spec.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,7 +19,8 @@ pub(super) fn prepare_create(object: &mut Value) {
     label_keys(object);
 }
 
-/// Keys whose values the pod's own labels give become part of the selectors beside them.
+/// Merges `matchLabelKeys` and `mismatchLabelKeys` into the label selectors, with the values of the pod's
+/// labels.
 fn label_keys(object: &mut Value) {
     let labels = object["metadata"]["labels"].clone();
     let spec = &mut object["spec"];
@@ -61,19 +63,20 @@ fn merge_keys(term: &mut Value, labels: &Value) {
     }
 }
 
-/// What containers need of one resource: side by side, beside those that start, and at most while they start.
+/// Amounts of one resource: sum of the main containers, sum of the sidecars started so far, and peak during
+/// init.
 #[derive(Clone, Copy)]
-struct Need {
+struct ResourceNeed {
     together: Quantity,
     beside: Quantity,
     start: Quantity,
 }
 
-/// What the containers of a spec need, by resource: those that run side by side together, or the most that the start needs. A
-/// resource that none of them asks for has no entry.
+/// Effective amounts of a pod's containers, by resource: the sum of main containers and sidecars, or the peak
+/// during init if that is higher. Resources that no container names have no entry.
 pub(crate) fn aggregates<'s>(spec: &'s Value, side: &str) -> BTreeMap<&'s str, Quantity> {
     let zero = Quantity::ZERO;
-    let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
+    let mut needs: BTreeMap<&str, ResourceNeed> = BTreeMap::new();
     let list = |member: &str| spec[member].as_array().map_or(&[][..], Vec::as_slice);
     let each = |container: &'s Value, add: &mut dyn FnMut(&'s str, Quantity)| {
         for (name, amount) in container["resources"][side].as_object().into_iter().flatten() {
@@ -82,7 +85,7 @@ pub(crate) fn aggregates<'s>(spec: &'s Value, side: &str) -> BTreeMap<&'s str, Q
             }
         }
     };
-    let none = Need { together: zero, beside: zero, start: zero };
+    let none = ResourceNeed { together: zero, beside: zero, start: zero };
     for container in list("containers") {
         each(container, &mut |name, own| {
             let need = needs.entry(name).or_insert(none);
@@ -105,8 +108,9 @@ pub(crate) fn aggregates<'s>(spec: &'s Value, side: &str) -> BTreeMap<&'s str, Q
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
-/// `Guaranteed` if every container limits cpu and memory and requests exactly that; `BestEffort` if none asks for either;
-/// else `Burstable`. Amounts of zero count as not given.
+/// Quality-of-service class of a pod: `Guaranteed` if every container has limits for cpu and memory with
+/// equal requests, `BestEffort` if none has either, else `Burstable`. Pod-level resources take precedence
+/// over those of containers. Zero amounts count as unset.
 pub fn qos_class(pod: &Value) -> &'static str {
     let containers = ["containers", "initContainers"]
         .into_iter()
@@ -140,7 +144,8 @@ fn amounts(resources: &Value, side: &str) -> BTreeMap<&'static str, Quantity> {
     COMPUTE.iter().filter_map(amount).collect()
 }
 
-/// `/status` writes the status: the class of service and the generations that were observed stay unless the writer says otherwise.
+/// Restricts a write through `/status`. The quality-of-service class and observed generations stay unless the
+/// writer sets them.
 pub(super) fn status_only(new: &mut Value, old: &Value) {
     if !new["status"].is_object() {
         new["status"] = json!({});
@@ -150,7 +155,7 @@ pub(super) fn status_only(new: &mut Value, old: &Value) {
         copy(status, stored, "qosClass");
     }
     keep_generation(status, stored);
-    // Each stored condition of a type is matched once, the first one first.
+    // Each stored condition of a type is matched once, in order.
     let mut before: BTreeMap<String, VecDeque<&Value>> = BTreeMap::new();
     for condition in stored["conditions"].as_array().into_iter().flatten() {
         before.entry(condition["type"].to_string()).or_default().push_back(condition);
@@ -169,7 +174,7 @@ fn keep_generation(new: &mut Value, old: &Value) {
     }
 }
 
-/// Members of the metadata that only the pod's own path writes.
+/// Metadata members that only a write to the pod itself changes.
 const OWN_METADATA: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
 fn rest_as_before(new: &mut Value, old: &Value) {
@@ -180,7 +185,7 @@ fn rest_as_before(new: &mut Value, old: &Value) {
     }
 }
 
-/// `/ephemeralcontainers` writes that list and nothing else.
+/// Restricts a write through `/ephemeralcontainers` to that list.
 pub(super) fn ephemeral_containers_only(new: &mut Value, old: &Value) {
     let list = new["spec"]["ephemeralContainers"].take();
     rest_as_before(new, old);
@@ -194,8 +199,9 @@ pub(super) fn ephemeral_containers_only(new: &mut Value, old: &Value) {
     }
 }
 
-/// `/resize` writes the resources of the pod and of its containers, and their resize policy. Where containers were added, removed or
-/// renamed, all is left for validation to refuse.
+/// Restricts a write through `/resize` to the resources of the pod and its containers, and to their resize
+/// policies. If containers were added, removed or renamed, the object stays as it is for validation to
+/// refuse.
 pub(super) fn resources_only(new: &mut Value, old: &Value) {
     let lists = ["containers", "initContainers"];
     let names = |object: &Value, list: &str| -> Vec<Value> {

@@ -1,4 +1,5 @@
-//! Services: what was allocated stays when a writer leaves it out, and goes when the type no longer has it.
+//! Preparation of services: allocated addresses and ports stay if a writer omits them, and are removed if the
+//! new type does not use them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use crate::distinct::Distinct;
 use crate::object::list;
 
-/// Addresses, node ports and the health-check port that the successor does not name and still needs.
+/// Copies addresses, node ports and the health check port that the update omits and its type still uses.
 pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     let (new, old) = (&mut new["spec"], &old["spec"]);
     if !new.is_object() {
@@ -22,7 +23,7 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
         } else if new["clusterIPs"] == old["clusterIPs"] {
             new["clusterIPs"] = Value::Null;
         }
-        first_address(new);
+        fill_cluster_ips(new);
     }
     if has_node_ports(&needed) && has_node_ports(&had) {
         keep_node_ports(new, old);
@@ -33,7 +34,7 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     }
 }
 
-/// A service that changes its type lets go of what only the old type had, unless the writer changed it too.
+/// Removes members that only the old type uses, unless the writer changed them too.
 fn drop_unneeded(new: &mut Value, old: &Value, needed: &str, had: &str) {
     let lost = |has: fn(&str) -> bool| has(had) && !has(needed);
     let mut gone: Vec<&str> = Vec::new();
@@ -77,8 +78,8 @@ fn kind(spec: &Value) -> String {
     spec["type"].as_str().unwrap_or("ClusterIP").to_owned()
 }
 
-/// The list of addresses begins with the single one; who gives one of the two gives both.
-pub(super) fn first_address(spec: &mut Value) {
+/// Sets `clusterIPs` from `clusterIP` if only that is set.
+pub(super) fn fill_cluster_ips(spec: &mut Value) {
     if is_empty(&spec["clusterIPs"]) && !is_empty(&spec["clusterIP"]) {
         spec["clusterIPs"] = Value::Array(vec![spec["clusterIP"].clone()]);
     }
@@ -95,7 +96,7 @@ fn keep(new: &mut Value, old: &Value, member: &str) {
 }
 
 fn keep_node_ports(new: &mut Value, old: &Value) {
-    // Of ports that share a number and a protocol the first counts.
+    // Of ports with the same number and protocol, the first counts.
     let key = |port: &Value| [port["port"].to_string(), port["protocol"].to_string()];
     let before: BTreeMap<_, &Value> =
         list(&old["ports"]).iter().rev().map(|port| (key(port), port)).collect();

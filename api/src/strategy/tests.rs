@@ -1,4 +1,4 @@
-//! First statuses, generations and the halves that paths may write.
+//! Tests of first statuses, generations, and the members that each endpoint may write.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn new_objects_get_their_first_status_and_generation() {
 }
 
 #[test]
-fn the_main_path_keeps_the_status_and_the_status_path_keeps_the_rest() {
+fn updates_keep_the_status_and_status_updates_keep_the_rest() {
     let old = json!({"metadata": {"name": "d", "generation": 4, "labels": {"a": "1"}}, "spec": {"replicas": 1},
         "status": {"replicas": 1}});
     let new = json!({"metadata": {"name": "d", "labels": {"a": "2"}}, "spec": {"replicas": 2}, "status": {"replicas": 2}});
@@ -66,7 +66,7 @@ fn the_main_path_keeps_the_status_and_the_status_path_keeps_the_rest() {
 }
 
 #[test]
-fn generations_move_by_the_kinds_rule_and_not_for_empty_differences() {
+fn generation_increments_by_the_kinds_rule() {
     let moved = |group: &str, plural: &str, old: Value, mut new: Value| {
         let mut old = old;
         meta::set_generation(&mut old, 1);
@@ -95,7 +95,7 @@ fn generations_move_by_the_kinds_rule_and_not_for_empty_differences() {
 }
 
 #[test]
-fn services_keep_what_was_allocated_to_them() {
+fn services_keep_allocated_addresses_and_ports() {
     let old = json!({"spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
         "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30001}]}});
     let mut new = json!({"spec": {"type": "NodePort",
@@ -116,7 +116,7 @@ fn services_keep_what_was_allocated_to_them() {
 }
 
 #[test]
-fn quality_of_service_follows_requests_and_limits() {
+fn qos_class_follows_requests_and_limits() {
     let class = |resources: Value| qos_class(&json!({"spec": {"containers": [{"resources": resources}]}}));
     assert_eq!(class(json!({})), "BestEffort");
     assert_eq!(class(json!({"requests": {"cpu": "0"}})), "BestEffort");
@@ -135,7 +135,7 @@ fn quality_of_service_follows_requests_and_limits() {
 }
 
 #[test]
-fn approval_and_signing_write_different_halves_of_one_status() {
+fn approval_and_status_write_different_parts_of_a_certificate_request() {
     let csr = row("certificates.k8s.io", "certificatesigningrequests");
     let old = json!({"spec": {"request": "r"}, "status": {"certificate": "c", "conditions": [{"type": "Approved"}]}});
     let mut approval =
@@ -152,7 +152,7 @@ fn approval_and_signing_write_different_halves_of_one_status() {
 }
 
 #[test]
-fn conditions_of_certificate_requests_are_dated_and_stay_as_old_as_they_are() {
+fn conditions_of_certificate_requests_get_times_and_keep_them() {
     let csr = row("certificates.k8s.io", "certificatesigningrequests");
     let (then, now) = ("2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z");
     let old = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "lastTransitionTime": then}]}});
@@ -177,7 +177,7 @@ fn conditions_of_certificate_requests_are_dated_and_stay_as_old_as_they_are() {
 }
 
 #[test]
-fn a_running_pod_is_changed_only_in_what_the_path_names() {
+fn pod_subresources_change_only_their_own_fields() {
     let pods = row("", "pods");
     let old =
         json!({"spec": {"containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}});
@@ -189,7 +189,7 @@ fn a_running_pod_is_changed_only_in_what_the_path_names() {
 }
 
 #[test]
-fn taints_of_devices_have_a_time_and_keep_it() {
+fn device_taints_get_a_time_and_keep_it() {
     let slices = row("resource.k8s.io", "resourceslices");
     let slice = |effect: &str| {
         json!({"metadata": {"name": "s", "creationTimestamp": "2024-01-01T00:00:00Z"},
@@ -206,7 +206,7 @@ fn taints_of_devices_have_a_time_and_keep_it() {
 }
 
 #[test]
-fn a_claim_that_gives_devices_back_says_nothing_more_about_them() {
+fn device_statuses_are_removed_with_the_allocation() {
     let claims = row("resource.k8s.io", "resourceclaims");
     let device = |name: &str| json!({"driver": "d", "pool": "p", "device": name});
     let old = json!({"metadata": {"name": "c"}, "status": {"devices": [device("a"), device("b")],
@@ -222,7 +222,7 @@ fn a_claim_that_gives_devices_back_says_nothing_more_about_them() {
 }
 
 #[test]
-fn an_api_service_of_this_server_is_available_from_the_start() {
+fn local_api_services_are_available_at_creation() {
     let services = row("apiregistration.k8s.io", "apiservices");
     let mut own =
         json!({"metadata": {"name": "v1.", "creationTimestamp": "2024-01-01T00:00:00Z"}, "spec": {}});
@@ -240,7 +240,7 @@ fn an_api_service_of_this_server_is_available_from_the_start() {
 }
 
 #[test]
-fn what_is_behind_features_that_are_off_is_dropped_without_a_word() {
+fn fields_of_disabled_features_are_dropped_silently() {
     let lifecycle = json!({"stopSignal": "SIGINT"});
     let spec = json!({
         "schedulingGroup": {"podGroupName": "g"},
@@ -262,7 +262,7 @@ fn what_is_behind_features_that_are_off_is_dropped_without_a_word() {
 }
 
 #[test]
-fn claims_say_where_they_come_from_under_both_names() {
+fn claims_keep_data_source_and_data_source_ref_equal() {
     let created = |spec: Value| {
         let mut object = json!({"metadata": {"name": "c"}, "spec": spec});
         prepare_create(row("", "persistentvolumeclaims"), &mut object);
@@ -287,7 +287,7 @@ fn claims_say_where_they_come_from_under_both_names() {
 }
 
 #[test]
-fn keys_whose_values_a_pods_labels_give_become_part_of_its_selectors() {
+fn match_label_keys_are_merged_into_selectors() {
     let term = json!({"topologyKey": "z", "labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["v", "w"], "mismatchLabelKeys": ["t"]});
     let mut pod = json!({"metadata": {"labels": {"v": "1", "t": "2"}}, "spec": {
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
@@ -302,7 +302,7 @@ fn keys_whose_values_a_pods_labels_give_become_part_of_its_selectors() {
 }
 
 #[test]
-fn a_pods_status_keeps_its_class_and_the_generations_that_were_observed() {
+fn pod_status_updates_keep_qos_class_and_observed_generations() {
     let old = json!({"metadata": {}, "status": {"qosClass": "BestEffort", "observedGeneration": 2,
         "conditions": [{"type": "Ready", "observedGeneration": 2}]}});
     let mut new = json!({"metadata": {}, "status": {"phase": "Running", "conditions": [{"type": "Ready"}, {"type": "Other"}]}});

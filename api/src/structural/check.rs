@@ -1,4 +1,4 @@
-//! The value checks of a schema, as plain data. [`super::Tree::validate`] applies them.
+//! Value checks of a schema node, as plain data. [`super::Tree::validate`] applies them.
 
 use std::sync::Arc;
 
@@ -8,65 +8,65 @@ use super::format::Format;
 use super::node::{Name, NodeId};
 use super::pattern::Pattern;
 
-/// `minimum` or `maximum`, with its exclusive flag.
+/// Numeric bound: `minimum` or `maximum` with its exclusive flag.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The bound.
+    /// Value of the bound.
     pub value: Number,
-    /// The bound itself is outside.
+    /// Whether the bound itself is excluded.
     pub exclusive: bool,
 }
 
-/// `format`, with the name that messages show.
+/// Format of a schema, with its name in messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFormat {
     /// The format.
     pub format: Format,
-    /// As the schema spells it: dashes may be anywhere.
+    /// Name as the schema spells it; dashes may be anywhere.
     pub name: Name,
 }
 
-/// What values must satisfy beyond their type. Absent keywords are `None` or empty.
+/// Restrictions on values beyond their type. Absent keywords are `None` or empty.
 #[derive(Debug, Default, PartialEq)]
 pub struct Checks {
-    /// `required`, in the order of the schema.
+    /// Value of `required`, in the order of the schema.
     pub required: Box<[Name]>,
-    /// `enum`, in the order of the schema.
+    /// Value of `enum`, in the order of the schema.
     pub values: Box<[Value]>,
-    /// `minimum`.
+    /// Value of `minimum`.
     pub minimum: Option<Bound>,
-    /// `maximum`.
+    /// Value of `maximum`.
     pub maximum: Option<Bound>,
-    /// `multipleOf`.
+    /// Value of `multipleOf`.
     pub multiple_of: Option<Number>,
-    /// `minLength`, in characters.
+    /// Value of `minLength`, in characters.
     pub min_length: Option<i64>,
-    /// `maxLength`, in characters.
+    /// Value of `maxLength`, in characters.
     pub max_length: Option<i64>,
-    /// `pattern`.
+    /// Value of `pattern`.
     pub pattern: Option<Arc<Pattern>>,
-    /// `format`, if it is one of those that values are checked against.
+    /// Value of `format`, if values are checked against it.
     pub format: Option<NamedFormat>,
-    /// `minItems`.
+    /// Value of `minItems`.
     pub min_items: Option<i64>,
-    /// `maxItems`.
+    /// Value of `maxItems`.
     pub max_items: Option<i64>,
-    /// `minProperties`.
+    /// Value of `minProperties`.
     pub min_properties: Option<i64>,
-    /// `maxProperties`.
+    /// Value of `maxProperties`.
     pub max_properties: Option<i64>,
-    /// `allOf`.
+    /// Schemas of `allOf`.
     pub all_of: Box<[NodeId]>,
-    /// `anyOf`.
+    /// Schemas of `anyOf`.
     pub any_of: Box<[NodeId]>,
-    /// `oneOf`.
+    /// Schemas of `oneOf`.
     pub one_of: Box<[NodeId]>,
-    /// `not`.
+    /// Schema of `not`.
     pub not: Option<NodeId>,
 }
 
 impl Checks {
-    /// Nested schemas: values must satisfy some, all, exactly one or none of them.
+    /// All schemas of `allOf`, `anyOf`, `oneOf` and `not`.
     pub fn nested(&self) -> impl Iterator<Item = NodeId> {
         let lists = [&self.all_of, &self.any_of, &self.one_of];
         lists.into_iter().flatten().copied().chain(self.not)

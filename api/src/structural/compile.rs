@@ -1,4 +1,5 @@
-//! Makes a [`Tree`] of a schema in JSON. Children are compiled before parents and equal nodes are stored once.
+//! Compiles the JSON of a schema into a [`Tree`]. Children are compiled before parents, and equal nodes are
+//! stored once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -8,33 +9,33 @@ use serde_json::{Map, Number, Value};
 use super::DEPTH_MAX;
 use super::check::{Bound, Checks, NamedFormat};
 use super::format::Format;
-use super::node::{Additional, Below, Flags, ListType, MapType, Name, Node, NodeId, ValueType};
+use super::node::{Additional, Flags, ListType, MapType, Name, Node, NodeId, SubtreeFlags, ValueType};
 use super::pattern::Pattern;
 use super::rule::Rule;
 use super::tree::Tree;
 
-/// A schema that has no tree.
+/// Error of a schema that cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// It is no JSON object.
+    /// The schema is not a JSON object.
     #[error("must be a schema object")]
     NotAnObject,
-    /// It nests deeper than [`DEPTH_MAX`].
+    /// The schema nests deeper than [`DEPTH_MAX`].
     #[error("exceeded max depth")]
     TooDeep,
 }
 
 impl Tree {
-    /// Compiles an `openAPIV3Schema`. Keywords with values of the wrong type count as absent, so that the tree of a schema that was
-    /// stored under older rules serves as far as it makes sense.
+    /// Compiles an `openAPIV3Schema`. Keywords with values of the wrong type count as absent, so that schemas
+    /// stored under older rules still compile.
     ///
     /// # Errors
-    /// The schema is no object or nests too deeply.
+    /// The schema is not an object or nests too deeply.
     pub fn compile(schema: &Value) -> Result<Self, CompileError> {
         let schema = schema.as_object().ok_or(CompileError::NotAnObject)?;
         let mut compiler = Compiler::default();
         let root = compiler.node(schema, 0)?;
-        // The root is a node of its own even if a node below is equal, so that it can be told from all others.
+        // The root gets its own node even if an equal node exists, so that its id is unique.
         let root = compiler.add(root);
         Ok(Self { nodes: compiler.nodes.into(), root, rules: OnceLock::new() })
     }
@@ -45,7 +46,7 @@ struct Compiler {
     nodes: Vec<Node>,
     names: BTreeMap<String, Name>,
     patterns: BTreeMap<String, Arc<Pattern>>,
-    /// The id of each node but the root, by all that the node says with its children as ids.
+    /// Ids of all nodes except the root, by their contents with children as ids.
     known: BTreeMap<String, NodeId>,
 }
 
@@ -57,7 +58,7 @@ impl Compiler {
         id
     }
 
-    /// The id of a subtree, which is new only if no equal one is there.
+    /// Compiles a subtree and returns its id; an equal subtree keeps its id.
     fn intern(&mut self, schema: &Value, depth: usize) -> Result<NodeId, CompileError> {
         let node = schema.as_object().map(|schema| self.node(schema, depth)).transpose()?.unwrap_or_default();
         let key = format!("{node:?}");
@@ -88,7 +89,7 @@ impl Compiler {
             default: schema.get("default").filter(|value| !value.is_null()).cloned().map(Box::new),
             checks: self.checks(schema, depth)?,
             rules: list(schema, "x-kubernetes-validations").iter().map(Rule::read).collect(),
-            below: Below::default(),
+            below: SubtreeFlags::default(),
         };
         node.below = self.below(&node);
         Ok(node)
@@ -188,20 +189,20 @@ impl Compiler {
         self.patterns.entry(text.to_owned()).or_insert_with(new).clone()
     }
 
-    /// What this node or one of its children has.
-    fn below(&self, node: &Node) -> Below {
+    /// Flags of the subtree of this node.
+    fn below(&self, node: &Node) -> SubtreeFlags {
         let values = match node.additional {
             Additional::Schema(id) => Some(id),
             Additional::Denied | Additional::Any => None,
         };
-        let own = Below {
+        let own = SubtreeFlags {
             defaults: node.default.is_some(),
             rules: !node.rules.is_empty(),
             keyed_lists: node.list_type != ListType::Atomic,
             embedded: node.flags.embedded,
         };
         let children = node.properties.iter().map(|(_, id)| *id).chain(node.items).chain(values);
-        children.map(|id| self.nodes[id.0 as usize].below).fold(own, Below::or)
+        children.map(|id| self.nodes[id.0 as usize].below).fold(own, SubtreeFlags::or)
     }
 }
 

@@ -1,17 +1,17 @@
-//! Paths of fields in a schema, such as `.spec.x` and `['a.b']`, as selectable fields and rules name them: their steps. Where a path
-//! leads is for callers to find.
+//! Field paths in a schema, such as `.spec.x` and `['a.b']`, of selectable fields and CEL rules: splits them
+//! into names. Callers look up the schema of each.
 
-/// Whether `['name']` may be written for a member.
+/// Whether `['name']` is allowed for a member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArrayNotation {
     Allowed,
     Refused,
 }
 
-/// Calls `step` for the name of each step of a path, in order.
+/// Calls `step` for each name in a path, in order.
 ///
 /// # Errors
-/// Why the path is none, in Kubernetes' words, or the first error of `step`.
+/// Kubernetes' message for a malformed path, or the first error of `step`.
 pub(crate) fn walk(
     path: &str,
     notation: ArrayNotation,
@@ -41,7 +41,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// Delimiters and the texts between them; a quoted text is one token.
+/// Tokenizer: delimiters and the texts between them; a quoted text is one token.
 struct Tokens<'p> {
     rest: &'p str,
 }

@@ -1,11 +1,12 @@
-//! Structural schemas of custom resources, compiled once and shared: what an object of a custom kind may look like, and the walks that
-//! bring an object into that form or say what is wrong with it.
+//! Structural schemas of custom resources, compiled once and shared, with walks that normalize objects and
+//! report their errors.
 //!
-//! A [`Tree`] is data; the walks are methods on it: [`Tree::decode_metadata`] and [`Tree::decode_embedded`], [`Tree::prune`],
-//! [`Tree::drop_nulls`] and [`Tree::fill_defaults`], and [`Tree::validate`]. [`Tree::read`] runs all but the last in the order of an
-//! API server. Rules (`x-kubernetes-validations`) are compiled when an object first meets them: [`Tree::validate_rules`]. Whether a
-//! schema is a legal one is decided before, where a CustomResourceDefinition is validated: here arbitrary JSON gives some tree and
-//! never a panic.
+//! A [`Tree`] is data; the walks are its methods: [`Tree::decode_metadata`] and [`Tree::decode_embedded`],
+//! [`Tree::prune`], [`Tree::drop_nulls`] and [`Tree::fill_defaults`], and [`Tree::validate`]. [`Tree::read`]
+//! runs all except the last, in the order of an API server. CEL rules (`x-kubernetes-validations`) are
+//! compiled when the first object needs them: [`Tree::validate_rules`]. Validation of
+//! CustomResourceDefinitions decides whether a schema is valid; here arbitrary JSON compiles to some tree
+//! without a panic.
 
 mod check;
 mod compile;
@@ -27,9 +28,10 @@ pub use pattern::Pattern;
 pub use rule::{Rule, RuleReason};
 pub use rules::{RuleBudget, RuleReport};
 pub use tree::{Schema, Tree};
-pub use walk::{MetadataError, OldItems, Origin, Part, rules_blocked};
+pub use walk::{MetadataError, OldItems, Origin, ValidationScope, rules_blocked};
 
-/// Deepest nesting of schemas that [`Tree::compile`] accepts, and of objects that the walks follow. JSON parsing stops at 128 levels.
+/// Deepest nesting of schemas that [`Tree::compile`] accepts, and of objects that the walks visit. JSON
+/// parsing stops at 128 levels.
 pub const DEPTH_MAX: usize = 128;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One node of a compiled schema, as plain data. Walks and lookups are elsewhere.
+//! Node of a compiled schema, as plain data.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::check::Checks;
 use super::format::Format;
 use super::rule::Rule;
 
-/// A property name; trees store each name once.
+/// Property name; a tree stores each name once.
 pub type Name = Arc<str>;
 
 /// Index of a [`Node`] in its [`super::Tree`]. Equal subtrees have equal ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(super) u32);
 
-/// The `type` of a schema.
+/// Type of values, the `type` of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ValueType {
     /// `array`
@@ -33,7 +33,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// The type with this name in a schema.
+    /// The type with this name in schemas.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
@@ -47,7 +47,7 @@ impl ValueType {
         })
     }
 
-    /// The name in a schema.
+    /// The name in schemas.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,95 +61,97 @@ impl ValueType {
     }
 }
 
-/// `additionalProperties`: the values of members that are not named as properties.
+/// Rule of `additionalProperties` for members that are not properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Additional {
-    /// Absent or `false`: pruning removes them.
+    /// Absent or `false`: pruning removes the members.
     #[default]
     Denied,
-    /// `true`: they stay, with any value.
+    /// `true`: the members stay, with any value.
     Any,
-    /// They have this schema.
+    /// The members have this schema.
     Schema(NodeId),
 }
 
-/// `x-kubernetes-list-type` and the map keys.
+/// Value of `x-kubernetes-list-type`, with the map keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
-    /// The list is one value.
+    /// The list has one owner as a whole.
     #[default]
     Atomic,
-    /// Its items are unique.
+    /// Items are unique.
     Set,
-    /// Its items are objects, identified by these properties in the order of the schema.
+    /// Items are objects that these properties identify, in the order of the schema.
     Map(Box<[Name]>),
 }
 
-/// `x-kubernetes-map-type`.
+/// Value of `x-kubernetes-map-type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MapType {
-    /// Each member has its own owner.
+    /// Each member has its own owners.
     #[default]
     Granular,
-    /// The object is one value.
+    /// The object has one owner as a whole.
     Atomic,
 }
 
-/// The switches of a node.
+/// Boolean keywords of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// `nullable`: null is a value.
+    /// `nullable`: null is a valid value.
     pub nullable: bool,
     /// `x-kubernetes-preserve-unknown-fields`: members without a schema stay.
     pub preserve_unknown: bool,
-    /// `x-kubernetes-embedded-resource`: the value is a whole object with apiVersion, kind and metadata.
+    /// `x-kubernetes-embedded-resource`: the value is an object with apiVersion, kind and metadata.
     pub embedded: bool,
-    /// `x-kubernetes-int-or-string`: an integer or a string.
+    /// `x-kubernetes-int-or-string`: the value is an integer or a string.
     pub int_or_string: bool,
 }
 
-/// One node of a schema. Children are ids in the same tree. Texts for readers (`description`, `title`, …) are not kept.
+/// Node of a schema. Children are ids in the same tree. Texts for readers (`description`, `title`, …) are
+/// dropped.
 #[derive(Debug, Default)]
 pub struct Node {
-    /// `type`; none below preserve-unknown, for int-or-string, and in `allOf` and the like.
+    /// Value of `type`. Absent for preserve-unknown and int-or-string nodes, and inside `allOf`, `anyOf`,
+    /// `oneOf` and `not`.
     pub value_type: Option<ValueType>,
-    /// The switches.
+    /// Boolean keywords.
     pub flags: Flags,
-    /// `properties`, sorted by name.
+    /// Properties, sorted by name.
     pub properties: Box<[(Name, NodeId)]>,
-    /// `items`.
+    /// Schema of `items`.
     pub items: Option<NodeId>,
-    /// `additionalProperties`.
+    /// Rule for additional properties.
     pub additional: Additional,
-    /// `x-kubernetes-list-type`.
+    /// List type.
     pub list_type: ListType,
-    /// `x-kubernetes-map-type`.
+    /// Map type.
     pub map_type: MapType,
-    /// `default`, without a default of null, which counts as none.
+    /// Default value; a default of null counts as absent.
     pub default: Option<Box<Value>>,
-    /// What values must satisfy beyond their type; none if there is nothing.
+    /// Value checks beyond the type, if any.
     pub checks: Option<Box<Checks>>,
-    /// `x-kubernetes-validations`, in the order of the schema.
+    /// CEL rules (`x-kubernetes-validations`), in the order of the schema.
     pub rules: Box<[Rule]>,
-    /// What some node of this subtree, this one included, has; walks skip subtrees without.
-    pub(super) below: Below,
+    /// Flags of the subtree, this node included. Walks skip subtrees without what they look for.
+    pub(super) below: SubtreeFlags,
 }
 
-/// What occurs in a subtree (`allOf` and the like aside).
+/// Features that occur in a subtree (`allOf`, `anyOf`, `oneOf` and `not` excluded).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Below {
-    /// A default.
+pub(super) struct SubtreeFlags {
+    /// Whether it has a default.
     pub(super) defaults: bool,
-    /// An expression.
+    /// Whether it has a CEL rule.
     pub(super) rules: bool,
-    /// A list of type set or map.
+    /// Whether it has a list of type set or map.
     pub(super) keyed_lists: bool,
-    /// An embedded resource.
+    /// Whether it has an embedded resource.
     pub(super) embedded: bool,
 }
 
-impl Below {
-    /// What occurs in either of two subtrees.
+impl SubtreeFlags {
+    /// Features that occur in either subtree.
     pub(super) const fn or(self, other: Self) -> Self {
         Self {
             defaults: self.defaults || other.defaults,
@@ -161,14 +163,14 @@ impl Below {
 }
 
 impl Node {
-    /// The schema of a property.
+    /// Schema of a property.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<NodeId> {
         let at = self.properties.binary_search_by(|(property, _)| (**property).cmp(name)).ok()?;
         Some(self.properties[at].1)
     }
 
-    /// The schema of a member: of the property, else of additional properties.
+    /// Schema of a member: of the property, else of additional properties.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<NodeId> {
         self.property(name).or(match self.additional {
@@ -177,7 +179,7 @@ impl Node {
         })
     }
 
-    /// The format that values are checked against.
+    /// Format that values are checked against.
     #[must_use]
     pub fn format(&self) -> Option<Format> {
         self.checks.as_ref()?.format.as_ref().map(|named| named.format)

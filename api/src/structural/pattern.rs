@@ -1,5 +1,5 @@
-//! The pattern of a schema: its text, and the program made from it at first use. Most schemas are compiled long before an object meets
-//! them, and programs are far larger than their texts.
+//! Pattern of a schema: its text, and the regular expression, which is compiled at first use. Most schemas
+//! are compiled long before an object uses them, and compiled expressions are far larger than their texts.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::re2;
 
-/// A regular expression in Go's syntax, compiled at most once.
+/// Regular expression in Go's syntax, compiled at most once.
 pub struct Pattern {
     text: Box<str>,
     compiled: OnceLock<Option<Regex>>,
@@ -19,13 +19,13 @@ impl Pattern {
         Self { text: text.into(), compiled: OnceLock::new() }
     }
 
-    /// The pattern as written.
+    /// Text of the pattern.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether the pattern occurs in a text; `None` if it is no legal pattern.
+    /// Whether the pattern occurs in a text; `None` if the pattern is malformed.
     #[must_use]
     pub fn matches(&self, text: &str) -> Option<bool> {
         let compiled = self.compiled.get_or_init(|| re2::compile(&self.text).ok());

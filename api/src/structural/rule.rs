@@ -1,8 +1,8 @@
-//! Expressions of a schema (`x-kubernetes-validations`) as plain data. They are compiled and evaluated elsewhere.
+//! CEL rules of a schema (`x-kubernetes-validations`) as plain data; `rules` compiles and evaluates them.
 
 use serde_json::Value;
 
-/// The class of error that a failed rule reports.
+/// Kind of error that a failed rule reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RuleReason {
     /// `FieldValueInvalid`
@@ -16,25 +16,25 @@ pub enum RuleReason {
     Duplicate,
 }
 
-/// One entry of `x-kubernetes-validations`. Texts are as written; empty ones count as absent.
+/// Entry of `x-kubernetes-validations`. Texts are unchanged; empty ones count as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// `rule`: the expression that must be true.
+    /// Value of `rule`: the expression that must be true.
     pub rule: Box<str>,
-    /// `message`.
+    /// Value of `message`.
     pub message: Option<Box<str>>,
-    /// `messageExpression`.
+    /// Value of `messageExpression`.
     pub message_expression: Option<Box<str>>,
-    /// `reason`.
+    /// Value of `reason`.
     pub reason: RuleReason,
-    /// `fieldPath`, such as `.spec.x`.
+    /// Value of `fieldPath`, such as `.spec.x`.
     pub field_path: Option<Box<str>>,
-    /// `optionalOldSelf`: a rule that mentions `oldSelf` also runs without an old value.
+    /// Value of `optionalOldSelf`: a rule with `oldSelf` also runs without an old value.
     pub optional_old_self: bool,
 }
 
 impl Rule {
-    /// Reads one entry; members of the wrong type count as absent.
+    /// Parses an entry; members of the wrong type count as absent.
     pub(super) fn read(entry: &Value) -> Self {
         let text = |name: &str| entry[name].as_str().filter(|text| !text.is_empty()).map(Box::from);
         Self {

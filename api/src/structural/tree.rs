@@ -1,4 +1,4 @@
-//! A compiled schema: its nodes in one array, and a cursor over them.
+//! Compiled schema: an array of nodes, and a cursor over them.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -6,34 +6,35 @@ use std::sync::OnceLock;
 use super::node::{Additional, Node, NodeId};
 use super::rules::CompiledRules;
 
-/// The schema of one version of a custom resource. Immutable; share it with `Arc`.
+/// Compiled schema of one version of a custom resource. It is immutable; share it with `Arc`.
 #[derive(Debug)]
 pub struct Tree {
     pub(super) nodes: Box<[Node]>,
     pub(super) root: NodeId,
-    /// The programs of the rules, made when an object first meets them: most definitions of a cluster have no objects.
+    /// Compiled CEL rules, made when the first object needs them: most definitions of a cluster have no
+    /// objects.
     pub(super) rules: OnceLock<CompiledRules>,
 }
 
 impl Tree {
-    /// The schema of whole objects.
+    /// Schema of whole objects.
     #[must_use]
     pub fn root(&self) -> Schema<'_> {
         self.schema(self.root)
     }
 
-    /// The schema with this id, which must come from this tree.
+    /// Schema with this id, which must be from this tree.
     #[must_use]
     pub fn schema(&self, id: NodeId) -> Schema<'_> {
         Schema { tree: self, id }
     }
 
-    /// All nodes, children before parents, the root last. Places with equal schemas share a node.
+    /// All nodes, children before parents, the root last. Equal schemas share a node.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         (0..).map(NodeId).zip(&self.nodes)
     }
 
-    /// Whether some node has an expression.
+    /// Whether any node has a CEL rule.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         self.root().below.rules
@@ -44,7 +45,7 @@ impl Tree {
     }
 }
 
-/// A place in a [`Tree`]: a node together with the tree that its children are in. Dereferences to the [`Node`].
+/// Position in a [`Tree`]: a node together with its tree. Dereferences to the [`Node`].
 #[derive(Clone, Copy, Debug)]
 pub struct Schema<'t> {
     pub(super) tree: &'t Tree,
@@ -58,31 +59,32 @@ impl<'t> Schema<'t> {
         self.tree
     }
 
-    /// Which node of the tree this is.
+    /// Id of the node.
     #[must_use]
     pub fn id(self) -> NodeId {
         self.id
     }
 
-    /// The node, for as long as the tree lives.
+    /// The node, with the lifetime of the tree.
     #[must_use]
     pub fn node(self) -> &'t Node {
         self.tree.node(self.id)
     }
 
-    /// Whether this is the schema of whole objects. No other place is, even if its schema is equal.
+    /// Whether this is the schema of whole objects. Other positions never are, even if their schemas are
+    /// equal.
     #[must_use]
     pub fn is_root(self) -> bool {
         self.id == self.tree.root
     }
 
-    /// The schema of a named property.
+    /// Schema of a property.
     #[must_use]
     pub fn property(self, name: &str) -> Option<Self> {
         self.node().property(name).map(|id| self.tree.schema(id))
     }
 
-    /// The schema of a member: of the property, else of additional properties.
+    /// Schema of a member: of the property, else of additional properties.
     #[must_use]
     pub fn member(self, name: &str) -> Option<Self> {
         self.node().member(name).map(|id| self.tree.schema(id))
@@ -93,13 +95,13 @@ impl<'t> Schema<'t> {
         self.node().properties.iter().map(move |(name, id)| (&**name, self.tree.schema(*id)))
     }
 
-    /// The schema of list items.
+    /// Schema of list items.
     #[must_use]
     pub fn items(self) -> Option<Self> {
         self.node().items.map(|id| self.tree.schema(id))
     }
 
-    /// The schema of additional properties.
+    /// Schema of additional properties.
     #[must_use]
     pub fn values(self) -> Option<Self> {
         match self.node().additional {

@@ -1,15 +1,15 @@
-//! Rows of webhook configurations and admission policies.
+//! Table columns of webhook configurations and admission policies.
 
 use serde_json::Value;
 
 use super::text::{UNSET, join_or, length, list, of};
 use super::{AGE, Column, DEFAULT, NAME, Printer, age, name, number, printer as row, text};
 
-const WEBHOOKS: Printer = row(&[NAME, number("Webhooks", "How many webhooks."), AGE], |object, now| {
+const WEBHOOKS: Printer = row(&[NAME, number("Webhooks", "Number of webhooks."), AGE], |object, now| {
     vec![name(object), length(&object["webhooks"]), age(object, now)]
 });
 
-const PARAM_KIND: Column = text("ParamKind", "Kind of its parameters.");
+const PARAM_KIND: Column = text("ParamKind", "Kind of the parameters.");
 
 fn param_kind(policy: &Value) -> Value {
     match &policy["spec"]["paramKind"] {
@@ -19,24 +19,29 @@ fn param_kind(policy: &Value) -> Value {
 }
 
 const VALIDATING: Printer =
-    row(&[NAME, number("Validations", "How many rules."), PARAM_KIND, AGE], |policy, now| {
+    row(&[NAME, number("Validations", "Number of validations."), PARAM_KIND, AGE], |policy, now| {
         vec![name(policy), length(&policy["spec"]["validations"]), param_kind(policy), age(policy, now)]
     });
 
 const MUTATING: Printer =
-    row(&[NAME, number("Mutations", "How many changes."), PARAM_KIND, AGE], |policy, now| {
+    row(&[NAME, number("Mutations", "Number of mutations."), PARAM_KIND, AGE], |policy, now| {
         vec![name(policy), length(&policy["spec"]["mutations"]), param_kind(policy), age(policy, now)]
     });
 
 const BINDING: Printer = row(
-    &[NAME, text("PolicyName", "Policy that is bound."), text("ParamRef", "Its parameters."), AGE],
+    &[
+        NAME,
+        text("PolicyName", "Policy of the binding."),
+        text("ParamRef", "Parameters of the binding."),
+        AGE,
+    ],
     |binding, now| {
         let reference = &binding["spec"]["paramRef"];
         let parameters = match (of(&reference["name"]), of(&reference["namespace"])) {
             _ if reference.is_null() => UNSET.to_owned(),
             ("", _) if reference["selector"].is_object() => go_selector(&reference["selector"]),
             ("", _) => UNSET.to_owned(),
-            // Whether its kind has namespaces cannot be told from here.
+            // The parameter kind's scope is unknown here.
             (name, "") => format!("*/{name}"),
             (name, namespace) => format!("{namespace}/{name}"),
         };
@@ -44,7 +49,7 @@ const BINDING: Printer = row(
     },
 );
 
-/// A label selector as Go prints the struct.
+/// Formats a label selector as Go prints the struct.
 fn go_selector(selector: &Value) -> String {
     let mut labels = String::new();
     for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Rows of horizontal pod autoscalers and disruption budgets.
+//! Table columns of horizontal pod autoscalers and disruption budgets.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,11 +9,11 @@ use crate::{convert, kind};
 
 const COLUMNS: &[Column] = &[
     NAME,
-    text("Reference", "What is scaled."),
-    text("Targets", "Metrics as they are, and as they should be."),
-    text("MinPods", "Fewest replicas."),
-    text("MaxPods", "Most replicas."),
-    text("Replicas", "Replicas there are."),
+    text("Reference", "Scaled object."),
+    text("Targets", "Current and target values of the metrics."),
+    text("MinPods", "Minimum number of replicas."),
+    text("MaxPods", "Maximum number of replicas."),
+    text("Replicas", "Number of replicas."),
     AGE,
 ];
 
@@ -21,7 +21,7 @@ pub(super) fn printer(version: &str) -> Printer {
     if version == "v1" { V1 } else { V2 }
 }
 
-/// The old version prints as the new one that it means.
+/// Prints a v1 autoscaler after conversion to v2.
 const V1: Printer = row(COLUMNS, |hpa, now| {
     let row = kind::lookup("autoscaling", "v1", "horizontalpodautoscalers").expect("a row of the table");
     let mut newer = hpa.clone();
@@ -33,7 +33,7 @@ const V1: Printer = row(COLUMNS, |hpa, now| {
 
 const V2: Printer = row(COLUMNS, cells);
 
-/// Of more metrics, so many are shown.
+/// Metrics shown; the rest is counted.
 const SHOWN: usize = 2;
 
 fn targets(hpa: &Value) -> String {
@@ -61,7 +61,7 @@ fn percent(value: &Value) -> String {
     value.as_i64().map_or_else(|| UNKNOWN.to_owned(), |n| format!("{n}%"))
 }
 
-/// One metric: `[name: ]current/target[ (avg)]`.
+/// Formats one metric: `[name: ]current/target[ (avg)]`.
 fn target(spec: &Value, status: &Value) -> String {
     let kind = of(&spec["type"]);
     let member = match kind {
@@ -95,9 +95,9 @@ fn target(spec: &Value, status: &Value) -> String {
 pub(super) const DISRUPTION_BUDGET: Printer = row(
     &[
         NAME,
-        text("Min Available", "Pods that must be left."),
-        text("Max Unavailable", "Pods that may be missing."),
-        number("Allowed Disruptions", "Pods that may be evicted now."),
+        text("Min Available", "Minimum number of available pods."),
+        text("Max Unavailable", "Maximum number of unavailable pods."),
+        number("Allowed Disruptions", "Number of pods that can be evicted now."),
         AGE,
     ],
     |budget, now| {

@@ -1,4 +1,4 @@
-//! Rows of jobs and cron jobs.
+//! Table columns of jobs and cron jobs.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,9 +13,9 @@ use crate::meta;
 pub(super) const JOB: Printer = printer(
     &[
         NAME,
-        text("Status", "How the job stands, in one word."),
-        text("Completions", "Pods that succeeded, of those asked for."),
-        text("Duration", "How long the job ran, or has been running."),
+        text("Status", "Status of the job."),
+        text("Completions", "Succeeded pods of the desired completions."),
+        text("Duration", "Duration of the job."),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -68,11 +68,11 @@ fn duration(status: &Value, now: Timestamp) -> String {
 pub(super) const CRON_JOB: Printer = printer(
     &[
         NAME,
-        text("Schedule", "When jobs are made."),
+        text("Schedule", "Cron schedule of the jobs."),
         text("Timezone", "Time zone of the schedule."),
-        flag("Suspend", "Whether no jobs are made at present."),
+        flag("Suspend", "Whether job creation is suspended."),
         number("Active", "Jobs that are running."),
-        text("Last Schedule", "Time since the last job was made."),
+        text("Last Schedule", "Time since the last job was created."),
         AGE,
         CONTAINERS,
         IMAGES,

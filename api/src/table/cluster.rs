@@ -1,4 +1,5 @@
-//! Rows of small kinds: namespaces, config maps, secrets, accounts, quotas, leases, priority and runtime classes, signing requests.
+//! Table columns of small kinds: namespaces, config maps, secrets, service accounts, quotas, leases, priority
+//! and runtime classes, certificate signing requests.
 
 use serde_json::Value;
 
@@ -6,19 +7,19 @@ use super::text::{NONE, count, int, join_or, length, list, of, or};
 use super::{AGE, NAME, Printer, age, flag, human_duration, name, number, printer, text};
 
 pub(super) const NAMESPACE: Printer =
-    printer(&[NAME, text("Status", "Whether it is going away."), AGE], |namespace, now| {
+    printer(&[NAME, text("Status", "Phase of the namespace."), AGE], |namespace, now| {
         vec![name(namespace), of(&namespace["status"]["phase"]).into(), age(namespace, now)]
     });
 
 pub(super) const CONFIG_MAP: Printer =
-    printer(&[NAME, text("Data", "How many entries."), AGE], |map, now| {
+    printer(&[NAME, text("Data", "Number of entries."), AGE], |map, now| {
         let entries =
             [&map["data"], &map["binaryData"]].map(|data| length(data).as_u64().unwrap_or_default());
         vec![name(map), entries.iter().sum::<u64>().into(), age(map, now)]
     });
 
 pub(super) const SECRET: Printer = printer(
-    &[NAME, text("Type", "What the entries are."), text("Data", "How many entries."), AGE],
+    &[NAME, text("Type", "Type of the secret."), text("Data", "Number of entries."), AGE],
     |secret, now| vec![name(secret), of(&secret["type"]).into(), length(&secret["data"]), age(secret, now)],
 );
 
@@ -28,8 +29,8 @@ pub(super) const SERVICE_ACCOUNT: Printer =
 pub(super) const RESOURCE_QUOTA: Printer = printer(
     &[
         NAME,
-        text("Request", "Used and allowed, of everything but limits."),
-        text("Limit", "Used and allowed, of limits."),
+        text("Request", "Used and allowed amounts, except limits."),
+        text("Limit", "Used and allowed amounts of limits."),
         AGE,
     ],
     |quota, now| {
@@ -48,9 +49,9 @@ pub(super) const RESOURCE_QUOTA: Printer = printer(
 pub(super) const COMPONENT_STATUS: Printer = printer(
     &[
         NAME,
-        text("Status", "Whether it is well."),
-        text("Message", "What it says."),
-        text("Error", "What is wrong."),
+        text("Status", "Health of the component."),
+        text("Message", "Message of the component."),
+        text("Error", "Error of the component."),
     ],
     |component, _| {
         let healthy = list(&component["conditions"]).iter().find(|c| c["type"] == "Healthy");
@@ -63,17 +64,18 @@ pub(super) const COMPONENT_STATUS: Printer = printer(
     },
 );
 
-pub(super) const LEASE: Printer = printer(&[NAME, text("Holder", "Who holds it."), AGE], |lease, now| {
-    vec![name(lease), of(&lease["spec"]["holderIdentity"]).into(), age(lease, now)]
-});
+pub(super) const LEASE: Printer =
+    printer(&[NAME, text("Holder", "Identity of the holder."), AGE], |lease, now| {
+        vec![name(lease), of(&lease["spec"]["holderIdentity"]).into(), age(lease, now)]
+    });
 
 pub(super) const PRIORITY_CLASS: Printer = printer(
     &[
         NAME,
-        number("Value", "Priority of its pods."),
-        flag("Global-Default", "Whether pods without a class get it."),
+        number("Value", "Priority of the pods."),
+        flag("Global-Default", "Whether pods without a priority class get this one."),
         AGE,
-        text("PreemptionPolicy", "Whether its pods may push others away."),
+        text("PreemptionPolicy", "Whether pods can preempt pods of lower priority."),
     ],
     |class, now| {
         vec![
@@ -87,7 +89,7 @@ pub(super) const PRIORITY_CLASS: Printer = printer(
 );
 
 pub(super) const RUNTIME_CLASS: Printer =
-    printer(&[NAME, text("Handler", "Runtime configuration on the nodes."), AGE], |class, now| {
+    printer(&[NAME, text("Handler", "Handler of the container runtime."), AGE], |class, now| {
         vec![name(class), of(&class["handler"]).into(), age(class, now)]
     });
 
@@ -95,10 +97,10 @@ pub(super) const CERTIFICATE_REQUEST: Printer = printer(
     &[
         NAME,
         AGE,
-        text("SignerName", "Who is to sign."),
-        text("Requestor", "Who asked."),
-        text("RequestedDuration", "How long the certificate should be valid."),
-        text("Condition", "How the request stands."),
+        text("SignerName", "Name of the signer."),
+        text("Requestor", "User of the request."),
+        text("RequestedDuration", "Requested lifetime of the certificate."),
+        text("Condition", "Latest condition of the request."),
     ],
     |request, now| {
         let spec = &request["spec"];

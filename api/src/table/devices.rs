@@ -1,4 +1,5 @@
-//! Rows of dynamic resource allocation: device classes, claims, their templates, and slices of devices.
+//! Table columns of dynamic resource allocation: device classes, resource claims, claim templates and
+//! resource slices.
 
 use serde_json::Value;
 
@@ -6,11 +7,11 @@ use super::text::{list, of};
 use super::{AGE, NAME, Printer, age, name, printer, text};
 use crate::meta;
 
-/// Classes and templates tell nothing but their age.
+/// Device classes and claim templates have only name and age.
 const PLAIN: Printer = printer(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
 
 const CLAIM: Printer = printer(
-    &[NAME, text("State", "Whether the claim is pending, allocated, reserved, deleted."), AGE],
+    &[NAME, text("State", "State of the claim: pending, allocated, reserved or deleted."), AGE],
     |claim, now| vec![name(claim), state(claim).into(), age(claim, now)],
 );
 
@@ -32,7 +33,7 @@ const SLICE: Printer = printer(
         NAME,
         text("Node", "Node the devices belong to."),
         text("Driver", "Driver that publishes the slice."),
-        text("Pool", "Pool the slice is a part of."),
+        text("Pool", "Pool of the slice."),
         AGE,
     ],
     |slice, now| {

@@ -1,10 +1,10 @@
-//! Durations for people: two or three significant figures, as kubectl prints ages.
+//! Human-readable durations: two or three significant figures, as kubectl prints ages.
 
 use jiff::Timestamp;
 
 use crate::meta;
 
-/// `now - time` for people; `<unknown>` where there is no time.
+/// Human-readable duration `now - time`; `<unknown>` if there is no time.
 pub fn since(time: &str, now: Timestamp) -> String {
     match meta::parse_time(time) {
         Some(time) => human_duration(now.duration_since(time).as_secs()),
@@ -17,7 +17,8 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// Seconds for people: `5s`, `2m3s`, `4h5m`, `3d2h`, `45d`, `2y10d`. A clock that is one second off counts as now.
+/// Human-readable duration: `5s`, `2m3s`, `4h5m`, `3d2h`, `45d`, `2y10d`. A duration of minus one second
+/// counts as zero, for clocks that differ slightly.
 pub fn human_duration(seconds: i64) -> String {
     let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| {
         let (n, rest) = (seconds / big, seconds % big / small);

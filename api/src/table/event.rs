@@ -1,4 +1,4 @@
-//! Rows of events, in both their shapes.
+//! Table columns of events, in core and events.k8s.io.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -7,26 +7,30 @@ use super::text::{int, of, or};
 use super::{Column, NAME, Printer, name, printer, since, text};
 
 const COLUMNS: &[Column] = &[
-    text("Last Seen", "Time since it happened last."),
+    text("Last Seen", "Time since the last occurrence."),
     text("Type", "Normal or Warning."),
-    text("Reason", "What happened, in one word."),
-    text("Object", "Object it happened to."),
-    text("Subobject", "Part of that object.").wide(),
-    text("Source", "Component that saw it.").wide(),
-    text("Message", "What happened."),
-    text("First Seen", "Time since it happened first.").wide(),
-    text("Count", "How often it happened.").wide(),
+    text("Reason", "Reason of the event."),
+    text("Object", "Object of the event."),
+    text("Subobject", "Field path in the object.").wide(),
+    text("Source", "Component that reported the event.").wide(),
+    text("Message", "Description of the event."),
+    text("First Seen", "Time since the first occurrence.").wide(),
+    text("Count", "Number of occurrences.").wide(),
     Column { priority: 1, ..NAME },
 ];
 
 pub(super) const CORE: Printer = printer(COLUMNS, |event, now| {
-    let shape =
-        Shape { object: "involvedObject", message: "message", controller: "reportingComponent", prefix: "" };
+    let shape = EventMembers {
+        object: "involvedObject",
+        message: "message",
+        controller: "reportingComponent",
+        prefix: "",
+    };
     cells(event, now, &shape)
 });
 
 pub(super) const EVENT: Printer = printer(COLUMNS, |event, now| {
-    let shape = Shape {
+    let shape = EventMembers {
         object: "regarding",
         message: "note",
         controller: "reportingController",
@@ -35,16 +39,16 @@ pub(super) const EVENT: Printer = printer(COLUMNS, |event, now| {
     cells(event, now, &shape)
 });
 
-/// Where the two shapes keep what they have in common.
-struct Shape {
+/// Member names of an event in one of the two APIs.
+struct EventMembers {
     object: &'static str,
     message: &'static str,
     controller: &'static str,
-    /// In front of the members of the old shape, which then start with a capital.
+    /// Prefix of the deprecated members, whose names then start with a capital.
     prefix: &'static str,
 }
 
-impl Shape {
+impl EventMembers {
     fn old<'e>(&self, event: &'e Value, member: &str) -> &'e Value {
         if self.prefix.is_empty() {
             return &event[member];
@@ -54,7 +58,7 @@ impl Shape {
     }
 }
 
-fn cells(event: &Value, now: Timestamp, shape: &Shape) -> Vec<Value> {
+fn cells(event: &Value, now: Timestamp, shape: &EventMembers) -> Vec<Value> {
     let first =
         Some(shape.old(event, "firstTimestamp")).filter(|t| t.is_string()).unwrap_or(&event["eventTime"]);
     let series = &event["series"];
@@ -84,7 +88,7 @@ fn cells(event: &Value, now: Timestamp, shape: &Shape) -> Vec<Value> {
     ]
 }
 
-fn source(event: &Value, shape: &Shape) -> String {
+fn source(event: &Value, shape: &EventMembers) -> String {
     let old = shape.old(event, "source");
     let component = or(&old["component"], of(&event[shape.controller]));
     let host = or(&old["host"], of(&event["reportingInstance"]));

@@ -1,4 +1,4 @@
-//! Rows of API priority and fairness.
+//! Table columns of API priority and fairness.
 
 use serde_json::Value;
 
@@ -8,11 +8,11 @@ use super::{AGE, NAME, Printer, age, name, printer, text};
 pub(super) const FLOW_SCHEMA: Printer = printer(
     &[
         NAME,
-        text("PriorityLevel", "Level its requests run at."),
-        text("MatchingPrecedence", "Lower is looked at earlier."),
-        text("DistinguisherMethod", "What tells flows apart."),
+        text("PriorityLevel", "Priority level of the requests."),
+        text("MatchingPrecedence", "Precedence; lower values are matched first."),
+        text("DistinguisherMethod", "How requests are divided into flows."),
         AGE,
-        text("MissingPL", "Whether its level does not exist."),
+        text("MissingPL", "Whether the priority level is missing."),
     ],
     |schema, now| {
         let spec = &schema["spec"];
@@ -32,11 +32,11 @@ pub(super) const FLOW_SCHEMA: Printer = printer(
 pub(super) const PRIORITY_LEVEL: Printer = printer(
     &[
         NAME,
-        text("Type", "Whether it is limited."),
-        text("NominalConcurrencyShares", "Its part of all places."),
-        text("Queues", "How many queues."),
-        text("HandSize", "Queues a flow may use."),
-        text("QueueLengthLimit", "How long a queue may get."),
+        text("Type", "Type of the priority level."),
+        text("NominalConcurrencyShares", "Nominal concurrency shares."),
+        text("Queues", "Number of queues."),
+        text("HandSize", "Number of queues that a flow can use."),
+        text("QueueLengthLimit", "Maximum length of a queue."),
         AGE,
     ],
     |level, now| {

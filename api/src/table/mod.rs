@@ -1,5 +1,6 @@
-//! Objects as rows of a table: what `kubectl get` prints. Columns and cells per kind; the frame (`Table`, rows, metadata) is made by
-//! the apiserver. Cells are strings, integers, booleans; times are already durations, counted from the `now` given.
+//! Objects as table rows, as `kubectl get` prints them: columns and cells by kind. The apiserver builds the
+//! `Table` with rows and metadata. Cells are strings, integers and booleans; times become durations before
+//! the given `now`.
 
 mod admission;
 mod autoscaling;
@@ -31,7 +32,7 @@ use crate::meta;
 
 pub use duration::{human_duration, since};
 
-/// A column, in the form of `columnDefinitions`.
+/// Table column, with the fields of `columnDefinitions`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
     /// Header; kubectl prints it in capitals.
@@ -41,9 +42,9 @@ pub struct Column {
     pub kind: &'static str,
     /// OpenAPI format; `name` marks the object's name.
     pub format: &'static str,
-    /// What the column tells.
+    /// Description of the cells.
     pub description: &'static str,
-    /// 0 is always shown; more only with `-o wide`.
+    /// Priority: 0 is always shown, higher ones only with `-o wide`.
     pub priority: i32,
 }
 
@@ -51,29 +52,29 @@ const fn column(name: &'static str, kind: &'static str, description: &'static st
     Column { name, kind, format: "", description, priority: 0 }
 }
 
-/// A column of texts.
+/// Column of texts.
 const fn text(name: &'static str, description: &'static str) -> Column {
     column(name, "string", description)
 }
 
-/// A column of integers.
+/// Column of integers.
 const fn number(name: &'static str, description: &'static str) -> Column {
     column(name, "integer", description)
 }
 
-/// A column of booleans.
+/// Column of booleans.
 const fn flag(name: &'static str, description: &'static str) -> Column {
     column(name, "boolean", description)
 }
 
 impl Column {
-    /// Marked as a name.
+    /// Sets the format `name`.
     const fn name_format(mut self) -> Self {
         self.format = "name";
         self
     }
 
-    /// Only shown with `-o wide`.
+    /// Shows the column only with `-o wide`.
     const fn wide(mut self) -> Self {
         self.priority = 1;
         self
@@ -92,9 +93,9 @@ const CREATED_AT: Column = Column {
 };
 const CONTAINERS: Column = text("Containers", "Names of the containers in the template.").wide();
 const IMAGES: Column = text("Images", "Images of the containers in the template.").wide();
-const SELECTOR: Column = text("Selector", "Labels of the objects it selects.").wide();
+const SELECTOR: Column = text("Selector", "Label selector.").wide();
 
-/// How one kind prints.
+/// Columns of a kind, and the function that computes the cells.
 struct Printer {
     columns: &'static [Column],
     cells: fn(&Value, Timestamp) -> Vec<Value>,
@@ -152,17 +153,18 @@ fn printer_of(resource: &Resource) -> Printer {
     }
 }
 
-/// Kinds that print nothing of their own: Role, ClusterRole, LimitRange, custom resources' lists before their schema.
+/// Columns of kinds without their own: Role, ClusterRole, LimitRange, and lists of custom resources without a
+/// schema.
 const DEFAULT: Printer = printer(&[NAME, CREATED_AT], |object, _| {
     vec![meta::name(object).into(), meta::creation_timestamp(object).into()]
 });
 
-/// `autoscaling/v1` Scale, the body of `/scale`.
+/// Columns of an `autoscaling/v1` Scale, the body of `/scale`.
 const SCALE: Printer = printer(
     &[
         text("Name", "Name of the object."),
-        number("Desired", "Replicas asked for."),
-        number("Available", "Replicas there are."),
+        number("Desired", "Desired number of replicas."),
+        number("Available", "Number of replicas."),
         AGE,
     ],
     |scale, now| {
@@ -175,34 +177,34 @@ const SCALE: Printer = printer(
     },
 );
 
-/// The columns of a kind, all of them; clients hide those of higher priority.
+/// All columns of a kind; clients hide those of higher priority.
 pub fn columns(resource: &Resource) -> &'static [Column] {
     printer_of(resource).columns
 }
 
-/// The cells of one object, as many as there are columns.
+/// Cells of one object, one for each column.
 pub fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     (printer_of(resource).cells)(object, now)
 }
 
-/// The columns of `/scale`.
+/// Columns of `/scale`.
 pub fn scale_columns() -> &'static [Column] {
     SCALE.columns
 }
 
-/// The cells of one Scale.
+/// Cells of one Scale.
 pub fn scale_cells(scale: &Value, now: Timestamp) -> Vec<Value> {
     (SCALE.cells)(scale, now)
 }
 
-/// The columns of a `Status` that answers a request for a table.
+/// Columns of a `Status` that is the response to a table request.
 pub const STATUS_COLUMNS: &[Column] = &[
-    text("Status", "Whether the request was done."),
-    text("Reason", "Why not, in one word."),
-    text("Message", "Why not."),
+    text("Status", "Status of the request."),
+    text("Reason", "Reason of the failure."),
+    text("Message", "Message of the failure."),
 ];
 
-/// The conditions of a row: finished pods say so, and clients may hide them. `None` for rows without.
+/// Conditions of a row, which let clients hide finished pods. `None` for rows without.
 pub fn row_conditions(resource: &Resource, object: &Value) -> Option<Value> {
     if (resource.group, resource.kind) != ("", "Pod") {
         return None;
@@ -219,7 +221,7 @@ fn name(object: &Value) -> Value {
     meta::name(object).into()
 }
 
-/// The name, marked where an annotation says that the object is the default of its kind.
+/// The name, with a mark if an annotation makes the object the default of its kind.
 fn marked(object: &Value, annotations: &[&str]) -> Value {
     let default = annotations.iter().any(|key| meta::annotation(object, key) == Some("true"));
     if default { format!("{} (default)", meta::name(object)).into() } else { name(object) }

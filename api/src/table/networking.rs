@@ -1,4 +1,4 @@
-//! Rows of endpoints, ingresses, network policies, addresses.
+//! Table columns of endpoints, ingresses, network policies and IP addresses.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::service::balancer;
 use super::text::{NONE, UNSET, first_of, int, join_or, list, of, or, selector};
 use super::{AGE, NAME, Printer, age, marked, name, printer, text};
 
-/// Of longer lists, so many are shown.
+/// List items shown; the rest is counted.
 const SHOWN: usize = 3;
 
 pub(super) const ENDPOINTS: Printer =
@@ -18,7 +18,7 @@ fn endpoints(object: &Value) -> String {
     if list(&object["subsets"]).is_empty() {
         return NONE.to_owned();
     }
-    // Only the endpoints that the cell shows are formatted. The rest, up to addresses times ports, is only counted.
+    // Only the endpoints in the cell are formatted. The rest, up to addresses times ports, is only counted.
     let (mut shown, mut count) = (Vec::new(), 0_usize);
     for subset in list(&object["subsets"]) {
         let (addresses, ports) = (list(&subset["addresses"]), list(&subset["ports"]));
@@ -71,9 +71,9 @@ pub(super) const INGRESS: Printer = printer(
     &[
         NAME,
         text("Class", "Ingress class that serves it."),
-        text("Hosts", "Hosts it has rules for."),
-        text("Address", "Addresses it is served at."),
-        text("Ports", "Ports it is served at."),
+        text("Hosts", "Hosts of the rules."),
+        text("Address", "Addresses of the load balancer."),
+        text("Ports", "Ports of the ingress."),
         AGE,
     ],
     |ingress, now| {
@@ -90,7 +90,7 @@ pub(super) const INGRESS: Printer = printer(
     },
 );
 
-/// Hosts of the first rules; what is left is counted in rules, with hosts or without.
+/// Hosts of the first rules; the remaining rules are counted, with or without hosts.
 fn hosts(rules: &[Value]) -> String {
     let mut shown = Vec::new();
     for rule in rules {
@@ -106,7 +106,7 @@ pub(super) const INGRESS_CLASS: Printer = printer(
     &[
         NAME,
         text("Controller", "Controller that serves the class."),
-        text("Parameters", "Object with the class's settings."),
+        text("Parameters", "Object with the parameters of the class."),
         AGE,
     ],
     |class, now| {
@@ -130,7 +130,7 @@ fn reference(parameters: &Value) -> String {
 }
 
 pub(super) const NETWORK_POLICY: Printer =
-    printer(&[NAME, text("Pod-Selector", "Labels of the pods it is about."), AGE], |policy, now| {
+    printer(&[NAME, text("Pod-Selector", "Selector of the pods."), AGE], |policy, now| {
         vec![name(policy), selector(&policy["spec"]["podSelector"]).into(), age(policy, now)]
     });
 

@@ -1,4 +1,4 @@
-//! The row of a node.
+//! Table columns of nodes.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::meta;
 pub(super) const NODE: Printer = printer(
     &[
         NAME,
-        text("Status", "Whether the node is ready, and whether pods are placed on it."),
-        text("Roles", "Roles its labels give it."),
+        text("Status", "Whether the node is ready and schedulable."),
+        text("Roles", "Roles in the node's labels."),
         AGE,
-        text("Version", "Version of its kubelet."),
+        text("Version", "Version of the kubelet."),
         text("Internal-IP", "Address inside the cluster.").wide(),
         text("External-IP", "Address outside the cluster.").wide(),
         text("OS-Image", "Operating system.").wide(),

@@ -1,4 +1,4 @@
-//! The row of a pod. Its status column tells in one word what a person would conclude from all container statuses.
+//! Table columns of pods. The status column summarizes all container statuses in one word.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) const POD: Printer = printer(
 );
 
 fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let summary = Summary::of(pod);
+    let summary = PodSummary::of(pod);
     let restarts = match (summary.restarts, summary.last_restart) {
         (0, _) | (_, None) => summary.restarts.to_string(),
         (n, Some(time)) => format!("{n} ({} ago)", human_duration(now.duration_since(time).as_secs())),
@@ -58,7 +58,7 @@ fn condition<'p>(pod: &'p Value, kind: &str) -> Option<&'p str> {
     list(&pod["status"]["conditions"]).iter().find(|c| c["type"] == kind).and_then(|c| c["status"].as_str())
 }
 
-struct Summary {
+struct PodSummary {
     word: String,
     ready: usize,
     total: usize,
@@ -66,7 +66,7 @@ struct Summary {
     last_restart: Option<Timestamp>,
 }
 
-/// Restarts of one group of containers, and when the last ended.
+/// Restarts of a group of containers, and the end of the last one.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
@@ -85,8 +85,8 @@ fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"] == "Always"
 }
 
-impl Summary {
-    fn of(pod: &Value) -> Summary {
+impl PodSummary {
+    fn of(pod: &Value) -> PodSummary {
         let (spec, status) = (&pod["spec"], &pod["status"]);
         let init = list(&spec["initContainers"]);
         let sidecars: BTreeSet<&str> =
@@ -112,7 +112,7 @@ impl Summary {
             if sidecar && container["started"] == true {
                 ready += usize::from(container["ready"] == true);
             } else {
-                let what = init_word(container, i, init.len());
+                let what = init_status(container, i, init.len());
                 initializing = Some(what);
                 break;
             }
@@ -123,7 +123,7 @@ impl Summary {
         }
         if initializing.is_none() || initialized {
             restarts = sidecar_restarts;
-            ready += containers_word(pod, &mut word, &mut restarts);
+            ready += containers_status(pod, &mut word, &mut restarts);
         }
         if pod["metadata"]["deletionTimestamp"].is_string() {
             let over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
@@ -133,21 +133,21 @@ impl Summary {
                 "Terminating".clone_into(&mut word);
             }
         }
-        Summary { word, ready, total, restarts: restarts.count, last_restart: restarts.last }
+        PodSummary { word, ready, total, restarts: restarts.count, last_restart: restarts.last }
     }
 }
 
-/// Whether an init container has ended well.
+/// Whether an init container has completed successfully.
 fn is_done(container: &Value) -> bool {
     let terminated = &container["state"]["terminated"];
     terminated.is_object() && int(&terminated["exitCode"]) == 0
 }
 
-/// What an init container that is not done holds the pod up with.
-fn init_word(container: &Value, index: usize, total: usize) -> String {
+/// Status word for a pod whose init container has not completed.
+fn init_status(container: &Value, index: usize, total: usize) -> String {
     let (terminated, waiting) = (&container["state"]["terminated"], &container["state"]["waiting"]);
     if terminated.is_object() {
-        return format!("Init:{}", end_word(terminated));
+        return format!("Init:{}", termination_status(terminated));
     }
     match text::of(&waiting["reason"]) {
         "" | "PodInitializing" => format!("Init:{index}/{total}"),
@@ -155,7 +155,7 @@ fn init_word(container: &Value, index: usize, total: usize) -> String {
     }
 }
 
-fn end_word(terminated: &Value) -> String {
+fn termination_status(terminated: &Value) -> String {
     match (of(&terminated["reason"]), int(&terminated["signal"])) {
         ("", 0) => format!("ExitCode:{}", int(&terminated["exitCode"])),
         ("", signal) => format!("Signal:{signal}"),
@@ -163,8 +163,9 @@ fn end_word(terminated: &Value) -> String {
     }
 }
 
-/// Judges the main containers, last to first, so that the first one's trouble is what is said. Answers with how many are ready.
-fn containers_word(pod: &Value, word: &mut String, restarts: &mut Restarts) -> usize {
+/// Computes the status word from the main containers and returns the number of ready ones. The walk is from
+/// last to first, so that the first container's state takes precedence.
+fn containers_status(pod: &Value, word: &mut String, restarts: &mut Restarts) -> usize {
     let (mut ready, mut running, mut failed) = (0, false, None);
     for container in list(&pod["status"]["containerStatuses"]).iter().rev() {
         restarts.add(container);
@@ -173,7 +174,7 @@ fn containers_word(pod: &Value, word: &mut String, restarts: &mut Restarts) -> u
         if !waiting.is_empty() {
             waiting.clone_into(word);
         } else if state["terminated"].is_object() {
-            *word = end_word(&state["terminated"]);
+            *word = termination_status(&state["terminated"]);
             if int(&state["terminated"]["exitCode"]) != 0 {
                 failed = Some(word.clone());
             }

@@ -1,4 +1,4 @@
-//! The row of a role binding. Roles print as kinds without columns of their own.
+//! Table columns of role bindings. Roles have only the default columns.
 
 use serde_json::Value;
 
@@ -8,11 +8,11 @@ use super::{AGE, NAME, Printer, age, name, printer, text};
 pub(super) const BINDING: Printer = printer(
     &[
         NAME,
-        text("Role", "Role that is given."),
+        text("Role", "Role of the binding."),
         AGE,
-        text("Users", "Users it is given to.").wide(),
-        text("Groups", "Groups it is given to.").wide(),
-        text("ServiceAccounts", "Service accounts it is given to.").wide(),
+        text("Users", "Users among the subjects.").wide(),
+        text("Groups", "Groups among the subjects.").wide(),
+        text("ServiceAccounts", "Service accounts among the subjects.").wide(),
     ],
     |binding, now| {
         let role = &binding["roleRef"];

@@ -1,4 +1,4 @@
-//! Rows of API services.
+//! Table columns of API services.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use super::{AGE, NAME, Printer, age, name, printer, text};
 pub(super) const API_SERVICE: Printer = printer(
     &[
         NAME,
-        text("Service", "Service that serves the API, or that this server does."),
-        text("Available", "Whether requests would be answered, and if not, why."),
+        text("Service", "Service of the API, or `Local` for this server."),
+        text("Available", "Whether the API is available, and if not, the reason."),
         AGE,
     ],
     |object, now| {

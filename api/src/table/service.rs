@@ -1,4 +1,4 @@
-//! The row of a service.
+//! Table columns of services.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use super::{AGE, NAME, Printer, SELECTOR, age, name, printer, text};
 pub(super) const SERVICE: Printer = printer(
     &[
         NAME,
-        text("Type", "How the service is reached."),
+        text("Type", "Type of the service."),
         text("Cluster-IP", "Address inside the cluster."),
         text("External-IP", "Addresses outside the cluster."),
-        text("Port(s)", "Ports, with the ports of nodes that lead to them."),
+        text("Port(s)", "Ports, with their node ports."),
         AGE,
         SELECTOR,
     ],
@@ -55,7 +55,7 @@ fn external(service: &Value) -> String {
     }
 }
 
-/// Addresses or host names a load balancer has got, sorted, each once.
+/// Addresses and host names of a load balancer, sorted, without duplicates.
 pub(super) fn balancer(status: &Value) -> BTreeSet<&str> {
     list(&status["ingress"])
         .iter()

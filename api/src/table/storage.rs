@@ -1,4 +1,4 @@
-//! Rows of volumes, claims, classes and what CSI drivers report.
+//! Table columns of volumes, claims, storage classes and CSI objects.
 
 use serde_json::Value;
 
@@ -6,13 +6,13 @@ use super::text::{UNSET, join_or, length, list, of, or};
 use super::{AGE, DEFAULT, NAME, Printer, age, flag, marked, name, number, printer as row, text};
 use crate::meta;
 
-const ACCESS: super::Column = text("Access Modes", "Who may mount it.");
-const CAPACITY: super::Column = text("Capacity", "Size.");
+const ACCESS: super::Column = text("Access Modes", "Supported access modes.");
+const CAPACITY: super::Column = text("Capacity", "Storage capacity.");
 const CLASS: super::Column = text("StorageClass", "Storage class.");
 const ATTRIBUTES: super::Column = text("VolumeAttributesClass", "Volume attributes class.");
 const MODE: super::Column = text("VolumeMode", "File system or block device.").wide();
 
-/// `RWO,ROX`, in this order and once each.
+/// Abbreviated access modes such as `RWO,ROX`, in fixed order, without duplicates.
 fn access_modes(modes: &Value) -> String {
     let known = [
         ("ReadWriteOnce", "RWO"),
@@ -24,7 +24,7 @@ fn access_modes(modes: &Value) -> String {
     join_or(known.iter().filter(|(mode, _)| has(mode)).map(|(_, short)| short), ",", "")
 }
 
-/// The class of a volume or claim: its old annotation, then its field.
+/// Storage class of a volume or claim: the deprecated annotation, else the field.
 fn class_of(object: &Value) -> &str {
     let annotation = meta::annotation(object, "volume.beta.kubernetes.io/storage-class");
     annotation.unwrap_or_else(|| of(&object["spec"]["storageClassName"]))
@@ -39,12 +39,12 @@ pub(super) const VOLUME: Printer = row(
         NAME,
         CAPACITY,
         ACCESS,
-        text("Reclaim Policy", "What becomes of it after its claim."),
-        text("Status", "How it stands."),
-        text("Claim", "Claim it is bound to."),
+        text("Reclaim Policy", "Reclaim policy of the volume."),
+        text("Status", "Current phase."),
+        text("Claim", "Claim bound to the volume."),
         CLASS,
         ATTRIBUTES,
-        text("Reason", "Why it stands so."),
+        text("Reason", "Reason of the current phase."),
         AGE,
         MODE,
     ],
@@ -73,8 +73,8 @@ pub(super) const VOLUME: Printer = row(
 pub(super) const CLAIM: Printer = row(
     &[
         NAME,
-        text("Status", "How it stands."),
-        text("Volume", "Volume it is bound to."),
+        text("Status", "Current phase."),
+        text("Volume", "Volume bound to the claim."),
         CAPACITY,
         ACCESS,
         CLASS,
@@ -109,10 +109,10 @@ const IS_DEFAULT: [&str; 2] =
 const STORAGE_CLASS: Printer = row(
     &[
         NAME,
-        text("Provisioner", "Who makes its volumes."),
-        text("ReclaimPolicy", "What becomes of volumes after their claims."),
-        text("VolumeBindingMode", "When volumes are made and bound."),
-        text("AllowVolumeExpansion", "Whether claims may grow."),
+        text("Provisioner", "Provisioner of the volumes."),
+        text("ReclaimPolicy", "Reclaim policy of the volumes."),
+        text("VolumeBindingMode", "When volumes are provisioned and bound."),
+        text("AllowVolumeExpansion", "Whether claims can be expanded."),
         AGE,
     ],
     |class, now| {
@@ -131,10 +131,10 @@ const DRIVER: Printer = row(
     &[
         NAME,
         flag("AttachRequired", "Whether volumes are attached before they are mounted."),
-        flag("PodInfoOnMount", "Whether mounting needs facts about the pod."),
-        flag("StorageCapacity", "Whether placement looks at its capacity."),
-        text("TokenRequests", "Audiences of tokens it wants."),
-        flag("RequiresRepublish", "Whether volumes are published again and again."),
+        flag("PodInfoOnMount", "Whether the driver needs pod information to mount."),
+        flag("StorageCapacity", "Whether the scheduler considers storage capacity."),
+        text("TokenRequests", "Audiences of the requested tokens."),
+        flag("RequiresRepublish", "Whether volumes are published periodically."),
         text("Modes", "Lifecycles of volumes it supports."),
         AGE,
     ],
@@ -170,10 +170,10 @@ const CSI_CAPACITY: Printer =
 const ATTACHMENT: Printer = row(
     &[
         NAME,
-        text("Attacher", "Driver that attaches it.").name_format(),
-        text("PV", "Volume."),
-        text("Node", "Node."),
-        flag("Attached", "Whether it is attached."),
+        text("Attacher", "Driver that attaches the volume.").name_format(),
+        text("PV", "Name of the persistent volume."),
+        text("Node", "Name of the node."),
+        flag("Attached", "Whether the volume is attached."),
         AGE,
     ],
     |attachment, now| {

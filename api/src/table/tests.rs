@@ -1,4 +1,4 @@
-//! Objects and the rows they print: `cases.yaml` beside this file. Times are taken at 2024-01-01T01:00:00Z.
+//! Table tests: `cases.yaml` has objects and their rows. The current time is 2024-01-01T01:00:00Z.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn now() -> Timestamp {
 }
 
 #[test]
-fn objects_print_as_in_a_real_cluster() {
+fn table_rows_match_kubernetes() {
     let cases: Vec<Case> = serde_yaml_ng::from_str(include_str!("cases.yaml")).unwrap();
     for case in cases {
         let row = lookup_api_version(object::api_version(&case.object), object::kind(&case.object))
@@ -31,7 +31,7 @@ fn objects_print_as_in_a_real_cluster() {
 }
 
 #[test]
-fn every_kind_prints_as_many_cells_as_columns_even_when_empty() {
+fn empty_objects_have_a_cell_for_each_column() {
     for row in RESOURCES {
         let cells = cells(row, &json!({}), now());
         assert_eq!(cells.len(), columns(row).len(), "{}", row.plural);
@@ -40,7 +40,7 @@ fn every_kind_prints_as_many_cells_as_columns_even_when_empty() {
 }
 
 #[test]
-fn every_kind_has_the_columns_of_a_real_cluster() {
+fn table_columns_match_kubernetes() {
     let wanted: BTreeMap<String, String> = serde_yaml_ng::from_str(include_str!("columns.yaml")).unwrap();
     for row in RESOURCES.iter().filter(|row| row.is_stored() || row.kind == "ComponentStatus") {
         let words = |column: &Column| {
@@ -55,7 +55,7 @@ fn every_kind_has_the_columns_of_a_real_cluster() {
 }
 
 #[test]
-fn finished_pods_carry_a_row_condition() {
+fn finished_pods_have_a_row_condition() {
     let pods = crate::kind::lookup("", "v1", "pods").unwrap();
     assert_eq!(row_conditions(pods, &json!({"status": {"phase": "Running"}})), None);
     let done = row_conditions(pods, &json!({"status": {"phase": "Failed"}})).unwrap();

@@ -1,4 +1,4 @@
-//! Pieces of cells that many kinds share: placeholders, lists that end in "more", labels, container names.
+//! Formatting that cells of many kinds share: placeholders, shortened lists, labels, container names.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ pub(super) const NONE: &str = "<none>";
 pub(super) const UNSET: &str = "<unset>";
 pub(super) const UNKNOWN: &str = "<unknown>";
 
-/// A text, or a placeholder where there is none or an empty one.
+/// A text, or a placeholder if it is absent or empty.
 pub(super) fn or<'v>(value: &'v Value, placeholder: &'v str) -> &'v str {
     value.as_str().filter(|text| !text.is_empty()).unwrap_or(placeholder)
 }
@@ -28,7 +28,7 @@ pub(super) fn int_or_string(value: &Value, placeholder: &str) -> String {
     }
 }
 
-/// Joined texts, or a placeholder where there are none.
+/// The texts joined, or a placeholder if there are none.
 pub(super) fn join_or<I: AsRef<str>>(
     texts: impl IntoIterator<Item = I>,
     separator: &str,
@@ -44,25 +44,25 @@ pub(super) fn join_or<I: AsRef<str>>(
     if out.is_empty() { placeholder.to_owned() } else { out }
 }
 
-/// The first `max` texts, then how many more.
+/// The first `max` texts and the number of the others.
 pub(super) fn first_of(texts: &[String], max: usize, separator: &str, placeholder: &str) -> String {
     let more = texts.len().saturating_sub(max);
     let shown = join_or(texts.iter().take(max), separator, placeholder);
     if more == 0 { shown } else { format!("{shown} + {more} more...") }
 }
 
-/// `a=b,c=d`, or `<none>`.
+/// Labels as `a=b,c=d`, or `<none>`.
 pub(super) fn labels(map: &Value) -> String {
     let pairs = map.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", of(value)));
     join_or(pairs, ",", NONE)
 }
 
-/// A label selector object in its text form; `<none>` where it selects everything.
+/// Text form of a label selector; `<none>` if it selects everything.
 pub(super) fn selector(object: &Value) -> String {
     selector_or(object, NONE, "<error>")
 }
 
-/// A label selector object in its text form, with what to say of one that is empty and of one that is broken.
+/// Text form of a label selector, with texts for an empty and for a malformed one.
 pub(super) fn selector_or(object: &Value, all: &str, broken: &str) -> String {
     let empty = Value::Object(Map::new());
     match Selector::from_object(if object.is_null() { &empty } else { object }) {
@@ -78,7 +78,7 @@ pub(super) fn containers(spec: &Value) -> [Value; 2] {
     })
 }
 
-/// How many items a list has, or entries a map.
+/// Number of items in a list, or of entries in a map.
 pub(super) fn length(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.len().into(),

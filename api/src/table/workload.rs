@@ -1,4 +1,4 @@
-//! Rows of the kinds that keep pods running, and of their records.
+//! Table columns of workloads and controller revisions.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn template(object: &Value) -> &Value {
     &object["spec"]["template"]["spec"]
 }
 
-/// Cells, then containers and images of the template.
+/// Appends names and images of the template's containers.
 fn with_containers(mut cells: Vec<Value>, object: &Value) -> Vec<Value> {
     cells.extend(containers(template(object)));
     cells
@@ -22,13 +22,13 @@ fn fraction(have: &Value, want: &Value) -> Value {
     format!("{}/{}", int(have), int(want)).into()
 }
 
-const READY: Column = text("Ready", "Replicas that are ready, of those asked for.");
+const READY: Column = text("Ready", "Ready replicas of the desired number.");
 
 pub(super) const DEPLOYMENT: Printer = printer(
     &[
         NAME,
         READY,
-        text("Up-to-date", "Replicas of the present template."),
+        text("Up-to-date", "Replicas of the current template."),
         text("Available", "Replicas that have been ready for long enough."),
         AGE,
         CONTAINERS,
@@ -53,8 +53,8 @@ pub(super) const DEPLOYMENT: Printer = printer(
 );
 
 const COUNTS: [Column; 3] = [
-    number("Desired", "Replicas asked for."),
-    number("Current", "Replicas there are."),
+    number("Desired", "Desired number of replicas."),
+    number("Current", "Number of replicas."),
     number("Ready", "Replicas that are ready."),
 ];
 const REPLICA_COLUMNS: &[Column] =
@@ -94,9 +94,9 @@ pub(super) const DAEMON_SET: Printer = printer(
         COUNTS[0],
         COUNTS[1],
         COUNTS[2],
-        number("Up-to-date", "Pods of the present template."),
+        number("Up-to-date", "Pods of the current template."),
         number("Available", "Pods that have been ready for long enough."),
-        text("Node Selector", "Labels of the nodes it runs on."),
+        text("Node Selector", "Node selector of the pods."),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -123,12 +123,7 @@ pub(super) const DAEMON_SET: Printer = printer(
 );
 
 pub(super) const CONTROLLER_REVISION: Printer = printer(
-    &[
-        NAME,
-        text("Controller", "Object whose history this is."),
-        text("Revision", "Place in that history."),
-        AGE,
-    ],
+    &[NAME, text("Controller", "Object that owns the revision."), text("Revision", "Revision number."), AGE],
     |object, now| {
         let controller = meta::controller_of(object).map_or_else(
             || NONE.to_owned(),

@@ -1,4 +1,4 @@
-//! What must hold of jobs and cron jobs, a file per kind.
+//! Validation of jobs and cron jobs, one file per kind.
 
 mod cron_job;
 mod indexes;

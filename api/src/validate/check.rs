@@ -1,4 +1,4 @@
-//! Checks of single values that many kinds share. Each appends what is wrong to the list it is given.
+//! Checks of single values that many kinds share. Each function appends its errors to the given list.
 
 use serde_json::Value;
 
@@ -8,21 +8,21 @@ use crate::name::{self, Faults};
 use crate::object::{int, is_empty, list, semantically_equal, text};
 use crate::quantity::Quantity;
 
-/// The text of every field that can be set once.
+/// Message for a change of an immutable field.
 pub(super) const IMMUTABLE: &str = "field is immutable";
-/// The text of every number that must be above zero.
+/// Message for a number that must be above zero.
 pub(super) const NOT_POSITIVE: &str = "must be greater than zero";
-/// The text of every number that must not be below zero.
+/// Message for a number that must not be negative.
 pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// One `Invalid` per fault of a value's grammar.
+/// Reports each fault of a value's grammar as an `Invalid` error.
 pub(super) fn grammar(errors: &mut ErrorList, path: &Path<'_>, value: &str, faults: Faults) {
     for fault in faults {
         errors.invalid(path, value, fault);
     }
 }
 
-/// As [`grammar`] for a text that must be there.
+/// Checks the grammar of a required text.
 pub(super) fn required_grammar(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -35,7 +35,7 @@ pub(super) fn required_grammar(
     }
 }
 
-/// As [`grammar`] for a text that may be missing.
+/// Checks the grammar of an optional text.
 pub(super) fn optional_grammar(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -47,14 +47,14 @@ pub(super) fn optional_grammar(
     }
 }
 
-/// A text that must be there.
+/// Checks that a text is not empty.
 pub(super) fn required(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if text(value).is_empty() {
         errors.required(path, "");
     }
 }
 
-/// A text that must be one of a few.
+/// Checks that a required text is one of the supported values.
 pub(super) fn one_of(errors: &mut ErrorList, path: &Path<'_>, value: &Value, supported: &[&str]) {
     match text(value) {
         "" => errors.required(path, ""),
@@ -62,7 +62,7 @@ pub(super) fn one_of(errors: &mut ErrorList, path: &Path<'_>, value: &Value, sup
     }
 }
 
-/// A text that, if there, must be one of a few.
+/// Checks that an optional text is one of the supported values.
 pub(super) fn optional_one_of(errors: &mut ErrorList, path: &Path<'_>, value: &Value, supported: &[&str]) {
     let value = text(value);
     if !value.is_empty() && !supported.contains(&value) {
@@ -70,7 +70,7 @@ pub(super) fn optional_one_of(errors: &mut ErrorList, path: &Path<'_>, value: &V
     }
 }
 
-/// As [`one_of`], for a set that is printed as listed.
+/// Checks that a required text is one of the supported values. The message lists them in the given order.
 pub(super) fn one_of_listed(errors: &mut ErrorList, path: &Path<'_>, value: &Value, supported: &[&str]) {
     match text(value) {
         "" => errors.required(path, ""),
@@ -79,43 +79,43 @@ pub(super) fn one_of_listed(errors: &mut ErrorList, path: &Path<'_>, value: &Val
     }
 }
 
-/// A text that, if there is a value at all, must be one of a few: the empty text is none of them.
+/// Checks that a value, if present, is one of the supported texts; the empty text is not.
 pub(super) fn given_one_of(errors: &mut ErrorList, path: &Path<'_>, value: &Value, supported: &[&str]) {
     if !value.is_null() && !supported.contains(&text(value)) {
         errors.not_supported(path, text(value), supported);
     }
 }
 
-/// Texts that must be there, each in a member of its own.
+/// Checks that these members of an object are not empty.
 pub(super) fn need(errors: &mut ErrorList, path: &Path<'_>, object: &Value, members: &[&str]) {
     for member in members {
         required(errors, &path.child(member), &object[*member]);
     }
 }
 
-/// A number that, if there, must be above zero.
+/// Checks that an optional number is above zero.
 pub(super) fn positive(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if !value.is_null() && int(value) <= 0 {
         errors.invalid(path, value, NOT_POSITIVE);
     }
 }
 
-/// A path that stays below where it starts.
+/// Checks that a path is relative and has no `..`.
 pub(super) fn relative(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     if value.starts_with('/') {
         errors.invalid(path, value, "must be a relative path");
     }
-    no_backsteps(errors, path, value);
+    no_parent_references(errors, path, value);
 }
 
-/// A path without `..`.
-pub(super) fn no_backsteps(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
+/// Checks that a path has no `..`.
+pub(super) fn no_parent_references(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     if value.split('/').any(|part| part == "..") {
         errors.invalid(path, value, "must not contain '..'");
     }
 }
 
-/// As [`relative`], and not hidden behind two dots.
+/// Checks that a path is relative, has no `..` elements, and does not start with two dots.
 pub(super) fn relative_unreserved(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     relative(errors, path, value);
     if value.starts_with("..") && !value.starts_with("../") {
@@ -123,21 +123,21 @@ pub(super) fn relative_unreserved(errors: &mut ErrorList, path: &Path<'_>, value
     }
 }
 
-/// A number that, if there, must not be below zero.
+/// Checks that an optional number is not negative.
 pub(super) fn not_negative(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if int(value) < 0 {
         errors.invalid(path, value, NOT_NEGATIVE);
     }
 }
 
-/// As [`not_negative`] for several members of one object.
+/// Checks that these members of an object are not negative.
 pub(super) fn none_negative(errors: &mut ErrorList, path: &Path<'_>, object: &Value, members: &[&str]) {
     for member in members {
         not_negative(errors, &path.child(member), &object[*member]);
     }
 }
 
-/// A port: a number, or the name of one.
+/// Checks a port: a number, or a port name.
 pub(super) fn port(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     match value {
         Value::String(text) => grammar(errors, path, text, name::port_name(text)),
@@ -145,14 +145,14 @@ pub(super) fn port(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     }
 }
 
-/// A port's number.
+/// Checks a port number.
 pub(super) fn port_number(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     for fault in name::port_number(int(value)) {
         errors.invalid(path, &int(value), fault);
     }
 }
 
-/// A count or a percentage, neither below zero.
+/// Checks a count or a percentage; neither may be negative.
 pub(super) fn int_or_percent(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     match value {
         Value::String(text) if percent(value).is_none() => {
@@ -164,20 +164,20 @@ pub(super) fn int_or_percent(errors: &mut ErrorList, path: &Path<'_>, value: &Va
     }
 }
 
-/// A percentage that must not be above one hundred.
-pub(super) fn at_most_all(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+/// Checks that a percentage is at most 100.
+pub(super) fn at_most_100_percent(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if percent(value).is_some_and(|percent| percent > 100) {
         errors.invalid(path, value, "must not be greater than 100%");
     }
 }
 
-/// `25` of `"25%"`.
+/// Parses a percentage: `25` for `"25%"`.
 pub(super) fn percent(value: &Value) -> Option<u64> {
     let digits = value.as_str()?.strip_suffix('%')?;
     if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
-/// A quantity, if there is one; what is none has been refused before.
+/// Parses a quantity, if there is one. Malformed quantities were refused when the object was decoded.
 pub(super) fn quantity(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => Quantity::parse(text).ok(),
@@ -186,14 +186,14 @@ pub(super) fn quantity(value: &Value) -> Option<Quantity> {
     }
 }
 
-/// A quantity that must not be below zero.
+/// Checks that a quantity is not negative.
 pub(super) fn quantity_not_negative(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if quantity(value).is_some_and(Quantity::is_negative) {
         errors.invalid(path, value, NOT_NEGATIVE);
     }
 }
 
-/// Whether two objects mean the same but for some members. Copies nothing.
+/// Whether two objects are semantically equal except for some members. Copies nothing.
 pub(super) fn equal_except(a: &Value, b: &Value, free: &[&str]) -> bool {
     match (a.as_object(), b.as_object()) {
         (Some(left), Some(right)) => {
@@ -207,13 +207,13 @@ pub(super) fn equal_except(a: &Value, b: &Value, free: &[&str]) -> bool {
     }
 }
 
-/// Whether two maps of amounts have the same values, however written, but for some entries.
+/// Whether two maps of quantities are equal by value, except for some entries.
 pub(super) fn same_amounts(a: &Value, b: &Value, free: &[&str]) -> bool {
     let names = a.as_object().into_iter().chain(b.as_object()).flat_map(|amounts| amounts.keys());
     names.filter(|name| !free.contains(&name.as_str())).all(|name| quantity(&a[name]) == quantity(&b[name]))
 }
 
-/// A dotted member that may be set at create and never again.
+/// Checks that the member at a dotted path did not change.
 pub(super) fn immutable(errors: &mut ErrorList, member: &str, new: &Value, old: &Value) {
     let (value, stored) = (at(new, member), at(old, member));
     if !semantically_equal(value, stored) {
@@ -221,12 +221,12 @@ pub(super) fn immutable(errors: &mut ErrorList, member: &str, new: &Value, old: 
     }
 }
 
-/// The value at a dotted path of members.
+/// Value at a dotted path of members.
 pub(super) fn at<'o>(object: &'o Value, path: &str) -> &'o Value {
     path.split('.').fold(object, |value, member| &value[member])
 }
 
-/// Calls `each` with every item of a list member and its path.
+/// Calls `each` with every item of a list member, and with the item's path.
 pub(super) fn each(path: &Path<'_>, object: &Value, member: &str, mut each: impl FnMut(&Path<'_>, &Value)) {
     let path = path.child(member);
     for (i, item) in list(&object[member]).iter().enumerate() {
@@ -234,7 +234,7 @@ pub(super) fn each(path: &Path<'_>, object: &Value, member: &str, mut each: impl
     }
 }
 
-/// Reports values of a member that occur twice in a list.
+/// Reports duplicate values of a member across the items of a list.
 pub(super) fn unique(errors: &mut ErrorList, path: &Path<'_>, items: &[Value], member: &str) {
     let mut seen = Distinct::default();
     for (i, item) in items.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What must hold of claims for volumes: their own kind, and templates of them in pods and stateful sets.
+//! Validation of PersistentVolumeClaims, and of claim templates in pods and stateful sets.
 
 use serde_json::Value;
 
@@ -18,15 +18,15 @@ use crate::quantity::Quantity;
 const SPEC: Path<'static> = Path::new("spec");
 pub(super) const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-/// The annotation that was the storage class before there was a field.
+/// Annotation that preceded the field `storageClassName`.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// A claim at any time.
+/// Checks a claim on create and update.
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
     spec(errors, &SPEC, &object["spec"]);
 }
 
-/// A template inside a pod's volume: what is in its metadata goes to the claim.
+/// Checks the claim template of an ephemeral volume; the claim gets the template's metadata.
 pub(super) fn template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
     let (at, own) = (path.child("metadata"), &template["metadata"]);
     metadata::annotations(errors, &at.child("annotations"), &own["annotations"]);
@@ -39,7 +39,7 @@ pub(super) fn template(errors: &mut ErrorList, path: &Path<'_>, template: &Value
     spec(errors, &path.child("spec"), &template["spec"]);
 }
 
-/// Modes of access: some, known, and a single pod with nobody else.
+/// Checks access modes: at least one, known, and `ReadWriteOncePod` only alone.
 pub(super) fn access_modes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, missing: &str) {
     let (path, modes) = (path.child("accessModes"), list(&spec["accessModes"]));
     if modes.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn access_modes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value
     }
 }
 
-/// A `PersistentVolumeClaimSpec`.
+/// Checks a `PersistentVolumeClaimSpec`.
 pub(super) fn spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     access_modes(errors, path, spec, "at least 1 access mode is required");
     label_selector(errors, &path.child("selector"), &spec["selector"]);
@@ -104,7 +104,7 @@ fn data_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     optional_grammar(errors, &path.child("namespace"), &source["namespace"], name::dns1123_label);
 }
 
-/// What a claim asks for is settled once it is made; it may still grow, and be bound.
+/// Checks a claim update. The spec is immutable, except that a claim can be bound and a bound claim can grow.
 pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
     let moved = moves_from_annotation(new, old);
@@ -114,7 +114,7 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
         errors.invalid(&metadata.child("annotations").key(CLASS_ANNOTATION), value, IMMUTABLE);
     }
     if !rest_is_same(new, old, moved) {
-        let difference = diff::unified(stored, &settled(new, old, moved));
+        let difference = diff::unified(stored, &without_allowed_changes(new, old, moved));
         errors.forbidden(&SPEC, format!("{SETTLED}\n{difference}"));
     }
     shrinks(errors, spec, stored, &old["status"]["capacity"]["storage"]);
@@ -126,7 +126,7 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
 
 const SETTLED: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
-/// Who has attributes now may change to others, not to none.
+/// Refuses to remove the volume attributes class while the status names a current one.
 fn attributes(errors: &mut ErrorList, now: &Value, old: &Value) {
     let before = &old["spec"]["volumeAttributesClassName"];
     if semantically_equal(now, before) || old["status"]["currentVolumeAttributesClassName"].is_null() {
@@ -145,7 +145,7 @@ fn is_bound(object: &Value) -> bool {
     object["status"]["phase"] == "Bound"
 }
 
-/// Members that may change now.
+/// Members of the spec that this update may change.
 fn free(new: &Value, old: &Value, moved: bool) -> Vec<&'static str> {
     let mut free = Vec::new();
     if text(&old["spec"]["volumeName"]).is_empty() {
@@ -160,19 +160,20 @@ fn free(new: &Value, old: &Value, moved: bool) -> Vec<&'static str> {
     free
 }
 
-/// The spec with what may change as it was: what is left is what was refused.
-fn settled(new: &Value, old: &Value, moved: bool) -> Value {
-    let (mut settled, stored) = (new["spec"].clone(), &old["spec"]);
+/// The new spec with allowed changes undone. Its difference from the stored spec is the refused part.
+fn without_allowed_changes(new: &Value, old: &Value, moved: bool) -> Value {
+    let (mut without_allowed_changes, stored) = (new["spec"].clone(), &old["spec"]);
     for member in free(new, old, moved) {
-        settled[member] = stored[member].clone();
+        without_allowed_changes[member] = stored[member].clone();
     }
-    if is_bound(old) && settled["resources"]["requests"].is_object() {
-        settled["resources"]["requests"]["storage"] = stored["resources"]["requests"]["storage"].clone();
+    if is_bound(old) && without_allowed_changes["resources"]["requests"].is_object() {
+        without_allowed_changes["resources"]["requests"]["storage"] =
+            stored["resources"]["requests"]["storage"].clone();
     }
-    if let Some(members) = settled.as_object_mut() {
+    if let Some(members) = without_allowed_changes.as_object_mut() {
         members.retain(|_, value| !value.is_null());
     }
-    settled
+    without_allowed_changes
 }
 
 fn rest_is_same(new: &Value, old: &Value, moved: bool) -> bool {
@@ -187,7 +188,7 @@ fn rest_is_same(new: &Value, old: &Value, moved: bool) -> bool {
         && same_amounts(&amounts["requests"], &before["requests"], grows)
 }
 
-/// A class that was only an annotation may become the field.
+/// Whether the update moves the storage class from the annotation to the field.
 fn moves_from_annotation(new: &Value, old: &Value) -> bool {
     let annotated = meta::annotation(old, CLASS_ANNOTATION);
     annotated.is_some_and(|class| {
@@ -196,7 +197,7 @@ fn moves_from_annotation(new: &Value, old: &Value) -> bool {
     })
 }
 
-/// A class may be filled in where there was none.
+/// Whether the update may set a storage class that was missing.
 fn may_get_class(spec: &Value, old: &Value) -> bool {
     let (now, before) = (&spec["storageClassName"], &old["spec"]["storageClassName"]);
     let annotated = meta::annotation(old, CLASS_ANNOTATION);
@@ -212,7 +213,7 @@ fn shrinks(errors: &mut ErrorList, spec: &Value, stored: &Value, capacity: &Valu
     }
 }
 
-/// What becomes of a claim that grows.
+/// Values of `allocatedResourceStatuses`: states of a volume expansion.
 const RESIZE: [&str; 5] = [
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -221,7 +222,7 @@ const RESIZE: [&str; 5] = [
     "NodeResizePending",
 ];
 
-/// `/status`: what a claim has.
+/// Checks a claim's `/status`.
 pub(super) fn status(object: &Value, errors: &mut ErrorList) {
     let (path, status) = (Path::new("status"), &object["status"]);
     amounts(errors, &path.child("capacity"), &status["capacity"], |_, _, _| true);
@@ -249,7 +250,7 @@ fn amounts(
     }
 }
 
-/// Of what the system itself names, a claim has storage.
+/// Checks a resource name in a claim's status: of Kubernetes' own resources only `storage`.
 fn resource_key(errors: &mut ErrorList, path: &Path<'_>, own: &str) -> bool {
     let faults = name::qualified_name(own);
     let good = faults.is_empty() && (!resource::is_native(own) || own == "storage");

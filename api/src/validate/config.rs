@@ -1,4 +1,4 @@
-//! What must hold of config maps and secrets.
+//! Validation of config maps and secrets.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +20,7 @@ fn keys(errors: &mut ErrorList, path: &Path<'_>, data: &Value) {
     }
 }
 
-/// Bytes behind base64 text, without decoding it.
+/// Length of base64 text after decoding, computed without decoding it.
 fn decoded_length(text: &str) -> usize {
     text.len() / 4 * 3 - text.bytes().rev().take_while(|b| *b == b'=').count().min(2)
 }
@@ -101,7 +101,7 @@ pub(super) fn secret(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// An entry that must be there and hold JSON.
+/// Checks that an entry exists and holds JSON.
 fn json_entry(errors: &mut ErrorList, data: &Value, key: &str) {
     let path = Path::new("data");
     let path = path.key(key);

@@ -1,6 +1,7 @@
-//! Whether a text is a cron schedule: five fields, or a name such as `@hourly`. When it fires is the controller's question.
+//! Syntax check of cron schedules: five fields, or a name such as `@hourly`. The controller computes the
+//! times.
 
-/// Bounds and names of the five fields.
+/// Name, bounds and value names of the five fields.
 const FIELDS: [(&str, u32, u32, &[&str]); 5] = [
     ("minute", 0, 59, &[]),
     ("hour", 0, 23, &[]),
@@ -11,7 +12,7 @@ const FIELDS: [(&str, u32, u32, &[&str]); 5] = [
 
 const NAMED: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
-/// What is wrong with a schedule.
+/// Checks a schedule; the error is the text that clients see.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     if schedule.starts_with('@') {
         let interval = schedule.strip_prefix("@every ").is_some_and(is_duration);
@@ -32,7 +33,7 @@ pub(super) fn check(schedule: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `*`, `?`, `n`, `n-m`, each with an optional `/step`.
+/// Checks one range of a field: `*`, `?`, `n` or `n-m`, each with an optional `/step`.
 fn check_range(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), String> {
     let (range, step) = text.split_once('/').map_or((text, None), |(range, step)| (range, Some(step)));
     if let Some(step) = step
@@ -65,7 +66,7 @@ fn check_range(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), St
     Ok(())
 }
 
-/// Numbers with units, such as `1h30m`.
+/// Whether a text is a Go duration such as `1h30m`.
 fn is_duration(text: &str) -> bool {
     let mut rest = text;
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! What must hold of endpoints in their old form.
+//! Validation of v1 Endpoints.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};
 
-/// Endpoints at any time; subsets that stay as they were stay acceptable.
+/// Checks Endpoints on create and update; unchanged subsets stay acceptable.
 pub(super) fn content(object: &Value, stored: Option<&Value>, errors: &mut ErrorList) {
     if stored.is_some_and(|stored| semantically_equal(&stored["subsets"], &object["subsets"])) {
         return;

@@ -1,4 +1,4 @@
-//! What must hold of core events; the newer shape is judged in `groups::events`.
+//! Validation of core events. [`super::groups`] validates those of events.k8s.io.
 
 use serde_json::Value;
 
@@ -9,18 +9,19 @@ use crate::meta;
 use crate::name;
 use crate::object::text;
 
-/// Events at any time.
+/// Checks an event on create and update.
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
-    place(errors, object);
+    namespace(errors, object);
     if !object["eventTime"].is_null() {
-        words(errors, object);
+        reporter(errors, object);
     }
     let own = meta::namespace(object);
     grammar(errors, &Path::new("namespace"), own, name::dns1123_subdomain(own));
 }
 
-/// An event lives in the namespace of the object it is about; events about cluster-scoped objects in a system namespace.
-fn place(errors: &mut ErrorList, object: &Value) {
+/// Checks the event's namespace: that of the object it is about, or a system namespace for cluster-scoped
+/// objects.
+fn namespace(errors: &mut ErrorList, object: &Value) {
     let (own, about) = (meta::namespace(object), text(&object["involvedObject"]["namespace"]));
     let timed = !object["eventTime"].is_null();
     let fits = match about {
@@ -33,8 +34,8 @@ fn place(errors: &mut ErrorList, object: &Value) {
     }
 }
 
-/// Events with a time of their own say who reports what.
-fn words(errors: &mut ErrorList, object: &Value) {
+/// Checks that events with an `eventTime` name their reporter, action and reason.
+fn reporter(errors: &mut ErrorList, object: &Value) {
     let (path, reporter) = (Path::new("reportingComponent"), text(&object["reportingComponent"]));
     if reporter.is_empty() {
         errors.required(&path, "");

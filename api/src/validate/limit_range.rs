@@ -1,4 +1,4 @@
-//! What must hold of limit ranges: that bounds and defaults of one resource can all be met.
+//! Validation of limit ranges: the bounds and defaults of a resource must not contradict each other.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ fn resources(limit: &Value) -> BTreeSet<&String> {
     SIDES.iter().flat_map(|side| limit[*side].as_object()).flat_map(|amounts| amounts.keys()).collect()
 }
 
-/// The amounts of one resource, pair by pair.
+/// Checks the bounds of one resource in pairs.
 fn bounds(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, own: &str) {
     let of_pods = limit["type"] == "Pod";
     let amount = |side: &str| {
@@ -78,7 +78,7 @@ fn bounds(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, own: &str) {
     };
     let (min, max) = (amount("min"), amount("max"));
     let (value, request) = (amount("default"), amount("defaultRequest"));
-    // What must not be above what, where it is said, which of the two is shown.
+    // Lower amount, upper amount, and the path and value to report.
     let pairs = [
         ((min, "min value"), (max, "max value"), "min", min),
         ((min, "min value"), (request, "default request value"), "defaultRequest", request),

@@ -1,4 +1,4 @@
-//! What must hold of every object's metadata.
+//! Validation of object metadata.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use crate::name;
 use crate::object::{list, text};
 
 const METADATA: Path<'static> = Path::new("metadata");
-/// Finalizers without a domain, which are the system's.
+/// Finalizers without a domain that Kubernetes defines.
 pub(super) const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
-/// What is said of any other without a domain.
+/// Message for other finalizers without a domain.
 pub(super) const NO_DOMAIN: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
 pub(super) fn create(resource: &Resource, object: &Value, errors: &mut ErrorList) {
@@ -76,7 +76,7 @@ fn no_new_finalizers(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What must hold of the metadata of any object, its name aside.
+/// Checks the metadata of any object, except its name.
 pub(crate) fn common(object: &Value, errors: &mut ErrorList) {
     labels(errors, &METADATA.child("labels"), &object["metadata"]["labels"]);
     annotations(errors, &METADATA.child("annotations"), &object["metadata"]["annotations"]);
@@ -84,7 +84,7 @@ pub(crate) fn common(object: &Value, errors: &mut ErrorList) {
     finalizers(object, errors);
 }
 
-/// A map of labels.
+/// Checks a map of labels.
 pub(crate) fn labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Value) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         grammar(errors, path, key, name::qualified_name(key));
@@ -92,7 +92,7 @@ pub(crate) fn labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Value) {
     }
 }
 
-/// A map of annotations: keys as labels, in either case; the whole bounded.
+/// Checks a map of annotations: keys like label keys in either case, and a bound on the total size.
 pub(crate) fn annotations(errors: &mut ErrorList, path: &Path<'_>, annotations: &Value) {
     let mut total = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
@@ -104,7 +104,7 @@ pub(crate) fn annotations(errors: &mut ErrorList, path: &Path<'_>, annotations: 
     }
 }
 
-/// Messages point at the list, not at the one reference.
+/// Checks owner references; messages have the path of the list, not of the item.
 fn owners(object: &Value, errors: &mut ErrorList) {
     let path = METADATA.child("ownerReferences");
     let mut controller: Option<String> = None;
@@ -138,8 +138,8 @@ fn second_controller(errors: &mut ErrorList, path: &Path<'_>, object: &Value, (f
     errors.invalid(path, meta::owner_references(object), detail);
 }
 
-/// What is said of new finalizers of a custom object, where one without a domain is allowed.
-pub(super) fn odd_finalizers(object: &Value, old: Option<&Value>) -> impl Iterator<Item = String> {
+/// Warnings for new finalizers of a custom resource that have no domain.
+pub(super) fn finalizer_warnings(object: &Value, old: Option<&Value>) -> impl Iterator<Item = String> {
     let known: BTreeSet<&str> = old.into_iter().flat_map(meta::finalizers).collect();
     let new: BTreeSet<&str> =
         meta::finalizers(object).filter(|finalizer| !known.contains(finalizer)).collect();
@@ -153,7 +153,7 @@ pub(super) fn odd_finalizers(object: &Value, old: Option<&Value>) -> impl Iterat
     })
 }
 
-/// Finalizers of the older groups name whose they are, unless they are the system's.
+/// Checks that finalizers have a domain, for the groups where Kubernetes demands it.
 fn domains(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     let free = matches!(
         (resource.group, resource.kind),

@@ -1,6 +1,6 @@
-//! Whether an object may be stored, and if not, everything that is wrong with it, with the paths and texts of Kubernetes. Objects have
-//! been type-checked, defaulted and prepared (`strategy`) before. Pure: what needs another object (a namespace, an allocated address) is
-//! checked elsewhere.
+//! Validation: all errors of an object, with the paths and texts of Kubernetes. Objects were decoded,
+//! defaulted and prepared (`strategy`) before. Functions here are pure; other code checks what needs another
+//! object, such as a namespace or an allocated address.
 
 mod batch;
 mod check;
@@ -36,7 +36,7 @@ use crate::kind::Resource;
 pub(crate) use groups::webhook_target;
 pub use warning::warnings;
 
-/// Everything wrong with a new object: its metadata, then its content. A name has been generated before where one was asked for.
+/// Errors of a new object: metadata first, then content. Generated names are filled in before.
 pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     metadata::create(resource, object, &mut errors);
@@ -56,27 +56,27 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     errors
 }
 
-/// Everything wrong with an object that is answered and not stored: a review, a request for a token.
+/// Errors of an object that is answered and not stored, such as a review or a token request.
 pub fn review(resource: &Resource, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     groups::content(resource, object, None, &mut errors);
     errors
 }
 
-/// Everything wrong with an object as the successor of a stored one, written through its own path.
+/// Errors of an update through the object's own path.
 pub fn update(resource: &Resource, new: &Value, old: &Value) -> ErrorList {
     update_subresource(resource, "", new, old)
 }
 
-/// Everything wrong with an object as a successor, written through a subresource (empty: its own path). Paths that write only the
-/// status do not judge the content again: what was stored stays acceptable.
+/// Errors of an update through a subresource (empty: the object's own path). Status subresources do not
+/// validate the rest of the object again.
 ///
-/// Of some rules that came later, an object that broke them before may break them still.
+/// Some rules are newer than stored objects: objects that broke such a rule before may still break it.
 pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
     let mut errors = judge(resource, subresource, new, old);
     if errors.iter().any(|error| ratchet::rule(resource, new, error).is_some()) {
         let before = judge(resource, subresource, old, old);
-        ratchet::forgive(resource, (new, &mut errors), (old, &before));
+        ratchet::drop_tolerated(resource, (new, &mut errors), (old, &before));
     }
     errors
 }
@@ -123,7 +123,7 @@ fn judge(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> Er
     errors
 }
 
-/// The error of an update without resourceVersion, for kinds that demand one.
+/// The error of an update without a resourceVersion, for kinds that require one.
 pub fn resource_version_required() -> ErrorList {
     let mut errors = ErrorList::new();
     errors.push(FieldError {
@@ -135,7 +135,7 @@ pub fn resource_version_required() -> ErrorList {
     errors
 }
 
-/// What must hold of an object at any time.
+/// Checks an object on create and update.
 fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     match (resource.group, resource.kind) {
         ("", "Pod") => pod::content(object, errors),
@@ -158,7 +158,7 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What may not change, or only so.
+/// Checks that immutable fields do not change.
 fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList) {
     match (resource.group, resource.kind) {
         ("", "Pod") => pod::change(new, old, errors),

@@ -1,4 +1,4 @@
-//! What must hold of namespaces: the finalizers of their spec, and a phase that says what their metadata say.
+//! Validation of namespaces: the finalizers of the spec, and a phase that matches the deletion timestamp.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::object::{list, text};
 
 const FINALIZERS: Path<'static> = Path::new("spec.finalizers");
 
-/// A new namespace.
+/// Checks a new namespace.
 pub(super) fn create(object: &Value, errors: &mut ErrorList) {
     for own in list(&object["spec"]["finalizers"]) {
         finalizer(errors, &FINALIZERS, text(own));
@@ -25,14 +25,14 @@ fn finalizer(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     }
 }
 
-/// `/finalize`: what is left of the finalizers.
+/// Checks `/finalize`: the remaining finalizers.
 pub(super) fn finalize(new: &Value, errors: &mut ErrorList) {
     for (i, own) in list(&new["spec"]["finalizers"]).iter().enumerate() {
         finalizer(errors, &FINALIZERS.index(i), text(own));
     }
 }
 
-/// `/status`: the phase follows from whether somebody has deleted the namespace.
+/// Checks `/status`: the phase is `Terminating` exactly if the namespace has a deletion timestamp.
 pub(super) fn status(new: &Value, errors: &mut ErrorList) {
     let (path, phase) = (Path::new("status.Phase"), text(&new["status"]["phase"]));
     match (meta::is_being_deleted(new), phase) {

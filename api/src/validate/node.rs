@@ -1,4 +1,4 @@
-//! What must hold of nodes.
+//! Validation of nodes.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::object::{list, text};
 
 const SPEC: Path<'static> = Path::new("spec");
 const STATUS: Path<'static> = Path::new("status");
-/// Where messages say that taints are.
+/// Path of taints in messages.
 const TAINTS: Path<'static> = Path::new("metadata.taints");
 
-/// A node at any time.
+/// Checks a node on create and update.
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
     taints(object, errors);
     amounts(object, errors);
@@ -69,7 +69,7 @@ fn amounts(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Features that a node says it has: sorted, each once.
+/// Checks declared features: sorted, without duplicates.
 fn features(object: &Value, errors: &mut ErrorList) {
     let (path, features) = (STATUS.child("declaredFeatures"), list(&object["status"]["declaredFeatures"]));
     for (i, pair) in features.windows(2).enumerate() {
@@ -83,7 +83,7 @@ fn features(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What of a node stays once it is set, through its own path and through `/status`.
+/// Checks immutable fields of a node, for its own path and for `/status`.
 pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let addresses = list(&new["status"]["addresses"]);
     let path = STATUS.child("addresses");
@@ -107,7 +107,7 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// `/status` of a node.
+/// Checks `/status` of a node.
 pub(super) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
     amounts(new, errors);
     features(new, errors);

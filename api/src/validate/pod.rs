@@ -1,4 +1,4 @@
-//! What must hold of pods and of the templates that become pods.
+//! Validation of pods and pod templates.
 
 mod affinity;
 mod annotation;
@@ -36,21 +36,21 @@ pub(super) use volume::source;
 const SPEC: Path<'static> = Path::new("spec");
 const ANNOTATIONS: Path<'static> = Path::new("metadata.annotations");
 
-/// A Pod at any time.
+/// Checks a Pod on create and update.
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     annotation::content(errors, &ANNOTATIONS, &object["metadata"]["annotations"], spec);
     pod_spec(errors, &SPEC, spec, Owner::Pod(object));
     if text(&spec["serviceAccountName"]).is_empty() {
-        tokens_of_nobody(errors, spec);
+        token_volumes_without_account(errors, spec);
     }
     for member in ["containers", "initContainers"] {
         each(&SPEC, spec, member, |path, value| container::image(errors, path, value));
     }
 }
 
-/// A pod without an account has no token to mount.
-fn tokens_of_nobody(errors: &mut ErrorList, spec: &Value) {
+/// Refuses service account token volumes in a pod without a service account.
+fn token_volumes_without_account(errors: &mut ErrorList, spec: &Value) {
     each(&SPEC, spec, "volumes", |path, volume| {
         each(&path.child("projected"), &volume["projected"], "sources", |path, source| {
             if !source["serviceAccountToken"].is_null() {
@@ -61,7 +61,7 @@ fn tokens_of_nobody(errors: &mut ErrorList, spec: &Value) {
     });
 }
 
-/// What only a new Pod must not have.
+/// Checks that apply only to new pods.
 pub(super) fn create(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     if !list(&spec["ephemeralContainers"]).is_empty() {
@@ -74,17 +74,17 @@ pub(super) fn create(object: &Value, errors: &mut ErrorList) {
     security::match_annotations(errors, &SPEC, &object["metadata"]["annotations"], spec);
 }
 
-/// A `PodTemplate`.
+/// Checks a `PodTemplate`.
 pub(super) fn template_object(object: &Value, errors: &mut ErrorList) {
     template(errors, &Path::new("template"), &object["template"]);
 }
 
-/// A `PodTemplateSpec`.
+/// Checks a `PodTemplateSpec`.
 pub(super) fn template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
     template_of(errors, path, template, Owner::Template { claims: &[] });
 }
 
-/// The template of a set whose pods get volumes from templates of claims.
+/// Checks the pod template of a set with claim templates, which become volumes of its pods.
 pub(super) fn template_with_claims(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -95,7 +95,7 @@ pub(super) fn template_with_claims(
 }
 
 fn template_of(errors: &mut ErrorList, path: &Path<'_>, template: &Value, owner: Owner<'_>) {
-    // Labels and annotations of templates are named without the metadata around them.
+    // Error paths of template labels and annotations omit `metadata`.
     let metadata = &template["metadata"];
     metadata::labels(errors, &path.child("labels"), &metadata["labels"]);
     metadata::annotations(errors, &path.child("annotations"), &metadata["annotations"]);
@@ -109,28 +109,28 @@ fn template_of(errors: &mut ErrorList, path: &Path<'_>, template: &Value, owner:
     }
 }
 
-/// Whose spec is judged.
+/// Owner of a pod spec: a pod or a template.
 #[derive(Clone, Copy)]
 enum Owner<'o> {
-    /// A pod's own.
+    /// The pod itself.
     Pod(&'o Value),
-    /// A template's; `claims` are templates of claims that become volumes before the template's own.
+    /// A pod template; `claims` are claim templates that become volumes before the template's own.
     Template { claims: &'o [Value] },
 }
 
-/// Calls `each` with every container of a spec and its path: those before, the pod's own, those to look around.
+/// Calls `each` with every container of a spec and its path: init, main, then ephemeral containers.
 fn each_container(path: &Path<'_>, spec: &Value, mut visit: impl FnMut(&Path<'_>, &Value)) {
     for member in ["initContainers", "containers", "ephemeralContainers"] {
         each(path, spec, member, &mut visit);
     }
 }
 
-/// A `PodSpec`.
+/// Checks a `PodSpec`.
 fn pod_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, owner: Owner<'_>) {
     if spec["terminationGracePeriodSeconds"].is_null() {
         errors.required(&path.child("terminationGracePeriodSeconds"), "");
     }
-    let surroundings = containers::Surroundings {
+    let surroundings = containers::PodContext {
         volumes: volume::volumes(errors, path, spec, owner),
         claims: list(&spec["resourceClaims"]).iter().map(|claim| text(&claim["name"])).collect(),
         restart_policy: text(&spec["restartPolicy"]),
@@ -157,7 +157,7 @@ fn pod_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, owner: Owner<
     });
 }
 
-/// Where a pod may run, and as whom.
+/// Checks node selection, host settings and security of a pod.
 fn placement(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     metadata::labels(errors, &path.child("nodeSelector"), &spec["nodeSelector"]);
     security::of_pod(errors, path, spec);
@@ -180,7 +180,7 @@ fn placement(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     spread::constraints(errors, path, spec);
 }
 
-/// Names of other objects, deadlines, tolerations, aliases.
+/// Checks names of referenced objects, deadlines, tolerations and host aliases.
 fn names(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let name = |errors: &mut ErrorList, member: &str, rule: fn(&str) -> name::Faults| {
         optional_grammar(errors, &path.child(member), &spec[member], rule);
@@ -205,7 +205,7 @@ fn names(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     }
 }
 
-/// Claims for devices that a pod brings along: each by the name of a claim or of a template for one.
+/// Checks resource claims of a pod: each names either a claim or a claim template.
 fn resource_claims(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     each(path, spec, "resourceClaims", |path, claim| {
         match text(&claim["name"]) {

@@ -1,4 +1,4 @@
-//! What must hold of resource quotas: what they bound, and of which objects.
+//! Validation of resource quotas: resource names, amounts and scopes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) fn content(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// `/status`: what was bound and what is used.
+/// Checks `/status`: hard limits and used amounts.
 pub(super) fn status(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status");
     for member in ["hard", "used"] {
@@ -52,7 +52,7 @@ const PAIRS: [(&str, &str); 2] = [("BestEffort", "NotBestEffort"), ("Terminating
 const COMPUTE: [&str; 7] =
     ["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
 
-/// Whether objects of a scope have the resource at all.
+/// Whether objects in a scope can use the resource.
 fn fits(scope: &str, own: &str) -> bool {
     match scope {
         "BestEffort" => own == "pods",
@@ -62,11 +62,12 @@ fn fits(scope: &str, own: &str) -> bool {
     }
 }
 
-/// How many bounded resources each scope does not have, counted once a scope: quotas may name a scope thousands of times.
+/// Number of bounded resources that each scope does not support. Cached by scope, since a quota may name a
+/// scope thousands of times.
 #[derive(Default)]
-struct Unfit<'s>(BTreeMap<&'s str, usize>);
+struct UnsupportedResourceCounts<'s>(BTreeMap<&'s str, usize>);
 
-impl<'s> Unfit<'s> {
+impl<'s> UnsupportedResourceCounts<'s> {
     fn count(&mut self, spec: &Value, scope: &'s str) -> usize {
         let unfit = |own: &&String| resource::is_of_quotas(own) && !fits(scope, own);
         let count = || spec["hard"].as_object().map_or(0, |hard| hard.keys().filter(unfit).count());
@@ -76,7 +77,7 @@ impl<'s> Unfit<'s> {
 
 fn scopes(errors: &mut ErrorList, spec: &Value) {
     let (path, scopes) = (SPEC.child("scopes"), list(&spec["scopes"]));
-    let mut unfit = Unfit::default();
+    let mut unfit = UnsupportedResourceCounts::default();
     for scope in scopes.iter().map(text) {
         if errors.is_full() {
             return;
@@ -94,11 +95,11 @@ fn scopes(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-/// Messages point at the list, not at its items.
+/// Checks the scope selector; messages have the path of the list.
 fn selector(errors: &mut ErrorList, spec: &Value) {
     let path = SPEC.child("scopeSelector.matchExpressions");
     let expressions = list(&spec["scopeSelector"]["matchExpressions"]);
-    let mut unfit = Unfit::default();
+    let mut unfit = UnsupportedResourceCounts::default();
     for expression in expressions {
         let scope = text(&expression["scopeName"]);
         if errors.is_full() {
@@ -140,7 +141,7 @@ fn operator(errors: &mut ErrorList, path: &Path<'_>, scope: &str, expression: &V
     }
 }
 
-/// Of which objects a quota is, stays; their order means nothing.
+/// Checks that the scopes do not change; their order does not matter.
 pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let scopes = |object: &Value| -> BTreeSet<String> {
         list(&object["spec"]["scopes"]).iter().map(|scope| text(scope).to_owned()).collect()

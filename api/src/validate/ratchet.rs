@@ -1,42 +1,43 @@
-//! Rules that are younger than objects: who broke one before it was a rule may go on breaking it, since otherwise nothing of the
-//! object could be changed any more. Each is known by where and how it is broken. Rules that are lifted for a single item (a block of
-//! addresses, a usage) are lifted where they are judged.
+//! Ratcheting of validation rules that are newer than stored objects. An object that broke such a rule before
+//! may still break it; otherwise no field of it could be changed. The path and detail of an error identify
+//! its rule. Rules that are ratcheted for single items (a CIDR block, a usage) are handled where they are
+//! checked.
 
 use crate::field::{ErrorList, FieldError};
 use crate::kind::Resource;
 use crate::object::text;
 use serde_json::Value;
 
-/// A rule that is lifted as a whole for objects that broke it before.
+/// Validation rule that objects may break if their stored version breaks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Values of selectors of labels are label values.
+    /// Values in label selectors must be label values.
     SelectorValue,
-    /// So are those by which nodes must be selected.
+    /// Values in required node selectors must be label values.
     NodeValue,
-    /// Selectors of spread pods are selectors.
+    /// Label selectors of topology spread constraints must be valid.
     SpreadSelector,
-    /// Huge pages come as whole pages.
+    /// Amounts of huge pages must be multiples of the page size.
     HugePages,
-    /// What it costs to delete a pod is a number.
+    /// The pod deletion cost must be a number.
     DeletionCost,
-    /// Parameters of the host's kernel are not a pod's.
+    /// Pods must not set sysctls of the host's namespaces.
     HostSysctl,
-    /// A token's file is below its volume.
+    /// Token paths must stay inside the volume.
     TokenPath,
-    /// A certificate of an ingress has the name of a secret.
+    /// TLS entries of an ingress must name a valid secret.
     IngressSecret,
-    /// The kind of a source of data is in a group.
+    /// Data sources must have a valid API group.
     SourceGroup,
-    /// What an ingress does for a host with a wildcard is judged as for any other.
+    /// Rules with a wildcard host are validated like others.
     WildcardHost,
-    /// Who has users of its own is not on the host's network.
+    /// Pods with `hostUsers: false` must not use the host network.
     OwnUsersNetwork,
-    /// Nor has it devices.
+    /// Pods with `hostUsers: false` must not use volume devices.
     OwnUsersDevices,
 }
 
-/// The rule that an error about an object is about, if it can be lifted.
+/// The ratcheted rule that an error reports, if any.
 pub(super) fn rule(resource: &Resource, object: &Value, error: &FieldError) -> Option<Rule> {
     let (field, detail) = (error.field.as_str(), error.detail.as_str());
     match resource.kind {
@@ -53,14 +54,14 @@ pub(super) fn rule(resource: &Resource, object: &Value, error: &FieldError) -> O
     }
 }
 
-/// `spec.rules[2].http…`, where that rule is about many hosts.
+/// Whether a path is below an ingress rule (`spec.rules[2].http…`) with a wildcard host.
 fn is_of_wildcard(ingress: &Value, field: &str) -> bool {
     let rest = field.strip_prefix("spec.rules[").and_then(|rest| rest.split_once("].http"));
     let at = rest.and_then(|(at, _)| at.parse::<usize>().ok());
     at.is_some_and(|at| text(&ingress["spec"]["rules"][at]["host"]).contains('*'))
 }
 
-/// Rules of pods and their templates, and of selectors everywhere.
+/// Ratcheted rules of pods, pod templates and selectors.
 fn of_pods(field: &str, detail: &str) -> Option<Rule> {
     let is_value = field.contains(".matchExpressions[") && field.contains("].values[");
     if field.contains("topologySpreadConstraints[") && field.contains("].labelSelector") {
@@ -88,8 +89,8 @@ fn of_pods(field: &str, detail: &str) -> Option<Rule> {
     }
 }
 
-/// Drops what is said of an object about rules that the stored one broke as well.
-pub(super) fn forgive(
+/// Removes errors of ratcheted rules that the stored object also breaks.
+pub(super) fn drop_tolerated(
     resource: &Resource,
     (object, errors): (&Value, &mut ErrorList),
     (stored, before): (&Value, &ErrorList),

@@ -1,4 +1,4 @@
-//! Names of resources (cpu, memory, what vendors offer) and amounts of them, as pods, quotas and limits share them.
+//! Names and amounts of resources (cpu, memory, extended resources) in pods, quotas and limit ranges.
 
 use serde_json::Value;
 
@@ -7,15 +7,15 @@ use crate::field::{ErrorList, Path};
 use crate::name as names;
 use crate::quantity::Quantity;
 
-/// Begins the names of huge pages, which end with their size.
+/// Prefix of huge page resources; the page size follows.
 pub(super) const HUGE_PAGES: &str = "hugepages-";
 const REQUESTS_HUGE_PAGES: &str = "requests.hugepages-";
-/// Begins the names of amounts that quotas bound.
+/// Prefix of request amounts in quotas.
 const REQUESTS: &str = "requests.";
 
 const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// Everything the system itself names, in whichever context.
+/// All resource names that Kubernetes itself defines.
 const STANDARD: [&str; 20] = [
     "cpu",
     "memory",
@@ -39,7 +39,7 @@ const STANDARD: [&str; 20] = [
     "services.loadbalancers",
 ];
 
-/// What is counted in pieces.
+/// Resources with integer amounts.
 const COUNTED: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -52,34 +52,35 @@ const COUNTED: [&str; 9] = [
     "services.loadbalancers",
 ];
 
-/// Whether the system itself names it.
+/// Whether the name belongs to Kubernetes itself.
 pub(super) fn is_native(own: &str) -> bool {
     !own.contains('/') || own.contains("kubernetes.io/")
 }
 
-/// Whether somebody else may name it so: also with the prefix of quotas it must be a name.
+/// Whether the name is an extended resource, also with the quota prefix `requests.`.
 pub(super) fn is_extended(own: &str) -> bool {
     !is_native(own)
         && !own.starts_with(REQUESTS)
         && names::qualified_name(&format!("{REQUESTS}{own}")).is_empty()
 }
 
-/// Whether a quota bounds an extended resource by it: `requests.` before a name that is not the system's.
+/// Whether a quota uses the name for an extended resource: `requests.` and a name that is not Kubernetes'
+/// own.
 pub(crate) fn is_extended_of_quotas(own: &str) -> bool {
     !is_native(own) && own.starts_with(REQUESTS)
 }
 
-/// Whether containers may ask for it, of what the system itself names.
+/// Whether containers may request this resource of Kubernetes' own.
 pub(super) fn is_of_containers(own: &str) -> bool {
     OF_CONTAINERS.contains(&own) || own.starts_with(HUGE_PAGES)
 }
 
-/// Whether pods may be promised more in sum than there is.
+/// Whether the sum of limits may exceed the available amount.
 pub(super) fn may_overcommit(own: &str) -> bool {
     is_native(own) && !own.starts_with(HUGE_PAGES)
 }
 
-/// Whether a quota may bound it, of what the system itself names.
+/// Whether a quota may bound this resource of Kubernetes' own.
 pub(super) fn is_of_quotas(own: &str) -> bool {
     is_standard(own) && own != "storage"
 }
@@ -88,7 +89,7 @@ fn is_standard(own: &str) -> bool {
     STANDARD.contains(&own) || own.starts_with(HUGE_PAGES) || own.starts_with(REQUESTS_HUGE_PAGES)
 }
 
-/// A name in any context: the system's, or one with a domain.
+/// Checks a resource name: Kubernetes' own, or one with a domain.
 pub(super) fn name(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     let faults = names::qualified_name(own);
     if faults.is_empty() && !own.contains('/') && !is_standard(own) {
@@ -97,7 +98,7 @@ pub(super) fn name(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     grammar(errors, path, own, faults);
 }
 
-/// An amount: not negative, and whole where pieces are counted.
+/// Checks an amount: not negative, and an integer for counted resources.
 pub(super) fn amount(errors: &mut ErrorList, path: &Path<'_>, own: &str, amount: &Value) {
     quantity_not_negative(errors, path, amount);
     if (COUNTED.contains(&own) || is_extended(own)) && quantity(amount).is_some_and(|n| !is_whole(n)) {
@@ -105,7 +106,7 @@ pub(super) fn amount(errors: &mut ErrorList, path: &Path<'_>, own: &str, amount:
     }
 }
 
-/// Whether nothing is left after the point.
+/// Whether an amount has no fraction.
 pub(super) fn is_whole(amount: Quantity) -> bool {
     amount.milli() % 1000 == 0
 }

@@ -1,4 +1,4 @@
-//! Label selectors inside objects.
+//! Validation of label selectors in objects.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::name;
 use crate::object::{is_empty, list, text};
 use crate::selector::label::Selector;
 
-/// A `metav1.LabelSelector`, if there is one.
+/// Checks a `metav1.LabelSelector`, if it is set.
 pub(super) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {
     metadata::labels(errors, &path.child("matchLabels"), &selector["matchLabels"]);
     each(path, selector, "matchExpressions", |path, expression| {
@@ -35,15 +35,15 @@ pub(super) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: 
     });
 }
 
-/// Whether a selector can be used to select.
+/// Whether a label selector is valid.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Usable {
     Yes,
     No,
 }
 
-/// The selector of a workload: there, not empty, and matching its own template. Nothing else of a template is looked at that belongs
-/// to a selector which cannot be used; `broken` is what is said of that.
+/// Checks the selector of a workload: present, not empty, and matching the labels of the template. Callers
+/// skip the template if the selector is invalid; `broken` is the message for that case.
 pub(super) fn of_template(
     errors: &mut ErrorList,
     spec: &Path<'_>,

@@ -1,4 +1,4 @@
-//! What must hold of services. Whether an address or node port is free is the allocator's question.
+//! Validation of services. The allocator checks whether addresses and node ports are free.
 
 mod address;
 mod change;
@@ -20,13 +20,13 @@ pub(super) use change::change;
 pub(super) use status::status;
 
 const SPEC: Path<'static> = Path::new("spec");
-/// One day: how long a client may stick to an endpoint.
+/// Longest session affinity timeout: one day in seconds.
 const AFFINITY_MAX: i64 = 86_400;
 const RANGES_ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const HINTS_ANNOTATION: &str = "service.kubernetes.io/topology-aware-hints";
 const MODE_ANNOTATION: &str = "service.kubernetes.io/topology-mode";
 
-/// A Service at any time; `stored` is what it succeeds.
+/// Checks a Service on create and update; `stored` is the object that it replaces.
 pub(super) fn content(object: &Value, stored: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
     topology(errors, object);
@@ -59,7 +59,7 @@ fn topology(errors: &mut ErrorList, object: &Value) {
     }
 }
 
-/// A service that is a name for its endpoints, without an address of its own.
+/// Whether the service is headless, without a cluster IP.
 fn is_headless(spec: &Value) -> bool {
     matches!(list(&spec["clusterIPs"]), [only] if only == "None")
 }
@@ -156,7 +156,7 @@ fn load_balancer(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-/// Whether clients outside the cluster can come in.
+/// Whether the service accepts traffic from outside the cluster.
 fn is_external(spec: &Value) -> bool {
     match text(&spec["type"]) {
         "LoadBalancer" | "NodePort" => true,
@@ -165,7 +165,7 @@ fn is_external(spec: &Value) -> bool {
     }
 }
 
-/// Whether a load balancer must ask nodes if they have an endpoint.
+/// Whether the service needs a health check node port.
 fn needs_check(spec: &Value) -> bool {
     spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
 }

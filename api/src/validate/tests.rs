@@ -1,4 +1,4 @@
-//! Objects and what is said about them: `create.yaml` and `update.yaml` beside this file.
+//! Table tests of validation: `create.yaml` and `update.yaml`.
 
 mod cases;
 
@@ -12,7 +12,7 @@ use crate::{defaults, object, strategy};
 struct Create {
     name: String,
     object: Value,
-    /// `path: body` of each error, in order; a trailing `…` stands for the rest of a long text.
+    /// Expected errors as `path: body`, in order; a trailing `…` stands for the rest of a long text.
     #[serde(default)]
     errors: Vec<String>,
 }
@@ -21,7 +21,7 @@ struct Create {
 struct Update {
     name: String,
     old: Value,
-    /// Merged over `old`.
+    /// Merge patch for `old` that makes the new object.
     change: Value,
     #[serde(default)]
     errors: Vec<String>,
@@ -51,7 +51,7 @@ fn complete(object: &mut Value) -> &'static Resource {
     row
 }
 
-/// What differs, for people.
+/// Readable difference between actual and expected errors.
 fn difference(name: &str, got: &[String], want: &[String]) -> Option<String> {
     let same = got.len() == want.len()
         && got.iter().zip(want).all(|(got, want)| match want.strip_suffix('…') {
@@ -62,7 +62,7 @@ fn difference(name: &str, got: &[String], want: &[String]) -> Option<String> {
 }
 
 #[test]
-fn new_objects_are_judged_as_kubernetes_judges_them() {
+fn create_errors_match_kubernetes() {
     let cases: Vec<Create> = serde_yaml_ng::from_str(include_str!("create.yaml")).unwrap();
     let mut wrong = Vec::new();
     for mut case in cases {
@@ -76,7 +76,7 @@ fn new_objects_are_judged_as_kubernetes_judges_them() {
 }
 
 #[test]
-fn changes_are_judged_as_kubernetes_judges_them() {
+fn update_errors_match_kubernetes() {
     let cases: Vec<Update> = serde_yaml_ng::from_str(include_str!("update.yaml")).unwrap();
     let mut wrong = Vec::new();
     for mut case in cases {
@@ -92,7 +92,7 @@ fn changes_are_judged_as_kubernetes_judges_them() {
 }
 
 #[test]
-fn no_kind_panics_on_nothing() {
+fn validation_of_empty_objects_does_not_panic() {
     for row in RESOURCES {
         let object = serde_json::json!({"metadata": {}});
         assert!(!super::create(row, &object).is_empty(), "{}: a name is missing", row.plural);
@@ -103,7 +103,7 @@ fn no_kind_panics_on_nothing() {
 }
 
 #[test]
-fn a_status_write_does_not_judge_the_content_again() {
+fn status_updates_do_not_validate_the_spec_again() {
     let pods = crate::kind::lookup("", "v1", "pods").unwrap();
     let old = serde_json::json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}});
     assert!(super::update_subresource(pods, "status", &old, &old).is_empty());
@@ -111,7 +111,7 @@ fn a_status_write_does_not_judge_the_content_again() {
 }
 
 #[test]
-fn what_is_legal_and_surprising_is_said_as_a_warning() {
+fn surprising_valid_objects_cause_warnings() {
     let warnings = |object: Value| super::warnings(row_of(&object), &object, None);
     let env = serde_json::json!([{"name": "A"}, {"name": "B"}, {"name": "A"}]);
     let ports =
@@ -141,7 +141,7 @@ fn what_is_legal_and_surprising_is_said_as_a_warning() {
 }
 
 #[test]
-fn warnings_are_those_of_kubernetes() {
+fn warnings_match_kubernetes() {
     let warnings = |object: Value| super::warnings(row_of(&object), &object, None);
     let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
     "nodeSelector": {"beta.kubernetes.io/os": "linux"},
@@ -182,7 +182,7 @@ fn warnings_are_those_of_kubernetes() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_with_its_bound() {
+fn oversized_values_are_refused_with_their_limit() {
     let long = |n: usize| "x".repeat(n);
     let encoded = |n: usize| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, long(n));
     let map = |metadata: Value, data: Value, binary: Value| serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data, "binaryData": binary});

@@ -1,4 +1,4 @@
-//! What must hold of persistent volumes.
+//! Validation of persistent volumes.
 
 use serde_json::{Map, Value};
 
@@ -63,7 +63,7 @@ fn capacity(errors: &mut ErrorList, capacity: &Value) {
     }
 }
 
-/// Answers whether nodes are chosen at all.
+/// Checks node affinity; returns whether it is set.
 fn node_affinity(errors: &mut ErrorList, affinity: &Value) -> bool {
     if affinity.is_null() {
         return false;
@@ -85,7 +85,7 @@ fn portal(errors: &mut ErrorList, own: &str, iscsi: &Value) {
     }
 }
 
-/// `/` however it is written.
+/// Whether a path is the root directory, in any spelling.
 fn is_root(path: &str) -> bool {
     path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "." | ".."))
 }
@@ -109,7 +109,7 @@ fn attributes(errors: &mut ErrorList, spec: &Value) {
 
 pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
-    if !same_place(spec, stored) {
+    if !same_source(spec, stored) {
         let difference = diff::unified(&place(stored), &place(spec));
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
         errors.forbidden(&SPEC.child("persistentvolumesource"), detail);
@@ -129,29 +129,30 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What of a spec says where the volume is.
+/// The members of a spec that are volume sources.
 fn place(spec: &Value) -> Value {
-    let members = spec.as_object().into_iter().flatten().filter(|(member, _)| pod::source::is_place(member));
+    let members =
+        spec.as_object().into_iter().flatten().filter(|(member, _)| pod::source::is_source_member(member));
     members.map(|(member, value)| (member.clone(), value.clone())).collect()
 }
 
-/// The secret for growing may be added to what is there.
-fn same_place(spec: &Value, stored: &Value) -> bool {
+/// Whether the volume source is unchanged; a missing CSI secret for expansion may be added.
+fn same_source(spec: &Value, stored: &Value) -> bool {
     let members = spec.as_object().into_iter().chain(stored.as_object()).flat_map(|spec| spec.keys());
-    members.filter(|member| pod::source::is_place(member)).all(|member| {
+    members.filter(|member| pod::source::is_source_member(member)).all(|member| {
         let (now, before) = (&spec[member], &stored[member]);
         let secret = "controllerExpandSecretRef";
         let added = member == "csi" && before.is_object() && now.is_object() && before[secret].is_null();
         if added {
             equal_except(now, before, &[secret])
         } else {
-            // A place of nothing (`emptyDir`-like) is still a place.
+            // An empty source (such as `emptyDir`) differs from no source.
             now.is_null() == before.is_null() && semantically_equal(now, before)
         }
     })
 }
 
-/// Labels of nodes that were renamed when they became final.
+/// Node labels with a beta name, and their final names.
 const RENAMED: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -160,7 +161,7 @@ const RENAMED: [(&str, &str); 5] = [
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// The same affinity with the labels' present names.
+/// The affinity with beta labels replaced by their final names.
 fn renamed(affinity: &Value) -> Value {
     if is_empty(affinity) || list(&affinity["required"]["nodeSelectorTerms"]).is_empty() {
         return affinity.clone();

@@ -1,4 +1,4 @@
-//! What may be stored and is probably not meant: texts for the `Warning` header.
+//! Warnings for valid objects that are probably mistakes, sent as `Warning` headers.
 
 mod other;
 mod pod;
@@ -22,7 +22,7 @@ use crate::validate::check::quantity;
 use crate::validate::metadata;
 use crate::validate::resource::is_whole;
 
-/// What has been said so far. Beyond [`WARNINGS_MAX`] the rest is dropped.
+/// Warnings collected so far; those beyond [`WARNINGS_MAX`] are dropped.
 #[derive(Default)]
 struct Warnings(Vec<String>);
 
@@ -43,8 +43,8 @@ impl Warnings {
     }
 }
 
-/// What to say to the writer of an object that is otherwise in order; `old` is what it replaces, if there was something. Pods are only
-/// warned of when they are created, and templates when anything of the specification changes.
+/// Warnings for the client that wrote a valid object; `old` is the object it replaces. Pods cause warnings
+/// only on create, and templates only when the specification changes.
 pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Warnings::default();
     if old.is_none() {
@@ -57,7 +57,7 @@ pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec
             pod::template(&Path::new("template"), &object["template"], &mut warnings);
         }
         ("", "ReplicationController") if changed => {
-            // Of a changed one Kubernetes looks at the template that was.
+            // For an update Kubernetes checks the old template.
             let template = &old.unwrap_or(object)["spec"]["template"];
             pod::template(&Path::new("spec.template"), template, &mut warnings);
         }
@@ -72,13 +72,13 @@ pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec
         ("", "Service") => service::service(object, &mut warnings),
         ("", "PersistentVolume") => volume::volume(object, &mut warnings),
         ("", "PersistentVolumeClaim") => volume::claim(object, &mut warnings),
-        _ if resource.is_custom() => warnings.extend(metadata::odd_finalizers(object, old)),
+        _ if resource.is_custom() => warnings.extend(metadata::finalizer_warnings(object, old)),
         _ => other::of(resource, object, old, &mut warnings),
     }
     warnings.0
 }
 
-/// Whether the specification is new, or another one than it was.
+/// Whether the object is new or its specification changed.
 fn is_changed(resource: &Resource, object: &Value, old: Option<&Value>) -> bool {
     let Some(old) = old else { return true };
     match resource.kind {
@@ -91,7 +91,7 @@ fn is_changed(resource: &Resource, object: &Value, old: Option<&Value>) -> bool 
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Names of pods become host names, which are labels.
+/// Warns of names that pods cannot use as host names, which are DNS labels.
 fn host_name(resource: &Resource, own: &str, warnings: &mut Warnings) {
     let used = match (resource.group, resource.kind) {
         ("", "Pod") => "the Pod's hostname",
@@ -116,7 +116,7 @@ fn stateful_set(spec: &Value, is_new: bool, changed: bool, warnings: &mut Warnin
     let claims = Path::new("spec.volumeClaimTemplates");
     for (i, claim) in list(&spec["volumeClaimTemplates"]).iter().enumerate() {
         let path = claims.index(i);
-        // Where messages say that it is differs between the two.
+        // Kubernetes reports another path on update.
         let path = if is_new { path } else { path.child("Spec") };
         volume::claim_spec(&path, &claim["spec"], warnings);
     }
@@ -141,7 +141,7 @@ fn cron_job(spec: &Value, is_new: bool, changed: bool, warnings: &mut Warnings) 
     }
 }
 
-/// Indexes above which a job can lose count of what failed, and pods at a time above which it does.
+/// Number of indexes and parallelism above which a job can lose track of failed indexes.
 const MANY_INDEXES: i64 = 100_000;
 const MANY_PODS: i64 = 10_000;
 
@@ -153,7 +153,7 @@ fn job(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
     pod::template(&path.child("template"), &spec["template"], warnings);
 }
 
-/// An amount of bytes that is not whole.
+/// Warns of a fractional number of bytes.
 fn fraction(path: &Path<'_>, amounts: &Value, own: &str, warnings: &mut Warnings) {
     if let Some(amount) = quantity(&amounts[own]).filter(|amount| !is_whole(*amount)) {
         let path = path.key(own);
@@ -161,7 +161,7 @@ fn fraction(path: &Path<'_>, amounts: &Value, own: &str, warnings: &mut Warnings
     }
 }
 
-/// An address that is written in another way than it is printed.
+/// Warns of an IPv6 address in a non-canonical spelling.
 fn address(path: &Path<'_>, value: &str, warnings: &mut Warnings) {
     if let Ok(IpAddr::V6(six)) = value.parse()
         && six.to_string() != value
@@ -172,7 +172,7 @@ fn address(path: &Path<'_>, value: &str, warnings: &mut Warnings) {
     }
 }
 
-/// The same for a block of addresses.
+/// Warns of a CIDR block with a non-canonical IPv6 address.
 fn block(path: &Path<'_>, value: &str, warnings: &mut Warnings) {
     let Some((address, bits)) = value.split_once('/') else { return };
     if let Ok(IpAddr::V6(six)) = address.parse()
@@ -184,7 +184,7 @@ fn block(path: &Path<'_>, value: &str, warnings: &mut Warnings) {
     }
 }
 
-/// Labels of nodes that have other names now.
+/// Deprecated node labels, and what to use instead.
 const OLD_LABELS: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -212,7 +212,7 @@ fn old_label(key: &str) -> Option<&'static str> {
     OLD_LABELS.iter().find(|(old, _)| *old == key).map(|(_, said)| *said)
 }
 
-/// Terms by which nodes are chosen; of those that are only preferred, also values that no label has.
+/// Warns of deprecated labels in a node selector term; for preferred terms also of invalid label values.
 fn node_terms(path: &Path<'_>, term: &Value, values: bool, warnings: &mut Warnings) {
     let path = path.child("matchExpressions");
     for (i, expression) in list(&term["matchExpressions"]).iter().enumerate() {

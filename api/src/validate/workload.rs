@@ -1,4 +1,4 @@
-//! What must hold of the kinds that keep pods running, a file per kind.
+//! Validation of workloads, one file per kind.
 
 mod daemon_set;
 mod deployment;
@@ -10,7 +10,7 @@ mod status;
 
 use serde_json::Value;
 
-use super::check::{at_most_all, int_or_percent};
+use super::check::{at_most_100_percent, int_or_percent};
 use super::pod;
 use super::selector::{self, Usable};
 use crate::field::{ErrorList, Path};
@@ -28,15 +28,15 @@ pub(super) use status::status;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-/// A template whose pods are to run until they are told to stop. `kind` is how messages name the owner.
+/// Checks the pod template of a workload whose pods run indefinitely. `kind` is the owner's name in messages.
 fn template(object: &Value, kind: &str, errors: &mut ErrorList) {
     let path = SPEC.child("template");
     pod::template(errors, &path, &object["spec"]["template"]);
     runs_on(object, kind, errors);
 }
 
-/// As [`template`] after its selector, of deployments and their replica sets.
-fn judged_template(object: &Value, errors: &mut ErrorList) {
+/// Checks selector and template of a deployment or replica set; the template only if the selector is valid.
+fn selected_template(object: &Value, errors: &mut ErrorList) {
     let said = ("deployment", "invalid label selector");
     if selector::of_template(errors, &SPEC, object, said) == Usable::Yes {
         template(object, "ReplicaSet", errors);
@@ -54,7 +54,7 @@ fn runs_on(object: &Value, kind: &str, errors: &mut ErrorList) {
     }
 }
 
-/// What a count or a percentage is, as far as zero is concerned; what cannot be read counts as zero.
+/// Whether a count or percentage is zero; unreadable texts count as zero.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::String(text) => text.strip_suffix('%').unwrap_or(text).parse::<i64>().unwrap_or_default() == 0,
@@ -62,14 +62,14 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Counts or percentages of a rolling update.
+/// Checks counts or percentages of a rolling update.
 fn amounts(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     for member in ["maxUnavailable", "maxSurge"] {
         int_or_percent(errors, &path.child(member), &rolling[member]);
     }
 }
 
-/// A strategy of an unknown type, in the form in which clients know it.
+/// The value that Kubernetes prints for a strategy of unknown type.
 fn strategy_text(strategy: &Value) -> String {
     let rolling = &strategy["rollingUpdate"];
     let rolling = if rolling.is_null() {

@@ -1,3 +1,3 @@
-//! Wire formats other than JSON. YAML is JSON by the time it gets here; there is only [`protobuf`].
+//! Wire formats other than JSON: only [`protobuf`]. YAML is converted to JSON before it arrives here.
 
 pub mod protobuf;

@@ -1,12 +1,13 @@
-//! YAML texts → JSON values, as Kubernetes' reader (sigs.k8s.io/yaml on go-yaml 2) understands them: YAML 1.1, a text's first document
-//! alone, merge keys in the order in which they stand. Aliases are followed, but not into more memory than the caller allows. What is
-//! refused is refused with that reader's words, but for the syntax, whose faults are the parser's to tell. Pure.
+//! YAML decoding into JSON values by the rules of Kubernetes' parser (sigs.k8s.io/yaml on go-yaml 2): YAML
+//! 1.1, only the first document, merge keys in the order in which they occur. Aliases are expanded up to a
+//! memory limit of the caller. Errors have go-yaml's messages, except syntax errors, which have those of this
+//! crate's parser.
 
 mod scalar;
 #[cfg(test)]
 mod tests;
 
-use self::scalar::{Form, Scalar};
+use self::scalar::{Scalar, ScalarForm};
 use crate::limits::{YAML_DEPTH, YAML_REPEATED_KEYS, YAML_VALUES};
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 use serde_json::{Map, Value};
@@ -14,20 +15,22 @@ use std::collections::BTreeMap;
 
 pub use self::scalar::needs_no_quotes;
 
-/// A YAML document as a JSON value.
+/// YAML document as a JSON value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// What it says; of a key that is stated twice, the last value.
+    /// The value; the last value of a repeated key counts.
     pub value: Value,
-    /// The keys that are stated again, as go-yaml names them: `line 10: key "replicas" already set in map`. Not all of many.
+    /// Repeated keys, as go-yaml names them: `line 10: key "replicas" already set in map`. At most
+    /// [`YAML_REPEATED_KEYS`].
     pub repeated: Vec<String>,
 }
 
-/// Reads the first document of a text; an empty document is null. `max_bytes` bounds the keys and scalars of the value, into which
-/// aliases can unfold a short text.
+/// Decodes the first document of a text; an empty document is null. `max_bytes` bounds the keys and scalars
+/// of the value, since aliases can expand a short text.
 ///
 /// # Errors
-/// The text is not YAML, or not JSON, or unfolds into more than `max_bytes` or [`YAML_VALUES`].
+/// The text is not YAML, has no JSON equivalent, or expands to more than `max_bytes` or
+/// [`YAML_VALUES`].
 pub fn parse(text: &[u8], max_bytes: usize) -> Result<Document, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     let tree = Tree::read(text)?;
@@ -37,7 +40,7 @@ pub fn parse(text: &[u8], max_bytes: usize) -> Result<Document, String> {
     Ok(Document { value, repeated: reader.repeated })
 }
 
-/// The value of a plain (unquoted, untagged) scalar.
+/// Value of a plain (unquoted, untagged) scalar.
 ///
 /// # Errors
 /// The scalar is a number that JSON does not have.
@@ -45,7 +48,7 @@ pub fn plain_scalar(text: &str) -> Result<Value, String> {
     scalar::plain(text).into_json(text)
 }
 
-/// A document as it is written. The first node is the root.
+/// Parsed document before aliases are expanded. The first node is the root.
 #[derive(Default)]
 struct Tree {
     nodes: Vec<Node>,
@@ -53,17 +56,17 @@ struct Tree {
 
 struct Node {
     content: Content,
-    /// Where it begins, from 1.
+    /// Line of its start, from 1.
     line: usize,
 }
 
 enum Content {
     Scalar {
         text: String,
-        form: Form,
+        form: ScalarForm,
     },
     List(Vec<usize>),
-    /// Keys and values by turns.
+    /// Alternating keys and values.
     Map(Vec<usize>),
     Alias {
         name: String,
@@ -99,12 +102,12 @@ impl Tree {
                 }
                 Event::SequenceStart(_, anchor, _) => (Content::List(Vec::new()), anchor),
                 Event::MappingStart(_, anchor, _) => (Content::Map(Vec::new()), anchor),
-                // The stream, the document, and what says nothing of its content.
+                // Stream and document events, and events without content.
                 _ => continue,
             };
             let holds = matches!(content, Content::List(_) | Content::Map(_));
             let id = tree.add(open.last().copied(), Node { content, line: span.start.line() })?;
-            // 0 is none.
+            // Id 0 means no anchor.
             anchors.insert(anchor, id);
             if holds {
                 open.push(id);
@@ -135,7 +138,7 @@ fn too_much() -> String {
     "yaml: document contains excessive aliasing".to_owned()
 }
 
-/// Why a text is no YAML, and in which line.
+/// Error message with the line of a syntax error.
 fn refused(error: &ScanError) -> String {
     match error.kind() {
         ErrorKind::RecursionLimitExceeded => too_deep(),
@@ -149,42 +152,43 @@ fn alias(text: &str, span: &Span, target: Option<usize>) -> Result<Content, Stri
     Ok(Content::Alias { name, target })
 }
 
-/// A block of lines as it is written: if its last line is the text's last and has no end, the parser gives it one, and Kubernetes'
-/// reader does not.
+/// Removes the final line break that the parser adds to a block scalar at the end of a text; Kubernetes'
+/// parser adds none.
 fn without_added_end<'a>(value: &'a str, style: ScalarStyle, span: &Span, text: &str) -> &'a str {
     let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
     let is_last = span.end.byte_offset() == Some(text.len());
     if !is_block || !is_last {
-        // Only one scalar can be, so that the text is looked through once.
+        // Only the last scalar of a text can end there, so the text is searched once.
         return value;
     }
     let last_line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
-    // No more than its indentation is no line of a block; a block of blanks has none.
+    // A last line with no more than the indentation is not part of the block; a block of blanks has no
+    // indentation.
     let is_open = span.indent.is_some_and(|indent| last_line.chars().count() > indent);
     if is_open { value.strip_suffix('\n').unwrap_or(value) } else { value }
 }
 
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Content {
     let form = match tag {
-        None if style == ScalarStyle::Plain => Form::Plain,
-        None => Form::Text,
-        Some(tag) => {
-            tag.suffix_in_namespace(YAMLS_TAGS).map_or(Form::Text, |name| Form::Tagged(name.into_owned()))
-        }
+        None if style == ScalarStyle::Plain => ScalarForm::Plain,
+        None => ScalarForm::Text,
+        Some(tag) => tag
+            .suffix_in_namespace(YAMLS_TAGS)
+            .map_or(ScalarForm::Text, |name| ScalarForm::Tagged(name.into_owned())),
     };
     Content::Scalar { text: text.to_owned(), form }
 }
 
-/// What the names of YAML's own tags begin with, which are written `!!int` and the like.
+/// Prefix of YAML's own tags, which documents write as `!!int` and the like.
 const YAMLS_TAGS: &str = "tag:yaml.org,2002:";
 
-/// From nodes to values.
+/// Conversion of nodes to values.
 struct Reader<'a> {
     tree: &'a Tree,
     max_bytes: usize,
     values: usize,
     bytes: usize,
-    /// The aliases that are being followed.
+    /// Aliases being expanded, for the detection of cycles.
     aliases: Vec<usize>,
     repeated: Vec<String>,
 }
@@ -214,7 +218,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Puts the entries of a map into one, which may have others already.
+    /// Adds the entries of a map to another map.
     fn entries(
         &mut self,
         entries: &[usize],
@@ -239,14 +243,15 @@ impl<'a> Reader<'a> {
 
     fn is_merge(&self, key: usize) -> bool {
         match &self.tree.nodes[key].content {
-            Content::Scalar { text, form: Form::Plain } => text == "<<",
-            Content::Scalar { text, form: Form::Tagged(tag) } => text == "<<" && tag == "merge",
-            Content::Scalar { form: Form::Text, .. } => false,
+            Content::Scalar { text, form: ScalarForm::Plain } => text == "<<",
+            Content::Scalar { text, form: ScalarForm::Tagged(tag) } => text == "<<" && tag == "merge",
+            Content::Scalar { form: ScalarForm::Text, .. } => false,
             Content::List(_) | Content::Map(_) | Content::Alias { .. } => false,
         }
     }
 
-    /// Puts what a merge key names into the map: over what stands before it, below what follows. Of several maps the first counts.
+    /// Merges the maps of a merge key. They override earlier entries, and later entries override them. Of
+    /// several maps the first takes precedence.
     fn merge(&mut self, id: usize, map: &mut Map<String, Value>, depth: usize) -> Result<(), String> {
         self.count(0)?;
         if depth > YAML_DEPTH {
@@ -271,14 +276,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A key as a text, and as it is shown.
+    /// Text of a key, and its form in messages.
     fn key(&mut self, id: usize) -> Result<(String, String), String> {
         match &self.tree.nodes[id].content {
             Content::Scalar { text, .. } => {
                 self.count(text.len())?;
                 self.scalar(id)?.into_key(text)
             }
-            // An alias names no alias.
+            // The target of an alias is never an alias.
             Content::Alias { target, .. } => self.key(*target),
             Content::List(_) | Content::Map(_) => Err("yaml: invalid map key: a map or a list".to_owned()),
         }

@@ -1,4 +1,4 @@
-//! What a scalar of YAML means to Kubernetes' reader, go-yaml 2: YAML 1.1, but for its numbers to base 60. Pure.
+//! Interpretation of YAML scalars by the rules of go-yaml 2: YAML 1.1 without sexagesimal numbers.
 
 #[cfg(test)]
 mod tests;
@@ -8,40 +8,40 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value};
 use std::ops::RangeInclusive;
 
-/// A scalar that has been understood.
+/// Interpreted scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Null,
     Bool(bool),
     Int(i64),
-    /// What is too large for the others.
+    /// Integer too large for the other variants.
     Large(u64),
     Float(f64),
-    /// A time stays the text that it is.
+    /// Time, which stays text.
     Time,
     Text(String),
 }
 
-/// What a scalar is by what stands before it.
+/// Syntactic form of a scalar, which determines its interpretation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// Nothing: it is what it looks like.
+pub(super) enum ScalarForm {
+    /// Plain: the text decides.
     Plain,
-    /// Quotes, or the tag of somebody: it is a text.
+    /// Quoted, or with a tag other than YAML's own: a text.
     Text,
-    /// A tag of YAML's own, by its name.
+    /// With one of YAML's own tags, by name.
     Tagged(String),
 }
 
-/// Reads a scalar.
+/// Interprets a scalar.
 ///
 /// # Errors
-/// It is not what its tag says.
-pub(super) fn read(text: &str, form: &Form) -> Result<Scalar, String> {
+/// The text does not fit its tag.
+pub(super) fn read(text: &str, form: &ScalarForm) -> Result<Scalar, String> {
     let tag = match form {
-        Form::Plain => return Ok(plain(text)),
-        Form::Text => return Ok(Scalar::Text(text.to_owned())),
-        Form::Tagged(tag) => tag.as_str(),
+        ScalarForm::Plain => return Ok(plain(text)),
+        ScalarForm::Text => return Ok(Scalar::Text(text.to_owned())),
+        ScalarForm::Tagged(tag) => tag.as_str(),
     };
     match tag {
         "bool" | "int" | "float" | "null" | "timestamp" => tagged(text, tag, plain(text)),
@@ -71,7 +71,7 @@ fn tagged(text: &str, tag: &str, found: Scalar) -> Result<Scalar, String> {
     }
 }
 
-/// What a text means that is not quoted.
+/// Interprets an unquoted text.
 pub(super) fn plain(text: &str) -> Scalar {
     let known = match text {
         "" | "~" | "null" | "Null" | "NULL" => Some(Scalar::Null),
@@ -95,7 +95,7 @@ pub(super) fn plain(text: &str) -> Scalar {
     found.unwrap_or_else(|| Scalar::Text(text.to_owned()))
 }
 
-/// An integer to one of four bases, or a float of digits.
+/// Parses an integer in one of four bases, or a decimal float.
 fn number(text: &str) -> Option<Scalar> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (digits, base) = based(unsigned);
@@ -113,12 +113,12 @@ fn number(text: &str) -> Option<Scalar> {
     if has_float_form(unsigned) {
         return finite(text);
     }
-    // A sign behind the base is an accident of the reader, and is read.
+    // go-yaml accepts a sign after the base prefix.
     let signed = text.strip_prefix("0b").and_then(|digits| i64::from_str_radix(digits, 2).ok());
     signed.map(Scalar::Int)
 }
 
-/// The digits of an integer without sign, and their base: a leading zero means 8.
+/// Digits and base of an unsigned integer; a leading zero means base 8.
 fn based(text: &str) -> (&str, u32) {
     let bytes = text.as_bytes();
     match bytes {
@@ -130,7 +130,7 @@ fn based(text: &str) -> (&str, u32) {
     }
 }
 
-/// Digits, a point somewhere, an exponent perhaps.
+/// Whether a text has the form of a float: digits with an optional point and exponent.
 fn has_float_form(text: &str) -> bool {
     let (mantissa, exponent) = text.split_once(['e', 'E']).map_or((text, None), |(m, e)| (m, Some(e)));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
@@ -142,12 +142,12 @@ fn has_float_form(text: &str) -> bool {
         && exponent.is_none_or(|e| !e.is_empty() && digits(e))
 }
 
-/// A number that is too large for a float is a text.
+/// A number too large for a float is a text.
 fn finite(text: &str) -> Option<Scalar> {
     text.parse().ok().filter(|number: &f64| number.is_finite()).map(Scalar::Float)
 }
 
-/// A date, or a date with a time of day and a zone, or with a space between them and none.
+/// Whether a text is a date, or a date and time with or without a zone.
 fn is_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't', ' ']) else { return is_date(text) };
     let zoned = !text.contains(' ');
@@ -181,7 +181,7 @@ fn is_time_of_day(text: &str) -> bool {
     clock && !fraction.is_empty() && fraction.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// One digit or two.
+/// Whether a text has one or two digits within the range.
 fn short(text: &str, range: RangeInclusive<u16>) -> bool {
     text.len() <= 2 && within(text, range)
 }
@@ -190,12 +190,12 @@ fn within(text: &str, range: RangeInclusive<u16>) -> bool {
     text.bytes().all(|b| b.is_ascii_digit()) && text.parse().is_ok_and(|number| range.contains(&number))
 }
 
-/// Whether a text reads as itself without quotes, also to those who know numbers to base 60.
+/// Whether a text keeps its meaning without quotes, also for parsers with sexagesimal numbers.
 pub fn needs_no_quotes(text: &str) -> bool {
     matches!(plain(text), Scalar::Text(_)) && text != "<<" && !is_sexagesimal(text)
 }
 
-/// `1:30:00` and the like.
+/// Whether a text looks like `1:30:00`.
 fn is_sexagesimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let whole = match unsigned.split_once('.') {
@@ -213,7 +213,7 @@ fn is_sexagesimal(text: &str) -> bool {
 }
 
 impl Scalar {
-    /// As JSON has it; a float without a fraction is written without one, and so is an integer.
+    /// Converts to JSON; whole floats have no fraction.
     ///
     /// # Errors
     /// JSON has no such number.
@@ -229,10 +229,10 @@ impl Scalar {
         })
     }
 
-    /// As the key of a map: the key, and how it is shown.
+    /// Converts to a map key, and its form in messages.
     ///
     /// # Errors
-    /// It can be none.
+    /// The scalar cannot be a key.
     pub(super) fn into_key(self, text: &str) -> Result<(String, String), String> {
         let same = |key: String| (key.clone(), key);
         match self {
@@ -250,7 +250,7 @@ impl Scalar {
     }
 }
 
-/// Go writes floats below 10²¹ without an exponent, and whoever reads one without a point reads an integer.
+/// Go writes floats below 10²¹ without an exponent; a float without a point becomes an integer.
 fn float(number: f64) -> Result<Number, String> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the ranges are checked")]
     let whole = match number {
@@ -270,8 +270,8 @@ fn float(number: f64) -> Result<Number, String> {
     number.ok_or_else(|| format!("json: unsupported value: {}", shown()))
 }
 
-/// The shortest form that tells floats of half the size apart, with an exponent below -4 and from 6 on. What is too large for them is
-/// infinite.
+/// Formats a float with 32 bits: the shortest unique text, with an exponent below -4 and from 6 on. Values
+/// beyond its range are infinite.
 fn float_key(number: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "that is what the reader does")]
     let number = number as f32;

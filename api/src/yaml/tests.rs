@@ -1,10 +1,10 @@
-//! Whole documents.
+//! Tests of whole documents.
 
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;
 
-/// As much as a request body may have.
+/// The size limit of request bodies.
 const MAX_BYTES: usize = 3 * 1024 * 1024;
 
 fn parse(text: &[u8]) -> Result<Document, String> {
@@ -16,7 +16,7 @@ fn read(text: &str) -> Result<Value, String> {
 }
 
 #[test]
-fn documents_become_the_json_they_mean() {
+fn documents_are_converted_to_json() {
     let text = "a: 1\nb: [x, 1.5, true, null, '1', -7]\nc: {d: |\n  two\n  lines\n}\n1: number\n";
     assert!(read(text).is_err(), "a block inside a flow map");
     let text = "a: 1\nb: [x, 1.5, true, null, '1', -7]\nc:\n  d: |\n    two\n    lines\n1: number\nbase: &x {k: v}\nagain: *x\n";
@@ -35,9 +35,9 @@ fn documents_become_the_json_they_mean() {
     }
 }
 
-/// Found by the fuzzer `yaml`: the parser ends the last line of a block, also where the text ends within it.
+/// Found by the fuzzer `yaml`: the parser adds a line break to a block at the end of the text.
 #[test]
-fn a_block_that_ends_with_the_text_has_the_end_that_is_written() {
+fn block_scalars_at_the_end_of_the_text_keep_their_ending() {
     for (text, want) in [
         ("a: |\n  one\n  two", "one\ntwo"),
         ("a: |\n  one\n  two\n", "one\ntwo\n"),
@@ -54,7 +54,7 @@ fn a_block_that_ends_with_the_text_has_the_end_that_is_written() {
 }
 
 #[test]
-fn texts_are_read_as_yaml_1_1() {
+fn documents_are_parsed_as_yaml_1_1() {
     let cases = [
         ("mode: 0644\n", json!({"mode": 420})),
         ("a: yes\nb: 'yes'\nc: \"no\"\nd: off\n", json!({"a": true, "b": "yes", "c": "no", "d": false})),
@@ -77,7 +77,7 @@ fn texts_are_read_as_yaml_1_1() {
 }
 
 #[test]
-fn merge_keys_count_where_they_stand() {
+fn merge_keys_apply_in_document_order() {
     let base = "x: &x {a: 1, b: 1}\ny: &y {a: 2, c: 2}\n";
     let cases = [
         ("z: {<<: *x, b: 3}", json!({"a": 1, "b": 3}), 1),
@@ -101,7 +101,7 @@ fn merge_keys_count_where_they_stand() {
 }
 
 #[test]
-fn what_is_no_document_is_refused_in_go_yamls_words() {
+fn malformed_documents_are_refused_with_the_messages_of_go_yaml() {
     let cases = [
         ("a: b: c", "yaml: line 1: mapping values are not allowed in this context"),
         ("x: 1\na: b: c", "yaml: line 2: mapping values are not allowed in this context"),
@@ -123,7 +123,7 @@ fn what_is_no_document_is_refused_in_go_yamls_words() {
 }
 
 #[test]
-fn keys_stated_again_are_named_with_the_lines_of_their_values() {
+fn repeated_keys_are_reported_with_their_lines() {
     let text = "a: 1\nspec:\n  replicas: 1\n  x:\n  - {k: 1,\n     k: 2}\n  replicas:\n    2\n1: a\n1: b\n";
     let document = parse(text.as_bytes()).unwrap();
     assert_eq!(document.value["spec"]["replicas"], 2);
@@ -138,7 +138,7 @@ fn keys_stated_again_are_named_with_the_lines_of_their_values() {
 }
 
 #[test]
-fn aliases_do_not_multiply_without_bound() {
+fn alias_expansion_is_bounded() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let below = vec![format!("*a{}", level - 1); 10].join(", ");
@@ -164,7 +164,7 @@ fn aliases_do_not_multiply_without_bound() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "[-a-cy:&*!?|\\[\\]{}, \n'\"<>%#0-9._~]{0,60}") {
+    fn parsing_arbitrary_texts_never_panics(text in "[-a-cy:&*!?|\\[\\]{}, \n'\"<>%#0-9._~]{0,60}") {
         if let Ok(document) = parse(text.as_bytes()) {
             let json = document.value.to_string();
             prop_assert_eq!(read(&json), Ok(document.value));

@@ -19,7 +19,7 @@ use crate::outbound::{NoAnswer, Outbound};
 use axum::body::Body;
 use http::{Request, Response};
 use kstore_api::kind::{self, Resource};
-use kstore_api::openapi::Cut;
+use kstore_api::openapi::GroupVersionExtract;
 use parking_lot::RwLock;
 use serde_json::Value;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) struct ApiDocuments {
     /// The hash of its OpenAPI v3 document; `None` if it has no such document.
     pub(crate) openapi_hash: Option<String>,
     /// Its part of its OpenAPI v2 document; `None` if it has no such document.
-    pub(crate) swagger: Option<Cut>,
+    pub(crate) swagger: Option<GroupVersionExtract>,
 }
 
 /// A snapshot of all aggregated APIs and of the priorities of all groups.

@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 use http::header::{ACCEPT as ACCEPT_HEADER, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use kstore_api::openapi::Cut;
+use kstore_api::openapi::GroupVersionExtract;
 use serde_json::Value;
 
 /// Parallel attempts of one probe, as in kube-aggregator: one replica behind the Service that answers is enough.
@@ -61,7 +61,7 @@ impl Aggregator {
                 None => known.and_then(|known| known.openapi_hash.clone()),
             },
             swagger: match swagger {
-                Some(document) => Some(Cut::of(document, &service.path())),
+                Some(document) => Some(GroupVersionExtract::of(document, &service.path())),
                 None => known.and_then(|known| known.swagger.clone()),
             },
         }

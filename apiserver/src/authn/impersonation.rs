@@ -6,7 +6,7 @@ use crate::authz::{Attributes, Authorizer, Decision, More, Target};
 use crate::rest::router::decode;
 use http::HeaderMap;
 use kstore_api::name::{dns1123_label, dns1123_subdomain};
-use kstore_api::status::{Denied, Status};
+use kstore_api::status::{DeniedRequest, Status};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -83,7 +83,7 @@ impl RequiredPermission {
         match decision {
             Decision::Allow(_) => Ok(()),
             Decision::NoOpinion(why) | Decision::Deny(why) => {
-                let denied = Denied {
+                let denied = DeniedRequest {
                     user: &caller.username,
                     verb: "impersonate",
                     subresource: &self.subresource,

@@ -9,7 +9,7 @@ use super::{Attributes, Decision, Question, Target, node};
 use crate::authn::MASTERS;
 use crate::lookup::Lookup;
 use crate::metrics::Page;
-use kstore_api::status::{Denied, Status};
+use kstore_api::status::{DeniedRequest, Status};
 use std::sync::Arc;
 
 /// Paths that are allowed for everyone: load balancers and probes have no credentials.
@@ -275,7 +275,7 @@ pub fn forbidden(asked: &Attributes<'_>, why: &str) -> Status {
     match asked.target {
         Target::Path(path) => Status::forbidden_path(user, asked.verb, path, why),
         Target::Resource { group, resource, subresource, namespace, name } => {
-            let denied = Denied { user, verb: asked.verb, subresource, namespace, name, why };
+            let denied = DeniedRequest { user, verb: asked.verb, subresource, namespace, name, why };
             Status::forbidden_access((group, resource), &denied)
         }
     }

@@ -5,7 +5,7 @@
 use super::{Counter, Family, Histogram, Page};
 use crate::limits::{METRIC_LABEL_VALUES, METRIC_WEBHOOK_CODES};
 use kstore_api::admission::conversion::ConversionFailure;
-use kstore_api::admission::review::{Answer, CallError};
+use kstore_api::admission::review::{CallError, DecodedResponse};
 use kstore_api::admission::{FailurePolicy, Operation, Phase, Webhook};
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
@@ -99,7 +99,7 @@ impl AdmissionWebhooks {
         hook: &Webhook,
         operation: Operation,
         took: Duration,
-        outcome: &Result<Answer, CallError>,
+        outcome: &Result<DecodedResponse, CallError>,
     ) {
         let step = match hook.phase() {
             Phase::Mutating => "admit",
@@ -108,8 +108,8 @@ impl AdmissionWebhooks {
         let key: Hook = (self.names.bounded(&hook.name), step, operation.as_str());
         let is_ignored = outcome.is_err() && hook.failure_policy == FailurePolicy::Ignore;
         let (code, error_type) = match outcome {
-            Ok(Answer { verdict: Ok(_), .. }) => (200, None),
-            Ok(Answer { verdict: Err(refusal), .. }) => (refusal.code, Some("no_error")),
+            Ok(DecodedResponse { verdict: Ok(_), .. }) => (200, None),
+            Ok(DecodedResponse { verdict: Err(refusal), .. }) => (refusal.code, Some("no_error")),
             Err(error) => (error.code, Some("calling_webhook_error")),
         };
         let (code, error_type) = (self.codes.bounded(code), error_type.filter(|_| !is_ignored));

@@ -102,7 +102,7 @@ impl Pipeline {
         match options.managed_fields {
             ManagedFieldsUpdate::Tracked => {}
             ManagedFieldsUpdate::Kept => return,
-            ManagedFieldsUpdate::Dropped => return apply::drop_books(object),
+            ManagedFieldsUpdate::Dropped => return apply::remove_managed_fields(object),
         }
         let resource = target.resource;
         let whole = Target { subresource: "", ..target.clone() };

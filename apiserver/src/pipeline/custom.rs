@@ -14,7 +14,7 @@ use crate::undecided::Undecided;
 use kstore_api::field::ErrorList;
 use kstore_api::patch::apply::ObjectType;
 use kstore_api::status::Status;
-use kstore_api::structural::{Part, Tree, rules_blocked};
+use kstore_api::structural::{Tree, ValidationScope, rules_blocked};
 use kstore_api::{convert, defaults, scale, schema, validate};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Target {
     pub(super) fn validate_new(&self, object: &Value) -> ErrorList {
         let mut errors = validate::create(self.resource, object);
         if let Some(custom) = &self.custom {
-            errors.extend(custom.version().tree.validate(object, None, Part::Whole));
+            errors.extend(custom.version().tree.validate(object, None, ValidationScope::Whole));
             if let Some(scale) = &custom.version().scale {
                 errors.extend(scale.check_spec(object));
                 errors.extend(scale.check_status(object));
@@ -67,7 +67,8 @@ impl Target {
     pub(super) fn validate_change(&self, new: &Value, old: &Value, warnings: &mut Vec<String>) -> ErrorList {
         let mut errors = validate::update_subresource(self.resource, self.subresource, new, old);
         if let Some(custom) = &self.custom {
-            let part = if self.subresource == "status" { Part::Status } else { Part::Whole };
+            let part =
+                if self.subresource == "status" { ValidationScope::Status } else { ValidationScope::Whole };
             errors.extend(custom.version().tree.validate(new, Some(old), part));
             if let Some(scale) = &custom.version().scale {
                 if self.subresource != "status" {

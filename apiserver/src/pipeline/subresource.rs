@@ -148,7 +148,7 @@ impl Pipeline {
         let calls = self.admission.calls(&request.user);
         let rescale = |workload: &Value| {
             let mut scale = target.scale_of_decoded(workload)?;
-            apply::books_of_scale(workload, &mut scale);
+            apply::managed_fields_of_scale(workload, &mut scale);
             let mut wanted = change(&scale)?;
             self.admit_scale(request, (asked, &calls), &mut wanted, &scale)?;
             let (uid, own) = (meta::uid(&wanted), meta::uid(workload));
@@ -161,7 +161,7 @@ impl Pipeline {
             if !version.is_empty() {
                 meta::set_resource_version(&mut next, version);
             }
-            apply::books_of_workload(&wanted, &mut next, &target.resource.api_version());
+            apply::managed_fields_of_workload(&wanted, &mut next, &target.resource.api_version());
             Ok(next)
         };
         let scaled = self.change_or(&parent, &options, warnings, &calls.none(), |_| None, rescale).await;

@@ -16,7 +16,7 @@ use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
 use kstore_api::crd::openapi as crd;
 use kstore_api::kind;
-use kstore_api::openapi::{self, GroupVersion, Part, Piece, ResourceDoc, gnostic};
+use kstore_api::openapi::{self, DocumentScope, GroupVersion, Piece, ResourceDoc, gnostic};
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ struct DocumentEntry {
 /// The content of a v3 document and of the corresponding part of v2; it is built as a whole.
 struct DocumentContent {
     /// The built-in part.
-    part: Option<Part>,
+    part: Option<DocumentScope>,
     custom: Vec<CustomDoc>,
     fingerprint: String,
     forms: EncodedDocuments,
@@ -185,7 +185,7 @@ impl OpenApi {
     fn swagger_json(&self) -> Document {
         let contents = || self.documents.values().map(|entry| &*entry.content);
         let custom = || contents().filter(|content| !content.custom.is_empty());
-        let parts: Vec<&Part> = contents().filter_map(|content| content.part.as_ref()).collect();
+        let parts: Vec<&DocumentScope> = contents().filter_map(|content| content.part.as_ref()).collect();
         let built_in: [OnceLock<Chunked>; BUILT_IN_PIECES] = Default::default();
         let new_built_in = if self.built_in.get().is_some() { 0 } else { BUILT_IN_PIECES };
         let missing: Vec<&DocumentContent> =
@@ -229,7 +229,7 @@ fn run_parallel(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
 }
 
 /// Builds a piece of the built-in parts. The first piece has all models, the others have paths.
-fn built_in_piece(parts: &[&Part], index: usize) -> Chunked {
+fn built_in_piece(parts: &[&DocumentScope], index: usize) -> Chunked {
     let Some(index) = index.checked_sub(1) else { return Chunked::new(Piece::models_of(parts), "") };
     let mut shares = parts.chunks(parts.len().div_ceil(BUILT_IN_PIECES - 1).max(1));
     let separator = if index == 0 { "" } else { "," };
@@ -252,12 +252,12 @@ impl Chunked {
 }
 
 impl DocumentContent {
-    fn new(part: Option<Part>, custom: Vec<CustomDoc>) -> Arc<Self> {
+    fn new(part: Option<DocumentScope>, custom: Vec<CustomDoc>) -> Arc<Self> {
         let fingerprint = match (&part, custom.as_slice()) {
             (Some(part), []) => part.fingerprint(),
             (part, custom) => {
                 let facts = custom.iter().filter_map(CustomDoc::facts);
-                let built_in = part.as_ref().map(Part::fingerprint).into_iter();
+                let built_in = part.as_ref().map(DocumentScope::fingerprint).into_iter();
                 openapi::fingerprint(&built_in.chain(facts).collect::<Vec<_>>().join("\n"))
             }
         };
@@ -352,8 +352,16 @@ fn entries(
         let entry = previous?.documents.get(name).filter(|entry| entry.definitions == definitions)?;
         Some(entry.content.clone())
     };
-    let groups = kind::groups().filter(|group| !group.is_empty()).map(|group| Part::Group(group.into()));
-    let fixed = [Part::Versions, Part::Groups, Part::Version, Part::Issuer, Part::Keys].into_iter();
+    let groups =
+        kind::groups().filter(|group| !group.is_empty()).map(|group| DocumentScope::Group(group.into()));
+    let fixed = [
+        DocumentScope::Versions,
+        DocumentScope::Groups,
+        DocumentScope::Version,
+        DocumentScope::Issuer,
+        DocumentScope::Keys,
+    ]
+    .into_iter();
     let plain = fixed.chain(groups).map(move |part| {
         let name = part.name();
         let content = known(&name, &[]).unwrap_or_else(|| DocumentContent::new(Some(part), Vec::new()));
@@ -370,7 +378,7 @@ fn entries(
         let name = gv.path();
         let content = known(&name, &definitions).unwrap_or_else(|| {
             let built_in: Vec<_> = rows().filter(|row| !row.is_custom()).map(ResourceDoc::from).collect();
-            let part = (!built_in.is_empty()).then_some(Part::Resources(gv, built_in));
+            let part = (!built_in.is_empty()).then_some(DocumentScope::Resources(gv, built_in));
             let custom = custom.into_iter().map(|version| CustomDoc { stored: stored(&version), version });
             let content = DocumentContent::new(part, custom.collect());
             // A definition may change without affecting the document, for example in its status.

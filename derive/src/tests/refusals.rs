@@ -1,8 +1,8 @@
-//! What the macro refuses: the text says what to write, and the place is that of the mistake.
+//! Tests of errors: the text says what to write, and the position is that of the mistake.
 
 use super::{expanded, spec};
 
-/// Each case: the source, a part of the refusal's text, and the source text that the refusal underlines.
+/// Checks the error of a source: a part of its text, and the source text at its position.
 fn refused(source: &str, text: &str, place: &str) {
     let error = expanded(source).expect_err(source);
     assert!(error.to_string().contains(text), "{source}\nis refused with {error}");
@@ -12,7 +12,7 @@ fn refused(source: &str, text: &str, place: &str) {
     assert_eq!(underlined, place, "{source}\n{error}");
 }
 
-/// Keys beside the three that must be given.
+/// Keys in addition to the three required ones.
 const KEYS: &[(&str, &str, &str)] = &[
     (
         "shortnames = \"ct\"",
@@ -96,7 +96,7 @@ const KEYS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn wrong_keys_are_refused_where_they_are() {
+fn invalid_keys_are_refused_with_their_position() {
     for (keys, text, place) in KEYS {
         let attribute = format!("#[kstore(group = \"a.b\", version = \"v1\", kind = \"CronTab\", {keys})]");
         refused(&spec(&attribute), text, place);
@@ -104,7 +104,7 @@ fn wrong_keys_are_refused_where_they_are() {
 }
 
 #[test]
-fn what_must_be_given_is_asked_for() {
+fn missing_required_keys_are_reported() {
     let cases = [
         ("", "add #[kstore(group = \"stable.example.com\")] to `CronTabSpec`", "CronTabSpec"),
         ("#[kstore(group = \"a.b\")]", "add #[kstore(version = \"v1\")]", "CronTabSpec"),
@@ -121,7 +121,7 @@ fn what_must_be_given_is_asked_for() {
 }
 
 #[test]
-fn an_api_server_takes_eight_selectable_fields() {
+fn at_most_eight_selectable_fields_are_accepted() {
     let fields: Vec<_> = (1..10).map(|n| format!("selectable = \".spec.f{n}\"")).collect();
     let keys = |count: usize| {
         format!("#[kstore(group = \"a.b\", version = \"v1\", kind = \"A\", {})]", fields[..count].join(", "))
@@ -131,7 +131,7 @@ fn an_api_server_takes_eight_selectable_fields() {
 }
 
 #[test]
-fn unions_and_generic_types_are_no_specs() {
+fn unions_and_generic_types_are_refused_as_specs() {
     let attribute = "#[kstore(group = \"a.b\", version = \"v1\", kind = \"A\")]";
     refused(&format!("{attribute} union Spec {{ a: i32 }}"), "a struct or an enum", "union");
     refused(&format!("{attribute} struct Spec<T> {{ a: T }}"), "no generic parameters", "<T>");

@@ -1,15 +1,15 @@
-//! What each key adds to the code.
+//! Tests of the code that each key generates.
 
 use super::{expanded, spec};
 
 const LEAST: &str = r#"group = "stable.example.com", version = "v1", kind = "CronTab""#;
 
-/// Rust code as the macro prints it, but without spaces.
+/// Rust code as the macro prints it, without spaces.
 fn tokens(code: &str) -> String {
     code.replace(' ', "")
 }
 
-/// Each case: keys beside the three that must be given, and code that they lead to.
+/// Keys in addition to the three required ones, and the code they generate.
 const CASES: &[(&str, &str)] = &[
     ("", "const API_VERSION: &'static str = \"stable.example.com/v1\";"),
     ("", "plural: \"crontabs\", singular: \"crontab\","),
@@ -65,7 +65,7 @@ const CASES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_key_leads_to_its_code() {
+fn every_key_generates_its_code() {
     for (keys, wanted) in CASES {
         let code = expanded(&spec(&format!("#[kstore({LEAST}, {keys})]")))
             .unwrap_or_else(|error| panic!("{keys}: {error}"));
@@ -74,7 +74,7 @@ fn every_key_leads_to_its_code() {
 }
 
 #[test]
-fn keys_may_be_in_several_attributes_and_docs_go_to_the_object() {
+fn keys_may_be_split_over_attributes_and_docs_are_kept() {
     let source = spec(&format!("/// Runs.\n #[kstore({LEAST})] #[kstore(namespaced)] #[serde(default)]"));
     let code = expanded(&source).unwrap();
     assert!(code.contains(&tokens("is_namespaced: true,")) && code.contains("Runs."), "{code}");
@@ -98,7 +98,7 @@ fn plurals_follow_english_spelling() {
 }
 
 #[test]
-fn enums_are_specs_as_well() {
+fn enums_are_accepted_as_specs() {
     let code = expanded(&format!("#[kstore({LEAST})] enum Shape {{ A {{ x: i32 }}, B {{}} }}")).unwrap();
     assert!(code.contains(&tokens("spec: Shape,")), "{code}");
 }

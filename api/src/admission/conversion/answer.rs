@@ -1,4 +1,4 @@
-//! The answer of a conversion webhook, read with upstream's texts.
+//! Decoding of a conversion webhook's response, with Kubernetes' messages.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ use crate::schema::scalar::json_kind;
 
 /// API group of conversion reviews.
 pub(super) const GROUP: &str = "apiextensions.k8s.io";
-/// Their kind.
+/// Kind of conversion reviews.
 pub(super) const KIND: &str = "ConversionReview";
 
-/// The converted objects, as they are in the answer.
+/// Decodes the converted objects of a response.
 pub(super) fn read(version: ReviewVersion, uid: &str, answer: &HttpAnswer<'_>) -> Result<Vec<Value>, String> {
     let body = answer.success()?;
     let review = codec::decode(body, ReviewKind { group: GROUP, kind: KIND }, version.as_str())?;
@@ -49,7 +49,7 @@ pub(super) fn read(version: ReviewVersion, uid: &str, answer: &HttpAnswer<'_>) -
     }
 }
 
-/// One converted object; an error if it is none.
+/// Checks that a converted object is a JSON object.
 pub(super) fn object(value: Value) -> Result<Value, String> {
     match &value {
         Value::Null => Err("unexpected end of JSON input".to_owned()),

@@ -1,4 +1,5 @@
-//! What a conversion webhook must not change: the identity of an object, and all of its metadata but labels and annotations.
+//! Rules for conversion webhooks: they must not change the identity of an object, nor metadata other than
+//! labels and annotations.
 
 use serde_json::{Map, Value};
 
@@ -7,10 +8,10 @@ use crate::meta;
 use crate::object::kind;
 use crate::validate::metadata;
 
-/// Reads a text of an object.
+/// Getter of a text in an object.
 type ReadText = fn(&Value) -> &str;
 
-/// Checks that kind, name, namespace and uid are those of the original.
+/// Checks that kind, name, namespace and uid equal those of the original.
 pub(super) fn check_identity(original: &Value, new: &Value) -> Result<(), String> {
     let checks: [(&str, ReadText); 4] =
         [("kind", kind), ("name", meta::name), ("namespace", meta::namespace), ("UID", meta::uid)];
@@ -20,7 +21,8 @@ pub(super) fn check_identity(original: &Value, new: &Value) -> Result<(), String
     }
 }
 
-/// Gives `new` the metadata of the original, with its own labels and annotations, which are validated if they are other ones.
+/// Restores the original's metadata in `new`, except labels and annotations. Changed labels and annotations
+/// are validated.
 pub(super) fn restore_metadata(original: &Value, new: &mut Value) -> Result<(), String> {
     let answered = match new.get("metadata") {
         None => return Err("missing metadata in converted object".to_owned()),
@@ -55,7 +57,7 @@ pub(super) fn restore_metadata(original: &Value, new: &mut Value) -> Result<(), 
     Ok(())
 }
 
-/// Checks labels or annotations of an answer.
+/// Checks labels or annotations of a response.
 fn check_map(field: &str, value: &Map<String, Value>, original: Option<&Value>) -> Result<(), String> {
     if let Some(other) = original.filter(|original| !original.is_object() && !original.is_null()) {
         return Err(format!("invalid metadata.{field} of type {} in original object", go_type(other)));
@@ -72,13 +74,13 @@ fn check_map(field: &str, value: &Map<String, Value>, original: Option<&Value>) 
     if field == "labels" {
         metadata::labels(&mut errors, &Path::new("metadata.labels"), &value);
     } else {
-        // Upstream's path is in the singular.
+        // Kubernetes uses the singular in this path.
         metadata::annotations(&mut errors, &Path::new("metadata.annotation"), &value);
     }
     if errors.is_empty() { Ok(()) } else { Err(errors.aggregate()) }
 }
 
-/// The type of a JSON value as Go names it.
+/// Name of a JSON value's type in Go.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

@@ -1,4 +1,5 @@
-//! [`Binding`]: a ValidatingAdmissionPolicyBinding or MutatingAdmissionPolicyBinding, and the policies with their bindings.
+//! [`Binding`]: a ValidatingAdmissionPolicyBinding or MutatingAdmissionPolicyBinding, and grouping of
+//! bindings by policy.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::meta;
 use crate::object::{list, text};
 use crate::status::Status;
 
-/// What a failed validation leads to.
+/// Action for a failed validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Deny,
@@ -30,16 +31,16 @@ impl Action {
     }
 }
 
-/// One compiled binding.
+/// Compiled binding of a policy.
 #[derive(Debug)]
 pub(super) struct Binding {
     pub(super) name: Arc<str>,
-    /// Which of the policy's requests it is about; `None` for all of them.
+    /// Further match resources of the binding; `None` if it matches all requests of its policy.
     selection: Option<Selection>,
     pub(super) param_ref: Option<ParamRef>,
-    /// Of validating policies only.
+    /// Actions of a validating policy's binding.
     pub(super) actions: Vec<Action>,
-    /// The actions as written, for the audit log.
+    /// JSON of the actions, for the audit log.
     pub(super) stated_actions: Value,
 }
 
@@ -62,7 +63,7 @@ impl Binding {
         }
     }
 
-    /// Whether the binding is about a request that its policy matches.
+    /// Whether the binding matches a request that its policy matches.
     pub(super) fn matches(
         &self,
         attributes: &Attributes<'_>,
@@ -74,7 +75,7 @@ impl Binding {
         }
     }
 
-    /// The bindings of one policy, by name.
+    /// Bindings of one policy, sorted by name.
     pub(super) fn of_policy(policy: &str, bindings: &[&Value]) -> Vec<Self> {
         let mut own: Vec<&Value> =
             bindings.iter().copied().filter(|binding| binding["spec"]["policyName"] == policy).collect();

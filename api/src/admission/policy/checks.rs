@@ -1,23 +1,24 @@
-//! [`PolicyCheck`]: what is counted about the expressions of policies, with Kubernetes' names of errors and actions. Not the counters.
+//! [`PolicyCheck`]: data for metrics about policy expressions, with Kubernetes' names of errors and actions.
+//! The caller has the counters.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why an expression did not let a request pass, as Kubernetes counts it. A validation that is false counts as [`Self::Invalid`].
+/// Error type of a policy expression in metrics. A false validation counts as [`Self::Invalid`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckError {
-    /// There is no error.
+    /// No error.
     None,
     /// The expression does not compile.
     Compile,
-    /// The budget of the policy was spent.
+    /// The budget of the policy is exhausted.
     OutOfBudget,
-    /// Anything else, or the validation is false.
+    /// Any other error, or a false validation.
     Invalid,
 }
 
 impl CheckError {
-    /// The error that a message speaks of: upstream, too, tells them apart by how their texts begin.
+    /// Error type of a message. Kubernetes too derives it from the start of the text.
     #[must_use]
     pub fn of_message(message: &str) -> Self {
         if message.starts_with("compilation") {
@@ -29,7 +30,7 @@ impl CheckError {
         }
     }
 
-    /// The value of the label `error_type`.
+    /// Value of the label `error_type`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,21 +42,21 @@ impl CheckError {
     }
 }
 
-/// What a validating policy did.
+/// Enforcement action of a validating policy in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Enforcement {
-    /// An error was passed over.
+    /// An error was ignored.
     Allow,
     /// The request is refused.
     Deny,
-    /// It is noted for the audit log.
+    /// The failure is recorded in the audit log.
     Audit,
-    /// The client is warned.
+    /// The client gets a warning.
     Warn,
 }
 
 impl Enforcement {
-    /// The value of the label `enforcement_action`.
+    /// Value of the label `enforcement_action`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -67,32 +68,32 @@ impl Enforcement {
     }
 }
 
-/// One evaluated expression that Kubernetes counts: of a validating policy, if it failed or is false, once for each action of the binding;
-/// of a mutating one, each mutation.
+/// One evaluated expression in metrics. For a validating policy: a failed or false validation, once for each
+/// action of the binding. For a mutating policy: every mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyCheck {
     /// Name of the policy.
     pub policy: Arc<str>,
     /// Name of the binding.
     pub binding: Arc<str>,
-    /// How it ended.
+    /// Error type.
     pub error: CheckError,
-    /// What was done about it; `None` for mutations.
+    /// Enforcement action; `None` for mutations.
     pub enforcement: Option<Enforcement>,
-    /// How long the expression took.
+    /// Duration of the evaluation.
     pub took: Duration,
 }
 
-/// Is told of the checks of one request, in order, and brings the time that they take.
+/// Observer of the checks in one request, and clock for their durations.
 pub trait CheckObserver {
-    /// The time since a fixed moment.
+    /// Time since a fixed moment.
     fn elapsed(&self) -> Duration;
 
-    /// A check has ended.
+    /// Called when a check has ended, in order.
     fn observe(&self, check: PolicyCheck);
 }
 
-/// Counts nothing and measures nothing.
+/// Observer that ignores all checks and measures no time.
 impl CheckObserver for () {
     fn elapsed(&self) -> Duration {
         Duration::ZERO

@@ -1,5 +1,6 @@
-//! Admission policies: ValidatingAdmissionPolicy ([`validating`]) and MutatingAdmissionPolicy ([`mutating`]), evaluated for one request.
-//! Expressions come from `expression::admission`; what policies need of the cluster is asked of a [`Cluster`].
+//! Admission policies: evaluation of ValidatingAdmissionPolicy ([`validating`]) and MutatingAdmissionPolicy
+//! ([`mutating`]) for one request. Expressions are in `expression::admission`; facts about the cluster come
+//! from a [`Cluster`].
 
 mod binding;
 mod checks;
@@ -20,13 +21,13 @@ use crate::status::Status;
 
 use super::review::AuditAnnotation;
 
-/// What policies decided.
+/// Result of policies for a request.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The answer to the client, if the request is refused.
+    /// Refusal for the client, if a policy refused the request.
     pub denial: Option<Status>,
-    /// Texts for `Warning` headers, in order.
+    /// Texts of `Warning` headers, in order.
     pub warnings: Vec<String>,
-    /// Notes for the audit log.
+    /// Audit annotations.
     pub audit_annotations: Vec<AuditAnnotation>,
 }

@@ -1,5 +1,5 @@
-//! MutatingAdmissionPolicy: [`MutatingPolicies`] are all of a server at one moment. A request is changed by those that match it, by each of
-//! their bindings with each of its parameters, one after the other by name.
+//! MutatingAdmissionPolicy: [`MutatingPolicies`] are all mutating policies of a server at one moment.
+//! Matching policies change a request in order of their names, each once for every binding and parameter.
 
 mod failure;
 mod mutation;
@@ -27,12 +27,12 @@ use crate::meta;
 use crate::object::{list, text};
 use crate::status::Status;
 
-/// The variables and types of mutations.
+/// Variables and types of mutation expressions.
 pub(crate) const fn uses(params: bool) -> Uses {
     Uses { params, authorizer: true, namespace: true, variables: true, patch_types: true }
 }
 
-/// One compiled policy with its bindings.
+/// Compiled policy with its bindings.
 #[derive(Debug)]
 struct Policy {
     name: Arc<str>,
@@ -46,14 +46,15 @@ struct Policy {
     bindings: Vec<Binding>,
 }
 
-/// All mutating policies that have bindings, by name. A value; a change of a policy or binding makes another one.
+/// All mutating policies that have bindings, sorted by name. Immutable; a change of a policy or binding makes
+/// a new set.
 #[derive(Debug, Default)]
 pub struct MutatingPolicies {
     policies: Vec<Policy>,
     candidates: CandidateIndex,
 }
 
-/// A policy to run for a request: with one binding and one of its parameters.
+/// Policy with one binding and one parameter, to be run for a request.
 struct Invocation<'p, 'a> {
     policy: &'p Policy,
     binding: &'p Binding,
@@ -62,7 +63,7 @@ struct Invocation<'p, 'a> {
 }
 
 impl Invocation<'_, '_> {
-    /// Identity for the second round.
+    /// Identity of the invocation for the second round.
     fn uid(&self) -> Arc<str> {
         let (namespace, name) = (meta::namespace(&self.params), meta::name(&self.params));
         format!("{}/{}/{namespace}/{name}", self.policy.name, self.binding.name).into()
@@ -79,7 +80,7 @@ impl Invocation<'_, '_> {
 }
 
 impl MutatingPolicies {
-    /// Compiles the stored policies and bindings.
+    /// Compiles stored policies and bindings.
     #[must_use]
     pub fn new<'o>(
         policies: impl IntoIterator<Item = &'o Value>,
@@ -96,23 +97,25 @@ impl MutatingPolicies {
         Self { policies, candidates }
     }
 
-    /// Whether a policy took several milliseconds for one request so far. The next request may take as long.
+    /// Whether a policy has taken several milliseconds for one request so far, so that the next request may
+    /// take as long.
     #[must_use]
     pub fn is_costly(&self) -> bool {
         self.policies.iter().any(|policy| policy.environment.is_costly())
     }
 
-    /// Whether there are policies to ask about requests of this operation and plural. One look-up.
+    /// Whether policies may match requests with this operation and plural; costs one look-up.
     #[must_use]
     pub fn has_candidates(&self, operation: Operation, plural: &str) -> bool {
         !self.candidates.find(operation, plural).is_empty()
     }
 
-    /// Changes the object of a request; once for each round. Returns the object if it was written, in the version of the request. Not to be
-    /// asked for requests that are exempt ([`Attributes::is_exempt`]).
+    /// Runs the policies on the object of a request; call it once per round. Returns the object if it was
+    /// written, in the version of the request. Do not call it for exempt requests
+    /// ([`Attributes::is_exempt`]).
     ///
     /// # Errors
-    /// The answer to the client, if a policy failed that must not be passed over.
+    /// The refusal for the client, if a policy failed and its failure policy is `Fail`.
     pub fn admit(
         &self,
         request: &PolicyRequest<'_>,
@@ -142,7 +145,7 @@ impl MutatingPolicies {
         }
     }
 
-    /// What is to run for a request: decided on the request as it comes, before any of it runs.
+    /// Collects the invocations for a request. They are determined before the first one runs.
     fn collect<'a>(
         &self,
         request: &PolicyRequest<'a>,
@@ -207,7 +210,7 @@ impl Policy {
         let has_params = !spec["paramKind"].is_null();
         let mut environment = Environment::new(uses(has_params));
         for variable in list(&spec["variables"]).iter().take(POLICY_VARIABLES_MAX) {
-            // A variable that does not compile fails when it is read.
+            // A variable that does not compile fails at its first use.
             let _ = environment.declare(text(&variable["name"]), text(&variable["expression"])).is_ok();
         }
         Self {
@@ -230,7 +233,7 @@ impl Policy {
     }
 }
 
-/// Runs one invocation on the object as earlier ones left it. Returns the object if a mutation wrote it.
+/// Runs one invocation on the result of earlier ones. Returns the object if a mutation wrote it.
 fn run(
     invocation: &Invocation<'_, '_>,
     request: &PolicyRequest<'_>,

@@ -1,4 +1,4 @@
-//! Parameters of policies: which objects a binding gives to the expressions of its policy.
+//! Parameters of policies: the objects that a binding passes to its policy's expressions.
 
 use serde_json::Value;
 
@@ -8,17 +8,17 @@ use crate::kind::split_api_version;
 use crate::object::text;
 use crate::selector::label::{Selector, SelectorError};
 
-/// The kind of a policy's parameters.
+/// Kind of a policy's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamKind {
-    /// `apiVersion` of the objects.
+    /// `apiVersion` of the parameter objects.
     pub api_version: Box<str>,
-    /// Their kind.
+    /// Kind of the parameter objects.
     pub kind: Box<str>,
 }
 
 impl ParamKind {
-    /// Reads a `paramKind`; `None` if the policy has none.
+    /// Parses a `paramKind`; `None` if the policy has none.
     pub(super) fn read(kind: &Value) -> Option<Self> {
         let read =
             || Self { api_version: text(&kind["apiVersion"]).into(), kind: text(&kind["kind"]).into() };
@@ -31,31 +31,31 @@ impl ParamKind {
         GroupVersionKind { group, version, kind: &self.kind }.to_string()
     }
 
-    /// The error of a policy whose parameters are of a kind that is not served.
+    /// Error message for parameters of a kind that is not served.
     pub(super) fn unknown(&self) -> String {
         format!("failed to find resource referenced by paramKind: '{}'", self.shown())
     }
 }
 
-/// Whether parameters live in namespaces.
+/// Scope of a parameter kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamScope {
-    /// They do.
+    /// Parameters are namespaced.
     Namespaced,
-    /// They do not.
+    /// Parameters are cluster-scoped.
     Cluster,
 }
 
-/// Which objects a reference means.
+/// Objects that a `paramRef` selects.
 #[derive(Clone, Debug)]
 enum ParamTarget {
     Name(Box<str>),
     Selector(Result<Selector, SelectorError>),
-    /// Neither a name nor a selector, which validation refuses.
+    /// Neither name nor selector, which validation refuses.
     Nothing,
 }
 
-/// The `paramRef` of a binding.
+/// Parsed `paramRef` of a binding.
 #[derive(Clone, Debug)]
 pub(super) struct ParamRef {
     namespace: Box<str>,
@@ -64,7 +64,7 @@ pub(super) struct ParamRef {
 }
 
 impl ParamRef {
-    /// Reads a `paramRef`; `None` if the binding has none.
+    /// Parses a `paramRef`; `None` if the binding has none.
     pub(super) fn read(reference: &Value) -> Option<Self> {
         if !reference.is_object() {
             return None;
@@ -80,8 +80,8 @@ impl ParamRef {
     }
 }
 
-/// The parameters for one binding and request: each is to be evaluated; null stands for a policy or binding without parameters. None at
-/// all: there is nothing to evaluate.
+/// Parameters for one binding and request; the policy is evaluated with each. Null stands for a policy or
+/// binding without parameters. An empty list means that there is nothing to evaluate.
 ///
 /// # Errors
 /// Why the binding cannot be used for the request.

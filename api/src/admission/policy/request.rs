@@ -1,4 +1,4 @@
-//! [`PolicyRequest`]: a request with all that policies ask about it.
+//! [`PolicyRequest`]: a request with all facts that policies need.
 
 use std::borrow::Cow;
 
@@ -18,38 +18,40 @@ use crate::selector::label::Selector;
 use crate::status::Status;
 use crate::{defaults, schema};
 
-/// What policies ask of the cluster. Answers come from memory, of one moment.
+/// Facts about the cluster that policies need, from memory and of one moment.
 pub trait Cluster {
-    /// An object of the request in another version of its kind, for policies that match an equivalent resource.
+    /// Converts an object of the request to another version of its kind, for policies that match an
+    /// equivalent resource.
     ///
     /// # Errors
     /// Why it cannot be converted.
     fn convert(&self, object: &Value, to: GroupVersionKind<'_>) -> Result<Value, String>;
 
-    /// The rules by which configurations are merged into objects of a kind; `None` if there are none (yet).
+    /// Schema for merging configurations into objects of a kind; `None` if it does not exist (yet).
     fn object_type(&self, kind: GroupVersionKind<'_>) -> Option<ObjectType<'_>>;
 
-    /// An object that a policy changed, decoded and with defaults.
+    /// Decodes an object that a policy changed, and sets its defaults.
     ///
     /// # Errors
-    /// The answer to the client if it is no object of the kind: 500, also for members that the kind does not have
+    /// The refusal for the client if the object is not of the kind: 500, also for unknown members
     /// ([`complete_built_in`]).
     fn complete(&self, kind: GroupVersionKind<'_>, object: Value) -> Result<Value, Status>;
 
-    /// Whether objects of a parameter kind live in namespaces; `None` if the kind is not served.
+    /// Scope of a parameter kind; `None` if it is not served.
     fn param_scope(&self, kind: &ParamKind) -> Option<ParamScope>;
 
-    /// One parameter object, with `apiVersion` and `kind`. `namespace` is empty for kinds of cluster scope.
+    /// One parameter object with `apiVersion` and `kind`. `namespace` is empty for cluster-scoped kinds.
     fn param(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value>;
 
-    /// The parameter objects that a selector selects, by name, with `apiVersion` and `kind`.
+    /// Parameter objects that match the selector, sorted by name, with `apiVersion` and `kind`.
     fn params(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value>;
 }
 
-/// An object of a built-in kind that a policy changed, decoded and with defaults: [`Cluster::complete`] for such kinds.
+/// Decodes an object of a built-in kind that a policy changed, and sets its defaults: [`Cluster::complete`]
+/// for such kinds.
 ///
 /// # Errors
-/// 500: a member has the wrong type, or the kind does not have it.
+/// 500: a member is unknown or has the wrong type.
 pub fn complete_built_in(row: &Resource, mut object: Value) -> Result<Value, Status> {
     let Some(ty) = schema::lookup(row.schema) else { return Ok(object) };
     let problems = normalize(&mut object, ty, Mode::Whole).map_err(Status::internal)?;
@@ -64,24 +66,24 @@ pub fn complete_built_in(row: &Resource, mut object: Value) -> Result<Value, Sta
 /// One request to policies.
 #[derive(Clone, Copy)]
 pub struct PolicyRequest<'a> {
-    /// The request.
+    /// Attributes of the request.
     pub attributes: Attributes<'a>,
-    /// Its namespace and equivalent resources.
+    /// Namespace and equivalent resources of the request.
     pub facts: ClusterFacts<'a>,
-    /// The rest of the cluster.
+    /// Further facts about the cluster.
     pub cluster: &'a dyn Cluster,
-    /// What expressions ask with `authorizer`, for the user of the request.
+    /// Authorizer for the expressions, for the user of the request.
     pub authorizer: Option<&'a RequestAuthorizer>,
-    /// Is told of what is to be counted; `&()` counts nothing.
+    /// Observer of checks for metrics; `&()` ignores them.
     pub checks: &'a dyn CheckObserver,
 }
 
 /// The request in the form that one policy matches.
 #[derive(Debug)]
 pub(super) struct VersionedRequest<'a> {
-    /// `request` of match conditions: it names the resource of the request itself.
+    /// Value of `request` in match conditions, which has the resource of the request itself.
     stated: Value,
-    /// `request` of the other expressions.
+    /// Value of `request` in other expressions.
     matched: Value,
     pub(super) object: Option<Cow<'a, Value>>,
     pub(super) old_object: Option<Cow<'a, Value>>,
@@ -113,7 +115,8 @@ impl<'a> PolicyRequest<'a> {
         })
     }
 
-    /// The Namespace object that expressions see: null for requests about namespaces and at cluster scope.
+    /// The Namespace object for expressions: null for requests about namespaces and for cluster-scoped
+    /// objects.
     ///
     /// # Errors
     /// 404: the namespace of the request does not exist.
@@ -126,7 +129,7 @@ impl<'a> PolicyRequest<'a> {
         self.facts.namespace.ok_or_else(missing)
     }
 
-    /// The name of the object in refusals.
+    /// Name of the object in refusals.
     pub(super) fn shown_name(&self) -> &'a str {
         if !self.attributes.name.is_empty() {
             return self.attributes.name;
@@ -141,7 +144,7 @@ impl<'a> PolicyRequest<'a> {
 }
 
 impl VersionedRequest<'_> {
-    /// The variables of match conditions, which see no namespace.
+    /// Variables of match conditions, which have no namespace.
     pub(super) fn condition_inputs<'i>(
         &'i self,
         params: &'i Value,
@@ -150,7 +153,7 @@ impl VersionedRequest<'_> {
         Inputs { request: &self.stated, namespace: &NULL, ..self.inputs(params, &NULL, authorizer) }
     }
 
-    /// The variables of all other expressions.
+    /// Variables of all other expressions.
     pub(super) fn inputs<'i>(
         &'i self,
         params: &'i Value,

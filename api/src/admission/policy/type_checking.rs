@@ -1,6 +1,6 @@
-//! Type checks of ValidatingAdmissionPolicies, for `status.typeChecking`: [`Checks`] say which expressions cannot work with the kinds that
-//! a policy names. They refuse nothing, since a policy may know better than the schemas: whether an expression compiles with objects of
-//! any kind is a matter of validation. Where schemas come from is the caller's.
+//! Type checking of ValidatingAdmissionPolicies for `status.typeChecking`: [`Checks`] find expressions that
+//! cannot work with the kinds that a policy names. They only warn, since a policy may know better than the
+//! schemas. Validation separately checks that expressions compile. The caller provides the schemas.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::kind::split_api_version;
 use crate::limits::{POLICY_KINDS_CHECKED_MAX, POLICY_VARIABLES_MAX, POLICY_WARNING_BYTES_MAX};
 use crate::object::{list, text};
 
-/// A resource that the rules of a policy name, without wildcards.
+/// Resource in the rules of a policy, without wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceName<'a> {
     /// API group; empty for the core group.
@@ -23,7 +23,7 @@ pub struct ResourceName<'a> {
     pub resource: &'a str,
 }
 
-/// A kind of a resource of a policy, and its fields.
+/// Kind of a resource that a policy names, with its fields.
 #[derive(Clone, Debug)]
 pub struct CheckedKind {
     /// API group; empty for the core group.
@@ -32,38 +32,38 @@ pub struct CheckedKind {
     pub version: String,
     /// Kind.
     pub kind: String,
-    /// Its fields.
+    /// Fields of the kind.
     pub schema: KindSchema,
 }
 
-/// What checks need to know of the kinds of a cluster.
+/// Source of kinds and schemas for type checking.
 pub trait Schemas {
-    /// The kind of a resource; `None` if there is none.
+    /// The kind of a resource; `None` if it is unknown.
     fn kind_of(&self, resource: ResourceName<'_>) -> Option<CheckedKind>;
 
-    /// The fields of a kind by group, version and kind; `None` if they are not known.
+    /// The fields of a kind by group, version and kind; `None` if they are unknown.
     fn schema_of(&self, group: &str, version: &str, kind: &str) -> Option<KindSchema>;
 }
 
-/// An expression that does not fit some of its kinds, as `status.typeChecking.expressionWarnings` has it.
+/// Type-checking warning about an expression, for `status.typeChecking.expressionWarnings`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionWarning {
-    /// The path of the expression.
+    /// Path of the expression.
     pub field_ref: String,
-    /// What is wrong with it, for each kind.
+    /// Errors of the expression for each kind.
     pub warning: String,
 }
 
 impl ExpressionWarning {
-    /// The warning as the status has it.
+    /// JSON of the warning in the status.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({"fieldRef": self.field_ref, "warning": self.warning})
     }
 }
 
-/// The resources that the rules of a policy name, sorted within each rule. Rules with a wildcard for groups or versions name none;
-/// wildcards and subresources among the resources are passed over.
+/// Resources in the rules of a policy, sorted within each rule. Rules with a wildcard for groups or versions
+/// name none; wildcards and subresources among the resources are skipped.
 #[must_use]
 pub fn resources(policy: &Value) -> Vec<ResourceName<'_>> {
     let mut named = Vec::new();
@@ -83,7 +83,7 @@ pub fn resources(policy: &Value) -> Vec<ResourceName<'_>> {
     named
 }
 
-/// The group, version and kind of the parameters of a policy, if it has any.
+/// Group, version and kind of a policy's parameters, if it has any.
 #[must_use]
 pub fn param_kind(policy: &Value) -> Option<(&str, &str, &str)> {
     let kind = &policy["spec"]["paramKind"];
@@ -91,18 +91,19 @@ pub fn param_kind(policy: &Value) -> Option<(&str, &str, &str)> {
     (!kind.is_null()).then(|| (group, version, text(&kind["kind"])))
 }
 
-/// The checks of one policy. Expensive to make and to run: a caller that serves others beside runs them one by one.
+/// Type checks of one policy. Creating and running them is expensive; a caller that serves requests runs them
+/// one at a time.
 #[derive(Debug)]
 pub struct Checks<'p> {
     policy: &'p Value,
-    /// By group, version and kind, as errors name them.
+    /// Environments by group, version and kind, as errors name them.
     kinds: Vec<(String, Environment)>,
     bytes_left: usize,
 }
 
 impl<'p> Checks<'p> {
-    /// The checks of a policy with the types of up to [`POLICY_KINDS_CHECKED_MAX`] kinds that its rules name. Objects of other kinds, and
-    /// parameters of unknown kinds, are of any type, which fits everything.
+    /// The checks of a policy for up to [`POLICY_KINDS_CHECKED_MAX`] kinds that its rules name. Objects of
+    /// other kinds, and parameters of unknown kinds, have the dynamic type, which fits everything.
     #[must_use]
     pub fn new(policy: &'p Value, schemas: &dyn Schemas) -> Self {
         let named = |kind: &CheckedKind| {
@@ -113,7 +114,7 @@ impl<'p> Checks<'p> {
         Self { policy, kinds, bytes_left: POLICY_WARNING_BYTES_MAX }
     }
 
-    /// How many validations there are to check.
+    /// Number of validations to check.
     #[must_use]
     pub fn len(&self) -> usize {
         if self.kinds.is_empty() { 0 } else { list(&self.policy["spec"]["validations"]).len() }
@@ -125,8 +126,8 @@ impl<'p> Checks<'p> {
         self.len() == 0
     }
 
-    /// What is wrong with the expressions of the validation of this index. Beyond [`POLICY_WARNING_BYTES_MAX`] bytes of all warnings
-    /// their texts are cut, and there are no more.
+    /// Warnings about the validation at this index. After [`POLICY_WARNING_BYTES_MAX`] bytes of warnings,
+    /// texts are truncated and further warnings dropped.
     pub fn run(&mut self, index: usize) -> Vec<ExpressionWarning> {
         let validation = &list(&self.policy["spec"]["validations"])[index];
         let mut warnings = Vec::new();
@@ -154,7 +155,7 @@ impl<'p> Checks<'p> {
     }
 }
 
-/// The kinds to check with, by group, version and kind.
+/// Kinds to check with, by group, version and kind.
 fn kinds(policy: &Value, schemas: &dyn Schemas) -> Vec<CheckedKind> {
     let mut kinds: Vec<CheckedKind> = Vec::new();
     for resource in resources(policy) {
@@ -176,7 +177,7 @@ impl CheckedKind {
     }
 }
 
-/// The environment of a policy whose objects are of one kind.
+/// Environment of the policy for objects of one kind.
 fn environment(policy: &Value, kind: &CheckedKind, schemas: &dyn Schemas) -> Environment {
     let mut types = KindTypes::of(&kind.kind, kind.schema.clone());
     let param_kind = param_kind(policy);
@@ -188,7 +189,7 @@ fn environment(policy: &Value, kind: &CheckedKind, schemas: &dyn Schemas) -> Env
     let uses: Uses = validating_uses(param_kind.is_some());
     let mut environment = Environment::typed(uses, types);
     for variable in list(&policy["spec"]["variables"]).iter().take(POLICY_VARIABLES_MAX) {
-        // A variable with an error is of any type; there are no warnings about variables.
+        // A variable with an error has the dynamic type; variables cause no warnings.
         let _ = environment.declare(text(&variable["name"]), text(&variable["expression"])).is_ok();
     }
     environment

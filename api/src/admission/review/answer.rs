@@ -1,4 +1,5 @@
-//! What a webhook answered: allowed or denied, warnings, audit annotations, and for mutating hooks a patch.
+//! Decoding of a webhook's response: allowed or denied, warnings, audit annotations, and the patch of a
+//! mutating webhook.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::status::{Cause, Details, Status};
 
 const ADMISSION_REVIEW: ReviewKind = ReviewKind { group: "admission.k8s.io", kind: "AdmissionReview" };
 
-/// A note for the audit log.
+/// Audit annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditAnnotation {
     /// Key.
@@ -22,22 +23,22 @@ pub struct AuditAnnotation {
     pub value: String,
 }
 
-/// A usable answer. Warnings and annotations count whether the request is allowed or not.
+/// Decoded response. Warnings and annotations apply whether the request is allowed or not.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    /// Texts for `Warning` headers, as many as fit in an answer.
+pub struct DecodedResponse {
+    /// Texts of `Warning` headers, as many as fit in a response.
     pub warnings: Vec<String>,
     /// Annotations with keys `<hook>/<key>`.
     pub audit_annotations: Vec<AuditAnnotation>,
-    /// What the hook decided: the patch to apply, if any, or the refusal for the client.
+    /// Decision of the webhook: the patch to apply, if any, or the refusal for the client.
     pub verdict: Result<Option<Patch>, Status>,
 }
 
-/// Reads what a hook answered to the review with this `uid`.
+/// Decodes a webhook's response to the review with this `uid`.
 ///
 /// # Errors
-/// The answer cannot be used; the hook's failure policy says what that means.
-pub fn read_answer(hook: &Webhook, uid: &str, answer: &HttpAnswer<'_>) -> Result<Answer, CallError> {
+/// The response cannot be used; the webhook's failure policy decides about the request.
+pub fn read_answer(hook: &Webhook, uid: &str, answer: &HttpAnswer<'_>) -> Result<DecodedResponse, CallError> {
     let version = hook.review_version.unwrap_or(ReviewVersion::V1);
     let failed = |why: String| CallError::no_answer(&hook.name, why);
     let code = if answer.is_success() { 503 } else { answer.status };
@@ -52,7 +53,7 @@ pub fn read_answer(hook: &Webhook, uid: &str, answer: &HttpAnswer<'_>) -> Result
     response.judge(hook, version)
 }
 
-/// The members of `AdmissionResponse`.
+/// Members of `AdmissionResponse`.
 struct Response<'v> {
     uid: &'v str,
     allowed: bool,
@@ -63,7 +64,7 @@ struct Response<'v> {
     warnings: Vec<&'v str>,
 }
 
-/// The members of the `status` of an answer.
+/// Members of the response's `status`.
 struct Denial {
     message: String,
     reason: String,
@@ -90,7 +91,7 @@ impl<'v> Response<'v> {
         }))
     }
 
-    /// The rules that answers in version v1 follow; v1beta1 has none but that there is an answer.
+    /// Checks the rules of version v1; v1beta1 only demands that a response exists.
     fn check(
         &self,
         version: ReviewVersion,
@@ -119,7 +120,7 @@ impl<'v> Response<'v> {
         Err(refused.to_owned())
     }
 
-    fn judge(self, hook: &Webhook, version: ReviewVersion) -> Result<Answer, CallError> {
+    fn judge(self, hook: &Webhook, version: ReviewVersion) -> Result<DecodedResponse, CallError> {
         let warnings = self.warnings.iter().take(WARNINGS_MAX).map(|text| (*text).to_owned()).collect();
         let annotations = self.audit_annotations.iter().take(WEBHOOK_AUDIT_ANNOTATIONS_MAX);
         let audit_annotations = annotations
@@ -141,11 +142,11 @@ impl<'v> Response<'v> {
                 Ok(patch.map_err(|reason| CallError { webhook: hook.name.clone(), reason, code: 503 })?)
             }
         };
-        Ok(Answer { warnings, audit_annotations, verdict })
+        Ok(DecodedResponse { warnings, audit_annotations, verdict })
     }
 }
 
-/// The first bytes of a text, as many as allowed and no half character.
+/// The longest prefix of a text within `max` bytes that ends at a character boundary.
 fn beginning(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
@@ -183,10 +184,11 @@ fn details(details: &Struct<'_>) -> Result<Details, String> {
     })
 }
 
-/// The highest code that a status line can carry.
+/// Highest code of an HTTP status line.
 const HTTP_CODE_MAX: u16 = 999;
 
-/// The answer to the client whose request a hook denied. A code below 400 would say that it succeeded.
+/// Refusal for the client whose request a webhook denied. Codes below 400 would signal success and are
+/// replaced.
 fn refusal(hook: &Arc<str>, denial: Option<Denial>) -> Status {
     let denial = denial.unwrap_or_else(|| Denial {
         message: String::new(),

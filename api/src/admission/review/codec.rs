@@ -1,17 +1,17 @@
-//! Which review an answer is: what upstream's codec for the clients of webhooks makes of `apiVersion` and `kind`.
+//! Type of a review response, by the rules of Kubernetes' codec for `apiVersion` and `kind`.
 
 use serde_json::Value;
 
 use super::go_json::{self, Struct};
 use crate::kind::split_api_version;
 
-/// The struct into which the codec reads an object's type, as its errors print it.
+/// Go struct of the type metadata, as the codec's errors print it.
 const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
-/// The name that upstream's scheme has in errors: where it was made.
+/// Name of Kubernetes' scheme in errors: the source line that created it.
 const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
 
-/// A kind of review: its group and kind.
+/// Group and kind of a review.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::admission) struct ReviewKind {
     /// API group.
@@ -20,19 +20,20 @@ pub(in crate::admission) struct ReviewKind {
     pub(in crate::admission) kind: &'static str,
 }
 
-/// An answer that is a review in the version that was sent.
+/// Decoded response: a review in the version of the request.
 #[derive(Debug)]
 pub(in crate::admission) struct DecodedReview {
-    /// The whole answer.
+    /// The whole response.
     pub(in crate::admission) value: Value,
-    /// `apiVersion` and `kind` as the answer states them, in Go's form.
+    /// The response's `apiVersion` and `kind` in Go's form.
     pub(in crate::admission) stated_type: String,
 }
 
-/// Reads an answer as a review of the version that was sent. What the answer does not state of its type is taken to be right.
+/// Decodes a response as a review in the version of the request. Missing type members are assumed to be
+/// right.
 ///
 /// # Errors
-/// With the text of upstream's codec.
+/// The message of Kubernetes' codec.
 pub(in crate::admission) fn decode(
     body: &[u8],
     expected: ReviewKind,

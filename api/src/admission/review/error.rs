@@ -1,35 +1,37 @@
-//! [`CallError`]: a webhook could not be asked, or its answer says nothing that can be used.
+//! [`CallError`]: a failed webhook call, or a response that cannot be used.
 
 use std::sync::Arc;
 
 use crate::status::Status;
 
-/// A failed call. `Display` is the text that upstream answers and logs with; the failure policy of the hook says what it means.
+/// Failed webhook call. `Display` is Kubernetes' message. The webhook's failure policy decides about the
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed calling webhook \"{webhook}\": {reason}")]
 pub struct CallError {
-    /// Name of the hook.
+    /// Name of the webhook.
     pub webhook: Arc<str>,
-    /// What went wrong.
+    /// Reason of the failure.
     pub reason: String,
-    /// The HTTP status that Kubernetes counts the failure under in metrics. The answer to the client is 500 all the same.
+    /// HTTP status code for Kubernetes' metrics. The client always gets a 500.
     pub code: u16,
 }
 
 impl CallError {
-    /// No answer was had, for example because the connection was refused or the time ran out.
+    /// Error of a call without a response, for example because the connection was refused or the call timed
+    /// out.
     #[must_use]
     pub fn no_answer(webhook: &Arc<str>, cause: impl std::fmt::Display) -> Self {
         Self { webhook: webhook.clone(), reason: format!("failed to call webhook: {cause}"), code: 503 }
     }
 
-    /// The hook cannot be called with this configuration.
+    /// Error of a webhook that cannot be called with its configuration.
     #[must_use]
     pub fn no_client(webhook: &Arc<str>, cause: impl std::fmt::Display) -> Self {
         Self { webhook: webhook.clone(), reason: format!("could not get REST client: {cause}"), code: 500 }
     }
 
-    /// The request could not be made.
+    /// Error of a request that could not be encoded.
     #[must_use]
     pub(super) fn no_request(webhook: &Arc<str>, cause: impl std::fmt::Display) -> Self {
         Self {
@@ -39,7 +41,7 @@ impl CallError {
         }
     }
 
-    /// There is an answer and it is wrong.
+    /// Error of a wrong response.
     pub(super) fn invalid(webhook: &Arc<str>, cause: impl std::fmt::Display) -> Self {
         Self {
             webhook: webhook.clone(),
@@ -48,7 +50,7 @@ impl CallError {
         }
     }
 
-    /// The answer to the client where the failure policy is `Fail`: 500.
+    /// Status for the client if the failure policy is `Fail`: 500.
     #[must_use]
     pub fn status(&self) -> Status {
         Status::internal(self)

@@ -1,4 +1,4 @@
-//! Reading of JSON that others sent, with the error texts of Go's decoder.
+//! Decoding of untrusted JSON with the error messages of Go's decoder.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::schema::scalar::{self, json_kind};
 /// Parses a JSON text.
 ///
 /// # Errors
-/// With Go's text for a syntax error.
+/// Go's message for a syntax error.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(bytes).map_err(|error| syntax_error(bytes, &error))
 }
@@ -20,12 +20,12 @@ fn syntax_error(bytes: &[u8], error: &serde_json::Error) -> String {
         Some(first) if !matches!(first, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
             format!("invalid character {} looking for beginning of value", quoted(*first))
         }
-        // Go's scanner names the character at fault; serde_json the place, which tells more.
+        // Go names the wrong character; serde_json names its position, which is more helpful.
         Some(_) => error.to_string(),
     }
 }
 
-/// A character as Go quotes it.
+/// A character quoted like Go.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => "'\\''".to_owned(),
@@ -36,10 +36,10 @@ fn quoted(byte: u8) -> String {
     }
 }
 
-/// One struct of a JSON document, read member by member. `null` and absence are the same.
+/// Struct of a JSON document, read member by member. `null` and absence are equal.
 pub(crate) struct Struct<'v> {
     members: &'v Map<String, Value>,
-    /// Name of the struct in Go.
+    /// Go name of the struct.
     name: &'static str,
     /// Path of the struct, with a trailing dot; empty for the root.
     path: String,
@@ -48,10 +48,10 @@ pub(crate) struct Struct<'v> {
 static NO_MEMBERS: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
 
 impl<'v> Struct<'v> {
-    /// The document itself.
+    /// The root of a document.
     ///
     /// # Errors
-    /// It is no JSON object; `go_type` is the type in the text.
+    /// The document is not a JSON object; `go_type` is the type in the message.
     pub(crate) fn root(value: &'v Value, name: &'static str, go_type: &str) -> Result<Self, String> {
         let members = match value {
             Value::Object(members) => members,
@@ -66,12 +66,12 @@ impl<'v> Struct<'v> {
         Ok(Self { members, name, path: String::new() })
     }
 
-    /// A member that is there and not null.
+    /// A member that is present and not null.
     pub(crate) fn member(&self, name: &str) -> Option<&'v Value> {
         self.members.get(name).filter(|value| !value.is_null())
     }
 
-    /// The error for a member of another type.
+    /// Error message for a member of the wrong type.
     pub(crate) fn type_error(&self, name: &str, found: &Value, go_type: &str) -> String {
         let found = match found {
             Value::Number(number) if go_type.starts_with("int") => format!("number {number}"),
@@ -121,7 +121,7 @@ impl<'v> Struct<'v> {
         scalar::bytes(text).map_err(|error| error.to_string())
     }
 
-    /// A struct below; `None` if absent.
+    /// A nested struct; `None` if absent.
     pub(crate) fn object(
         &self,
         name: &str,

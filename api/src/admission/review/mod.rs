@@ -1,5 +1,5 @@
-//! `AdmissionReview` of `admission.k8s.io`: the request that a webhook gets, and what its answer means. Which webhooks are called is in
-//! `webhook`; the call itself is the apiserver's.
+//! `AdmissionReview` of `admission.k8s.io`: encoding of requests for webhooks and decoding of their
+//! responses. Module `webhook` decides which webhooks are called; the apiserver makes the calls.
 
 mod answer;
 pub(super) mod codec;
@@ -9,23 +9,23 @@ mod patch;
 mod request;
 pub mod transport;
 
-pub use answer::{Answer, AuditAnnotation, read_answer};
+pub use answer::{AuditAnnotation, DecodedResponse, read_answer};
 pub use error::CallError;
 pub use patch::{Patch, apply_patch, decode_patched};
 pub use request::encode_request;
 pub(super) use request::request_value;
 
-/// Versions of `AdmissionReview`.
+/// Version of `AdmissionReview`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewVersion {
     /// `admission.k8s.io/v1`.
     V1,
-    /// `admission.k8s.io/v1beta1`, whose answers are checked less.
+    /// `admission.k8s.io/v1beta1`, with fewer checks of responses.
     V1Beta1,
 }
 
 impl ReviewVersion {
-    /// The version of this name; `None` if it is not known.
+    /// Parses the name of a version; `None` if it is unknown.
     #[must_use]
     pub fn read(name: &str) -> Option<Self> {
         match name {
@@ -35,7 +35,7 @@ impl ReviewVersion {
         }
     }
 
-    /// Its name.
+    /// Name of the version.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The patch of a mutating webhook: RFC 6902, on the object in the version that the hook was sent.
+//! JSON patch (RFC 6902) of a mutating webhook, for the object in the version that the webhook got.
 
 use serde_json::Value;
 
@@ -10,12 +10,12 @@ use crate::schema::decode::{Mode, normalize};
 use crate::schema::scalar::json_kind;
 use crate::status::Status;
 
-/// A patch with at least one operation.
+/// JSON patch with at least one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch(Value);
 
 impl Patch {
-    /// Reads the bytes of a patch; `None` for one without operations.
+    /// Decodes a patch; `None` if it has no operations.
     ///
     /// # Errors
     /// The reason of a failed call.
@@ -57,10 +57,11 @@ impl Patch {
     }
 }
 
-/// The object after the patch of a hook, not yet decoded. `object` is what the hook was sent.
+/// Applies the patch of a webhook; the result is not decoded yet. `object` is the object that the webhook
+/// got.
 ///
 /// # Errors
-/// 500: there is no object (a deletion), or an operation does not fit. The failure policy does not matter then.
+/// 500: there is no object (a deletion), or an operation fails. The failure policy does not apply.
 pub fn apply_patch(hook: &Webhook, patch: &Patch, object: Option<&Value>) -> Result<Value, Status> {
     let Some(object) = object else {
         return Err(Status::internal(format!(
@@ -71,8 +72,8 @@ pub fn apply_patch(hook: &Webhook, patch: &Patch, object: Option<&Value>) -> Res
     json::apply(object, &patch.0).map_err(Status::internal)
 }
 
-/// Reads a patched object of a built-in kind: types checked, unknown members dropped. Defaults are to be filled in afterwards. Objects of
-/// custom kinds are pruned by their schema instead.
+/// Decodes a patched object of a built-in kind: checks types and drops unknown members. The caller sets
+/// defaults afterwards. Objects of custom kinds are pruned by their schema instead.
 ///
 /// # Errors
 /// 500 if a member has the wrong type.

@@ -1,4 +1,4 @@
-//! The request of an `AdmissionReview`, as JSON.
+//! Encoding of `AdmissionReview` requests.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -40,10 +40,11 @@ struct Request<'a> {
     options: Option<&'a Value>,
 }
 
-/// The body to post to a hook. `uid` is unique to the call and expected back; `object` and `old_object` are in the version of `form`.
+/// Body of the POST to a webhook. `uid` must be unique to the call; the response must repeat it. `object` and
+/// `old_object` have the version of `form`.
 ///
 /// # Errors
-/// The hook knows no version of the review that this server knows.
+/// The webhook supports no review version of this server.
 pub fn encode_request(
     hook: &Webhook,
     attributes: &Attributes<'_>,

@@ -1,18 +1,18 @@
-//! What an HTTP answer of a webhook means before it is read as a review: the texts of upstream's HTTP client.
+//! HTTP responses of webhooks: success and failure with the messages of Kubernetes' HTTP client.
 
 use serde_json::Value;
 
-/// Bytes of a body that an error repeats: a screen for people.
+/// Bytes of a body that an error message repeats.
 const SHOWN_BYTES: usize = 2048;
 
-/// The status line and headers of an answer that matter.
+/// Status, content type and body of an HTTP response.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpAnswer<'a> {
     /// Status code.
     pub status: u16,
     /// `Content-Type`; empty if there is none.
     pub content_type: &'a str,
-    /// The whole body.
+    /// The complete body.
     pub body: &'a [u8],
 }
 
@@ -21,16 +21,16 @@ impl HttpAnswer<'_> {
         self.content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// Whether the status is one of success.
+    /// Whether the status code means success.
     #[must_use]
     pub fn is_success(&self) -> bool {
         (200..=206).contains(&self.status)
     }
 
-    /// The body of an answer that succeeded.
+    /// The body of a successful response.
     ///
     /// # Errors
-    /// With upstream's text: the status is none of success, or there is no body.
+    /// Kubernetes' message: the status code is not a success, or the body is empty.
     pub fn success(&self) -> Result<&[u8], String> {
         if !self.is_success() {
             return Err(self.failure());
@@ -46,7 +46,7 @@ impl HttpAnswer<'_> {
         Ok(self.body)
     }
 
-    /// The text of a failure: the message of a `Status` in the body, or one made from the status code.
+    /// Message of a failure: from a `Status` in the body, or else from the status code.
     fn failure(&self) -> String {
         let is_text = self.content_type.is_empty() || self.media_type().starts_with("text/");
         if let Some(message) = self.status_message() {

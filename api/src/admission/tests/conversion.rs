@@ -1,4 +1,4 @@
-//! Conversion of custom objects by a webhook.
+//! Tests of conversion by a webhook.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn answer(objects: &[Value]) -> Value {
 }
 
 #[test]
-fn only_objects_in_another_version_are_sent() {
+fn only_objects_in_other_versions_are_sent_for_conversion() {
     let body: Value = serde_json::from_slice(&list().encode_request("u")).unwrap();
     assert_eq!(
         body,
@@ -54,7 +54,7 @@ fn only_objects_in_another_version_are_sent() {
 }
 
 #[test]
-fn converted_objects_take_their_places_and_keep_their_metadata() {
+fn converted_objects_keep_their_order_and_metadata() {
     let mut a = object("v2", "a");
     a["spec"] = json!(2);
     a["metadata"] = json!({"name": "a", "namespace": "n", "uid": "a", "labels": {"new": "x"}, "annotations": {"k": "v"}, "finalizers": []});
@@ -69,7 +69,7 @@ fn converted_objects_take_their_places_and_keep_their_metadata() {
 }
 
 #[test]
-fn answers_are_checked_in_upstreams_order_with_its_texts() {
+fn conversion_responses_are_checked_in_the_order_of_kubernetes() {
     let failed = "conversion webhook for x.dev/v1, Kind=Dog failed: ";
     let of = |response: Value| json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response});
     let cases = [
@@ -105,7 +105,7 @@ fn answers_are_checked_in_upstreams_order_with_its_texts() {
 }
 
 #[test]
-fn objects_must_stay_the_same_objects() {
+fn conversion_must_not_change_identity() {
     let with = |member: &str, value: Value| {
         let mut object = object("v2", "a");
         *object.pointer_mut(member).unwrap() = value;

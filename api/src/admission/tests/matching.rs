@@ -1,4 +1,4 @@
-//! Which requests hooks are called for.
+//! Tests of the selection of requests for webhooks.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn matches(members: &Value, attributes: &Attributes<'_>, facts: &ClusterFacts<'_
 }
 
 #[test]
-fn a_rule_matches_by_operation_group_version_resource_and_scope() {
+fn rules_match_by_operation_group_version_resource_and_scope() {
     let configmap = request(None);
     let exec = Attributes { operation: Operation::Connect, subresource: "exec", ..request(None) };
     let namespace = Attributes {
@@ -68,7 +68,7 @@ fn a_rule_matches_by_operation_group_version_resource_and_scope() {
 }
 
 #[test]
-fn namespaces_are_judged_by_their_labels_and_cluster_scoped_objects_match() {
+fn namespace_selectors_match_labels_and_cluster_scoped_objects() {
     let selector = json!({"namespaceSelector": {"matchLabels": {"team": "a"}},
         "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"]}]});
     let of = |team: &str| json!({"metadata": {"labels": {"team": team}}});
@@ -102,7 +102,7 @@ fn namespaces_are_judged_by_their_labels_and_cluster_scoped_objects_match() {
 }
 
 #[test]
-fn an_object_selector_asks_the_new_or_the_old_object() {
+fn object_selectors_match_the_new_or_the_old_object() {
     let selector = json!({"objectSelector": {"matchLabels": {"x": "y"}}});
     let (with, without) = (json!({"metadata": {"labels": {"x": "y"}}}), json!({"metadata": {}}));
     let options = json!({"kind": "PodExecOptions"});
@@ -164,7 +164,7 @@ fn events_of_both_groups_are_equivalent_and_subresources_keep_their_kind() {
 }
 
 #[test]
-fn configuration_of_admission_is_exempt() {
+fn admission_configuration_is_exempt() {
     let of =
         |group, kind| Attributes { kind: GroupVersionKind { group, version: "v1", kind }, ..request(None) };
     assert!(of("admissionregistration.k8s.io", "ValidatingWebhookConfiguration").is_exempt());
@@ -174,7 +174,7 @@ fn configuration_of_admission_is_exempt() {
 }
 
 #[test]
-fn hooks_are_found_by_plural_in_calling_order() {
+fn candidates_are_found_by_plural_in_calling_order() {
     let hook = |name: &str, resources: &[&str], operations: &[&str]| json!({"name": name, "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": resources, "operations": operations}]});
     let configurations = [
         json!({"metadata": {"name": "z"}, "webhooks": [hook("z1", &["pods", "*"], &["CREATE"]), hook("z2", &["nodes"], &["*"])]}),

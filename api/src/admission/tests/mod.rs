@@ -1,4 +1,5 @@
-//! Tests of dynamic admission: tables per rule, hostile answers, and recorded answers of a Kubernetes server.
+//! Tests of dynamic admission: tables of rules, malformed responses, and recorded answers of a Kubernetes
+//! server.
 
 mod conversion;
 mod matching;
@@ -17,7 +18,7 @@ use super::webhook::{Hooks, Phase, Webhook};
 
 static NO_EXTRA: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(BTreeMap::new);
 
-/// A request of `admin` to create a ConfigMap `a` in the namespace `default`.
+/// A request of user `admin` to create ConfigMap `a` in namespace `default`.
 pub(super) fn request(object: Option<&Value>) -> Attributes<'_> {
     Attributes {
         operation: Operation::Create,
@@ -34,7 +35,7 @@ pub(super) fn request(object: Option<&Value>) -> Attributes<'_> {
     }
 }
 
-/// A hook of one rule for ConfigMaps, with these members besides.
+/// A webhook with one rule for ConfigMaps, and these further members.
 pub(super) fn hook(phase: Phase, members: &Value) -> Arc<Webhook> {
     let mut hook = json!({"name": "h.rec.dev", "clientConfig": {"url": "https://127.0.0.1:1/x"},
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"]}],

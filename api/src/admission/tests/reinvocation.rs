@@ -1,4 +1,4 @@
-//! Which hooks run again.
+//! Tests of reinvocation.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::super::reinvocation::{Plugin, Reinvocation};
 
-/// Runs hooks given as (name, IfNeeded, changes the object, matches in the second round) and returns what ran in the second round.
+/// Runs webhooks given as (name, IfNeeded, changes the object), and returns those that ran in the second
+/// round.
 fn second_round(hooks: &[(&str, bool, bool)], changed_between: bool) -> Option<Vec<String>> {
     let mut state = Reinvocation::new();
     let (before, after) = (json!(1), json!(2));
@@ -37,7 +38,7 @@ fn second_round(hooks: &[(&str, bool, bool)], changed_between: bool) -> Option<V
 }
 
 #[test]
-fn hooks_that_ask_for_it_run_again_after_a_later_change() {
+fn if_needed_webhooks_run_again_after_later_changes() {
     let ran = |hooks: &[(&str, bool, bool)]| second_round(hooks, false);
     let none = || Some(Vec::<String>::new());
     assert_eq!(ran(&[("a", true, false), ("b", true, false)]), None, "nothing changed");
@@ -51,13 +52,13 @@ fn hooks_that_ask_for_it_run_again_after_a_later_change() {
 }
 
 #[test]
-fn a_change_by_plugins_between_the_rounds_is_a_reason_for_all_that_ask() {
+fn changes_between_rounds_reinvoke_all_if_needed_webhooks() {
     let hooks = [("a", true, true), ("b", true, false), ("c", false, false)];
     assert_eq!(second_round(&hooks, true), Some(vec!["a".to_owned(), "b".to_owned()]));
 }
 
 #[test]
-fn policies_and_webhooks_ask_each_other_for_the_second_round() {
+fn policies_and_webhooks_reinvoke_each_other() {
     let mut state = Reinvocation::new();
     let (policy, webhook): (Arc<str>, Arc<str>) = ("p".into(), "w".into());
     let objects = [json!(0), json!(1), json!(2)];

@@ -1,5 +1,6 @@
-//! Recorded answers of a Kubernetes server to requests that webhooks saw: which hooks are called with what, and what becomes of their
-//! answers. The folder of the recordings is named by `KSTORE_TRANSCRIPTS`; without it the test says so and passes.
+//! Recorded answers of a Kubernetes server to requests with webhooks: the calls, and the effects of the
+//! responses. `KSTORE_TRANSCRIPTS` names the folder of the recordings; without it the test prints a note and
+//! passes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,9 @@ use super::super::client::{ClientConfig, Endpoint};
 use super::super::equivalent::equivalents;
 use super::super::reinvocation::{Plugin, Reinvocation};
 use super::super::review::transport::HttpAnswer;
-use super::super::review::{Answer, CallError, apply_patch, decode_patched, encode_request, read_answer};
+use super::super::review::{
+    CallError, DecodedResponse, apply_patch, decode_patched, encode_request, read_answer,
+};
 use super::super::selection::ClusterFacts;
 use super::super::webhook::{FailurePolicy, Hooks, Phase, Webhook};
 use super::NO_EXTRA;
@@ -21,7 +24,7 @@ use crate::{defaults, meta, schema};
 
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1/";
 
-/// The lines of a recording; none if there is no folder.
+/// Lines of a recording; none if there is no folder.
 pub(super) fn lines(file: &str) -> Vec<Value> {
     let Some(folder) = std::env::var_os("KSTORE_TRANSCRIPTS") else {
         eprintln!("skipped: KSTORE_TRANSCRIPTS names no folder of recordings");
@@ -32,16 +35,16 @@ pub(super) fn lines(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A server of webhooks and what is configured.
+/// Webhook responses and configurations.
 #[derive(Default)]
 struct Cluster {
     replies: BTreeMap<String, Value>,
-    /// By whether they are mutating, and name.
+    /// Configurations by whether they are mutating, and name.
     configurations: BTreeMap<(bool, String), Value>,
     namespaces: BTreeMap<String, Value>,
 }
 
-/// The outcome of admission.
+/// Outcome of admission.
 #[derive(Default)]
 struct Admitted {
     calls: Vec<(String, Value)>,
@@ -79,13 +82,13 @@ pub(super) fn target(path: &str) -> Option<Target> {
     Some(Target { row, namespace: namespace.to_owned(), name: name.to_owned(), subresource: sub.to_owned() })
 }
 
-/// What the client of a hook got, without a network.
+/// The HTTP response of a webhook, without a network.
 fn call(
     cluster: &Cluster,
     hook: &Webhook,
     body: &[u8],
     calls: &mut Vec<(String, Value)>,
-) -> Result<Answer, CallError> {
+) -> Result<DecodedResponse, CallError> {
     let client: &ClientConfig = hook.client.as_ref().unwrap();
     let seconds = Some(u64::from(hook.timeout_seconds));
     let no_answer = |cause: &str| CallError::no_answer(&hook.name, client.post_error(seconds, cause));
@@ -124,7 +127,7 @@ impl Cluster {
         Hooks::new(phase, own.map(|(_, configuration)| configuration))
     }
 
-    /// Runs the hooks of one phase over the object.
+    /// Runs the webhooks of one phase on the object.
     fn run(
         &self,
         phase: Phase,
@@ -172,7 +175,7 @@ impl Cluster {
                 state.ran(Plugin::Webhooks, &hook.uid, hook.reinvoke_if_needed, false);
             }
             if let Err(status) = result {
-                // Validating hooks are called at once: the others are, too.
+                // Validating webhooks are called concurrently, so the others are called too.
                 refused.get_or_insert(status);
                 if phase == Phase::Mutating {
                     break;
@@ -206,7 +209,7 @@ impl Cluster {
         (result.map(|()| object), admitted)
     }
 
-    /// Takes over what a line configures. `true`: the line was about the configuration.
+    /// Applies a recorded line to the configuration. `true`: the line was about the configuration.
     fn configure(&mut self, line: &Value) -> bool {
         if let Some(hook) = line.get("hook") {
             self.replies.insert(text(&hook["path"]).to_owned(), hook.clone());
@@ -238,13 +241,13 @@ impl Cluster {
     }
 }
 
-/// The members of an object that hooks of the recording change.
+/// The members of an object that recorded webhooks change.
 pub(super) fn content(object: &Value) -> Value {
     let metadata = &object["metadata"];
     json!([metadata["name"], metadata["labels"], metadata["annotations"], object["data"]])
 }
 
-/// Lines whose answers depend on more than webhooks: the validation of the object.
+/// Lines whose answers depend on validation of the object.
 const ELSEWHERE: [&str; 1] = ["/patchinvalid/"];
 
 fn compare(cluster: &Cluster, line: &Value, target: &Target, wrong: &mut Vec<String>) {
@@ -314,7 +317,7 @@ fn compare(cluster: &Cluster, line: &Value, target: &Target, wrong: &mut Vec<Str
 }
 
 #[test]
-fn recorded_requests_are_admitted_as_by_a_kubernetes_server() {
+fn webhook_admission_matches_recorded_answers() {
     let (mut cluster, mut compared, mut wrong) = (Cluster::default(), 0, Vec::new());
     for line in lines("webhooks.jsonl") {
         if cluster.configure(&line) || line["method"] != "POST" || line["status"] == 404 {

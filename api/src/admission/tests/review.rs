@@ -1,4 +1,4 @@
-//! Requests and answers of webhooks, hostile ones included.
+//! Tests of webhook requests and responses, malformed ones included.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::attributes::Attributes;
 use super::super::review::transport::HttpAnswer;
-use super::super::review::{Answer, CallError, apply_patch, encode_request, read_answer};
+use super::super::review::{CallError, DecodedResponse, apply_patch, encode_request, read_answer};
 use super::super::selection::MatchedForm;
 use super::super::webhook::Phase;
 use super::{hook, request};
@@ -16,7 +16,7 @@ fn http(body: &[u8]) -> HttpAnswer<'_> {
     HttpAnswer { status: 200, content_type: "application/json", body }
 }
 
-fn read(phase: Phase, versions: &Value, body: &Value) -> Result<Answer, CallError> {
+fn read(phase: Phase, versions: &Value, body: &Value) -> Result<DecodedResponse, CallError> {
     let hook = hook(phase, &json!({"admissionReviewVersions": versions}));
     read_answer(&hook, "u", &http(body.to_string().as_bytes()))
 }
@@ -30,7 +30,7 @@ fn failure(phase: Phase, body: &Value) -> String {
 }
 
 #[test]
-fn a_request_says_what_is_asked_in_the_form_that_the_hook_wants() {
+fn review_requests_have_the_matched_form() {
     let object = json!({"kind": "ConfigMap"});
     let attributes = Attributes { subresource: "status", ..request(Some(&object)) };
     let form = MatchedForm { resource: attributes.resource, kind: attributes.kind };
@@ -52,7 +52,7 @@ fn a_request_says_what_is_asked_in_the_form_that_the_hook_wants() {
     );
 }
 
-/// Checks the texts of failed calls.
+/// Checks the messages of failed calls.
 fn check_failures<'c>(cases: impl IntoIterator<Item = (Phase, Value, &'c str)>) {
     for (phase, body, expected) in cases {
         let expected = format!("failed calling webhook \"h.rec.dev\": {expected}");
@@ -61,7 +61,7 @@ fn check_failures<'c>(cases: impl IntoIterator<Item = (Phase, Value, &'c str)>) 
 }
 
 #[test]
-fn answers_that_are_no_reviews_fail_the_call_with_upstreams_texts() {
+fn responses_that_are_not_reviews_fail_the_call() {
     check_failures([
         (
             Phase::Validating,
@@ -127,7 +127,7 @@ fn answers_that_are_no_reviews_fail_the_call_with_upstreams_texts() {
 }
 
 #[test]
-fn answers_against_the_rules_of_patches_fail_the_call_with_upstreams_texts() {
+fn invalid_patch_responses_fail_the_call() {
     let patch = STANDARD.encode("[]");
     check_failures([
         (
@@ -180,7 +180,7 @@ fn answers_against_the_rules_of_patches_fail_the_call_with_upstreams_texts() {
 }
 
 #[test]
-fn http_failures_have_the_texts_of_upstreams_client() {
+fn http_failures_have_the_messages_of_kubernetes() {
     let h = hook(Phase::Validating, &json!({}));
     let text = |status, content_type, body: &str| {
         let answer = HttpAnswer { status, content_type, body: body.as_bytes() };
@@ -220,7 +220,7 @@ fn http_failures_have_the_texts_of_upstreams_client() {
 }
 
 #[test]
-fn older_reviews_are_checked_less() {
+fn v1beta1_responses_have_fewer_checks() {
     let body = |response: Value| json!({"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "response": response});
     let patch = STANDARD.encode(r#"[{"op":"add","path":"/a","value":1}]"#);
     let read = |phase, response| read(phase, &json!(["v1beta1"]), &body(response)).unwrap().verdict.unwrap();
@@ -229,7 +229,7 @@ fn older_reviews_are_checked_less() {
 }
 
 #[test]
-fn a_denial_is_told_with_the_code_reason_and_details_of_the_hook() {
+fn denials_have_code_reason_and_details_of_the_webhook() {
     let denied = |status: Value| {
         let body = answer(json!({"uid": "u", "allowed": false, "status": status}));
         let status = read(Phase::Validating, &json!(["v1"]), &body).unwrap().verdict.unwrap_err();
@@ -257,7 +257,7 @@ fn a_denial_is_told_with_the_code_reason_and_details_of_the_hook() {
 }
 
 #[test]
-fn a_patch_is_applied_to_the_object_that_was_sent() {
+fn patches_apply_to_the_sent_object() {
     let h = hook(Phase::Mutating, &json!({}));
     let patch = |operations: &Value| {
         let body = answer(
@@ -309,7 +309,7 @@ fn warnings_and_audit_annotations_are_bounded() {
 
 proptest::proptest! {
     #[test]
-    fn any_answer_is_read_without_a_panic(status in 0u16.., content_type in ".{0,20}", body: Vec<u8>, text in "[\\[\\]{}\":,a-z0-9 ]{0,80}") {
+    fn decoding_arbitrary_responses_never_panics(status in 0u16.., content_type in ".{0,20}", body: Vec<u8>, text in "[\\[\\]{}\":,a-z0-9 ]{0,80}") {
         let h = hook(Phase::Mutating, &json!({}));
         for body in [&body[..], text.as_bytes()] {
             let _ = read_answer(&h, "u", &HttpAnswer { status, content_type: &content_type, body }).is_ok();

@@ -1,4 +1,4 @@
-//! OpenAPI of custom kinds: models and paths of one version of one definition, for v3 and v2.
+//! OpenAPI of custom kinds: models and paths for one version of a definition, in v3 and v2.
 
 mod model;
 mod v2;
@@ -15,20 +15,21 @@ use crate::openapi::{self, GroupVersion, ResourceDoc, SubresourceDoc};
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
-/// What a definition adds to a document: members to be merged into `components.schemas` (v3) or `definitions` (v2), into `paths`, and
-/// for v2 into `parameters`. Types of `io.k8s.…` that they refer to are named, not contained.
+/// Contribution of a definition to an OpenAPI document: members to be merged into `components.schemas` (v3)
+/// or `definitions` (v2), into `paths`, and for v2 into `parameters`. It refers to models `io.k8s.…` without
+/// containing them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fragment {
     /// Models by name.
     pub schemas: Map<String, Value>,
     /// Path items by path.
     pub paths: Map<String, Value>,
-    /// Shared parameters by name; none in v3.
+    /// Shared parameters by name; v3 has none.
     pub parameters: Map<String, Value>,
 }
 
 impl Fragment {
-    /// Names of the built-in models that it refers to and does not contain, sorted.
+    /// Names of the built-in models that the fragment refers to, sorted.
     #[must_use]
     pub fn references(&self) -> BTreeSet<&str> {
         let mut found = BTreeSet::new();
@@ -50,7 +51,7 @@ impl Fragment {
     }
 }
 
-/// The two forms of a document.
+/// OpenAPI version of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     V2,
@@ -64,22 +65,21 @@ pub fn model_name(group: &str, version: &str, kind: &str) -> String {
     format!("{}.{version}.{kind}", reversed.join("."))
 }
 
-/// The part of `/openapi/v3/apis/<group>/<version>` that is about one definition; `crd` is its stored object. Empty if there is no
-/// such version.
+/// Fragment of `/openapi/v3/apis/<group>/<version>` for one definition; `crd` is its stored object. Empty if
+/// the version does not exist.
 #[must_use]
 pub fn v3(definition: &Definition, crd: &Value, version: &str) -> Fragment {
     fragment(definition, crd, version, Form::V3)
 }
 
-/// The part of `/openapi/v2` that is about one version of one definition; `crd` is its stored object. Empty if there is no such
-/// version.
+/// Fragment of `/openapi/v2` for one version of a definition; `crd` is its stored object. Empty if the
+/// version does not exist.
 #[must_use]
 pub fn v2(definition: &Definition, crd: &Value, version: &str) -> Fragment {
     fragment(definition, crd, version, Form::V2)
 }
 
-/// What the fragments of a version are made from, in few words: a text that is equal exactly when they are. `None` if there is no such
-/// version.
+/// Text that is equal exactly if the fragments of a version are equal. `None` if the version does not exist.
 #[must_use]
 pub fn facts(definition: &Definition, version: &str) -> Option<String> {
     let own = definition.version(version)?;
@@ -99,7 +99,7 @@ fn fragment(definition: &Definition, crd: &Value, version: &str, form: Form) -> 
     let list_model = model_name(&definition.group, version, &names.list_kind);
     let mut fragment = Fragment::default();
     let keeps_unknown = crd["spec"]["preserveUnknownFields"] == true;
-    let about = model::About { definition, version: own, form };
+    let about = model::ModelInputs { definition, version: own, form };
     fragment.schemas.insert(model.clone(), about.kind(&stored["schema"]["openAPIV3Schema"], keeps_unknown));
     fragment.schemas.insert(list_model.clone(), about.list(&model));
     let gv = GroupVersion { group: definition.group.to_string(), version: version.to_owned() };
@@ -115,7 +115,8 @@ fn fragment(definition: &Definition, crd: &Value, version: &str, form: Form) -> 
     fragment
 }
 
-/// The resource in the form that `crate::openapi` makes paths from. It makes no models of custom kinds.
+/// The resource in the form from which `crate::openapi` makes paths; that module has no models of custom
+/// kinds.
 fn resource(definition: &Definition, version: &Version, model: &str, list_model: &str) -> ResourceDoc {
     let owned = |verbs: &[&str]| verbs.iter().map(|verb| (*verb).to_owned()).collect::<Vec<String>>();
     let gv = [definition.group.to_string(), version.name.to_string(), definition.names.kind.to_string()];
@@ -138,7 +139,7 @@ fn resource(definition: &Definition, version: &Version, model: &str, list_model:
         schema_name: model.to_owned(),
         list_schema_name: list_model.to_owned(),
         namespaced: definition.namespaced,
-        // Documents of custom kinds say nothing of watches.
+        // Documents of custom kinds have no watch operations.
         verbs: owned(VERBS).into_iter().filter(|verb| verb != "watch").collect(),
         returns_deleted: false,
         subresources: status.into_iter().chain(scale).collect(),

@@ -1,4 +1,4 @@
-//! Models of a custom kind and of its list.
+//! OpenAPI models of a custom kind and of its list.
 
 use serde_json::{Map, Value, json};
 
@@ -15,15 +15,15 @@ const EMBEDDED_KIND: &str = "kind is a string value representing the type of thi
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// What a model is about.
+/// Inputs for the models of one version.
 #[derive(Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct ModelInputs<'a> {
     pub(super) definition: &'a Definition,
     pub(super) version: &'a Version,
     pub(super) form: Form,
 }
 
-impl About<'_> {
+impl ModelInputs<'_> {
     /// The model of the kind, from its schema.
     pub(super) fn kind(self, schema: &Value, keeps_unknown: bool) -> Value {
         let mut model = self.content(schema, keeps_unknown);
@@ -33,7 +33,7 @@ impl About<'_> {
 
     fn content(self, schema: &Value, keeps_unknown: bool) -> Value {
         let is_open = self.form == Form::V2 && (keeps_unknown || schema[PRESERVE] == true);
-        // kubectl treats the listed properties as the only ones, so a model that allows others lists none.
+        // kubectl treats listed properties as the only ones, so a model that allows others lists none.
         if !validate::is_structural(schema) || is_open {
             return json!({"type": "object"});
         }
@@ -81,7 +81,7 @@ impl About<'_> {
         }
     }
 
-    /// A reference with a description, which in v3 may not stand beside it.
+    /// Reference with a description, which v3 wraps since `$ref` allows no siblings.
     fn reference(self, name: &str, description: &str) -> Value {
         let target = format!("{}{META}{name}", self.prefix());
         match self.form {
@@ -90,7 +90,7 @@ impl About<'_> {
         }
     }
 
-    /// Group, version and kind, and the fields that selectors know.
+    /// Adds group, version and kind, and the selectable fields.
     fn mark(self, model: &mut Value, kind: &str) {
         let gvk = json!({"group": &*self.definition.group, "version": &*self.version.name, "kind": kind});
         model["x-kubernetes-group-version-kind"] = json!([gvk]);
@@ -101,7 +101,7 @@ impl About<'_> {
         }
     }
 
-    /// Gives every embedded resource the members of an object.
+    /// Adds the members of an object to every embedded resource.
     fn embed(self, schema: &mut Value) {
         for child in children(schema) {
             self.embed(child);
@@ -128,7 +128,7 @@ fn string(description: &str) -> Value {
     json!({"description": description, "type": "string"})
 }
 
-/// The properties of a schema, made if there are none.
+/// The properties of a schema, added if missing.
 fn properties_of(schema: &mut Value) -> &mut Map<String, Value> {
     let slot = &mut schema["properties"];
     if !slot.is_object() {
@@ -137,7 +137,7 @@ fn properties_of(schema: &mut Value) -> &mut Map<String, Value> {
     slot.as_object_mut().expect("made an object above")
 }
 
-/// Schemas of members and items, not those in `allOf` and the like.
+/// Schemas of members and items; those in `allOf`, `anyOf`, `oneOf` and `not` are excluded.
 pub(super) fn children(schema: &mut Value) -> Vec<&mut Value> {
     let mut out = Vec::new();
     for (name, value) in schema.as_object_mut().into_iter().flatten() {
@@ -150,7 +150,7 @@ pub(super) fn children(schema: &mut Value) -> Vec<&mut Value> {
     out
 }
 
-/// A schema without what says nothing: nulls, empty lists and texts, flags that are off.
+/// The schema without members that mean nothing: nulls, empty lists and texts, false flags.
 pub(super) fn normalize(schema: &Value) -> Value {
     const TEXTS: [&str; 5] = ["description", "type", "format", "title", "pattern"];
     let Some(members) = schema.as_object() else { return schema.clone() };
@@ -181,7 +181,7 @@ pub(super) fn normalize(schema: &Value) -> Value {
     Value::Object(out)
 }
 
-/// Says in OpenAPI's words that a value is an integer or a string, where it does not say so already.
+/// Spells out int-or-string as `anyOf` for OpenAPI, where the schema does not yet.
 fn spell_out_int_or_string(schema: &mut Value) {
     for child in children(schema) {
         spell_out_int_or_string(child);

@@ -1,5 +1,5 @@
-//! Schemas in the words of OpenAPI v2, as old clients understand them: kubectl validates with them and must refuse nothing that the
-//! server takes.
+//! Conversion of schemas to OpenAPI v2 for old clients. kubectl validates with them and must not refuse
+//! anything that the server accepts.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use crate::object::{list, text};
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Rewrites a schema and all below it.
+/// Converts a schema and everything below it.
 pub(super) fn convert(schema: &mut Value) {
     let mut remove = vec!["allOf", "anyOf", "oneOf", "not", "default"];
     let has_nullable_values = schema["additionalProperties"]["nullable"] == true;
     if schema["nullable"] == true {
-        // v2 has no null: the value has any type.
+        // OpenAPI v2 has no null, so a nullable value gets no type.
         remove.extend(["type", "nullable", "items", "properties"]);
     }
     if schema[PRESERVE] == true {
@@ -46,7 +46,7 @@ pub(super) fn convert(schema: &mut Value) {
     }
 }
 
-/// Names of the properties that stay and may be null.
+/// Names of the remaining properties that are nullable.
 fn nullable_properties(schema: &Value, removed: &[&str]) -> BTreeSet<String> {
     let properties = schema["properties"].as_object().filter(|_| !removed.contains(&"properties"));
     let nullable = properties.into_iter().flatten().filter(|(_, own)| own["nullable"] == true);

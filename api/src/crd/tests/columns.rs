@@ -1,4 +1,4 @@
-//! JSONPath of printer columns, and the cells they make.
+//! Tests of JSONPath in printer columns, and of cells.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::crd::jsonpath::JsonPath;
 use crate::meta;
 
 #[test]
-fn expressions_select_the_first_value() {
+fn jsonpath_selects_the_first_value() {
     let object = json!({"a": {"b": [1, 2, 3], "x.y": "dot"}, "list": [
         {"type": "Ready", "status": "True", "n": 1}, {"type": "Other", "status": "False", "n": 5}]});
     let cases = [

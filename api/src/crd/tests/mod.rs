@@ -1,7 +1,7 @@
 //! Tests of definitions.
 
 mod columns;
-mod lives;
+mod lifecycle;
 mod properties;
 mod replay;
 mod served;

@@ -1,4 +1,5 @@
-//! Statements that hold for any definitions: names never overlap and waiting definitions get in, nothing panics.
+//! Property tests of definitions: accepted names never overlap, waiting definitions are accepted, and nothing
+//! panics.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::meta;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-/// One write to a group: which definition, and with which names, or none to delete it.
+/// Write to a group: a definition with its names, or its deletion.
 #[derive(Clone, Debug)]
 struct Write {
     definition: usize,
@@ -65,7 +66,7 @@ fn check(group: &[Value]) {
         let crd = &group[i];
         let wanted = Names::of(&crd["spec"]["names"]);
         assert_eq!(condition::is_true(crd, condition::NAMES_ACCEPTED), wanted == *own, "{crd}");
-        // A definition waits only for names that another one holds.
+        // A definition waits only for names that another one has.
         let others: Vec<&Names> =
             accepted.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, own)| own).collect();
         let free = |name: &str| {
@@ -79,7 +80,7 @@ fn check(group: &[Value]) {
     }
 }
 
-/// Any JSON, often with the members that definitions have.
+/// Arbitrary JSON, often with members of definitions.
 fn json_like() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -132,7 +133,7 @@ fn json_like() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A definition that can be compiled, with anything as its schema, columns and fields.
+/// A definition that compiles, with arbitrary schema, columns and fields.
 fn plausible(schema: &Value, rest: &Value) -> Value {
     json!({"metadata": {"name": "foos.x.dev"}, "spec": {"group": "x.dev", "scope": "Namespaced",
         "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"},
@@ -175,7 +176,7 @@ fn use_everything(crd: &Value, old: &Value) {
 
 proptest! {
     #[test]
-    fn accepted_names_never_overlap_and_waiting_definitions_get_in(writes in prop::collection::vec(write(), 1..24)) {
+    fn accepted_names_never_overlap_and_waiting_definitions_are_accepted(writes in prop::collection::vec(write(), 1..24)) {
         let mut group: Vec<Value> = Vec::new();
         for (at, write) in writes.iter().enumerate() {
             let mut new = crd(write, at);
@@ -198,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_json_is_no_reason_to_panic(crd in json_like(), old in json_like(), rest in json_like()) {
+    fn arbitrary_json_never_panics(crd in json_like(), old in json_like(), rest in json_like()) {
         use_everything(&crd, &old);
         use_everything(&plausible(&crd, &rest), &old);
     }

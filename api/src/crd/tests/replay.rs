@@ -1,5 +1,6 @@
-//! Recorded answers of a Kubernetes server to writes of definitions, at the level of pure functions: defaults, preparation, validation,
-//! names, deletion. The folder of the recordings is named by `KSTORE_TRANSCRIPTS`; without it the test says so and passes.
+//! Replays recorded answers of a Kubernetes server to writes of definitions, with pure functions: defaults,
+//! preparation, validation, names, deletion. `KSTORE_TRANSCRIPTS` names the folder of the recordings; without
+//! it the test prints a note and passes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,12 +14,12 @@ use crate::object::text;
 use crate::patch;
 use crate::schema;
 use crate::status::Status;
-use crate::structural::{Origin, Part, rules_blocked};
+use crate::structural::{Origin, ValidationScope, rules_blocked};
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-/// The row of definitions, as far as their metadata is concerned.
+/// Resource row of definitions, with what their metadata needs.
 const ROW: Resource = Resource {
     list_kind: "",
     custom: None,
@@ -44,7 +45,7 @@ const ROW: Resource = Resource {
     name_rule: NameRule::Subdomain,
 };
 
-/// The lines of a recording; none if there is no folder.
+/// Lines of a recording; none if there is no folder.
 pub(super) fn lines(file: &str) -> Vec<Value> {
     let Some(folder) = std::env::var_os("KSTORE_TRANSCRIPTS") else {
         eprintln!("skipped: KSTORE_TRANSCRIPTS names no folder of recordings");
@@ -54,7 +55,7 @@ pub(super) fn lines(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A server of definitions without time, history and managed fields.
+/// Minimal server of definitions, without time, history and managed fields.
 #[derive(Default)]
 struct Server {
     definitions: BTreeMap<String, Value>,
@@ -114,7 +115,7 @@ impl Server {
         }
     }
 
-    /// Marks a definition and, as it has no objects, ends it at once. Returns what DELETE answers.
+    /// Deletes a definition at once, since it has no objects. Returns the response of DELETE.
     fn delete(&mut self, name: &str) -> Value {
         let mut crd = self.definitions.remove(name).expect("a definition that is there");
         deletion::begin(&mut crd, NOW);
@@ -125,14 +126,14 @@ impl Server {
     }
 }
 
-/// What decoding makes of a body.
+/// The decoded form of a body.
 fn decode(crd: &mut Value) {
     let ty = schema::of(ROW.group, ROW.version, ROW.kind).unwrap();
     schema::decode::normalize(crd, ty, schema::decode::Mode::Whole).unwrap();
     strategy::set_defaults(crd);
 }
 
-/// The parts of a definition that this level decides, without times.
+/// The members of a definition that these functions determine, without times.
 fn essence(crd: &Value) -> Value {
     let mut crd = crd.clone();
     schema::fill::fill(&mut crd, schema::of(ROW.group, ROW.version, ROW.kind).unwrap());
@@ -146,7 +147,7 @@ fn essence(crd: &Value) -> Value {
         "acceptedNames": crd["status"]["acceptedNames"], "storedVersions": crd["status"]["storedVersions"]})
 }
 
-/// A refusal without the order of its errors.
+/// A refusal with its errors unordered.
 fn refusal(status: &Value) -> (Value, BTreeSet<String>) {
     let causes = status["details"]["causes"].as_array().cloned().unwrap_or_default();
     let head = text(&status["message"]).split(" is invalid: ").next().unwrap_or_default().to_owned();
@@ -154,7 +155,7 @@ fn refusal(status: &Value) -> (Value, BTreeSet<String>) {
 }
 
 #[test]
-fn recorded_writes_of_definitions_get_the_recorded_answers() {
+fn writes_of_definitions_match_recorded_answers() {
     let mut server = Server::default();
     let (mut compared, mut wrong) = (0, Vec::new());
     for line in lines("crd.jsonl").iter().chain(&lines("custom-objects.jsonl")[..]) {
@@ -186,7 +187,7 @@ fn recorded_writes_of_definitions_get_the_recorded_answers() {
             let own = strategy::warnings(crd, None).into_iter();
             let own: Vec<String> =
                 own.map(|text| format!("299 - \"{}\"", text.replace('"', "\\\""))).collect();
-            // Unknown fields are the decoder's warnings.
+            // The decoder makes the warnings about unknown fields.
             let expected = line["warnings"].as_array().unwrap().iter().map(text);
             let expected: Vec<&str> = expected.filter(|own| !own.contains("unknown field")).collect();
             assert_eq!(own, expected, "{}", line["id"]);
@@ -194,7 +195,7 @@ fn recorded_writes_of_definitions_get_the_recorded_answers() {
         let is_equal = match &answer {
             Err(status) => refusal(&serde_json::to_value(status).unwrap()) == refusal(expected),
             Ok(crd) if method == "POST" || method == "PATCH" => {
-                // Conditions in recorded answers to writes are of the moment before.
+                // Recorded answers to writes have the conditions before the write.
                 let without = |crd: &Value| {
                     let mut own = essence(crd);
                     own["conditions"] = Value::Null;
@@ -216,7 +217,7 @@ fn recorded_writes_of_definitions_get_the_recorded_answers() {
             };
             wrong.push(format!("{} {method} {url}\n  expected {expected}\n  answered {answer}", line["id"]));
         }
-        // Custom objects of the second recording would have to be deleted first.
+        // The second recording deletes custom objects here, which this test does not have.
         if line["id"] == "custom-objects-198" {
             break;
         }
@@ -226,7 +227,7 @@ fn recorded_writes_of_definitions_get_the_recorded_answers() {
 }
 
 #[test]
-fn definitions_with_rules_get_the_recorded_answers() {
+fn definitions_with_rules_match_recorded_answers() {
     let (mut compared, mut wrong) = (0, Vec::new());
     for line in lines("cel.jsonl") {
         let is_write = line["method"] == "POST" && text(&line["path"]).starts_with(PATH);
@@ -252,12 +253,12 @@ fn definitions_with_rules_get_the_recorded_answers() {
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What is wrong with a custom object, metadata aside, as causes of a refusal; and the warnings.
+/// Validation errors of a custom object, metadata excluded, as causes of a refusal; and warnings.
 fn faults(
     definition: &Definition,
     object: &Value,
     old: Option<&Value>,
-    part: Part,
+    part: ValidationScope,
 ) -> (BTreeSet<String>, BTreeSet<String>) {
     let tree = &definition.storage_version().tree;
     let mut errors = tree.validate(object, old, part);
@@ -276,7 +277,7 @@ fn faults(
 }
 
 #[test]
-fn objects_of_kinds_with_rules_get_the_recorded_answers() {
+fn objects_of_kinds_with_rules_match_recorded_answers() {
     let mut server = Server::default();
     let mut definition: Option<Definition> = None;
     let mut objects: BTreeMap<String, Value> = BTreeMap::new();
@@ -306,8 +307,8 @@ fn objects_of_kinds_with_rules_get_the_recorded_answers() {
         }
         let tree = &definition.storage_version().tree;
         let (path, part) = match path.strip_suffix("/status") {
-            Some(path) => (path, Part::Status),
-            None => (path, Part::Whole),
+            Some(path) => (path, ValidationScope::Status),
+            None => (path, ValidationScope::Whole),
         };
         let name = match method {
             "POST" => meta::name(body),
@@ -320,7 +321,7 @@ fn objects_of_kinds_with_rules_get_the_recorded_answers() {
         };
         if let Some(old) = &old
             && definition.storage_version().has_status
-            && part == Part::Whole
+            && part == ValidationScope::Whole
         {
             new["status"] = old["status"].clone();
             new.as_object_mut().unwrap().retain(|name, value| name != "status" || !value.is_null());

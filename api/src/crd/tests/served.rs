@@ -1,4 +1,5 @@
-//! What a Kubernetes server answered about a custom kind: discovery, models, tables, scales, selectors.
+//! Compares discovery, models, tables, scales and selectors of a custom kind with recorded answers of
+//! Kubernetes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use crate::crd::{Definition, columns, discovery, names, openapi, scale, strategy
 use crate::meta;
 use crate::object::{list, text};
 
-/// The definition of the recording, with what names it gets.
+/// The recorded definition with its accepted names.
 fn shop(lines: &[Value]) -> (Value, Definition) {
     let mut crd = lines.iter().find(|line| line["id"] == "custom-objects-001").unwrap()["body"].clone();
     strategy::set_defaults(&mut crd);
@@ -26,7 +27,7 @@ fn answer<'l>(lines: &'l [Value], id: &str) -> &'l Value {
 }
 
 #[test]
-fn discovery_is_as_recorded() {
+fn discovery_matches_recorded_answers() {
     let lines = lines("custom-objects.jsonl");
     if lines.is_empty() {
         return;
@@ -52,7 +53,7 @@ fn discovery_is_as_recorded() {
 }
 
 #[test]
-fn models_and_paths_of_openapi_v3_are_as_recorded() {
+fn openapi_v3_matches_recorded_answers() {
     let lines = lines("custom-objects.jsonl");
     if lines.is_empty() {
         return;
@@ -77,7 +78,7 @@ fn models_and_paths_of_openapi_v3_are_as_recorded() {
                 let Some(id) = operation.get("operationId") else { continue };
                 let content = |body: &Value| body["content"].clone();
                 let body = content(&operation["requestBody"]);
-                // Upstream offers patches under apply-patch+yaml first, and CBOR nowhere.
+                // Kubernetes lists apply-patch+yaml first, and its v3 documents have no CBOR.
                 let facts = json!([
                     id,
                     operation["tags"],
@@ -100,7 +101,7 @@ fn models_and_paths_of_openapi_v3_are_as_recorded() {
 }
 
 #[test]
-fn tables_are_as_recorded() {
+fn tables_match_recorded_answers() {
     let lines = lines("custom-objects.jsonl");
     if lines.is_empty() {
         return;
@@ -133,7 +134,7 @@ fn tables_are_as_recorded() {
 }
 
 #[test]
-fn scales_are_as_recorded() {
+fn scales_match_recorded_answers() {
     let lines = lines("custom-objects.jsonl");
     if lines.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Literal texts of everything that can be wrong with a definition.
+//! Tests of validation errors of definitions, with literal messages.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::crd::{strategy, validate};
 use crate::field::ErrorList;
 use crate::patch::merge;
 
-/// A definition without faults; its one version has a schema with `spec.a`.
+/// A valid definition; its one version has a schema with `spec.a`.
 fn base() -> Value {
     json!({"metadata": {"name": "foos.x.dev"}, "spec": {"group": "x.dev", "scope": "Namespaced",
         "names": {"plural": "foos", "kind": "Foo"}, "versions": [{"name": "v1", "served": true, "storage": true,
@@ -48,7 +48,7 @@ fn refused(crd: &Value, expected: &[&str]) {
 }
 
 #[test]
-fn the_base_of_these_tests_is_accepted() {
+fn valid_definition_is_accepted() {
     refused(&prepared(base()), &[]);
     refused(
         &with_field(json!({"format": "date-time", "enum": ["a"], "default": "a"})),
@@ -60,7 +60,7 @@ fn the_base_of_these_tests_is_accepted() {
 }
 
 #[test]
-fn group_scope_and_names_have_their_forms() {
+fn group_scope_and_names_are_validated() {
     let group = |group: &str| {
         let mut crd = with_spec(json!({"group": group}));
         crd["metadata"]["name"] = json!(format!("foos.{group}"));
@@ -111,7 +111,7 @@ fn protected_groups_need_an_approval() {
 }
 
 #[test]
-fn versions_are_checked_in_the_internal_form() {
+fn version_errors_refer_to_the_internal_form() {
     refused(
         &with_version(json!({"deprecationWarning": "x"})),
         &[
@@ -144,7 +144,7 @@ fn versions_are_checked_in_the_internal_form() {
     let one = base()["spec"]["versions"][0].clone();
     let two = json!({"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "string"}},
         "additionalPrinterColumns": [{"name": "A", "type": "x", "jsonPath": "a"}]});
-    // Different schemas and columns stay with their versions, in errors and in what is printed.
+    // Different schemas and columns are reported below their versions.
     refused(
         &with_spec(json!({"versions": [one, two]})),
         &[
@@ -161,7 +161,7 @@ fn versions_are_checked_in_the_internal_form() {
 }
 
 #[test]
-fn selectable_fields_lead_to_plain_values() {
+fn selectable_fields_must_be_scalars() {
     let fields = |paths: &[&str]| {
         let fields: Vec<Value> = paths.iter().map(|path| json!({"jsonPath": path})).collect();
         with_version(json!({"selectableFields": fields}))
@@ -211,7 +211,7 @@ fn conversion_errors_name_the_internal_members() {
             "spec.conversion.conversionReviewVersions: Invalid value: [\"v7\"]: must include at least one of v1, v1beta1",
         ],
     );
-    // Certificates are judged once the definition is established.
+    // CA bundles are checked after the definition is established.
     let hook = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://h", "caBundle": "Ym9ndXM="}, "conversionReviewVersions": ["v1"]}});
     let new = conversion(hook);
     refused(&new, &[]);
@@ -241,7 +241,7 @@ fn schemas_with_a_status_subresource_have_a_plain_root() {
 }
 
 #[test]
-fn structural_rules_and_completeness_hold() {
+fn structural_rules_and_completeness_are_enforced() {
     const A: &str = "spec.validation.openAPIV3Schema.properties[spec].properties[a]";
     for (schema, member, expected) in [
         (json!({"type": null}), ".type", "Required value: must not be empty for specified object fields"),
@@ -336,7 +336,7 @@ fn defaults_of_embedded_objects_have_valid_metadata() {
 }
 
 #[test]
-fn updates_may_break_what_was_broken() {
+fn updates_may_keep_breaking_rules() {
     let broken = [
         json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"}),
         json!({"type": "object", "default": {"x": 1}}),
@@ -363,7 +363,7 @@ fn updates_may_break_what_was_broken() {
 }
 
 #[test]
-fn some_fields_never_change_and_some_not_once_established() {
+fn immutable_fields_never_change_or_not_after_establishment() {
     let old = prepared(base());
     let mut new = with_spec(json!({"scope": "Cluster", "names": {"kind": "Bar"}}));
     new["metadata"] = old["metadata"].clone();
@@ -380,7 +380,7 @@ fn some_fields_never_change_and_some_not_once_established() {
 }
 
 #[test]
-fn rules_are_checked_without_a_compiler_as_far_as_they_can_be() {
+fn members_of_cel_rules_are_validated() {
     const R: &str =
         "spec.validation.openAPIV3Schema.properties[spec].properties[a].x-kubernetes-validations[0]";
     for (rule, expected) in [
@@ -412,7 +412,7 @@ fn rules_are_checked_without_a_compiler_as_far_as_they_can_be() {
 }
 
 #[test]
-fn rules_that_do_not_compile_are_reported_where_they_are() {
+fn cel_rules_that_do_not_compile_are_reported_with_their_path() {
     let rule = json!([{"rule": "self.x", "reason": "FieldValueInvalid"}, {"rule": "self != oldSelf"}]);
     let items = json!({"type": "string", "maxLength": 10, "x-kubernetes-validations": rule});
     let crd = with_field(json!({"type": "array", "maxItems": 10, "items": items}));

@@ -1,4 +1,4 @@
-//! Whether a CA bundle holds a certificate. The certificate's encoding is looked at, its contents are not.
+//! Check of CA bundles: a certificate must be well-formed DER; its contents are not parsed.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use crate::limits::PEM_BROKEN_MAX;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// Whether a bundle, as base64 of PEM text, has at least one certificate.
+/// Whether a bundle, base64 of PEM text, has at least one certificate.
 pub(in crate::crd) fn is_certificate_bundle(bundle: &str) -> bool {
     let Ok(bytes) = STANDARD.decode(bundle) else { return false };
     let text = String::from_utf8_lossy(&bytes);
@@ -19,7 +19,7 @@ pub(in crate::crd) fn is_certificate_bundle(bundle: &str) -> bool {
     })
 }
 
-/// Whether bytes are one DER sequence and nothing more.
+/// Whether bytes are exactly one DER sequence.
 fn is_sequence(der: &[u8]) -> bool {
     let [0x30, first, rest @ ..] = der else { return false };
     let short = usize::from(*first);

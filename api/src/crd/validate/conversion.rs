@@ -1,4 +1,5 @@
-//! The conversion of a definition. Errors name the members of the internal form: `webhookClientConfig`, `conversionReviewVersions`.
+//! Validation of a definition's conversion. Errors name members of the internal type: `webhookClientConfig`,
+//! `conversionReviewVersions`.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use crate::validate::webhook_target;
 
 const NOT_A_WEBHOOK: &str = "should not be set when strategy is not set to Webhook";
 
-/// Everything wrong with `spec.conversion`.
+/// Checks `spec.conversion`.
 pub(super) fn check(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, options: &Options) {
     let conversion = &spec["conversion"];
     if conversion.is_null() {

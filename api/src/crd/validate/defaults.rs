@@ -1,4 +1,4 @@
-//! Defaults of a schema: each must be a value that the schema would take and keep.
+//! Validation of defaults in a schema: each must be valid for the schema and survive pruning.
 
 use serde_json::{Value, json};
 
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// Everything wrong with the defaults of a structural schema.
+/// Errors of the defaults in a structural schema.
 pub(super) fn faults(path: &Path<'_>, root: &Value, options: &Options) -> ErrorList {
     let mut errors = ErrorList::new();
     if !any(root, |node| !node["default"].is_null()) {
         return errors;
     }
     if let Ok(tree) = Tree::compile(root).map(Arc::new) {
-        let place = Place { embedded: true, around: None };
+        let place = NodePosition { embedded: true, around: None };
         let mut check = Check { tree: &tree, options, budget: RuleBudget::default() };
         check.node(&mut errors, path, (root, tree.root()), place);
     }
@@ -53,25 +53,25 @@ fn pruned(node: Schema<'_>, value: &Value, is_embedded: bool) -> Value {
     value
 }
 
-/// Where a default is.
+/// Position of a default in its schema.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    /// The value is a whole object, by the schema or as the root.
+struct NodePosition<'a> {
+    /// Whether the value is a whole object: an embedded resource, or the root.
     embedded: bool,
-    /// The object whose metadata, kind or apiVersion the value is below.
+    /// Path from the object whose metadata, kind or apiVersion contains the value.
     around: Option<&'a Around<'a>>,
 }
 
-/// The way from an object down to a part of it.
+/// Path from an object to one of its values.
 enum Around<'a> {
-    /// The object itself, by its schema.
+    /// The object, by its schema.
     Object(&'a Value),
     Member(&'a Around<'a>, &'a str),
     Item(&'a Around<'a>),
 }
 
 impl Around<'_> {
-    /// An object that has nothing but a value at this place, and its schema.
+    /// A minimal object with the value at this path, and its schema.
     fn object(&self, value: Value) -> (Value, &Value) {
         match self {
             Around::Object(schema) => {
@@ -89,11 +89,11 @@ impl Around<'_> {
     }
 }
 
-/// One pass over the defaults of a schema.
+/// State of a walk over the defaults of a schema.
 struct Check<'t> {
     tree: &'t Arc<Tree>,
     options: &'t Options,
-    /// For the rules of all defaults together.
+    /// Cost budget for the rules of all defaults.
     budget: RuleBudget,
 }
 
@@ -103,12 +103,12 @@ impl Check<'_> {
         errors: &mut ErrorList,
         path: &Path<'_>,
         (schema, node): (&Value, Schema<'_>),
-        place: Place<'_>,
+        place: NodePosition<'_>,
     ) {
         if errors.is_full() || self.budget.is_spent() {
             return;
         }
-        let place = if place.embedded { Place { around: None, ..place } } else { place };
+        let place = if place.embedded { NodePosition { around: None, ..place } } else { place };
         let own = &schema["default"];
         if !own.is_null() {
             self.value(errors, &path.child("default"), own, (schema, node), place);
@@ -116,7 +116,7 @@ impl Check<'_> {
         let is_embedded = |schema: &Value| schema[EMBEDDED] == true;
         if let Some(items) = node.items() {
             let around = place.around.map(Around::Item);
-            let below = Place { embedded: is_embedded(&schema["items"]), around: around.as_ref() };
+            let below = NodePosition { embedded: is_embedded(&schema["items"]), around: around.as_ref() };
             self.node(errors, &path.child("items"), (&schema["items"], items), below);
         }
         let properties = path.child("properties");
@@ -125,7 +125,7 @@ impl Check<'_> {
             let Some(found) = node.property(name) else { continue };
             let is_meta = place.embedded && matches!(name, "metadata" | "apiVersion" | "kind");
             let around = place.around.or(is_meta.then_some(&object)).map(|own| Around::Member(own, name));
-            let below = Place { embedded: is_embedded(property), around: around.as_ref() };
+            let below = NodePosition { embedded: is_embedded(property), around: around.as_ref() };
             self.node(errors, &properties.key(name), (property, found), below);
         }
     }
@@ -136,7 +136,7 @@ impl Check<'_> {
         path: &Path<'_>,
         value: &Value,
         (schema, node): (&Value, Schema<'_>),
-        place: Place<'_>,
+        place: NodePosition<'_>,
     ) {
         if let Some(around) = place.around {
             let (object, schema) = around.object(value.clone());
@@ -161,7 +161,7 @@ impl Check<'_> {
         errors.extend(found);
     }
 
-    /// Judges a default by the rules: as a value that stays as it is and, if that is right, as a new value.
+    /// Evaluates the rules on a default: first as an unchanged value, then as a new one.
     fn rules(&mut self, errors: &mut ErrorList, path: &Path<'_>, value: &Value, node: Schema<'_>) {
         let (mut kept, mut new) = (self.budget.clone(), self.budget.clone());
         let run = |old: Option<&Value>, budget: &mut RuleBudget| {
@@ -178,7 +178,8 @@ impl Check<'_> {
     }
 }
 
-/// What is wrong with the metadata of a value that is, or holds, whole objects. `prefix` is the path of the value in errors.
+/// Errors of metadata in a value that is an object or contains embedded ones. `prefix` is the path of the
+/// value in errors.
 fn embedded(prefix: &str, value: &Value, schema: &Value, is_embedded: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     if !is_embedded && !any(schema, |node| node[EMBEDDED] == true) {
@@ -190,7 +191,7 @@ fn embedded(prefix: &str, value: &Value, schema: &Value, is_embedded: bool) -> E
     {
         own.insert(EMBEDDED.to_owned(), json!(true));
     }
-    // The value as a member of an object, so that its own metadata counts as embedded.
+    // The value is wrapped into an object, so that its own metadata counts as embedded.
     let Ok(tree) = Tree::compile(&json!({"type": "object", "properties": {"default": own}})) else {
         return errors;
     };

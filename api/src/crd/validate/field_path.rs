@@ -1,14 +1,14 @@
-//! Paths of fields in a schema, such as `.spec.x` and `['a.b']`, as selectable fields and CEL rules name them.
+//! Field paths in a schema, such as `.spec.x` and `['a.b']`, of selectable fields and CEL rules.
 
 use serde_json::Value;
 
 use crate::structural::field_path;
 pub(super) use crate::structural::field_path::ArrayNotation;
 
-/// The steps of a path, and the schema that it leads to.
+/// The members of a path, and the schema it leads to.
 ///
 /// # Errors
-/// Why the path is none, in Kubernetes' words.
+/// Kubernetes' message for a path that does not exist.
 pub(super) fn resolve<'s>(
     path: &str,
     schema: &'s Value,
@@ -24,7 +24,7 @@ pub(super) fn resolve<'s>(
     Ok((steps, at))
 }
 
-/// The schema of a member: a property, or of additional properties where there are no properties.
+/// Schema of a member: a property, or the additional properties if there are no properties.
 fn child<'s>(schema: &'s Value, name: &str) -> Result<&'s Value, String> {
     const NO_FIELD: &str = "does not refer to a valid field";
     static NOTHING: Value = Value::Null;

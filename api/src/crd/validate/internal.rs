@@ -1,4 +1,5 @@
-//! The view of a definition that errors talk about: what all versions have in common is a member of the spec, not of the versions.
+//! Definitions in Kubernetes' internal form, which validation errors refer to: members that are equal in all
+//! versions move into the spec.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +7,21 @@ use serde_json::Value;
 
 use crate::object::{list, text};
 
-/// A definition in Kubernetes' internal form. Members are moved to the top all or none, each by itself.
+/// Definition in Kubernetes' internal form. Each member moves to the spec either for all versions or for
+/// none.
 pub(super) struct Internal<'a> {
     pub(super) spec: &'a Value,
     pub(super) versions: Vec<InternalVersion<'a>>,
-    /// `spec.validation`: the `schema` of all versions, if it is the same.
+    /// Value of `spec.validation`: the common `schema` of all versions.
     pub(super) validation: Option<&'a Value>,
     pub(super) subresources: Option<&'a Value>,
     pub(super) columns: &'a [Value],
     pub(super) selectable: &'a [Value],
-    /// Subresources of each version that has some of its own.
+    /// Subresources of the versions that differ in them.
     own_subresources: BTreeMap<&'a str, &'a Value>,
 }
 
-/// A version with what it has for itself.
+/// Version with the members that did not move to the spec.
 pub(super) struct InternalVersion<'a> {
     pub(super) value: &'a Value,
     pub(super) schema: Option<&'a Value>,
@@ -50,7 +52,7 @@ impl<'a> Internal<'a> {
             own_subresources: BTreeMap::new(),
         };
         own.move_up();
-        // Of versions with one name the first counts.
+        // Of versions with the same name the first counts.
         for version in own.versions.iter().rev() {
             if let Some(subresources) = version.subresources {
                 own.own_subresources.insert(text(&version.value["name"]), subresources);
@@ -81,9 +83,9 @@ impl<'a> Internal<'a> {
         }
     }
 
-    /// The subresources of a version, wherever they are.
+    /// Subresources of a version, from the version or the spec.
     pub(super) fn subresources_of(&self, name: &Value) -> Option<&'a Value> {
-        // They are with the versions or at the top, not both.
+        // Subresources are either in the versions or in the spec.
         self.subresources.or_else(|| self.own_subresources.get(text(name)).copied())
     }
 
@@ -101,7 +103,7 @@ impl<'a> Internal<'a> {
     }
 }
 
-/// What all versions say, if they say the same.
+/// The common value of all versions, if they are equal.
 fn shared<'a, T: PartialEq>(
     versions: &[InternalVersion<'a>],
     member: impl Fn(&InternalVersion<'a>) -> T,
@@ -110,7 +112,7 @@ fn shared<'a, T: PartialEq>(
     versions.iter().all(|version| member(version) == first).then_some(first)
 }
 
-/// Whether subresources have `status`.
+/// Whether subresources include `status`.
 pub(super) fn has_status(subresources: Option<&Value>) -> bool {
     subresources.is_some_and(|subresources| !subresources["status"].is_null())
 }

@@ -1,4 +1,4 @@
-//! How lists and maps merge: `x-kubernetes-map-type`, `x-kubernetes-list-type` and its keys.
+//! Validation of merge types: `x-kubernetes-map-type`, `x-kubernetes-list-type` and its keys.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ const MAP_TYPE: &str = "x-kubernetes-map-type";
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const KEYS: &str = "x-kubernetes-list-map-keys";
 
-/// What is wrong with the list and map type of a node.
+/// Checks list type and map type of a node.
 pub(super) fn check(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, options: &Options) {
     if let Some(own) = schema[MAP_TYPE].as_str() {
         must_be(errors, path, schema, "object", "must be object if x-kubernetes-map-type is specified");
@@ -46,7 +46,7 @@ fn must_be(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, wanted: &str
     }
 }
 
-/// Whether a node is a set whose items can change in parts.
+/// Whether a node is a set with granular items.
 pub(super) fn is_set_of_granular(schema: &Value) -> bool {
     let items = &schema["items"];
     schema[LIST_TYPE] == "set"
@@ -60,7 +60,7 @@ pub(super) fn is_set_of_granular(schema: &Value) -> bool {
 fn atomic_items(errors: &mut ErrorList, path: &Path<'_>, items: &Value) {
     let member = if items["type"] == "array" { LIST_TYPE } else { MAP_TYPE };
     let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-    // Upstream shows the list type for both.
+    // Kubernetes prints the list type in both cases.
     errors.invalid(&path.child(member), &items[LIST_TYPE], detail);
 }
 
@@ -102,7 +102,7 @@ fn map_keys(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, keys: &[Val
             None => errors.invalid(&path.child(KEYS), keys, "entries must all be names of item properties"),
             Some(property) if matches!(text(&property["type"]), "array" | "object") => {
                 let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                // Upstream shows the type of the items.
+                // Kubernetes prints the type of the items.
                 errors.invalid(&properties.key(key).child("type"), text(&schema["items"]["type"]), detail);
             }
             Some(_) => {}
@@ -113,7 +113,7 @@ fn map_keys(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, keys: &[Val
     }
 }
 
-/// Whether keys of a list map may be absent or null.
+/// Whether keys of a list of type `map` can be absent or null.
 pub(super) fn has_bad_keys(schema: &Value) -> bool {
     let mut errors = ErrorList::new();
     keys_are_there(&mut errors, &Path::ROOT, schema);

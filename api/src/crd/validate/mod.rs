@@ -1,6 +1,7 @@
-//! Whether a definition may be stored. Paths are those of Kubernetes' internal type: what is equal in all versions is reported at the
-//! top, so a definition of one version has `spec.validation`, `spec.subresources`, `spec.additionalPrinterColumns` and
-//! `spec.selectableFields`. Metadata but the name is checked by `crate::validate`, the texts of CEL rules by [`rules::check`].
+//! Validation of definitions. Paths are those of Kubernetes' internal type: members that are equal in all
+//! versions are reported in the spec. A definition of one version thus has `spec.validation`,
+//! `spec.subresources`, `spec.additionalPrinterColumns` and `spec.selectableFields`. `crate::validate` checks
+//! metadata except the name, and [`rules::check`] checks CEL rules.
 
 mod bundle;
 mod conversion;
@@ -35,10 +36,10 @@ use options::Options;
 pub(super) use bundle::is_certificate_bundle;
 pub(super) use print::rule as print_rule;
 
-/// Fields of one version that selectors may know; upstream's bound.
+/// Selectable fields of one version; the limit of Kubernetes.
 pub const SELECTABLE_FIELDS_MAX: usize = 8;
 
-/// Everything wrong with a new definition but its metadata, after defaults and `strategy::prepare_create`.
+/// Errors of a new definition, except metadata. Runs after defaults and `strategy::prepare_create`.
 #[must_use]
 pub fn create(crd: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
@@ -58,7 +59,7 @@ pub fn create(crd: &Value) -> ErrorList {
     errors
 }
 
-/// Everything wrong with a definition, but its metadata, as the successor of a stored one.
+/// Errors of an updated definition, except metadata.
 #[must_use]
 pub fn update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
@@ -74,7 +75,7 @@ pub fn update(new: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// Everything wrong with a successor, but its metadata, written through `/status`.
+/// Errors of an update through `/status`, except metadata.
 #[must_use]
 pub fn update_status(new: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
@@ -82,8 +83,8 @@ pub fn update_status(new: &Value) -> ErrorList {
     errors
 }
 
-/// What is wrong with the CEL rules of a definition; `old` is the stored one at an update. [`create`] and [`update`] include it. Rules
-/// of a schema that has other errors are not compiled, since its types may be none.
+/// Errors of a definition's CEL rules; `old` is the stored definition of an update. [`create`] and [`update`]
+/// include them. Rules of schemas with other errors are not compiled, since their types may be invalid.
 #[must_use]
 pub fn check_rules(new: &Value, old: Option<&Value>) -> ErrorList {
     let options = old.map_or_else(Options::for_create, |old| Options::for_update(new, old));
@@ -93,7 +94,7 @@ pub fn check_rules(new: &Value, old: Option<&Value>) -> ErrorList {
     rules_of(&internal, old, &found)
 }
 
-/// What is wrong with the rules of the schemas in which no error was `found`.
+/// Errors of the rules in schemas without errors in `found`.
 fn rules_of(internal: &Internal<'_>, old: Option<&Value>, found: &ErrorList) -> ErrorList {
     let mut errors = ErrorList::new();
     for schema in rule::of_definition(internal, old, found) {
@@ -102,12 +103,13 @@ fn rules_of(internal: &Internal<'_>, old: Option<&Value>, found: &ErrorList) -> 
     errors
 }
 
-/// Whether a schema is there, structural, and free of unknown types: only such schemas are published and served as they are.
+/// Whether a schema exists, is structural, and has only known types. Only such schemas are published and
+/// served.
 pub(super) fn is_structural(schema: &Value) -> bool {
     plain::is_plain(schema, structural::Level::Root) || is_structural_by_all_rules(schema)
 }
 
-/// The same, by the rules that give reasons.
+/// The full check behind [`is_structural`], without the fast path.
 pub(super) fn is_structural_by_all_rules(schema: &Value) -> bool {
     schema.is_object()
         && !super::schema::any(schema, openapi::has_unknown_type)
@@ -126,7 +128,7 @@ fn stored_versions(errors: &mut ErrorList, crd: &Value) {
     if names.is_empty() {
         return errors.invalid(&path, stored, "must have at least one stored version");
     }
-    // A name that is there twice is reported at its last place.
+    // A duplicate name is reported at its last index.
     let mut lost: BTreeMap<&str, usize> = names.iter().enumerate().map(|(i, own)| (text(own), i)).collect();
     let known: BTreeSet<&str> = lost.keys().copied().collect();
     for version in list(&crd["spec"]["versions"]) {
@@ -144,7 +146,7 @@ fn stored_versions(errors: &mut ErrorList, crd: &Value) {
     }
 }
 
-/// An approval that did not change is not judged again.
+/// Checks the approval annotation unless it is unchanged.
 fn approval(errors: &mut ErrorList, crd: &Value, old: Option<&Value>) {
     if !approval::is_protected(text(&crd["spec"]["group"])) {
         return;

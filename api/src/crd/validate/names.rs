@@ -1,4 +1,4 @@
-//! Names of a kind, wanted or accepted.
+//! Validation of a kind's names, requested or accepted.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
 
-/// Names that a spec must have.
+/// Checks that the required names are set.
 pub(super) fn required(errors: &mut ErrorList, path: &Path<'_>, names: &Value) {
     for member in ["plural", "singular", "kind", "listKind"] {
         if text(&names[member]).is_empty() {
@@ -15,7 +15,7 @@ pub(super) fn required(errors: &mut ErrorList, path: &Path<'_>, names: &Value) {
     }
 }
 
-/// The form of the names that are there.
+/// Checks the grammar of the names that are set.
 pub(super) fn grammar(errors: &mut ErrorList, path: &Path<'_>, names: &Value) {
     for member in ["plural", "singular"] {
         if !text(&names[member]).is_empty() {

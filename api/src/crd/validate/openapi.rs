@@ -1,4 +1,4 @@
-//! Rules of OpenAPI that hold at every node of a schema, inside `allOf` and the like too.
+//! OpenAPI rules for every node of a schema, including those inside `allOf`, `anyOf`, `oneOf` and `not`.
 
 use serde_json::Value;
 
@@ -8,33 +8,33 @@ use crate::crd::schema::members;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 
-/// The types there are.
+/// Types of OpenAPI.
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-/// Members that describe an object as such.
+/// Members that every object has.
 const META_MEMBERS: [&str; 3] = ["metadata", "kind", "apiVersion"];
 
-/// What holds at a node because of where it is.
+/// Restrictions on a node from its position.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct NodePosition<'a> {
     is_root: bool,
-    /// Why defaults are forbidden, if they are; empty without a reason.
+    /// Why defaults are forbidden here, if they are; empty if no reason is given.
     no_default: Option<&'a str>,
-    /// The node is below metadata, kind or apiVersion of an object.
+    /// Whether the node is below metadata, kind or apiVersion of an object.
     in_meta: bool,
 }
 
-/// Everything wrong with a schema in the eyes of OpenAPI.
+/// Checks a schema by the OpenAPI rules.
 pub(super) fn check(errors: &mut ErrorList, path: &Path<'_>, root: &Value, options: &Options) {
-    node(errors, path, root, Place { is_root: true, no_default: None, in_meta: false }, options);
+    node(errors, path, root, NodePosition { is_root: true, no_default: None, in_meta: false }, options);
 }
 
-/// Whether a node has a type that OpenAPI does not know.
+/// Whether a node has a type that OpenAPI does not have.
 pub(super) fn has_unknown_type(node: &Value) -> bool {
     let own = text(&node["type"]);
     !own.is_empty() && !TYPES.contains(&own)
 }
 
-fn node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: Place<'_>, options: &Options) {
+fn node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: NodePosition<'_>, options: &Options) {
     if !schema.is_object() || errors.is_full() {
         return;
     }
@@ -52,8 +52,14 @@ fn node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: Place<'_
     rule::check(errors, path, schema);
 }
 
-/// Keywords that are not supported.
-fn words(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: Place<'_>, options: &Options) {
+/// Reports unsupported keywords.
+fn words(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    schema: &Value,
+    place: NodePosition<'_>,
+    options: &Options,
+) {
     if options.known_types && has_unknown_type(schema) {
         errors.not_supported(&path.child("type"), text(&schema["type"]), &TYPES);
     }
@@ -86,9 +92,15 @@ fn words(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: Place<'
     }
 }
 
-/// The schemas inside a schema.
-fn inside(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: Place<'_>, options: &Options) {
-    let below = Place { is_root: false, ..place };
+/// Checks the schemas inside a schema.
+fn inside(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    schema: &Value,
+    place: NodePosition<'_>,
+    options: &Options,
+) {
+    let below = NodePosition { is_root: false, ..place };
     let values = &schema["additionalProperties"];
     if !values.is_null() {
         let has_properties = schema["properties"].as_object().is_some_and(|own| !own.is_empty());
@@ -98,7 +110,7 @@ fn inside(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: Place<
         }
         let reason = Some("inside additionalProperties applying to object metadata");
         let no_default = if place.in_meta { reason } else { place.no_default };
-        node(errors, &at, values, Place { no_default, ..below }, options);
+        node(errors, &at, values, NodePosition { no_default, ..below }, options);
     }
     properties(errors, path, schema, place, options);
     node(errors, &path.child("not"), &schema["not"], below, options);
@@ -117,19 +129,31 @@ fn inside(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: Place<
     named(errors, &path.child("dependencies"), &schema["dependencies"], below, options);
 }
 
-fn named(errors: &mut ErrorList, path: &Path<'_>, schemas: &Value, place: Place<'_>, options: &Options) {
+fn named(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    schemas: &Value,
+    place: NodePosition<'_>,
+    options: &Options,
+) {
     for (name, schema) in members(schemas) {
         node(errors, &path.key(name), schema, place, options);
     }
 }
 
-fn properties(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, place: Place<'_>, options: &Options) {
+fn properties(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    schema: &Value,
+    place: NodePosition<'_>,
+    options: &Options,
+) {
     let at = path.child("properties");
     for (name, property) in members(&schema["properties"]) {
         let is_object = place.is_root || schema["x-kubernetes-embedded-resource"] == true;
         let is_meta = is_object && META_MEMBERS.contains(&name);
         let reason = format!("in top-level {name}");
-        let place = Place {
+        let place = NodePosition {
             is_root: false,
             in_meta: place.in_meta || is_meta,
             no_default: if is_meta && place.is_root { Some(&reason) } else { place.no_default },

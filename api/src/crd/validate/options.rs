@@ -1,4 +1,4 @@
-//! Ratcheting of definitions: an update may break the rules that the stored definition breaks already.
+//! Ratcheting of definitions: an update may break rules that the stored definition already breaks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,31 +10,32 @@ use crate::crd::condition;
 use crate::crd::schema::any;
 use crate::object::{list, text};
 
-/// The rules that hold for one write.
+/// Rules that are enforced for one write.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
-    /// One of the conversion review versions is known.
+    /// Whether a known conversion review version is required.
     pub(super) known_review_version: bool,
-    /// Every version has a schema.
+    /// Whether every version must have a schema.
     pub(super) schemas: bool,
-    /// Types are those of OpenAPI.
+    /// Whether types must be those of OpenAPI.
     pub(super) known_types: bool,
-    /// Schemas are structural.
+    /// Whether schemas must be structural.
     pub(super) structural: bool,
-    /// Defaults have no unknown fields.
+    /// Whether defaults must not have unknown fields.
     pub(super) pruned_defaults: bool,
-    /// Items of sets are atomic.
+    /// Whether items of sets must be atomic.
     pub(super) atomic_sets: bool,
-    /// Keys of list maps are required or have a default, and nothing of them is nullable.
+    /// Whether keys of map lists must be required or have a default, and must not be nullable.
     pub(super) map_keys: bool,
-    /// A webhook's certificates can be read.
+    /// Whether the CA bundle of a webhook must be valid.
     pub(super) valid_ca_bundle: bool,
-    /// Names of versions that may have too many selectable fields; empty for the fields of all versions.
+    /// Versions that may exceed the limit of selectable fields; the empty name stands for the fields of all
+    /// versions.
     pub(super) many_selectable: BTreeSet<String>,
 }
 
 impl Options {
-    /// All rules hold. The certificates of a webhook are not judged before the definition is established.
+    /// All rules, except the check of CA bundles, which starts when the definition is established.
     pub(super) fn for_create() -> Self {
         Self {
             known_review_version: true,
@@ -74,7 +75,8 @@ fn all_have_schemas(stored: &Internal<'_>) -> bool {
     has(stored.validation) || stored.versions.iter().all(|version| has(version.schema))
 }
 
-/// An established definition whose certificates were good, or which had none, must have good ones.
+/// Whether the CA bundle must be valid: the definition is established, and its stored bundle is valid or
+/// missing.
 fn demands_valid_bundle(old: &Value) -> bool {
     let bundle = text(&old["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]);
     condition::is_true(old, condition::ESTABLISHED)

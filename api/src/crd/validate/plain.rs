@@ -1,5 +1,5 @@
-//! [`is_plain`]: whether one pass over a schema's members shows that it is structural. Most schemas are; the rules themselves, with
-//! their messages, are in `structural`, and decide about all others.
+//! [`is_plain`]: fast check that a schema is structural, in one pass over its members. Most schemas pass;
+//! `structural` has the full rules with messages, and decides about the others.
 
 use serde_json::Value;
 
@@ -9,8 +9,9 @@ use super::structural_nested::is_int_or_string;
 use crate::object::list;
 use crate::structural::re2;
 
-/// True only for structural schemas whose types are known. Branches other than int-or-string, embedded resources and members of
-/// objects' own (`metadata`, `kind`, `apiVersion` at the root) are left to the full check, as is what is none of OpenAPI's words.
+/// True only for structural schemas with known types. The full check handles branches other than
+/// int-or-string, embedded resources, the object's own members (`metadata`, `kind`, `apiVersion` at the
+/// root), and unknown keywords.
 pub(super) fn is_plain(schema: &Value, level: Level) -> bool {
     let Some(members) = schema.as_object() else { return false };
     let (mut ty, mut keeps_unknown, mut is_either, mut has_items) = ("", false, false, false);
@@ -74,7 +75,7 @@ mod tests {
     use proptest::prop_assert;
     use serde_json::{Map, json};
 
-    /// Schemas of all shapes, most of them structural but for one node.
+    /// Schemas of all shapes, most of them structural except for one node.
     fn schema() -> impl Strategy<Value = Value> {
         let types = || {
             prop_oneof![
@@ -131,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_plain_is_structural_by_all_rules(spec in schema(), root in schema()) {
+        fn plain_schemas_pass_the_full_structural_check(spec in schema(), root in schema()) {
             for schema in [root, json!({"type": "object", "properties": {"spec": spec}})] {
                 if is_plain(&schema, Level::Root) {
                     prop_assert!(is_structural_by_all_rules(&schema), "{schema}");
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_as_operators_write_them_are_plain() {
+    fn typical_operator_schemas_are_plain() {
         let port =
             json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true});
         let spec = json!({"type": "object", "required": ["host"], "properties": {

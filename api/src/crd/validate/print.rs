@@ -1,18 +1,19 @@
-//! Parts of a definition as error texts print them: JSON of Kubernetes' internal structs, with Go's member names and all members.
+//! Formatting of parts of a definition in error messages: JSON of Kubernetes' internal structs, with all
+//! members and Go's names.
 
 use serde_json::{Value, json};
 
 use super::internal::Internal;
 use crate::crd::{go, schema};
 
-/// How a member of a schema is printed.
+/// How a schema member is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Empty if absent.
+    /// A text; empty if absent.
     Text,
-    /// False if absent.
+    /// A boolean; false if absent.
     Flag,
-    /// Null if absent, the value as it is.
+    /// The value unchanged; null if absent.
     Any,
     Schema,
     Schemas,
@@ -24,7 +25,7 @@ enum Form {
     Rules,
 }
 
-/// Members of a schema in Go's order: Go's name, JSON's name, form.
+/// Members of a schema in Go's order: Go's name, JSON name, form.
 const MEMBERS: [(&str, &str, Form); 44] = [
     ("ID", "id", Form::Text),
     ("Schema", "$schema", Form::Text),
@@ -72,7 +73,7 @@ const MEMBERS: [(&str, &str, Form); 44] = [
     ("XValidations", "x-kubernetes-validations", Form::Rules),
 ];
 
-/// The members that a schema has, by Go's names, in Go's order.
+/// The members that a schema has, with Go's names in Go's order.
 pub(super) fn members(schema: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     MEMBERS.into_iter().filter_map(move |(go, name, form)| {
         let value = &schema[name];
@@ -85,7 +86,7 @@ pub(super) fn members(schema: &Value) -> impl Iterator<Item = (&'static str, &Va
     })
 }
 
-/// A schema.
+/// Formats a schema.
 pub(super) fn schema(schema: &Value) -> String {
     let mut out = String::new();
     write_schema(schema, &mut out);
@@ -194,7 +195,7 @@ fn write_map(value: &Value, out: &mut String, write: impl Fn(&Value, &mut String
     out.push('}');
 }
 
-/// A rule of `x-kubernetes-validations`, as errors of rules that do not compile print it.
+/// Formats a rule of `x-kubernetes-validations`, for errors of rules that do not compile.
 pub(in crate::crd) fn rule(rule: &Value) -> String {
     let text = |member: &str| self::text(&rule[member]);
     format!(
@@ -208,7 +209,7 @@ pub(in crate::crd) fn rule(rule: &Value) -> String {
     )
 }
 
-/// `spec.versions` without what all versions have in common; null if there are none.
+/// Formats `spec.versions` without the members that moved to the spec; null if there are none.
 pub(super) fn versions(internal: &Internal<'_>) -> String {
     if !internal.spec["versions"].is_array() {
         return "null".to_owned();
@@ -243,7 +244,7 @@ fn text_of(value: &Value, member: &str) -> String {
     text(&value[member])
 }
 
-/// A text as JSON; empty if absent.
+/// Formats a text as JSON; empty if absent.
 fn text(value: &Value) -> String {
     go::json(&json!(value.as_str().unwrap_or_default()))
 }

@@ -1,4 +1,5 @@
-//! CEL rules (`x-kubernetes-validations`): their members, and which there are. Compiling them is `crate::crd::rules`'.
+//! Validation of CEL rules (`x-kubernetes-validations`): members of each rule, and collection of all rules.
+//! `crate::crd::rules` compiles them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const RULES: &str = "x-kubernetes-validations";
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What is wrong with the rules of one node.
+/// Checks the rules of one node.
 pub(super) fn check(errors: &mut ErrorList, path: &Path<'_>, schema: &Value) {
     let all = path.child(RULES);
     for (i, rule) in list(&schema[RULES]).iter().enumerate() {
@@ -58,14 +59,14 @@ fn field_path(errors: &mut ErrorList, path: &Path<'_>, own: &str, schema: &Value
     if own.contains(['\n', '\r']) {
         errors.invalid(path, own, "must not contain line breaks");
     }
-    // In a schema that is not supported at all, no path is judged.
+    // Paths are not checked in a schema with unsupported parts.
     let is_path = || field_path::resolve(own, schema, ArrayNotation::Allowed).is_ok();
     if structural::unsupported(schema).is_none() && !is_path() {
         errors.invalid(path, own, "must be a valid path");
     }
 }
 
-/// The rules of all schemas of a definition in which no error was `found`, those of single versions first.
+/// Rules of all schemas of a definition without errors in `found`; those of single versions first.
 pub(super) fn of_definition<'a>(
     internal: &Internal<'a>,
     old: Option<&Value>,
@@ -118,18 +119,19 @@ fn of_schema<'a>(
     })
 }
 
-/// What is around a node.
+/// Context of a schema node.
 #[derive(Clone, Copy)]
 struct Around<'t, 'p> {
-    /// The node, compiled.
+    /// The compiled node.
     node: Schema<'t>,
-    /// How many values of the node an object may have; none without a bound.
+    /// Largest number of values of the node in one object; `None` if unbounded.
     cardinality: Option<u64>,
-    /// The path of the outermost list whose items have no identity.
+    /// Path of the outermost list whose items have no identity.
     loose: Option<&'p str>,
 }
 
-/// Appends the rules of a node and of all below it, deepest first, as Kubernetes compiles them.
+/// Appends the rules of a node and all nodes below, deepest first, in the order in which Kubernetes compiles
+/// them.
 fn collect<'a>(path: &Path<'_>, schema: &'a Value, around: Around<'_, '_>, out: &mut Vec<NodeRules<'a>>) {
     let Around { node, loose, .. } = around;
     let cardinality = around.cardinality.zip(multiplicity(schema)).map(|(a, b)| a.saturating_mul(b));
@@ -160,7 +162,7 @@ fn collect<'a>(path: &Path<'_>, schema: &'a Value, around: Around<'_, '_>, out: 
     }
 }
 
-/// How many values of its children a value of a schema may have; none without a bound.
+/// Largest number of children of a value; `None` if unbounded.
 fn multiplicity(schema: &Value) -> Option<u64> {
     let bound = |name: &str| schema[name].as_i64().map(|bound| u64::try_from(bound).unwrap_or(0));
     match text(&schema["type"]) {

@@ -1,4 +1,4 @@
-//! One schema of a definition: the order of its checks, and what its root may be.
+//! Validation of one schema: the order of the checks, and restrictions on its root.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::options::Options;
 use super::{defaults, openapi, print, structural};
 use crate::field::{ErrorList, Path};
 
-/// Members of the root that are allowed with a status subresource, in Go's names.
+/// Members of the root that are allowed with a status subresource, by Go's names.
 const ROOT_MEMBERS: [&str; 22] = [
     "Description",
     "Type",
@@ -32,7 +32,7 @@ const ROOT_MEMBERS: [&str; 22] = [
     "XValidations",
 ];
 
-/// Everything wrong with `validation`, which has `openAPIV3Schema`, but CEL rules.
+/// Checks `validation` (which has `openAPIV3Schema`), except CEL rules.
 pub(super) fn check(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -64,14 +64,15 @@ pub(super) fn check(
         }
     }
     openapi::check(&mut found, &path, root, options);
-    // Most unsupported keywords are reported above with their own path; this error stands for the rest.
+    // Most unsupported keywords have errors with their own paths; this error is for the rest.
     if let Some(fault) = unsupported.filter(|_| found.is_empty()) {
         found.invalid(&path, "", fault);
     }
     errors.extend(found);
 }
 
-/// With a status subresource the status is validated by `properties.status` alone, so the root may have no keyword that restricts it.
+/// Checks the root of a schema with a status subresource. A status update validates only `properties.status`,
+/// so the root must not have restricting keywords.
 fn root_with_status(errors: &mut ErrorList, path: &Path<'_>, root: &Value) {
     for (name, _) in print::members(root) {
         if name == "Type" {

@@ -1,4 +1,4 @@
-//! The spec of a definition: group, scope, versions, names, and the order in which all parts are checked.
+//! Validation of a definition's spec: group, scope, versions, names, and the order of all checks.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::object::text;
 const SPEC: Path<'static> = Path::new("spec");
 const IMMUTABLE: &str = "field is immutable";
 
-/// Everything wrong with a spec.
+/// Checks a spec.
 pub(super) fn check(errors: &mut ErrorList, internal: &Internal<'_>, options: &Options) {
     let spec = internal.spec;
     let keeps_unknown = spec["preserveUnknownFields"] == true;
@@ -44,7 +44,7 @@ pub(super) fn check(errors: &mut ErrorList, internal: &Internal<'_>, options: &O
     conversion::check(errors, &SPEC.child("conversion"), spec, &options);
 }
 
-/// What may not change.
+/// Checks that immutable fields do not change.
 pub(super) fn change(errors: &mut ErrorList, new: &Value, old: &Value) {
     let established = crate::crd::condition::is_true(old, crate::crd::condition::ESTABLISHED);
     let fields = [
@@ -73,7 +73,7 @@ fn group(errors: &mut ErrorList, group: &str) {
     }
 }
 
-/// A text that must be one of a few.
+/// Checks that a text is one of the supported values.
 pub(super) fn one_of(errors: &mut ErrorList, path: &Path<'_>, own: &str, supported: &[&str]) {
     match own {
         "" => errors.required(path, ""),
@@ -137,7 +137,7 @@ fn versions(errors: &mut ErrorList, internal: &Internal<'_>, options: &Options) 
         let detail = "must have exactly one version marked as storage version";
         errors.invalid_raw(&all, print::versions(internal), detail);
     }
-    // The internal form has the name of the first version a second time.
+    // The internal form repeats the name of the first version.
     let first = internal.versions.first().map_or("", |version| text(&version.value["name"]));
     let faults = name::dns1035_label(first);
     if !first.is_empty() && !faults.is_empty() {

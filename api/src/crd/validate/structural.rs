@@ -1,4 +1,5 @@
-//! Structural schemas: the type of every value is known without looking into `allOf` and the like.
+//! Validation of structural schemas: the type of every value must be known without `allOf`, `anyOf`, `oneOf`
+//! and `not`.
 
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ pub(super) const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 pub(super) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Where a node is.
+/// Position of a node in its schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
     Root,
@@ -19,7 +20,7 @@ pub(super) enum Level {
     Field,
 }
 
-/// Why a schema cannot be read as a structural one at all; the first reason in the order of reading.
+/// Why a schema cannot be converted to a structural one; the first reason in Kubernetes' order.
 pub(super) fn unsupported(schema: &Value) -> Option<String> {
     if !schema.is_object() {
         return None;
@@ -55,12 +56,12 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
     inside.into_iter().find_map(unsupported)
 }
 
-/// Whether a schema is not structural, for whatever reason.
+/// Whether a schema is not structural.
 pub(super) fn is_not_structural(schema: &Value) -> bool {
     unsupported(schema).is_some() || !faults(&Path::ROOT, schema).is_empty()
 }
 
-/// Why a schema is not structural, sorted by text.
+/// Reasons why a schema is not structural, sorted by text.
 pub(super) fn faults(path: &Path<'_>, schema: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     node(&mut errors, path, schema, Level::Root);
@@ -138,7 +139,7 @@ fn own_type(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, level: Leve
     }
 }
 
-/// What an object says about its kind, apiVersion and metadata.
+/// Checks the schemas of an object's kind, apiVersion and metadata.
 fn metadata(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, level: Level) {
     let properties = path.child("properties");
     if level != Level::Root && schema[EMBEDDED] != true {
@@ -164,7 +165,7 @@ fn metadata(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, level: Leve
     }
 }
 
-/// Whether a schema of metadata says more than its type and the schemas of the two names.
+/// Whether a schema of metadata restricts more than its type, name and generateName.
 fn restricts_more_than_names(metadata: &Value) -> bool {
     let names = members(&metadata["properties"]);
     let only_names = names.iter().all(|(name, _)| matches!(*name, "name" | "generateName"));

@@ -1,4 +1,4 @@
-//! What structural schemas demand of `allOf`, `anyOf`, `oneOf` and `not`: they restrict values and say nothing about types.
+//! Structural rules for `allOf`, `anyOf`, `oneOf` and `not`: they restrict values and must not declare types.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 use crate::structural::re2;
 
-/// Branches that do not have to be structural, since they spell out int-or-string.
+/// Branches exempt from the rules, since they spell out int-or-string.
 #[derive(Clone, Copy, Default)]
 struct Exempt {
     /// All of `anyOf`.
@@ -16,7 +16,7 @@ struct Exempt {
     first_of_all: bool,
 }
 
-/// The branches and the pattern of a node outside of branches.
+/// Checks branches and pattern of a node outside of branches.
 pub(super) fn of_node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value) {
     let exempt = Exempt {
         any_of: is_int_or_string(&schema["anyOf"]),
@@ -25,7 +25,7 @@ pub(super) fn of_node(errors: &mut ErrorList, path: &Path<'_>, schema: &Value) {
     values(errors, path, schema, exempt);
 }
 
-/// Whether branches say that a value is an integer or a string, and nothing else.
+/// Whether branches mean exactly "integer or string".
 pub(super) fn is_int_or_string(branches: &Value) -> bool {
     let [integer, string] = list(branches) else { return false };
     let is_only = |branch: &Value, ty: &str| {
@@ -34,7 +34,7 @@ pub(super) fn is_int_or_string(branches: &Value) -> bool {
     is_only(integer, "integer") && is_only(string, "string")
 }
 
-/// The branches and the pattern of any node.
+/// Checks branches and pattern of any node.
 fn values(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, exempt: Exempt) {
     for member in ["anyOf", "allOf", "oneOf"] {
         if member == "anyOf" && exempt.any_of {
@@ -57,7 +57,7 @@ fn values(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, exempt: Exemp
     }
 }
 
-/// A node inside a branch.
+/// Checks a node inside a branch.
 fn branch(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, exempt: Exempt) {
     if !schema.is_object() || errors.is_full() {
         return;
@@ -104,8 +104,8 @@ fn is_allowed(values: &Value) -> bool {
     values.is_object() || *values == true
 }
 
-/// Every property and item that a branch of the root names must be named outside of branches too. `at` is the path of the schema
-/// outside, and the path of the branch.
+/// Checks that properties and items in a branch of the root are also declared outside of branches. `at` has
+/// the paths of the outer schema and of the branch.
 pub(super) fn completeness(
     errors: &mut ErrorList,
     at: (&Path<'_>, &Path<'_>),

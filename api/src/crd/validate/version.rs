@@ -1,4 +1,4 @@
-//! Parts of one version: deprecation, subresources, printer columns, selectable fields.
+//! Validation of single versions: deprecation, subresources, printer columns, selectable fields.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const COLUMN_TYPES: &str = "must be one of boolean,date,integer,number,string";
 const COLUMN_FORMATS: &str = "must be one of byte,date,date-time,double,float,int32,int64,password";
 const SELECTABLE_TYPES: &str = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
 
-/// What a version has for itself.
+/// Checks the members of one version.
 pub(super) fn check(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -47,7 +47,7 @@ pub(super) fn check(
     }
 }
 
-/// The selectable fields that all versions have in common.
+/// Checks the selectable fields that all versions share.
 pub(super) fn selectable_of_all(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -85,13 +85,14 @@ fn deprecation(errors: &mut ErrorList, path: &Path<'_>, version: &Value) {
     }
 }
 
-/// Whether a character shows: letters, marks, numbers, signs and the space do, controls and other spaces do not.
+/// Whether a character is printable: letters, marks, numbers, symbols and the space are; control characters
+/// and other spaces are not.
 fn is_printable(letter: char) -> bool {
-    // After another letter only what does not show is escaped, besides quotes and the backslash.
+    // After another letter, only unprintable characters are escaped, besides quotes and the backslash.
     matches!(letter, '\'' | '"' | '\\') || format!("a{letter}").escape_debug().count() == 2
 }
 
-/// The paths of the scale subresource.
+/// Checks the paths of the scale subresource.
 pub(super) fn subresources(errors: &mut ErrorList, path: &Path<'_>, subresources: Option<&Value>) {
     let Some(scale) = subresources.map(|own| &own["scale"]).filter(|scale| !scale.is_null()) else { return };
     let path = path.child("scale");
@@ -117,7 +118,7 @@ fn is_below(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Whether a path starts as one; reports it if not.
+/// Checks that a path starts with a dot; returns whether it does.
 fn is_simple_path(errors: &mut ErrorList, path: &Path<'_>, own: &str) -> bool {
     let good = own.starts_with('.');
     if !good {
@@ -126,7 +127,7 @@ fn is_simple_path(errors: &mut ErrorList, path: &Path<'_>, own: &str) -> bool {
     good
 }
 
-/// Printer columns; `path` is that of their owner.
+/// Checks printer columns; `path` is that of their owner.
 pub(super) fn columns(errors: &mut ErrorList, path: &Path<'_>, columns: &[Value]) {
     let all = path.child("additionalPrinterColumns");
     for (i, own) in columns.iter().enumerate() {

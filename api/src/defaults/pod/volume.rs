@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{field_ref, pull_policy};
 use crate::defaults::{default, default_nonzero, items, make, member};
 
-/// 0644: what files made from objects may be read by.
+/// Default mode of files made from objects: 0644.
 const FILE_MODE: i64 = 0o644;
 
 pub(super) fn volume(volume: &mut Value) {
@@ -44,7 +44,7 @@ fn projection(source: &mut Value) {
     }
 }
 
-/// Defaults that volume sources of persistent volumes share with those of pods.
+/// Sets the defaults that pods and persistent volumes share for their volume sources.
 pub(in crate::defaults) fn legacy(volume: &mut Value) {
     let table: &[(&str, &[(&str, &str)])] = &[
         ("iscsi", &[("iscsiInterface", "default")]),

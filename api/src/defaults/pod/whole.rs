@@ -1,4 +1,4 @@
-//! Defaults of what a pod asks for as a whole: what its containers need together, else its limits.
+//! Defaults of pod-level resources: the sum over the containers, else the limits.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ fn of_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }
 
-/// Runs after the containers have their own defaults.
+/// Sets pod-level requests and huge page limits. Runs after the defaults of the containers.
 pub(super) fn resources(spec: &mut Value) {
     if is_empty(&spec["resources"]["limits"]) && is_empty(&spec["resources"]["requests"]) {
         return;
@@ -37,7 +37,7 @@ pub(super) fn resources(spec: &mut Value) {
     }
 }
 
-/// What the containers need together, by resource.
+/// Combined amounts of the pod's containers, by resource.
 fn sums(spec: &Value, side: &str) -> impl Iterator<Item = (String, Quantity)> + use<> {
     let sums: Vec<_> = aggregates(spec, side).into_iter().map(|(name, sum)| (name.to_owned(), sum)).collect();
     sums.into_iter()

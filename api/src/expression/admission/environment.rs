@@ -1,4 +1,5 @@
-//! [`Environment`]: the declarations that expressions of one policy or webhook are compiled with. Running them is `evaluation`'s.
+//! [`Environment`]: declarations with which the expressions of one policy or webhook are compiled.
+//! `evaluation` runs them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,36 +11,38 @@ use super::kind_types::KindTypes;
 use super::types::{self, OBJECT_TYPE, PATCH_TYPE, Types, VARIABLES_TYPE};
 use crate::expression::{authorizer, base, json_patch};
 
-/// Which variables an [`Environment`] has besides `object`, `oldObject` and `request`, which all have.
+/// Variables of an [`Environment`] besides `object`, `oldObject` and `request`, which always exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// `params`: the policy has a `paramKind`.
+    /// Whether `params` exists: the policy has a `paramKind`.
     pub params: bool,
-    /// `authorizer` and `authorizer.requestResource`: all but the `messageExpression` of policies.
+    /// Whether `authorizer` and `authorizer.requestResource` exist: everywhere except in `messageExpression`
+    /// of policies.
     pub authorizer: bool,
-    /// `namespaceObject`: policies; and webhooks, where it is always null.
+    /// Whether `namespaceObject` exists: for policies, and for webhooks, where it is always null.
     pub namespace: bool,
-    /// `variables`: policies, but not their match conditions. [`Environment::declare`] switches it on too.
+    /// Whether `variables` exists: for policies, except in match conditions. [`Environment::declare`] sets it
+    /// too.
     pub variables: bool,
-    /// The types `Object`, `Object.<path>` and `JSONPatch` and the function `jsonpatch.escapeKey`: mutations of
-    /// MutatingAdmissionPolicies.
+    /// Whether the types `Object`, `Object.<path>` and `JSONPatch` and the function `jsonpatch.escapeKey`
+    /// exist: for mutations of MutatingAdmissionPolicies.
     pub patch_types: bool,
 }
 
-/// The type that the value of an expression must have.
+/// Required result type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultType {
-    /// Conditions and validations.
+    /// Boolean: match conditions and validations.
     Bool,
-    /// `messageExpression`.
+    /// String: `messageExpression`.
     String,
-    /// `valueExpression` of audit annotations.
+    /// String or null: `valueExpression` of audit annotations.
     StringOrNull,
-    /// `applyConfiguration.expression`.
+    /// Object: `applyConfiguration.expression`.
     Object,
-    /// `jsonPatch.expression`.
+    /// List of patch operations: `jsonPatch.expression`.
     Patches,
-    /// Variables.
+    /// Any type: variables.
     Any,
 }
 
@@ -55,13 +58,13 @@ impl ResultType {
         }
     }
 
-    /// Why a type is not the wanted one, in Kubernetes' words.
+    /// Kubernetes' message if a type is not allowed.
     fn mismatch(self, found: &Type) -> Option<String> {
         let allowed = self.allowed();
         if allowed.is_empty() || allowed.contains(found) {
             return None;
         }
-        // A type as text is `null`, as the type of a value `null_type`.
+        // Kubernetes prints the type as `null`, and as type of a value as `null_type`.
         let name = |ty: &Type| if *ty == Type::Null { "null_type".to_owned() } else { ty.to_string() };
         let found = name(found);
         Some(match &allowed[..] {
@@ -74,19 +77,19 @@ impl ResultType {
     }
 }
 
-/// Why an expression was refused; displayed, the detail of the error at its field, as Kubernetes words it.
+/// Why an expression was refused. `Display` is Kubernetes' error detail for the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileFailure {
-    /// The expression is wrong: report it as an invalid value, the value being the expression.
+    /// The expression is wrong. Report an invalid value: the expression.
     #[error("{0}")]
     Invalid(String),
-    /// The expression is right and no program can be made of it, such as one whose pattern is no regular expression: report it as an
-    /// internal error.
+    /// The expression is valid but cannot be compiled, for example because a pattern is not a regular
+    /// expression. Report an internal error.
     #[error("{0}")]
     Internal(String),
 }
 
-/// A compiled expression. It belongs to the [`Environment`] that compiled it; any number of evaluations may run it at a time.
+/// Compiled expression of one [`Environment`]. Concurrent evaluations can share it.
 #[derive(Debug)]
 pub struct Program {
     pub(super) text: Arc<str>,
@@ -101,21 +104,21 @@ impl Program {
     }
 }
 
-/// The declarations of the expressions of one policy or webhook, and the programs of its variables.
+/// Declarations for the expressions of one policy or webhook, with the programs of its variables.
 #[derive(Debug)]
 pub struct Environment {
     env: Env,
     uses: Uses,
     kinds: KindTypes,
-    /// In the order of declaration: a variable mentions only earlier ones.
+    /// Variables in order of declaration; each can use only earlier ones.
     pub(super) variables: Vec<Variable>,
     costly: AtomicBool,
 }
 
-/// A declared `variables.NAME`.
+/// Declared variable `variables.NAME`.
 #[derive(Debug)]
 pub(super) struct Variable {
-    /// `variables.NAME`, by which programs ask for it.
+    /// Full name `variables.NAME`, as programs look it up.
     pub(super) key: Arc<str>,
     pub(super) name: Arc<str>,
     ty: Type,
@@ -129,15 +132,16 @@ impl Environment {
         Self::typed(uses, KindTypes::default())
     }
 
-    /// As [`Environment::new`], with `object`, `oldObject` and `params` of known types. Its programs are not for evaluation, which reads
-    /// objects without their schemas.
+    /// An environment in which `object`, `oldObject` and `params` have known types. Its programs are for type
+    /// checking only, since evaluation reads objects without their schemas.
     #[must_use]
     pub fn typed(uses: Uses, kinds: KindTypes) -> Self {
         let env = build(uses, &kinds, BTreeMap::new());
         Self { env, uses, kinds, variables: Vec::new(), costly: AtomicBool::new(false) }
     }
 
-    /// Whether expressions have cost [`COSTLY`] or more for one object so far. The next object may cost as much.
+    /// Whether expressions have cost [`COSTLY`] or more for one object so far, so that the next object may
+    /// cost as much.
     ///
     /// [`COSTLY`]: crate::expression::limits::COSTLY
     #[must_use]
@@ -145,16 +149,17 @@ impl Environment {
         self.costly.load(Ordering::Relaxed)
     }
 
-    /// Remembers that expressions were costly.
+    /// Records that expressions were costly.
     pub(super) fn set_costly(&self) {
         self.costly.store(true, Ordering::Relaxed);
     }
 
-    /// Declares `variables.NAME` for what is compiled from here on. The variable has the type of its expression, but for objects, whose
-    /// fields are not known beyond it. An [`Evaluation`] evaluates it when an expression first reads it, and no second time.
+    /// Declares `variables.NAME` for expressions compiled later. The variable has the type of its expression;
+    /// objects get the dynamic type. An [`Evaluation`] evaluates it at its first use, and only once.
     ///
     /// # Errors
-    /// The expression does not compile. The variable is declared all the same, with any type, and fails when it is read.
+    /// The expression does not compile. The variable is still declared, with the dynamic type, and evaluating
+    /// it fails.
     ///
     /// [`Evaluation`]: super::Evaluation
     pub fn declare(&mut self, name: &str, expression: &str) -> Result<(), CompileFailure> {
@@ -172,15 +177,16 @@ impl Environment {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Compiles an expression whose value must have a type.
+    /// Compiles an expression with a required result type.
     ///
     /// # Errors
-    /// The syntax or the types of the expression are wrong, or its type is not the wanted one.
+    /// Syntax or types of the expression are wrong, or its type is not the required one.
     pub fn compile(&self, expression: &str, result: ResultType) -> Result<Program, CompileFailure> {
         self.check(expression, result).map(|(program, _)| program)
     }
 
-    /// What is wrong with the syntax or the types of an expression of any type, as the checker says it; `None` if nothing is.
+    /// Syntax and type errors of an expression of any type, as the checker formats them; `None` if there are
+    /// none.
     #[must_use]
     pub fn type_errors(&self, expression: &str) -> Option<String> {
         self.env.compile(expression).err().map(|errors| errors.to_string())
@@ -200,8 +206,8 @@ impl Environment {
     }
 }
 
-/// The type by which other expressions know a variable: that of its own expression, where objects and what only functions understand are
-/// of any type, as in Kubernetes.
+/// Type of a variable in other expressions: the type of its expression. Objects and opaque types become
+/// dynamic, as in Kubernetes.
 fn variable_type(ty: &Type) -> Type {
     match ty {
         Type::List(element) => Type::list(variable_type(element)),

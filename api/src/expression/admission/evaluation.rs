@@ -1,4 +1,5 @@
-//! [`Evaluation`]: the expressions of one policy or webhook for one request. Compiling them is `environment`'s.
+//! [`Evaluation`]: evaluates the expressions of one policy or webhook for one request. `environment` compiles
+//! them.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -11,20 +12,21 @@ use super::types;
 use crate::expression::authorizer::RequestAuthorizer;
 use crate::expression::limits::{CALL_COST, COSTLY, MATCH_CONDITIONS_COST, OBJECT_COST};
 
-/// The values of the variables of expressions. What is absent is null.
+/// Values of the variables of expressions. Absent values are null.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
-    /// `object`, in the version that the policy or webhook matches.
+    /// Value of `object`, in the version that the policy or webhook matches.
     pub object: &'a Value,
-    /// `oldObject`, likewise.
+    /// Value of `oldObject`, in the same version.
     pub old_object: &'a Value,
-    /// `request`: the `request` of an AdmissionReview. Its `object`, `oldObject` and `uid` are invisible, so they may be absent.
+    /// Value of `request`: the `request` of an AdmissionReview. Expressions cannot read its `object`,
+    /// `oldObject` and `uid`, so they may be absent.
     pub request: &'a Value,
-    /// `params`: the whole parameter object.
+    /// Value of `params`: the parameter object.
     pub params: &'a Value,
-    /// `namespaceObject`: the whole Namespace.
+    /// Value of `namespaceObject`: the Namespace.
     pub namespace: &'a Value,
-    /// `authorizer`; without one, expressions that read it fail.
+    /// Value of `authorizer`; without one, expressions that use it fail.
     pub authorizer: Option<RequestAuthorizer>,
 }
 
@@ -43,23 +45,23 @@ impl Default for Inputs<'_> {
     }
 }
 
-/// Why an expression has no value; displayed, the text that Kubernetes answers.
+/// Why an expression has no value. `Display` is Kubernetes' message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationError {
-    /// The evaluation failed. The failure policy decides what follows.
+    /// The evaluation failed. The failure policy decides about the request.
     #[error("expression '{expression}' resulted in error: {error}")]
     Failed {
         /// The text of the expression.
         expression: Arc<str>,
-        /// What failed.
+        /// Error of the evaluation.
         error: EvalError,
     },
-    /// The [`Budget`] is spent. Run no other expression of the same budget.
+    /// The [`Budget`] is exhausted. Evaluate no other expression with the same budget.
     #[error("validation failed due to running out of cost budget, no further validation rules will be run")]
     OutOfBudget,
 }
 
-/// The cost that expressions may still spend together.
+/// Cost that a group of expressions may still spend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     left: u64,
@@ -67,19 +69,20 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For the expressions of one binding of a policy with one parameter object. Audit annotations have another one of their own.
+    /// Budget for the expressions of one policy binding with one parameter object. Audit annotations have a
+    /// separate one.
     #[must_use]
     pub const fn for_object() -> Self {
         Self { left: OBJECT_COST, spent: 0 }
     }
 
-    /// For the match conditions of one webhook or policy and one request.
+    /// Budget for the match conditions of one webhook or policy and one request.
     #[must_use]
     pub const fn for_match_conditions() -> Self {
         Self { left: MATCH_CONDITIONS_COST, spent: 0 }
     }
 
-    /// The cost that is left.
+    /// Remaining cost.
     #[must_use]
     pub const fn left(&self) -> u64 {
         self.left
@@ -93,30 +96,30 @@ impl Budget {
     }
 }
 
-/// Runs the programs of an [`Environment`] for one request, and remembers the values of declared variables meanwhile. Make a new one
-/// for each request, and for each parameter object.
+/// Evaluation of programs of an [`Environment`] for one request; caches the values of declared variables.
+/// Create a new one for each request and each parameter object.
 #[derive(Debug)]
 pub struct Evaluation<'a> {
     environment: &'a Environment,
     inputs: Inputs<'a>,
-    /// The values of declared variables that were read, in the order of declaration.
+    /// Values of the declared variables evaluated so far, in order of declaration.
     variables: RefCell<Vec<Option<Result<Val<'a>, EvalError>>>>,
-    /// The cost of declared variables that the program that runs has read first.
+    /// Cost of the declared variables that the running program evaluated first.
     variables_cost: Cell<u64>,
 }
 
 impl<'a> Evaluation<'a> {
-    /// An evaluation in which no variable was read yet.
+    /// An evaluation without cached variables.
     #[must_use]
     pub fn new(environment: &'a Environment, inputs: Inputs<'a>) -> Self {
         let variables = RefCell::new(vec![None; environment.variables.len()]);
         Self { environment, inputs, variables, variables_cost: Cell::new(0) }
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     ///
     /// # Errors
-    /// The expression has no value, or the budget is spent.
+    /// The evaluation fails, or the budget is exhausted.
     pub fn value(&self, program: &'a Program, budget: &mut Budget) -> Result<Val<'a>, EvaluationError> {
         let (value, cost) = program.program.eval(self, CALL_COST);
         let spent = budget.spend(self.variables_cost.replace(0)).and_then(|()| budget.spend(cost));
@@ -127,21 +130,21 @@ impl<'a> Evaluation<'a> {
         value.map_err(|error| EvaluationError::Failed { expression: program.text.clone(), error })
     }
 
-    /// Whether a condition or validation is true. Of a program compiled as [`ResultType::Bool`].
+    /// Evaluates a condition or validation, compiled with [`ResultType::Bool`].
     ///
     /// # Errors
-    /// The expression has no value, or the budget is spent.
+    /// The evaluation fails, or the budget is exhausted.
     ///
     /// [`ResultType::Bool`]: super::ResultType::Bool
     pub fn is_true(&self, program: &'a Program, budget: &mut Budget) -> Result<bool, EvaluationError> {
         Ok(matches!(self.value(program, budget)?, Val::Bool(true)))
     }
 
-    /// The text of a message or audit annotation; none if it is null. Of a program compiled as [`ResultType::String`] or
-    /// [`ResultType::StringOrNull`].
+    /// Evaluates a message or audit annotation, compiled with [`ResultType::String`] or
+    /// [`ResultType::StringOrNull`]. `None` if the value is null.
     ///
     /// # Errors
-    /// The expression has no value, or the budget is spent.
+    /// The evaluation fails, or the budget is exhausted.
     ///
     /// [`ResultType::String`]: super::ResultType::String
     /// [`ResultType::StringOrNull`]: super::ResultType::StringOrNull
@@ -149,16 +152,16 @@ impl<'a> Evaluation<'a> {
         Ok(self.value(program, budget)?.as_str().map(str::to_owned))
     }
 
-    /// The value of an expression as JSON: the object of an apply configuration, or the operations of a patch.
+    /// Evaluates an expression to JSON: the object of an apply configuration, or the operations of a patch.
     ///
     /// # Errors
-    /// The expression has no value or none that is JSON, or the budget is spent.
+    /// The evaluation fails, the value is not JSON, or the budget is exhausted.
     pub fn json(&self, program: &'a Program, budget: &mut Budget) -> Result<Value, EvaluationError> {
         let value = self.value(program, budget)?;
         value.to_json().map_err(|error| EvaluationError::Failed { expression: program.text.clone(), error })
     }
 
-    /// The value of a declared variable.
+    /// Value of a declared variable.
     fn declared(&self, key: &str) -> Option<Result<Val<'a>, EvalError>> {
         let environment = self.environment;
         let at = environment.variables.iter().position(|variable| &*variable.key == key)?;

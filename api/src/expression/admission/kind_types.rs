@@ -1,6 +1,6 @@
-//! [`KindTypes`]: the types of `object`, `oldObject` and `params` where the kinds of the objects are known, for the type checks of
-//! admission policies. Types come from the field table or the schema of a custom kind. Evaluation does not use them: it reads objects
-//! of any kind.
+//! [`KindTypes`]: types of `object`, `oldObject` and `params` for kinds that are known, for type checking of
+//! admission policies. The types come from the field table or from the schema of a custom kind. Evaluation
+//! does not use them, since it reads objects of any kind.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::structural::Tree;
 use crate::structural::rules::names::{escape, is_reserved, unescape};
 use crate::structural::rules::types::{self as custom, Place};
 
-/// Where the fields of a kind are known from.
+/// Source of a kind's fields.
 #[derive(Clone, Debug)]
 pub enum KindSchema {
     /// The field table.
@@ -21,119 +21,122 @@ pub enum KindSchema {
     Custom(Arc<Tree>),
 }
 
-/// A kind with the name that its type has in errors; types of its parts continue it with a dot and a path.
+/// A kind with the name of its type in errors. Names of nested types add a dot and a path.
 #[derive(Clone, Debug)]
-struct Root {
+struct NamedKind {
     name: Arc<str>,
     schema: KindSchema,
 }
 
-/// The kinds of the objects that expressions read; what is unknown has any type.
+/// Kinds of the objects that expressions read; unknown kinds have the dynamic type.
 #[derive(Clone, Debug, Default)]
 pub struct KindTypes {
-    object: Option<Root>,
-    params: Option<Root>,
+    object: Option<NamedKind>,
+    params: Option<NamedKind>,
 }
 
 impl KindTypes {
-    /// `object` and `oldObject` are of this kind.
+    /// Types for `object` and `oldObject` of this kind.
     #[must_use]
     pub fn of(kind: &str, schema: KindSchema) -> Self {
-        Self { object: Some(Root { name: Arc::from(kind), schema }), params: None }
+        Self { object: Some(NamedKind { name: Arc::from(kind), schema }), params: None }
     }
 
-    /// `params` is of this kind.
+    /// Adds the type of `params`.
     #[must_use]
     pub fn with_params(mut self, kind: &str, schema: KindSchema) -> Self {
         let is_taken = self.object.as_ref().is_some_and(|object| &*object.name == kind);
         let name = if is_taken { format!("{kind}Params") } else { kind.to_owned() };
-        self.params = Some(Root { name: Arc::from(name), schema });
+        self.params = Some(NamedKind { name: Arc::from(name), schema });
         self
     }
 
     pub(super) fn object(&self) -> Type {
-        Root::ty(self.object.as_ref())
+        NamedKind::ty(self.object.as_ref())
     }
 
     pub(super) fn params(&self) -> Type {
-        Root::ty(self.params.as_ref())
+        NamedKind::ty(self.params.as_ref())
     }
 
-    /// The type of a field of a named type.
+    /// Type of a field of a named type.
     pub(super) fn field(&self, type_name: &str, field: &str) -> Option<Type> {
         let (root, part) = self.part(type_name)?;
         root.field(part, field)?.ty(root, &format!("{type_name}.{field}"))
     }
 
-    /// Whether there is an object type of this name.
+    /// Whether an object type has this name.
     pub(super) fn has_type(&self, type_name: &str) -> bool {
-        self.part(type_name).is_some_and(|(root, part)| matches!(part.view(root), Some(View::Object)))
+        self.part(type_name)
+            .is_some_and(|(root, part)| matches!(part.view(root), Some(ExpressionView::Object)))
     }
 
-    /// The part of a kind that a named type stands for.
-    fn part(&self, type_name: &str) -> Option<(&Root, Part)> {
+    /// The part of a kind that a named type describes.
+    fn part(&self, type_name: &str) -> Option<(&NamedKind, KindPart)> {
         let mut steps = type_name.split('.');
         let kind = steps.next()?;
         let root = self.object.iter().chain(&self.params).find(|root| &*root.name == kind)?;
         let part = steps.try_fold(root.whole(), |part, step| match (step, part.view(root)?) {
-            (ITEM, View::List(items)) => Some(items),
-            (VALUE, View::Map(values)) => Some(values),
-            (field, View::Object) => root.field(part, field),
+            (ITEM, ExpressionView::List(items)) => Some(items),
+            (VALUE, ExpressionView::Map(values)) => Some(values),
+            (field, ExpressionView::Object) => root.field(part, field),
             _ => None,
         })?;
         Some((root, part))
     }
 }
 
-/// What the types of elements of lists and maps are called below those of the lists and maps.
+/// Names of element types of lists and maps, below the names of their lists and maps.
 const ITEM: &str = "@idx";
 const VALUE: &str = "@elem";
 
-/// A part of an object.
+/// Part of a kind that has its own type.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+enum KindPart {
     Struct(&'static schema::Type),
     BuiltIn(Shape, Elem),
     Custom(Place),
 }
 
-/// What expressions see at a part.
-enum View {
+/// The form in which expressions see a part.
+enum ExpressionView {
     Scalar(Type),
-    List(Part),
-    Map(Part),
+    List(KindPart),
+    Map(KindPart),
     Object,
 }
 
-impl Root {
+impl NamedKind {
     fn ty(root: Option<&Self>) -> Type {
         // Expressions do not see a schema without a type.
         root.and_then(|root| root.whole().ty(root, &root.name)).unwrap_or(Type::Dyn)
     }
 
-    fn whole(&self) -> Part {
+    fn whole(&self) -> KindPart {
         match &self.schema {
-            KindSchema::BuiltIn(ty) => Part::Struct(ty),
-            KindSchema::Custom(tree) => Part::Custom(Place::Node(tree.root().id())),
+            KindSchema::BuiltIn(ty) => KindPart::Struct(ty),
+            KindSchema::Custom(tree) => KindPart::Custom(Place::Node(tree.root().id())),
         }
     }
 
-    /// A field of an object, by its name in expressions.
-    fn field(&self, part: Part, name: &str) -> Option<Part> {
+    /// Field of an object, by its name in expressions.
+    fn field(&self, part: KindPart, name: &str) -> Option<KindPart> {
         let found = match (part, &self.schema) {
-            (Part::Struct(ty), _) => {
+            (KindPart::Struct(ty), _) => {
                 let field = ty.field(&document_name(name)?)?;
                 match (field.shape, field.elem) {
-                    (Shape::One, Elem::Struct(id)) => Part::Struct(id.get()),
-                    (shape, elem) => Part::BuiltIn(shape, elem),
+                    (Shape::One, Elem::Struct(id)) => KindPart::Struct(id.get()),
+                    (shape, elem) => KindPart::BuiltIn(shape, elem),
                 }
             }
-            (Part::Custom(place), KindSchema::Custom(tree)) => {
+            (KindPart::Custom(place), KindSchema::Custom(tree)) => {
                 match name {
-                    // Whole objects have them, whatever their schemas say.
-                    "apiVersion" | "kind" if is_whole(tree, place) => Part::BuiltIn(Shape::One, Elem::String),
-                    "metadata" if is_whole(tree, place) => Part::Struct(schema::object_meta()),
-                    _ => Part::Custom(custom::visible_field(tree, place, name)?),
+                    // Every object has them, whatever its schema says.
+                    "apiVersion" | "kind" if is_whole(tree, place) => {
+                        KindPart::BuiltIn(Shape::One, Elem::String)
+                    }
+                    "metadata" if is_whole(tree, place) => KindPart::Struct(schema::object_meta()),
+                    _ => KindPart::Custom(custom::visible_field(tree, place, name)?),
                 }
             }
             _ => return None,
@@ -142,7 +145,7 @@ impl Root {
     }
 }
 
-/// Whether a part of a custom object is an object of its own.
+/// Whether a part of a custom object is a whole object: the root or an embedded resource.
 fn is_whole(tree: &Tree, place: Place) -> bool {
     match place {
         Place::Node(id) => tree.schema(id).is_root() || tree.schema(id).flags.embedded,
@@ -150,7 +153,7 @@ fn is_whole(tree: &Tree, place: Place) -> bool {
     }
 }
 
-/// The name in documents of a field that expressions call so.
+/// Member name of a field with this name in expressions.
 fn document_name(name: &str) -> Option<Cow<'_, str>> {
     match escape(name) {
         Some(Cow::Borrowed(_)) => Some(Cow::Borrowed(name)),
@@ -159,8 +162,8 @@ fn document_name(name: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-impl Part {
-    /// One element of a list or map.
+impl KindPart {
+    /// The element type of a list or map.
     fn one(elem: Elem) -> Self {
         match elem {
             Elem::Struct(id) => Self::Struct(id.get()),
@@ -168,52 +171,54 @@ impl Part {
         }
     }
 
-    /// The type of the part, called `name` if it is an object; none if expressions do not see it.
-    fn ty(self, root: &Root, name: &str) -> Option<Type> {
+    /// CEL type of the part; objects are called `name`. `None` if expressions do not see the part.
+    fn ty(self, root: &NamedKind, name: &str) -> Option<Type> {
         Some(match self.view(root)? {
-            View::Scalar(ty) => ty,
-            View::List(items) => Type::list(items.ty(root, &format!("{name}.{ITEM}"))?),
-            View::Map(values) => Type::map(Type::String, values.ty(root, &format!("{name}.{VALUE}"))?),
-            View::Object => Type::object(name),
+            ExpressionView::Scalar(ty) => ty,
+            ExpressionView::List(items) => Type::list(items.ty(root, &format!("{name}.{ITEM}"))?),
+            ExpressionView::Map(values) => {
+                Type::map(Type::String, values.ty(root, &format!("{name}.{VALUE}"))?)
+            }
+            ExpressionView::Object => Type::object(name),
         })
     }
 
-    /// None if expressions do not see the part.
-    fn view(self, root: &Root) -> Option<View> {
+    /// How expressions see the part; `None` if they do not.
+    fn view(self, root: &NamedKind) -> Option<ExpressionView> {
         let seen = match (self, &root.schema) {
-            (Self::Struct(_), _) => View::Object,
+            (Self::Struct(_), _) => ExpressionView::Object,
             (Self::BuiltIn(Shape::One, elem), _) => return of_elem(elem),
-            (Self::BuiltIn(Shape::List, elem), _) => View::List(Self::one(elem)),
-            (Self::BuiltIn(Shape::Map, elem), _) => View::Map(Self::one(elem)),
+            (Self::BuiltIn(Shape::List, elem), _) => ExpressionView::List(Self::one(elem)),
+            (Self::BuiltIn(Shape::Map, elem), _) => ExpressionView::Map(Self::one(elem)),
             (Self::Custom(place), KindSchema::Custom(tree)) => of_place(tree, place)?,
             (Self::Custom(_), KindSchema::BuiltIn(_)) => return None,
         };
         match &seen {
-            View::List(below) | View::Map(below) => below.view(root).map(|_| seen),
-            View::Scalar(_) | View::Object => Some(seen),
+            ExpressionView::List(below) | ExpressionView::Map(below) => below.view(root).map(|_| seen),
+            ExpressionView::Scalar(_) | ExpressionView::Object => Some(seen),
         }
     }
 }
 
-fn of_elem(elem: Elem) -> Option<View> {
-    Some(View::Scalar(match elem {
+fn of_elem(elem: Elem) -> Option<ExpressionView> {
+    Some(ExpressionView::Scalar(match elem {
         Elem::String => Type::String,
         Elem::Bool => Type::Bool,
         Elem::Int32 | Elem::Int64 => Type::Int,
         Elem::Float64 => Type::Double,
         Elem::Bytes => Type::Bytes,
         Elem::Time | Elem::MicroTime => Type::Timestamp,
-        // A number or a text: which, is known when an expression runs.
+        // A number or a text, known only at evaluation.
         Elem::Quantity | Elem::IntOrString => Type::Dyn,
         Elem::Items => Type::list(Type::String),
-        Elem::Struct(_) | Elem::Raw | Elem::FieldsV1 => return Some(View::Object),
+        Elem::Struct(_) | Elem::Raw | Elem::FieldsV1 => return Some(ExpressionView::Object),
         // Their schemas have no type.
         Elem::Json | Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => return None,
     }))
 }
 
-fn of_place(tree: &Tree, place: Place) -> Option<View> {
-    Some(View::Scalar(match custom::kind(tree, place)? {
+fn of_place(tree: &Tree, place: Place) -> Option<ExpressionView> {
+    Some(ExpressionView::Scalar(match custom::kind(tree, place)? {
         custom::Kind::Dyn => Type::Dyn,
         custom::Kind::Bool => Type::Bool,
         custom::Kind::Int => Type::Int,
@@ -222,8 +227,8 @@ fn of_place(tree: &Tree, place: Place) -> Option<View> {
         custom::Kind::Bytes => Type::Bytes,
         custom::Kind::Duration => Type::Duration,
         custom::Kind::Date | custom::Kind::DateTime => Type::Timestamp,
-        custom::Kind::List(items) => return Some(View::List(Part::Custom(items))),
-        custom::Kind::Map(values) => return Some(View::Map(Part::Custom(values))),
-        custom::Kind::Object => return Some(View::Object),
+        custom::Kind::List(items) => return Some(ExpressionView::List(KindPart::Custom(items))),
+        custom::Kind::Map(values) => return Some(ExpressionView::Map(KindPart::Custom(values))),
+        custom::Kind::Object => return Some(ExpressionView::Object),
     }))
 }

@@ -1,6 +1,7 @@
-//! Expressions of admission: match conditions of webhooks, and all expressions of ValidatingAdmissionPolicies and
-//! MutatingAdmissionPolicies. [`Environment`] compiles, [`Evaluation`] runs what it compiled for one request. What follows from a
-//! result (deny, warn, patch, `failurePolicy`) is the apiserver's.
+//! Expressions of dynamic admission: match conditions of webhooks, and all expressions of
+//! ValidatingAdmissionPolicies and MutatingAdmissionPolicies. [`Environment`] compiles them, and
+//! [`Evaluation`] evaluates them for one request. The caller acts on the results (deny, warn, patch,
+//! `failurePolicy`).
 //!
 //! ```
 //! use kstore_api::expression::admission::{Budget, Environment, Evaluation, Inputs, ResultType, Uses};

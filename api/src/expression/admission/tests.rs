@@ -1,4 +1,4 @@
-//! Expressions of admission, with the texts that a Kubernetes server answered.
+//! Tests of admission expressions, with recorded messages of a Kubernetes server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ fn refusal(uses: Uses, expression: &str, result: ResultType) -> String {
 }
 
 #[test]
-fn refusals_have_the_recorded_texts() {
+fn compile_errors_match_recorded_messages() {
     let (none, patches) = (Uses::default(), Uses { patch_types: true, ..ALL });
     let cases = [
         (none, "object.data", ResultType::Bool, "must evaluate to bool but got dyn"),
@@ -70,7 +70,7 @@ fn refusals_have_the_recorded_texts() {
 }
 
 #[test]
-fn a_variable_has_the_type_of_its_expression_and_sees_earlier_ones_only() {
+fn variables_have_the_type_of_their_expression_and_use_earlier_ones_only() {
     let mut environment = Environment::new(ALL);
     environment.declare("a", "'x'").unwrap();
     environment.declare("b", "variables.a + 'y'").unwrap();
@@ -88,7 +88,7 @@ fn a_variable_has_the_type_of_its_expression_and_sees_earlier_ones_only() {
 }
 
 #[test]
-fn a_variable_costs_once_and_only_if_it_is_read() {
+fn variables_are_evaluated_once_and_only_if_used() {
     let mut environment = Environment::new(ALL);
     environment.declare("long", "[1, 2, 3].all(x, x > 0)").unwrap();
     let read = environment.compile("variables.long", ResultType::Bool).unwrap();
@@ -105,7 +105,7 @@ fn a_variable_costs_once_and_only_if_it_is_read() {
 }
 
 #[test]
-fn errors_and_spent_budgets_have_their_texts() {
+fn evaluation_errors_and_exhausted_budgets_have_the_messages_of_kubernetes() {
     let environment = Environment::new(ALL);
     let object = json!({"metadata": {"name": "a"}});
     let evaluation = Evaluation::new(&environment, Inputs { object: &object, ..Inputs::default() });
@@ -133,11 +133,11 @@ fn errors_and_spent_budgets_have_their_texts() {
     assert_eq!(outcomes.last(), Some(Err(EvaluationError::OutOfBudget)));
 }
 
-/// Allows `get` and counts the questions.
+/// Authorizer that allows `get` and counts its calls.
 #[derive(Default)]
-struct Gate(AtomicUsize);
+struct CountingAuthorizer(AtomicUsize);
 
-impl Authorizer for Gate {
+impl Authorizer for CountingAuthorizer {
     fn decide(&self, check: &AccessCheck) -> Decision {
         self.0.fetch_add(1, Ordering::Relaxed);
         let subject = match &check.subject {
@@ -163,8 +163,8 @@ impl Authorizer for Gate {
 }
 
 #[test]
-fn expressions_ask_the_authorizer_once_for_each_check() {
-    let gate = Arc::new(Gate::default());
+fn authorizer_decisions_are_cached_per_check() {
+    let gate = Arc::new(CountingAuthorizer::default());
     let request = json!({"requestResource": {"group": "apps", "version": "v1", "resource": "deployments"},
         "requestSubResource": "scale", "namespace": "ns", "name": "web", "userInfo": {"username": "u"}});
     let environment = Environment::new(ALL);
@@ -208,7 +208,7 @@ fn expressions_ask_the_authorizer_once_for_each_check() {
 }
 
 #[test]
-fn mutations_make_json() {
+fn mutation_expressions_evaluate_to_json() {
     let environment = Environment::new(Uses { patch_types: true, ..ALL });
     let object = json!({"metadata": {"labels": {"a": "b"}}});
     let cases: [(&str, ResultType, Value); 2] = [

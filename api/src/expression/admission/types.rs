@@ -1,4 +1,4 @@
-//! The object types of admission: the request, the namespace, the declared variables, and the values of mutations.
+//! Object types of admission: the request, the namespace, declared variables, and values of mutations.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -8,12 +8,12 @@ use kstore_cel::{FieldShape, ListKind, ObjectShape, Shape, Type, TypeProvider};
 
 /// The type of `variables`.
 pub(super) const VARIABLES_TYPE: &str = "kubernetes.variables";
-/// The type of whole objects that mutations make; types of their parts continue it with a dot and a path.
+/// Type name of objects made by mutations; names of nested types add a dot and a path.
 pub(super) const OBJECT_TYPE: &str = "Object";
-/// The type of one operation of a JSON patch.
+/// Type name of one operation of a JSON patch.
 pub(super) const PATCH_TYPE: &str = "JSONPatch";
 
-/// Knows the object types of one environment.
+/// Type provider of one environment.
 pub(super) struct Types {
     pub(super) variables: BTreeMap<Arc<str>, Type>,
     pub(super) patch_types: bool,
@@ -43,7 +43,7 @@ impl TypeProvider for Types {
             return Some(match field {
                 "op" | "path" | "from" => Type::String,
                 "value" => Type::Dyn,
-                // Kubernetes answers a field without a type here, which its error shows.
+                // Kubernetes returns a field without a type here, and its error shows that.
                 _ => Type::object(""),
             });
         }
@@ -147,7 +147,7 @@ static NAMESPACE: LazyLock<Shape> = LazyLock::new(|| {
     object("kubernetes.Namespace", &[("metadata", metadata), ("spec", spec), ("status", status)])
 });
 
-/// The shapes of all objects in a request and a namespace, by name.
+/// Shapes of all objects in a request and a namespace, by name.
 static SHAPES: LazyLock<BTreeMap<Arc<str>, Arc<ObjectShape>>> = LazyLock::new(|| {
     let mut shapes = BTreeMap::new();
     let mut open = vec![request().clone(), namespace().clone()];

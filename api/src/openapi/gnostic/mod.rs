@@ -1,6 +1,7 @@
-//! OpenAPI documents in protobuf: the form in which `kubectl` reads `/openapi/v2`. The messages are those of Google's gnostic,
-//! written down as tables of member names and field numbers (`v2`, `v3`); this file walks a JSON document along them. Only
-//! what a document of ours can contain is in the tables. A member that is in no table and no extension (`x-…`) is left out.
+//! Protobuf encoding of OpenAPI documents, in which `kubectl` reads `/openapi/v2`. Messages are those of
+//! Google's gnostic, as tables of member names and field numbers (`v2`, `v3`). This file encodes a JSON
+//! document by these tables. The tables cover only members that this server's documents have; other members
+//! are omitted, unless they are extensions (`x-…`).
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +10,7 @@ mod v3;
 
 use serde_json::{Map, Value};
 
-/// What a value becomes.
+/// Protobuf type of a member.
 enum Shape {
     /// `string`.
     Text,
@@ -29,40 +30,40 @@ enum Shape {
     One(&'static Message),
     /// `repeated` messages.
     Many(&'static Message),
-    /// A message whose field 1 is the message, or the strings.
+    /// A message whose field 1 is the message, or the list of strings.
     Wrapped(&'static Message),
-    /// A message whose field 1 repeats pairs of a name (1) and the message (2).
+    /// A message whose field 1 repeats pairs of name (1) and message (2).
     Named(&'static Message),
-    /// A message whose field 1 is the message or whose field 2 is a boolean.
+    /// A message with the message in field 1 or a boolean in field 2.
     OneOrFlag(&'static Message),
-    /// A choice of a number (1), a boolean (2) and a string (3). Other values make an empty message.
+    /// A message with a number (1), a boolean (2) or a string (3). Other values make it empty.
     Scalar,
 }
 
-/// How a JSON object becomes a message.
+/// Encoding of a JSON object as a message.
 enum Message {
-    /// Its members have fields of their own.
+    /// Each member has its own field.
     Members {
-        /// Member, field number, form.
+        /// Member name, field number and type.
         members: &'static [(&'static str, u32, Shape)],
-        /// The field of members `x-…`; 0 where there is none.
+        /// Field of extensions `x-…`; 0 if there is none.
         extensions: u32,
-        /// The field of all further members, as pairs of a name (1) and the message (2).
+        /// Field of all other members, as pairs of name (1) and message (2).
         others: Option<(u32, &'static Message)>,
     },
-    /// One of several messages, found inside nested fields, outermost first.
+    /// One of several messages, in nested fields; field numbers are outermost first.
     Choice(fn(&Value) -> (&'static [u32], &'static Message)),
     /// A list of strings in field 1.
     Strings,
 }
 
-/// An OpenAPI v2 document, as `application/com.github.proto-openapi.spec.v2.v1.0+protobuf`.
+/// Encodes an OpenAPI v2 document as `application/com.github.proto-openapi.spec.v2.v1.0+protobuf`.
 #[must_use]
 pub fn v2(document: &Value) -> Vec<u8> {
     encoded(document, &v2::DOCUMENT)
 }
 
-/// An OpenAPI v3 document, as `application/com.github.proto-openapi.spec.v3.v1.0+protobuf`.
+/// Encodes an OpenAPI v3 document as `application/com.github.proto-openapi.spec.v3.v1.0+protobuf`.
 #[must_use]
 pub fn v3(document: &Value) -> Vec<u8> {
     encoded(document, &v3::DOCUMENT)
@@ -167,7 +168,7 @@ fn scalar(value: &Value) -> Vec<u8> {
     out
 }
 
-/// `Any`: field 2 is the YAML text; field 1, a typed message, nobody uses.
+/// Encodes an `Any`: YAML text in field 2. Readers do not use field 1, a typed message.
 fn any(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     let text = serde_yaml_ng::to_string(value).expect("a JSON value is YAML");
@@ -175,7 +176,7 @@ fn any(value: &Value) -> Vec<u8> {
     out
 }
 
-/// Field `number`: a name (1) and a message (2).
+/// Appends field `number` with a name (1) and a message (2).
 fn pair(out: &mut Vec<u8>, number: u32, name: &str, message: &[u8]) {
     let mut inner = Vec::with_capacity(name.len() + message.len() + 8);
     bytes(&mut inner, 1, name.as_bytes());
@@ -183,7 +184,7 @@ fn pair(out: &mut Vec<u8>, number: u32, name: &str, message: &[u8]) {
     bytes(out, number, &inner);
 }
 
-/// A string counts as a list of one: `type` may be either.
+/// Appends a list of strings. A single string counts as a list of one, since `type` allows both.
 fn strings(out: &mut Vec<u8>, number: u32, value: &Value) {
     let one = std::slice::from_ref(value);
     let items = value.as_array().map_or(one, Vec::as_slice);

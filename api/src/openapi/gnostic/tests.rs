@@ -1,9 +1,9 @@
-//! Documents read back by a reader of messages that shares nothing with the writer but the tables' subject.
+//! Tests of the encoding: documents are read back by an independent decoder.
 
 use super::{v2, v3};
 use serde_json::json;
 
-/// The fields of a message in the order written: number and content (of varints the value, as bytes).
+/// Fields of a message in order: number and content (for varints the value as bytes).
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
@@ -34,7 +34,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     value
 }
 
-/// Follows field numbers, taking the first of each.
+/// Content at a path of field numbers; the first field of each number counts.
 fn at(bytes: &[u8], path: &[u64]) -> Vec<u8> {
     path.iter().fold(bytes.to_vec(), |bytes, number| {
         let found = fields(&bytes).into_iter().find(|(n, _)| n == number);
@@ -47,7 +47,7 @@ fn text(bytes: &[u8], path: &[u64]) -> String {
 }
 
 #[test]
-fn a_v2_document_has_its_fields_at_gnostics_numbers() {
+fn v2_documents_have_the_field_numbers_of_gnostic() {
     let bytes = v2(&json!({
         "swagger": "2.0",
         "info": {"title": "T", "version": "v1"},
@@ -105,7 +105,7 @@ fn a_v2_document_has_its_fields_at_gnostics_numbers() {
 }
 
 #[test]
-fn a_v3_document_has_its_fields_at_gnostics_numbers() {
+fn v3_documents_have_the_field_numbers_of_gnostic() {
     let bytes = v3(&json!({
         "openapi": "3.0.0",
         "info": {"title": "T", "version": "v1"},

@@ -88,7 +88,7 @@ static BODY_PARAMETER: Message = Members {
     others: None,
 };
 
-/// Of headers and paths, which have the same numbers.
+/// Header and path parameters, which have the same field numbers.
 static PLAIN_PARAMETER: Message = Members {
     members: &[
         ("required", 1, Flag),
@@ -169,7 +169,7 @@ static SCHEMA: Message = Members { members: SCHEMA_MEMBERS, extensions: 31, othe
 
 static SECURITY_REQUIREMENT: Message = Members { members: &[], extensions: 0, others: Some((1, &Strings)) };
 
-/// Ours is an API key (a bearer token in a header).
+/// The API key, this server's only security definition (a bearer token in a header).
 static SECURITY_DEFINITION: Message = Choice(|_: &Value| (&[2], &API_KEY));
 
 static API_KEY: Message = Members {

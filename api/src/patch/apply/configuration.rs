@@ -1,4 +1,5 @@
-//! Merging of configurations without ownership, for admission policies: nothing is removed, and what is owned as a whole may not be set.
+//! Merges apply configurations without field ownership, for admission policies. Nothing is removed, and a
+//! configuration must not set atomic lists, maps or structs.
 
 use serde_json::Value;
 
@@ -6,10 +7,10 @@ use super::node::{Node, View};
 use super::path::{Path, Problems};
 use super::{ObjectType, custom, merge, typed};
 
-/// The object with the configuration laid over it, managed fields as they were.
+/// Merges the configuration into the object and keeps the object's managed fields.
 ///
 /// # Errors
-/// With upstream's text: the configuration is not of its type, or sets an atomic list, map or struct.
+/// Kubernetes' message: the configuration is not of its type, or sets an atomic list, map or struct.
 pub fn merge_configuration(live: &Value, config: &Value, object: ObjectType<'_>) -> Result<Value, String> {
     let found = match object {
         ObjectType::BuiltIn(ty) => typed::check(config, ty),
@@ -35,7 +36,8 @@ pub fn merge_configuration(live: &Value, config: &Value, object: ObjectType<'_>)
     Ok(merge::merge(live, config, Node::root(object)))
 }
 
-/// Lists, maps and structs of a configuration that are owned as a whole. List elements are shown by their index.
+/// Reports the atomic lists, maps and structs that a configuration sets. List elements are shown by their
+/// index.
 fn find_atomics(value: &Value, node: Node<'_>, path: &Path<'_>, found: &mut Problems) {
     if found.is_full() {
         return;

@@ -1,5 +1,6 @@
-//! Whether an apply configuration is of its custom resource: as `typed` does for built-in types, by the structural schema. Where the
-//! schema keeps unknown fields, or there is none, every value is fine.
+//! Type check of apply configurations for custom resources, against the structural schema. [`super::typed`]
+//! does the same for built-in types. Every value is accepted where the schema keeps unknown fields, or where
+//! there is no schema.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use super::typed::{Scalar, expect, of_scalar, of_struct};
 use crate::schema::object_meta;
 use crate::structural::{Additional, ListType, Schema, Tree, ValueType};
 
-/// Everything that is wrong with a configuration, each with its place.
+/// Type errors of a configuration, each with its path.
 pub(super) fn check(config: &Value, tree: Option<&Tree>) -> Vec<String> {
     let mut found = Problems::default();
     if let Some(map) = expect(config.as_object(), "map", config, &Path::ROOT, &mut found) {
@@ -21,7 +22,7 @@ pub(super) fn check(config: &Value, tree: Option<&Tree>) -> Vec<String> {
     found.into_texts()
 }
 
-/// A whole object: its members beyond apiVersion, kind and metadata are of the schema, if there is one.
+/// Checks a whole object: the schema applies to its members other than apiVersion, kind and metadata.
 fn of_object(map: &Map<String, Value>, schema: Option<Schema<'_>>, path: &Path<'_>, found: &mut Problems) {
     for (name, value) in map {
         if found.is_full() {

@@ -1,4 +1,5 @@
-//! Applying to custom resources by their structural schema: recorded answers of Kubernetes, and places whose type is deduced.
+//! Tests of server-side apply to custom resources: recorded answers of Kubernetes, and paths without a
+//! declared type.
 
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ fn config(spec: &Value) -> Value {
     json!({"apiVersion": "shop.rec.dev/v1", "kind": "Shop", "metadata": {"name": "ssa"}, "spec": spec})
 }
 
-/// The object after a configuration was applied and defaults were filled in.
+/// The object after one apply and schema defaulting.
 fn applied(
     tree: &Tree,
     live: Option<&Value>,
@@ -41,7 +42,7 @@ fn owned(object: &Value, manager: &str) -> Value {
     entry.map_or(Value::Null, |entry| entry["fieldsV1"]["f:spec"].clone())
 }
 
-/// What differs from the defaults.
+/// Members of the spec that differ from the schema's defaults.
 fn stated(object: &Value) -> Value {
     let defaults = ["colour", "maybeDefault", "nest", "neverDefault", "replicas"];
     let mut spec = object["spec"].clone();
@@ -50,7 +51,7 @@ fn stated(object: &Value) -> Value {
 }
 
 #[test]
-fn managers_share_an_object_as_recorded() {
+fn managers_share_an_object_as_in_kubernetes() {
     let tree = shop_tree();
     let spec = json!({"size": 1, "tags": ["a"], "rooms": [{"name": "x", "doors": 2}], "atom": {"a": "1"}, "limits": {"a": 1}});
     let live = applied(&tree, None, "m1", false, spec).unwrap();
@@ -97,7 +98,7 @@ fn managers_share_an_object_as_recorded() {
 }
 
 #[test]
-fn configurations_that_are_not_of_the_type_are_refused_in_known_words() {
+fn configurations_of_the_wrong_type_are_refused_with_the_messages_of_kubernetes() {
     let tree = shop_tree();
     let refused = |spec: Value| applied(&tree, None, "m1", false, spec).unwrap_err().to_string();
     let prefix = "failed to create typed patch object (/ssa; shop.rec.dev/v1, Kind=Shop): ";
@@ -127,7 +128,7 @@ fn configurations_that_are_not_of_the_type_are_refused_in_known_words() {
 }
 
 #[test]
-fn where_unknown_fields_are_kept_maps_merge_and_lists_are_replaced() {
+fn preserved_unknown_fields_merge_maps_and_replace_lists() {
     let tree = shop_tree();
     let one = json!({"free": {"known": {"n": 1}, "map": {"a": 1}, "list": [{"name": "a"}]}, "port": 80});
     let live = applied(&tree, None, "m1", false, one).unwrap();
@@ -142,7 +143,7 @@ fn where_unknown_fields_are_kept_maps_merge_and_lists_are_replaced() {
 }
 
 #[test]
-fn metadata_of_embedded_objects_merges_as_that_of_objects() {
+fn metadata_of_embedded_objects_merges_like_that_of_objects() {
     let tree = shop_tree();
     let pod = |label: &str, finalizer: &str| json!({"pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {label: "1"}, "finalizers": [finalizer]}}});
     let live = applied(&tree, None, "m1", false, pod("a", "x.dev/a")).unwrap();

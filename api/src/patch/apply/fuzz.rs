@@ -1,8 +1,9 @@
-//! The laws of server-side apply, for fuzzers: stories of a few managers, checked after each step.
+//! Laws of server-side apply, for fuzzers: random sequences of writes by a few managers, checked after each
+//! write.
 
 use serde_json::{Value, json};
 
-use super::managed::{Managed, Operation, Owner};
+use super::managed::{ManagedFields, Operation, Owner};
 use super::node::Node;
 use super::set::FieldSet;
 use super::{ObjectType, Reset, SYSTEM_FIELDS, Write, apply, keep_times, merge, track_update, walk};
@@ -11,7 +12,7 @@ use crate::schema::Type;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::fill::fill;
 
-/// Applies and updates that the bytes describe.
+/// Decodes the bytes into applies and updates and runs them.
 pub(crate) fn fuzz(bytes: &[u8]) {
     let mut dice = Dice(bytes);
     let ty = kind(&mut dice);
@@ -48,7 +49,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     }
 }
 
-/// An object with its type and name, scalars in canonical form.
+/// A generated object with its type and name, and scalars in canonical form.
 fn stated(dice: &mut Dice<'_>, live: Option<&Value>, ty: &'static Type) -> Value {
     let mut object = match live {
         Some(live) if dice.one_in(2) => dice.variation(live, ty, 5),
@@ -61,14 +62,14 @@ fn stated(dice: &mut Dice<'_>, live: Option<&Value>, ty: &'static Type) -> Value
     object
 }
 
-/// The object as it is stored: without what equals absence, with what is always printed.
+/// The stored form of an object: zero values removed, and those that Kubernetes always prints added.
 fn stored(mut object: Value, ty: &'static Type) -> Value {
     normalize(&mut object, ty, Mode::Whole).expect("its members have the right types");
     fill(&mut object, ty);
     object
 }
 
-/// After an update nobody else owns what it changed, and a second one like it changes nothing.
+/// Checks an update: no other manager owns the changed fields, and repeating the update changes nothing.
 fn updated(live: Option<&Value>, body: &Value, write: &Write<'_>, ty: &'static Type) -> Value {
     let mut new = body.clone();
     normalize(&mut new, ty, Mode::Whole).expect("its members have the right types");
@@ -85,7 +86,7 @@ fn updated(live: Option<&Value>, body: &Value, write: &Write<'_>, ty: &'static T
     new
 }
 
-/// What is true after every apply.
+/// Checks the properties that hold after every apply.
 fn applied(
     live: Option<&Value>,
     config: &Value,
@@ -120,12 +121,16 @@ fn applied(
 
 fn held(object: &Value, manager: &str) -> FieldSet {
     let owner = Owner::new(manager, Operation::Apply, "", "");
-    Managed::stored(object).0.get(&owner).map(|holding| holding.fields.set().into_owned()).unwrap_or_default()
+    ManagedFields::stored(object)
+        .0
+        .get(&owner)
+        .map(|holding| holding.fields.set().into_owned())
+        .unwrap_or_default()
 }
 
-/// Books can be read back and say the same.
+/// Checks that managed fields survive decoding and encoding.
 fn readable(object: &Value) {
-    let managed = Managed::sent(object).expect("our own books can be read");
+    let managed = ManagedFields::sent(object).expect("managed fields of our own making can be decoded");
     let mut back = object.clone();
     managed.store(&mut back);
     assert_eq!(&back, object);

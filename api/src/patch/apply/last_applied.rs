@@ -1,5 +1,6 @@
-//! The way from client-side to server-side kubectl apply: the annotation in which the former keeps what it applied last lets the
-//! latter take those fields over, and the latter keeps it up to date, so that there is a way back.
+//! Migration from client-side to server-side kubectl apply. The annotation `last-applied-configuration` lists
+//! the fields that the former applied; the latter takes them over without a conflict. It also keeps the
+//! annotation current, so that users can go back to client-side apply.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +12,13 @@ use crate::limits::ANNOTATIONS_MAX;
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The manager that does so; others keep out of it.
+/// The only manager that uses the annotation.
 pub(super) const MANAGER: &str = "kubectl";
 
-/// The conflicts that are none: about fields which client-side apply set and which still have that value.
+/// The conflicts that remain after dropping those over fields that client-side apply set and that still have
+/// that value.
 ///
-/// `None` if the annotation says nothing about this object; then all of them stand.
+/// `None` if the annotation says nothing about this object; then all conflicts remain.
 pub(super) fn left_over(
     conflicts: &[Conflict],
     live: &Value,
@@ -47,7 +49,8 @@ fn still_as_applied(live: &Value, object: ObjectType<'_>) -> Option<BTreeSet<Str
     )
 }
 
-/// Writes the configuration into the annotation, where there is one. Beyond the bound on annotations it goes altogether.
+/// Writes the configuration into the annotation, if the object has one. Removes the annotation if the
+/// annotations then exceed their size limit.
 pub(super) fn refresh(object: &mut Value, config: &Value) {
     let Some(annotations) = object["metadata"]["annotations"].as_object_mut() else { return };
     if annotations.get(ANNOTATION).and_then(Value::as_str).is_none_or(str::is_empty) {

@@ -1,4 +1,4 @@
-//! The entries of `metadata.managedFields`.
+//! Decoded entries of `metadata.managedFields`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::set::FieldSet;
 use super::walk::Difference;
 use crate::schema::limits::MAX_UPDATE_MANAGERS;
 
-/// Who changed the object, and by which kind of request.
+/// Kind of the write that a managed-fields entry records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Server-side apply.
@@ -28,7 +28,8 @@ impl Operation {
     }
 }
 
-/// Identity of an entry; the version counts for updates only. In the order in which messages list owners.
+/// Identity of an entry: manager, operation, subresource, and for updates the version. The derived order is
+/// that of conflict messages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     pub(super) manager: String,
@@ -45,7 +46,7 @@ impl Owner {
     }
 }
 
-/// As conflict messages name an owner.
+/// Formats the owner as in conflict messages.
 impl std::fmt::Display for Owner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.manager)?;
@@ -59,42 +60,44 @@ impl std::fmt::Display for Owner {
     }
 }
 
-/// The fields of an entry. Most writes touch the fields of few entries, so the others are never read.
+/// Field set of an entry, decoded on demand. Most writes concern the fields of few entries, so the others
+/// stay undecoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fields {
-    /// As stored.
+pub(super) enum EntryFields {
+    /// The JSON as stored.
     Text(Value),
-    /// As read.
+    /// The decoded set.
     Set(FieldSet),
 }
 
-impl Fields {
-    /// The set of them.
+impl EntryFields {
+    /// The decoded field set.
     pub(super) fn set(&self) -> Cow<'_, FieldSet> {
         match self {
-            // What was checked when it was stored can be read; what cannot be read owns nothing.
+            // Stored JSON was checked before it was stored. An unreadable set owns nothing.
             Self::Text(text) => Cow::Owned(FieldSet::from_json(text).unwrap_or_default()),
             Self::Set(set) => Cow::Borrowed(set),
         }
     }
 
-    /// The set of them, as far as the schema has parts with owners of their own.
+    /// The decoded field set, with fields below atomic values replaced by the atomic value.
     fn settled(&self, node: Node<'_>) -> FieldSet {
         self.set().into_owned().settled(node)
     }
 
-    /// Whether a difference can concern them at all.
-    fn may_meet(&self, parts: &[&FieldSet]) -> bool {
+    /// Whether these fields can overlap the given sets. True for decoded sets; for JSON it compares the first
+    /// path elements.
+    fn may_overlap(&self, parts: &[&FieldSet]) -> bool {
         match self {
             Self::Text(text) => {
                 let mut heads = text.as_object().into_iter().flat_map(|fields| fields.keys());
-                heads.any(|head| parts.iter().any(|part| part.has_head(head)))
+                heads.any(|head| parts.iter().any(|part| part.has_prefix(head)))
             }
             Self::Set(_) => true,
         }
     }
 
-    /// Adds fields in place: gathering thousands of entries must not copy what was gathered for each.
+    /// Adds fields in place, so that merging thousands of entries does not copy the result for each.
     fn extend(&mut self, other: &Self) {
         if let Self::Text(_) = self {
             *self = Self::Set(self.set().into_owned());
@@ -119,42 +122,42 @@ impl Fields {
     }
 }
 
-/// What an owner owns.
+/// Fields of one owner, with the version and the time of the entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Holding {
-    pub(super) fields: Fields,
+pub(super) struct OwnedFields {
+    pub(super) fields: EntryFields,
     pub(super) api_version: String,
     /// RFC 3339; empty if unknown.
     pub(super) time: String,
 }
 
-impl Holding {
-    /// Gives up what has changed hands or is gone.
-    pub(super) fn lose(&mut self, difference: &Difference, node: Node<'_>) {
+impl OwnedFields {
+    /// Removes the fields that another write changed or removed.
+    pub(super) fn remove_changed(&mut self, difference: &Difference, node: Node<'_>) {
         let parts = [&difference.added, &difference.modified, &difference.removed];
-        if !self.fields.may_meet(&parts) {
+        if !self.fields.may_overlap(&parts) {
             return;
         }
         let held = self.fields.settled(node);
         let left = parts.into_iter().fold(held, |set, part| set.difference(part));
-        self.fields = Fields::Set(left);
+        self.fields = EntryFields::Set(left);
     }
 
-    /// The fields that got another value.
+    /// The owned fields that the write changes.
     pub(super) fn conflicts(&self, changed: &FieldSet, node: Node<'_>) -> FieldSet {
-        if !self.fields.may_meet(&[changed]) {
+        if !self.fields.may_overlap(&[changed]) {
             return FieldSet::default();
         }
         self.fields.settled(node).intersection(changed)
     }
 }
 
-/// All owners of an object.
+/// Managed-fields entries of an object by owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Managed(pub(super) BTreeMap<Owner, Holding>);
+pub(super) struct ManagedFields(pub(super) BTreeMap<Owner, OwnedFields>);
 
-impl Managed {
-    /// The entries of a stored object. What is not an entry counts as none.
+impl ManagedFields {
+    /// Decodes the entries of a stored object; skips malformed entries.
     pub(super) fn stored(object: &Value) -> Self {
         Self(list(object).iter().filter_map(entry).collect())
     }
@@ -163,8 +166,8 @@ impl Managed {
     pub(super) fn sent(object: &Value) -> Option<Self> {
         let read = |value: &Value| {
             let (owner, mut holding) = entry(value)?;
-            if let Fields::Text(text) = &holding.fields {
-                holding.fields = Fields::Set(FieldSet::from_json(text)?);
+            if let EntryFields::Text(text) = &holding.fields {
+                holding.fields = EntryFields::Set(FieldSet::from_json(text)?);
             }
             Some((owner, holding))
         };
@@ -175,12 +178,12 @@ impl Managed {
         self.0.is_empty()
     }
 
-    /// Drops owners who own nothing.
+    /// Removes owners without fields.
     pub(super) fn settle(&mut self) {
         self.0.retain(|_, holding| !holding.fields.is_empty());
     }
 
-    /// Writes the entries into an object, in the order of the API.
+    /// Writes the entries into an object, in the API's order.
     pub(super) fn store(self, object: &mut Value) {
         let entries = self.entries();
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
@@ -191,9 +194,9 @@ impl Managed {
         }
     }
 
-    /// The entries in the order of the API: applied ones first, then by time, manager, version and subresource.
+    /// The entries in the API's order: applies first, then by time, manager, version and subresource.
     pub(super) fn entries(self) -> Vec<Value> {
-        let mut entries: Vec<(Owner, Holding)> = self.0.into_iter().collect();
+        let mut entries: Vec<(Owner, OwnedFields)> = self.0.into_iter().collect();
         entries.sort_by(|(a, x), (b, y)| {
             (a.operation, &x.time, &a.manager, &x.api_version, &a.subresource).cmp(&(
                 b.operation,
@@ -206,7 +209,7 @@ impl Managed {
         entries.into_iter().map(|(owner, holding)| to_json(owner, holding)).collect()
     }
 
-    /// Merges the oldest update entries of each version when there are too many.
+    /// Merges the oldest update entries of each version when there are more than [`MAX_UPDATE_MANAGERS`].
     pub(super) fn cap(&mut self) {
         let updaters = self.0.iter().filter(|(owner, _)| owner.operation == Operation::Update);
         let mut count = updaters.clone().count();
@@ -241,8 +244,8 @@ fn list(object: &Value) -> &[Value] {
     object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// True if a client asks to forget all owners: an empty list, or a list of one empty entry.
-pub(super) fn asks_reset(object: &Value) -> bool {
+/// True if a client asks the server to forget all owners: an empty list, or a list of one empty entry.
+pub(super) fn requests_reset(object: &Value) -> bool {
     match object["metadata"]["managedFields"].as_array().map(Vec::as_slice) {
         Some([]) => true,
         Some([only]) => only.as_object().is_some_and(Map::is_empty),
@@ -250,7 +253,7 @@ pub(super) fn asks_reset(object: &Value) -> bool {
     }
 }
 
-fn entry(value: &Value) -> Option<(Owner, Holding)> {
+fn entry(value: &Value) -> Option<(Owner, OwnedFields)> {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let operation = match text("operation") {
         "Apply" => Operation::Apply,
@@ -267,10 +270,10 @@ fn entry(value: &Value) -> Option<(Owner, Holding)> {
     };
     let owner = Owner::new(text("manager"), operation, text("subresource"), text("apiVersion"));
     let (api_version, time) = (text("apiVersion").to_owned(), text("time").to_owned());
-    Some((owner, Holding { fields: Fields::Text(fields), api_version, time }))
+    Some((owner, OwnedFields { fields: EntryFields::Text(fields), api_version, time }))
 }
 
-fn to_json(owner: Owner, holding: Holding) -> Value {
+fn to_json(owner: Owner, holding: OwnedFields) -> Value {
     let mut out = json!({
         "operation": owner.operation.as_str(),
         "apiVersion": holding.api_version,

@@ -1,4 +1,5 @@
-//! Merges an apply configuration into an object along the schema. Whether a configuration is of its type: `typed` and `custom`.
+//! Merges an apply configuration into an object along the schema. Modules `typed` and `custom` check the
+//! configuration's type.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 use super::node::{Node, View};
 use super::walk::element;
 
-/// The object with the configuration laid over it.
+/// Merges the configuration into the object.
 pub(super) fn merge(live: &Value, config: &Value, node: Node<'_>) -> Value {
     match (node.view([Some(live), Some(config)]), live, config) {
         (View::Map, Value::Object(live), Value::Object(config)) => merge_maps(live, config, node),
@@ -28,10 +29,12 @@ fn merge_maps(live: &Map<String, Value>, config: &Map<String, Value>, node: Node
     Value::Object(out)
 }
 
-/// Elements of the configuration come in its order; elements it does not name keep their place among those it does.
+/// Merges two lists: elements of the configuration keep its order; the other elements keep their position
+/// relative to those.
 ///
-/// Both lists are walked side by side. What only the live list has is taken where it stands; what both have waits for its turn
-/// in the configuration; an element that the live list holds twice is replaced, since it is not known which one is meant.
+/// Both lists are walked in step. Elements only in the live list are emitted at their position; shared
+/// elements wait for their turn in the configuration. An element that the live list holds twice is replaced,
+/// since the configuration cannot say which one it means.
 fn merge_lists(live: &[Value], config: &[Value], node: Node<'_>) -> Value {
     let ids = |items: &[Value]| -> Vec<String> {
         items.iter().enumerate().map(|(at, item)| element(node, item, at)).collect()
@@ -55,11 +58,11 @@ fn merge_lists(live: &[Value], config: &[Value], node: Node<'_>) -> Value {
             out.push(item.clone());
             continue;
         }
-        // An element out of its turn waits for the configuration's order.
+        // An element that is not next in the configuration waits for the configuration's order.
         if done.contains(id) || shared.front() != Some(&id) {
             continue;
         }
-        // Everything the configuration has up to this element, new elements included.
+        // Emits the configuration's elements up to this one, new elements included.
         for (next, value) in rest.by_ref() {
             emit(next, value, &mut out);
             done.insert(next);
@@ -77,7 +80,8 @@ fn merge_lists(live: &[Value], config: &[Value], node: Node<'_>) -> Value {
     Value::Array(out)
 }
 
-/// A struct that has lost its last member is gone; where a configuration states it, and empty is not absent, it comes back.
+/// Adds back structs that pruning removed because they became empty, where the configuration states them and
+/// empty differs from absent.
 pub(super) fn restore(object: &mut Value, config: &Value, node: Node<'_>) {
     match (node.view([Some(config), None]), object, config) {
         (View::Map, Value::Object(map), Value::Object(config)) => {

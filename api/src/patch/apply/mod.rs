@@ -1,12 +1,13 @@
-//! Server-side apply and the books on field ownership (`metadata.managedFields`).
+//! Server-side apply and field ownership (`metadata.managedFields`).
 //!
-//! [`apply`] lays an apply configuration over the live object: fields it states get its values and its manager as an
-//! owner; fields the manager applied before and no longer states go, unless someone else owns them; a value that
-//! another manager owns and the configuration changes is a conflict, unless forced. [`track_update`] keeps the books
-//! for every other write: what changed belongs to the writer alone, what vanished belongs to nobody.
+//! [`apply`] merges an apply configuration into the live object. Fields of the configuration get its values,
+//! and its manager becomes an owner. Fields that the manager applied before and no longer states are removed,
+//! unless another manager owns them. A changed value that another manager owns is a conflict, unless the
+//! apply is forced. [`track_update`] updates the managed fields for every other write: the writer becomes the
+//! only owner of changed fields, and removed fields lose all owners.
 //!
-//! An entry may speak another version of the kind than the request; fields are compared in the version of each entry. An
-//! entry in a version that is gone goes with the next write.
+//! An entry may have another version of the kind than the request; fields are compared in the version of each
+//! entry. The next write drops entries of versions that no longer exist.
 
 mod configuration;
 mod custom;
@@ -33,7 +34,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use self::managed::{Fields, Holding, Managed, Owner, asks_reset};
+use self::managed::{EntryFields, ManagedFields, OwnedFields, Owner, requests_reset};
 use self::node::Node;
 use self::prune::Pruning;
 use self::set::FieldSet;
@@ -47,10 +48,10 @@ pub(crate) use fuzz::fuzz;
 pub use managed::Operation;
 pub use node::ObjectType;
 pub use reset::{Reset, reset_fields};
-pub use scale::{books_of_scale, books_of_workload};
+pub use scale::{managed_fields_of_scale, managed_fields_of_workload};
 pub use touch::{touch, touch_all};
 
-/// Fields that nobody owns: they are the system's.
+/// Fields that are recorded under no manager, since the system sets them.
 const SYSTEM_FIELDS: &[&str] = &[
     "apiVersion",
     "kind",
@@ -69,21 +70,21 @@ const SYSTEM_FIELDS: &[&str] = &[
 /// Manager of the fields that an object had before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// The manager of writes whose author has no name.
+/// Manager of writes without a field manager.
 const UNKNOWN: &str = "unknown";
 
-/// One write, for the books.
+/// Field manager, endpoint and time of one write, as managed fields record them.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
     /// Field manager.
     pub manager: &'a str,
-    /// Subresource written to; empty for the object itself.
+    /// Subresource written; empty for the object itself.
     pub subresource: &'a str,
     /// apiVersion of the request.
     pub api_version: &'a str,
-    /// The time, RFC 3339 with seconds.
+    /// Time of the write, RFC 3339 with seconds.
     pub now: &'a str,
-    /// Fields this endpoint does not write; see [`reset_fields`].
+    /// Fields that this endpoint does not write; see [`reset_fields`].
     pub reset: Reset,
 }
 
@@ -94,31 +95,32 @@ impl Write<'_> {
     }
 }
 
-/// One field that another manager owns with another value.
+/// Conflict: a field that the apply changes and another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The owner as messages name it.
+    /// Owner in the form of conflict messages.
     pub owner: String,
-    /// The field, e.g. `.spec.replicas`.
+    /// Path of the field, e.g. `.spec.replicas`.
     pub path: String,
 }
 
-/// An apply that cannot be done.
+/// Error of a server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// 409: resolve, or force.
+    /// 409: the client must resolve the conflicts, or force.
     #[error("{}", conflict_message(.0))]
     Conflicts(Vec<Conflict>),
-    /// 400: not a configuration of this object.
+    /// 400: the configuration has managed fields of its own.
     #[error("{0}")]
     BadRequest(String),
-    /// 500 without a reason: not of its type. Kubernetes gives this error no class of its own.
+    /// 500 without a reason: the configuration is not of its type. Kubernetes gives this error no class of
+    /// its own.
     #[error("{0}")]
     Unclassified(String),
 }
 
 impl ApplyError {
-    /// The answer to the client whose configuration for `name` was refused.
+    /// Status for the client whose configuration for the object `name` was refused.
     #[must_use]
     pub fn to_status(&self, resource: &Resource, name: &str) -> Status {
         let conflicts = match self {
@@ -139,9 +141,10 @@ impl ApplyError {
     }
 }
 
-/// The object after applying `config`, with its managedFields. Unchanged books and values give back `live` as it was.
+/// Applies `config` to `live` and returns the object with its managedFields. If neither values nor ownership
+/// change, the result equals `live`.
 ///
-/// `config` states apiVersion and kind; both, and the types of its members, have been checked.
+/// `config` states apiVersion and kind, and both match `object`.
 ///
 /// # Errors
 /// Conflicts, unless `force`d; or the configuration is malformed.
@@ -153,13 +156,17 @@ pub fn apply(
     object: ObjectType<'_>,
 ) -> Result<Value, ApplyError> {
     check(config, object)?;
-    let mut managed = live.map(Managed::stored).unwrap_or_default();
+    let mut managed = live.map(ManagedFields::stored).unwrap_or_default();
     let bare = live.map_or_else(|| json!({}), without_managed);
     if managed.is_empty() {
         let before = Write { manager: BEFORE_FIRST_APPLY, subresource: "", ..*write };
-        update(&mut Versions::new(&json!({"metadata": {}}), &bare, &before, object), &mut managed, &before);
+        update(
+            &mut VersionDifferences::new(&json!({"metadata": {}}), &bare, &before, object),
+            &mut managed,
+            &before,
+        );
     }
-    let attempt = Attempt { bare: &bare, config, write, object };
+    let attempt = ApplyAttempt { bare: &bare, config, write, object };
     let mut done = attempt.run(managed.clone(), force);
     if let Err(ApplyError::Conflicts(conflicts)) = &done
         && write.manager == last_applied::MANAGER
@@ -174,10 +181,10 @@ pub fn apply(
     Ok(new)
 }
 
-/// Whether a configuration is one of such an object.
+/// Checks that a configuration is of the object's type.
 ///
 /// # Errors
-/// It has books of its own, or is not of its type.
+/// The configuration has managedFields, or is not of its type.
 pub fn check(config: &Value, object: ObjectType<'_>) -> Result<(), ApplyError> {
     if config["metadata"].get("managedFields").is_some_and(|m| !m.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
@@ -195,23 +202,23 @@ pub fn check(config: &Value, object: ObjectType<'_>) -> Result<(), ApplyError> {
     Err(ApplyError::Unclassified(text))
 }
 
-/// Keeps the books for a write that is no apply: `new` gets its managedFields. `live` is `None` on create.
+/// Sets the managedFields of `new` for a write other than apply. `live` is `None` on create.
 pub fn track_update(live: Option<&Value>, new: &mut Value, write: &Write<'_>, object: ObjectType<'_>) {
-    let managed = books_before(live, new, write);
+    let managed = managed_fields_before(live, new, write);
     let stated =
         new.get_mut("metadata").and_then(Value::as_object_mut).and_then(|m| m.remove("managedFields"));
     let empty = json!({"metadata": {}});
     let mut versions = match live {
-        // An object whose books were never kept, or were reset, stays so until someone applies.
+        // An object without managed fields stays so until its first apply.
         Some(_) if managed.is_empty() => return,
-        Some(live) => Versions::new(live, new, write, object),
-        None => Versions::new(&empty, new, write, object),
+        Some(live) => VersionDifferences::new(live, new, write, object),
+        None => VersionDifferences::new(&empty, new, write, object),
     };
-    let stored = live.map(|live| &live["metadata"]["managedFields"]).filter(|books| books.is_array());
+    let stored = live.map(|live| &live["metadata"]["managedFields"]).filter(|fields| fields.is_array());
     if let Some(stored) = stored.filter(|stored| stated.is_none_or(|stated| stated == **stored))
         && versions.own().is_empty()
     {
-        put_books(new, stored.clone());
+        set_managed_fields(new, stored.clone());
         return;
     }
     let mut managed = managed;
@@ -219,8 +226,8 @@ pub fn track_update(live: Option<&Value>, new: &mut Value, write: &Write<'_>, ob
     managed.store(new);
 }
 
-/// A write that changed nothing but the times of entries did not happen: `new` gets the times of `old` back. Both in the form
-/// in which they are stored.
+/// Restores the times of managed-fields entries in `new` if the write changed nothing but times, so that the
+/// write becomes a no-op. Both objects are in their stored form.
 pub fn keep_times(old: &Value, new: &mut Value) {
     let [Some(before), Some(after)] =
         [&*new, old].map(|object| object["metadata"]["managedFields"].as_array())
@@ -232,10 +239,10 @@ pub fn keep_times(old: &Value, new: &mut Value) {
     if !same || before == after {
         return;
     }
-    let books =
+    let managed_fields =
         std::mem::replace(&mut new["metadata"]["managedFields"], old["metadata"]["managedFields"].clone());
     if new != old {
-        put_books(new, books);
+        set_managed_fields(new, managed_fields);
     }
 }
 
@@ -243,68 +250,69 @@ fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
     entry.as_object().into_iter().flatten().filter(|(name, _)| *name != "time")
 }
 
-/// The books that a write begins with. Clients may edit those of the object itself, but only consistently.
-fn books_before(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Managed {
-    let stored = || live.map(Managed::stored).unwrap_or_default();
+/// Managed fields before a write. A write to the object itself may edit them, if all entries can be decoded;
+/// otherwise the stored ones count.
+fn managed_fields_before(live: Option<&Value>, new: &Value, write: &Write<'_>) -> ManagedFields {
+    let stored = || live.map(ManagedFields::stored).unwrap_or_default();
     let same = live.is_some_and(|live| live["metadata"]["managedFields"] == new["metadata"]["managedFields"]);
     if !write.subresource.is_empty() || same {
         return stored();
     }
-    if asks_reset(new) {
-        return Managed::default();
+    if requests_reset(new) {
+        return ManagedFields::default();
     }
-    Managed::sent(new).filter(|sent| !sent.is_empty()).unwrap_or_else(stored)
+    ManagedFields::sent(new).filter(|sent| !sent.is_empty()).unwrap_or_else(stored)
 }
 
-/// Takes the books out of an object.
-pub fn drop_books(object: &mut Value) {
+/// Removes `metadata.managedFields` from an object.
+pub fn remove_managed_fields(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
 }
 
-fn put_books(object: &mut Value, books: Value) {
+fn set_managed_fields(object: &mut Value, managed_fields: Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("managedFields".to_owned(), books);
+        metadata.insert("managedFields".to_owned(), managed_fields);
     }
 }
 
-/// How the object changed, in every version that an entry speaks.
-struct Versions<'a> {
+/// Differences of the object in every version that an entry has, computed on demand.
+struct VersionDifferences<'a> {
     before: &'a Value,
     after: &'a Value,
     object: ObjectType<'a>,
     api_version: &'a str,
     reset: Reset,
-    found: BTreeMap<String, Option<Compared<'a>>>,
+    found: BTreeMap<String, Option<VersionDifference<'a>>>,
 }
 
-/// How the object changed in one version.
-struct Compared<'a> {
+/// Difference of the object in one version.
+struct VersionDifference<'a> {
     difference: Difference,
-    /// [`Difference::changed`], made once for all entries of the version.
+    /// [`Difference::changed`], computed once for all entries of the version.
     changed: FieldSet,
     object: ObjectType<'a>,
 }
 
-impl<'a> Versions<'a> {
+impl<'a> VersionDifferences<'a> {
     fn new(before: &'a Value, after: &'a Value, write: &Write<'a>, object: ObjectType<'a>) -> Self {
         let (api_version, reset) = (write.api_version, write.reset);
         Self { before, after, object, api_version, reset, found: BTreeMap::new() }
     }
 
-    /// In the version of the request.
+    /// The difference in the version of the request.
     fn own(&mut self) -> &Difference {
         &self.of(self.api_version).expect("an object is of its own version").difference
     }
 
-    /// In that version; `None` if the kind has no such version.
-    fn of(&mut self, api_version: &str) -> Option<&Compared<'a>> {
+    /// The difference in this version; `None` if the kind has no such version.
+    fn of(&mut self, api_version: &str) -> Option<&VersionDifference<'a>> {
         let api_version = self.object.version_of(api_version, self.api_version);
         if !self.found.contains_key(api_version) {
             let found = self.compared(api_version).map(|(difference, object)| {
                 let difference = difference.filtered(|set| self.reset.filter(set));
-                Compared { changed: difference.changed(), difference, object }
+                VersionDifference { changed: difference.changed(), difference, object }
             });
             self.found.insert(api_version.to_owned(), found);
         }
@@ -321,16 +329,16 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// One try to apply.
-struct Attempt<'a> {
+/// Inputs of an apply, which may run twice: without and with force.
+struct ApplyAttempt<'a> {
     bare: &'a Value,
     config: &'a Value,
     write: &'a Write<'a>,
     object: ObjectType<'a>,
 }
 
-impl Attempt<'_> {
-    fn run(&self, mut managed: Managed, force: bool) -> Result<Value, ApplyError> {
+impl ApplyAttempt<'_> {
+    fn run(&self, mut managed: ManagedFields, force: bool) -> Result<Value, ApplyError> {
         let Self { bare, config, write, object } = *self;
         let node = Node::root(object);
         let owner = write.owner(Operation::Apply);
@@ -345,22 +353,29 @@ impl Attempt<'_> {
                 new = pruned;
             }
         }
-        settle(&mut Versions::new(bare, &new, write, object), &mut managed, force)?;
-        // An apply that only shares what is there is no change of it, and has no time.
+        settle(&mut VersionDifferences::new(bare, &new, write, object), &mut managed, force)?;
+        // An apply that only adds an owner does not change the object, so it has no new time.
         let time =
             if new == *bare { last.map(|last| last.time).unwrap_or_default() } else { write.now.to_owned() };
         let fields = fields.difference(&FieldSet::of_names(SYSTEM_FIELDS));
         if !fields.is_empty() {
             let api_version = write.api_version.to_owned();
-            managed.0.insert(owner, Holding { fields: Fields::Set(fields), api_version, time });
+            managed.0.insert(owner, OwnedFields { fields: EntryFields::Set(fields), api_version, time });
         }
         managed.store(&mut new);
         Ok(new)
     }
 }
 
-/// Takes changed fields from their other owners, or says whose they are.
-fn settle(versions: &mut Versions<'_>, managed: &mut Managed, force: bool) -> Result<(), ApplyError> {
+/// Removes changed fields from their other owners. Without `force`, such fields are conflicts.
+///
+/// # Errors
+/// [`ApplyError::Conflicts`], unless `force`.
+fn settle(
+    versions: &mut VersionDifferences<'_>,
+    managed: &mut ManagedFields,
+    force: bool,
+) -> Result<(), ApplyError> {
     managed.0.retain(|_, holding| versions.of(&holding.api_version).is_some());
     if !force {
         let mut conflicts = Vec::new();
@@ -375,16 +390,16 @@ fn settle(versions: &mut Versions<'_>, managed: &mut Managed, force: bool) -> Re
     }
     for holding in managed.0.values_mut() {
         if let Some(compared) = versions.of(&holding.api_version) {
-            holding.lose(&compared.difference, Node::root(compared.object));
+            holding.remove_changed(&compared.difference, Node::root(compared.object));
         }
     }
     managed.settle();
     Ok(())
 }
 
-/// Books a change that has been made.
-fn update(versions: &mut Versions<'_>, managed: &mut Managed, write: &Write<'_>) {
-    // What is forced meets no conflict.
+/// Records an update in the managed fields.
+fn update(versions: &mut VersionDifferences<'_>, managed: &mut ManagedFields, write: &Write<'_>) {
+    // A forced change has no conflicts.
     settle(versions, managed, true).ok();
     let changed = versions.own().changed().difference(&FieldSet::of_names(SYSTEM_FIELDS));
     if !changed.is_empty() {
@@ -394,12 +409,12 @@ fn update(versions: &mut Versions<'_>, managed: &mut Managed, write: &Write<'_>)
             fields.extend(&previous.fields.set());
         }
         let (api_version, time) = (write.api_version.to_owned(), write.now.to_owned());
-        managed.0.insert(owner, Holding { fields: Fields::Set(fields), api_version, time });
+        managed.0.insert(owner, OwnedFields { fields: EntryFields::Set(fields), api_version, time });
     }
     managed.cap();
 }
 
-/// A configuration as messages name it: `default/web; apps/v1, Kind=Deployment`.
+/// Identifies a configuration in messages: `default/web; apps/v1, Kind=Deployment`.
 fn identity(config: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &config["metadata"];

@@ -1,5 +1,6 @@
-//! What a value is to server-side apply: a leaf owned as a whole, a map whose members have owners, or a list whose
-//! elements have an identity. Built-in types say so in the field table, custom resources in their schema.
+//! Schema view of server-side apply: whether a value is atomic, a map whose members have owners, or a list
+//! whose elements have an identity. Built-in types say so in the field table, custom resources in their
+//! schema.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -11,18 +12,19 @@ use crate::schema::{self, Elem, Field, ListType, Shape, Type};
 use crate::structural::{self, MapType, Schema, Tree, ValueType};
 use crate::{convert, kind};
 
-/// Which rules an object follows.
+/// Source of the type information for an object.
 #[derive(Clone, Copy, Debug)]
 pub enum ObjectType<'a> {
     /// A type of the field table.
     BuiltIn(&'static Type),
-    /// A custom resource with the schema of its version; without one, maps have members with owners and lists are leaves.
+    /// A custom resource with the schema of its version. Without a schema, maps are granular and lists are
+    /// atomic.
     Custom(Option<&'a Tree>),
 }
 
 impl<'a> ObjectType<'a> {
-    /// The version by which fields of an entry that speaks `api_version` are looked up, where `own` is that of the request. Versions
-    /// of a custom resource name their fields alike, and an entry may state any.
+    /// The version in which fields of an entry with this `api_version` are looked up; `own` is the request's
+    /// version. Versions of a custom resource name their fields alike, so `own` stands for all of them.
     pub(super) fn version_of<'s>(self, api_version: &'s str, own: &'s str) -> &'s str {
         match self {
             Self::BuiltIn(_) => api_version,
@@ -30,9 +32,9 @@ impl<'a> ObjectType<'a> {
         }
     }
 
-    /// An object of this type in another version of its kind; `None` if there is no such version.
+    /// Converts an object of this type to another version of its kind; `None` if there is no such version.
     ///
-    /// Versions of a custom resource are taken to name their fields alike.
+    /// Versions of a custom resource are assumed to name their fields alike.
     pub(super) fn in_version<'v>(
         self,
         object: &'v Value,
@@ -51,20 +53,20 @@ impl<'a> ObjectType<'a> {
     }
 }
 
-/// A place in the schema.
+/// Position in the schema.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Node<'a> {
-    /// Owned as a whole: scalars, atomic lists and maps.
+    /// A value owned as a whole: a scalar, an atomic list or an atomic map.
     Leaf,
     /// A struct of the table.
     Struct(&'static Type),
-    /// A map with such values.
+    /// A map with values of this type.
     Values(Elem),
-    /// A list of structs with these keys.
+    /// A list of structs that key fields identify.
     Keyed(&'static Field),
     /// A list of unique scalars.
     Scalars,
-    /// No schema: maps are maps, all else is a leaf.
+    /// Without a schema: maps are granular, everything else is atomic.
     Free,
     /// A custom resource as a whole.
     CustomRoot(Option<&'a Tree>),
@@ -109,7 +111,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// How to walk this place, given the values that are there.
+    /// How to walk values at this position.
     pub(super) fn view(self, values: [Option<&Value>; 2]) -> View {
         match self {
             Self::Leaf => View::Leaf,
@@ -120,7 +122,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The place of a member, and whether the schema names it (against a key of a map).
+    /// The position of a member, and whether the schema names the member (and not as a key of a map).
     pub(super) fn member(self, name: &str) -> (Self, bool) {
         match self {
             Self::Struct(ty) => ty.field(name).map_or((Self::Free, false), |f| (Self::of_field(f), true)),
@@ -139,7 +141,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The place of a list's elements.
+    /// The position of the list's elements.
     pub(super) fn item(self) -> Self {
         match self {
             Self::Keyed(field) => Self::of_elem(field.elem),
@@ -150,14 +152,15 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether an empty struct says more than none.
+    /// Whether an empty struct in this member differs from absence.
     pub(super) fn keeps_empty(self, name: &str) -> bool {
         let Self::Struct(ty) = self else { return false };
         ty.field(name).is_some_and(|f| f.pointer && f.shape == Shape::One && f.struct_type().is_some())
     }
 
-    /// What Go prints for a member that is not stated: its zero value, or null for an empty list or map. `None` if it prints
-    /// nothing. So a member that is always there has no adder.
+    /// The value that Go prints for a member that is not stated: its zero value, or null for an empty list or
+    /// map. `None` if Go prints nothing. Managers do not own such a member by adding it, since it is always
+    /// present.
     pub(super) fn unstated(self, name: &str) -> Option<&'static Value> {
         static NULL: Value = Value::Null;
         let Self::Struct(ty) = self else { return None };
@@ -165,16 +168,16 @@ impl<'a> Node<'a> {
         if always_printed(field) { Some(zero(field.elem)) } else { (!field.omit_empty).then_some(&NULL) }
     }
 
-    /// The members that Go prints although a value does not state them.
+    /// The members that Go prints although the value does not state them.
     pub(super) fn printed(self, stated: &Map<String, Value>) -> impl Iterator<Item = &'static str> {
         let fields = if let Self::Struct(ty) = self { &ty.fields[..] } else { &[] };
         fields.iter().filter(|f| always_printed(f) && !stated.contains_key(f.name)).map(|f| f.name)
     }
 
-    /// The path element of a list's element.
+    /// The path element that identifies a list element.
     ///
     /// # Errors
-    /// It lacks its keys or is of a type that has none; the text says which.
+    /// The element lacks its keys, or is of the wrong type; the text says which.
     pub(super) fn identity(self, item: &Value) -> Result<String, String> {
         let has_keys = match self {
             Self::Keyed(_) => true,
@@ -197,7 +200,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Lists with keys hold objects, sets hold scalars.
+/// Checks that an element of a keyed list is an object, and that an element of a set is a scalar.
 fn fits(item: &Value, has_keys: bool) -> Result<(), String> {
     let text = match (item, has_keys) {
         (Value::Object(_), true) => return Ok(()),
@@ -220,7 +223,7 @@ fn keyed<'k>(item: &Value, keys: impl Iterator<Item = (&'k str, Option<Value>)>)
             None => missing.push(format!("{key:?}")),
         }
     }
-    // An element without some of its keys is another one than any with them.
+    // An element without some of its keys differs from every element that has them.
     if found.is_empty() && !missing.is_empty() {
         return Err(format!(
             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
@@ -230,12 +233,12 @@ fn keyed<'k>(item: &Value, keys: impl Iterator<Item = (&'k str, Option<Value>)>)
     Ok(format!("k:{}", Value::Object(found)))
 }
 
-/// What an absent key counts as: the protocol of ports defaults to TCP. Other keys must be stated.
+/// Default value of an absent list key: ports default to the protocol TCP. Other keys have no default.
 fn key_default(ty: &'static Type, key: &str) -> Option<Value> {
     (key == "protocol" && matches!(ty.name, "ContainerPort" | "ServicePort")).then(|| Value::from("TCP"))
 }
 
-/// The members of every object, whatever its schema says.
+/// Positions of apiVersion, kind and metadata, which every object has whatever its schema says.
 fn implied<'a>(name: &str) -> Option<Node<'a>> {
     match name {
         "metadata" => Some(Node::Struct(schema::object_meta())),
@@ -244,7 +247,7 @@ fn implied<'a>(name: &str) -> Option<Node<'a>> {
     }
 }
 
-/// The keys of a list whose items have some.
+/// The keys of a list of type `map`.
 fn map_keys(schema: Schema<'_>) -> Option<&[structural::Name]> {
     match &schema.node().list_type {
         structural::ListType::Map(keys) => Some(keys),
@@ -263,13 +266,13 @@ fn custom_view(schema: Schema<'_>) -> Option<View> {
     }
 }
 
-/// Without a schema, maps are maps and all else is a leaf.
+/// How to walk a value without a schema: maps are granular, everything else is atomic.
 fn free_view(values: [Option<&Value>; 2]) -> View {
     let is_map = values.into_iter().flatten().all(|value| value.is_object() || value.is_null());
     if is_map { View::Map } else { View::Leaf }
 }
 
-/// The zero value of an element that Go always prints.
+/// The zero value of a type that Go always prints.
 fn zero(elem: Elem) -> &'static Value {
     static ZEROS: OnceLock<[Value; 7]> = OnceLock::new();
     const KINDS: [Elem; 6] =

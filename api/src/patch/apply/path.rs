@@ -1,12 +1,12 @@
-//! The path of a walk: a chain of borrowed steps on the stack. Text is made only where a path is shown: made for each value that is
-//! walked, it would copy a long key as often as there are values below it.
+//! Paths of a walk, as a chain of borrowed elements on the stack. The text of a path is built only for
+//! messages. Building it for each visited value would copy a long key as often as there are values below it.
 
 use std::fmt;
 
 use crate::limits::ERROR_BYTES_MAX;
 use crate::schema::limits::MAX_FIELD_PROBLEMS;
 
-/// A place in an object, as messages show it: `.spec.containers[name="c"].ports[0]`.
+/// Path of a value, formatted as in messages: `.spec.containers[name="c"].ports[0]`.
 #[derive(Clone, Copy)]
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -15,16 +15,16 @@ pub(super) struct Path<'a> {
 
 #[derive(Clone, Copy)]
 enum Step<'a> {
-    /// A member, by its name.
+    /// Member, by its name.
     Name(&'a str),
-    /// An element of a list by its keys or its value, as it is shown.
+    /// List element, by the text of its keys or its value.
     Element(&'a str),
-    /// An element of a list by its place.
+    /// List element, by its index.
     Index(usize),
 }
 
 impl<'a> Path<'a> {
-    /// The object itself.
+    /// Path of the object itself.
     pub(super) const ROOT: Path<'static> = Path { parent: None, step: Step::Element("") };
 
     pub(super) const fn member<'b>(&'b self, name: &'b str) -> Path<'b> {
@@ -53,7 +53,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// What is wrong with a configuration, with its places; bounded as the errors of an object are.
+/// Type errors of a configuration, bounded like the validation errors of an object.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     texts: Vec<String>,
@@ -61,12 +61,12 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    /// Whether further problems are dropped, so that looking for them is in vain.
+    /// Whether further problems are dropped, so that a walk can stop.
     pub(super) fn is_full(&self) -> bool {
         self.texts.len() >= MAX_FIELD_PROBLEMS || self.bytes >= ERROR_BYTES_MAX
     }
 
-    /// Adds a problem; its text is made only if there is room for it.
+    /// Adds a problem. Its text is built only if it will be kept.
     pub(super) fn push(&mut self, text: fmt::Arguments<'_>) {
         if !self.is_full() {
             let text = text.to_string();
@@ -75,7 +75,7 @@ impl Problems {
         }
     }
 
-    /// The problems in the order found.
+    /// The problems in the order they were found.
     pub(super) fn into_texts(self) -> Vec<String> {
         self.texts
     }

@@ -1,29 +1,30 @@
-//! What an apply removes: fields that the manager applied before, does not state now, and nobody else owns.
+//! Fields that an apply removes: the manager applied them before, no longer states them, and no other manager
+//! owns them.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::managed::Holding;
+use super::managed::OwnedFields;
 use super::node::{Node, ObjectType};
 use super::set::FieldSet;
 use super::walk;
 
-/// An apply whose configuration is laid over the object already.
+/// Inputs for the removal of fields after an apply was merged.
 pub(super) struct Pruning<'a> {
     pub(super) object: ObjectType<'a>,
-    /// The version of the request, which is that of `merged`.
+    /// The version of the request and of `merged`.
     pub(super) api_version: &'a str,
     pub(super) merged: &'a Value,
-    /// What the manager held before.
-    pub(super) last: &'a Holding,
-    /// What its configuration states.
+    /// Fields that the manager owned before the apply.
+    pub(super) last: &'a OwnedFields,
+    /// Fields that the configuration states.
     pub(super) now: &'a FieldSet,
 }
 
 impl Pruning<'_> {
-    /// The object without what is to go; `None` if that is nothing.
-    pub(super) fn pruned<'h>(&self, others: impl Iterator<Item = &'h Holding>) -> Option<Value> {
+    /// The object without the removed fields; `None` if no field is removed.
+    pub(super) fn pruned<'h>(&self, others: impl Iterator<Item = &'h OwnedFields>) -> Option<Value> {
         let last_version = self.object.version_of(&self.last.api_version, self.api_version);
         let last = self.last.fields.set();
         if last_version == self.api_version && last.difference(self.now).is_empty() {
@@ -39,7 +40,8 @@ impl Pruning<'_> {
             owned.entry(version).or_default().extend(&holding.fields.set());
         }
         let mut pruned = without(&merged, &last, node);
-        // First in the version in which something was taken away: what a conversion needs must be back by then.
+        // The version of the removal comes first: conversions to other versions may need the fields it adds
+        // back.
         let own = owned.remove_entry(last_version);
         for (version, owned) in own.into_iter().chain(owned) {
             let Some((merged, in_version)) = object.in_version(&merged, version) else { continue };
@@ -47,7 +49,7 @@ impl Pruning<'_> {
             let back = with_owned(&merged, &left, &owned, Node::root(in_version));
             pruned = in_version.in_version(&back, last_version)?.0.into_owned();
         }
-        // What nobody owns is not the manager's to remove either, unless it held it.
+        // Fields without an owner stay too, unless the manager owned them.
         let all = walk::fields(&merged, node).with_named(node);
         let gone = all.difference(&walk::fields(&pruned, node).with_named(node)).intersection(&last);
         let kept = without(&merged, &gone, node);
@@ -55,7 +57,7 @@ impl Pruning<'_> {
     }
 }
 
-/// What is left, with everything from the merged object that has an owner.
+/// `left` with all fields of the merged object that have an owner.
 fn with_owned(merged: &Value, left: &Value, owned: &FieldSet, node: Node<'_>) -> Value {
     let stays = walk::fields(left, node).with_named(node).union(&owned.with_named(node));
     without(merged, &walk::fields(merged, node).with_named(node).difference(&stays), node)

@@ -1,19 +1,20 @@
-//! Which fields an endpoint writes at all: ownership of the others does not change by it, whatever the body says.
+//! Fields that an endpoint does not write. A request does not change the ownership of those fields, whatever
+//! its body says.
 
 use super::set::FieldSet;
 use crate::kind::Resource;
 
-/// The fields that count in a write, by kind and endpoint.
+/// Filter for the fields whose ownership a write can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
-    /// All but these, as dotted paths, and what is below them.
+    /// All fields except these dotted paths and the fields below them.
     Fields(&'static [&'static str]),
-    /// Only what is at or below these paths; `*` stands for any element of a list.
+    /// Only fields at or below these paths; `*` stands for any list element.
     AllBut(&'static [&'static [&'static str]]),
 }
 
 impl Reset {
-    /// What remains of a set.
+    /// Removes the fields that do not count from a set.
     pub(super) fn filter(self, set: FieldSet) -> FieldSet {
         match self {
             Self::Fields([]) => set,
@@ -34,7 +35,7 @@ const RESIZE: Reset = Reset::AllBut(&[
     &["spec", "resources"],
 ]);
 
-/// What an endpoint of a kind resets, for [`super::Write::reset`].
+/// Filter for an endpoint of a kind, for [`super::Write::reset`].
 #[must_use]
 pub fn reset_fields(resource: &Resource, subresource: &str) -> Reset {
     match (subresource, resource.kind) {

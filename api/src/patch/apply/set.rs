@@ -1,7 +1,7 @@
 //! Sets of field paths, the content of `fieldsV1`.
 //!
-//! A path element is kept in its wire spelling: `f:<name>`, `k:{"key":"value"}` (keys sorted), `v:<scalar>`, `i:<n>`.
-//! A path can be a member, have members below it, or both (`.` says so on the wire).
+//! A path element is kept in its wire spelling: `f:<name>`, `k:{"key":"value"}` (keys sorted), `v:<scalar>`,
+//! `i:<n>`. A path can be a member, have members below it, or both (`.` in the JSON).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::node::{Node, View};
 
-/// A set of paths below some point.
+/// Set of field paths below some value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet(BTreeMap<String, Entry>);
 
@@ -34,21 +34,22 @@ impl FieldSet {
         }
     }
 
-    /// Adds an element with what is below it. An element that is neither a member nor has members below it is left out.
+    /// Adds an element with the paths below it. An element that is neither a member nor has members below it
+    /// is skipped.
     pub(super) fn put(&mut self, element: String, member: bool, below: FieldSet) {
         if member || !below.is_empty() {
             self.0.insert(element, Entry { member, below });
         }
     }
 
-    /// As [`Self::put`]; copies the element only if it is added.
+    /// Adds an element with the paths below it, like [`Self::put`], but copies its name only if it is added.
     pub(super) fn put_new(&mut self, element: &str, member: bool, below: FieldSet) {
         if member || !below.is_empty() {
             self.put(element.to_owned(), member, below);
         }
     }
 
-    /// The set of these paths, members separated by dots.
+    /// The set of these paths; dots separate their members.
     pub(super) fn of_names(paths: &[&str]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -58,7 +59,7 @@ impl FieldSet {
         set
     }
 
-    /// Whether this very element is a member.
+    /// Whether the element itself is a member.
     pub(super) fn has(&self, element: &str) -> bool {
         self.0.get(element).is_some_and(|entry| entry.member)
     }
@@ -72,13 +73,13 @@ impl FieldSet {
         }
     }
 
-    /// What is below an element.
+    /// The paths below an element.
     pub(super) fn below(&self, element: &str) -> Option<&Self> {
         self.0.get(element).map(|entry| &entry.below).filter(|below| !below.is_empty())
     }
 
-    /// Whether some path begins with this element.
-    pub(super) fn has_head(&self, element: &str) -> bool {
+    /// Whether a path starts with this element.
+    pub(super) fn has_prefix(&self, element: &str) -> bool {
         self.0.contains_key(element)
     }
 
@@ -106,7 +107,7 @@ impl FieldSet {
         })
     }
 
-    /// Members that `other` does not have; what is below a shared member stays.
+    /// The members that `other` does not have; members below a shared member stay.
     pub(super) fn difference(&self, other: &Self) -> Self {
         self.combine(|element, entry| match other.0.get(element) {
             Some(theirs) => {
@@ -116,7 +117,7 @@ impl FieldSet {
         })
     }
 
-    /// Without the members of `other` and everything below them.
+    /// The set without the members of `other` and everything below them.
     pub(super) fn without(&self, other: &Self) -> Self {
         self.combine(|element, entry| match other.0.get(element) {
             Some(theirs) if theirs.member => Entry::default(),
@@ -125,7 +126,7 @@ impl FieldSet {
         })
     }
 
-    /// Only what is at or below one of the patterns, whose `*` stands for any element.
+    /// The paths at or below one of the patterns; `*` stands for any element.
     pub(super) fn matching(&self, patterns: &[&[&str]]) -> Self {
         self.combine(|element, entry| {
             let name = element.strip_prefix("f:");
@@ -142,7 +143,7 @@ impl FieldSet {
         })
     }
 
-    /// Makes elements members which only have members below them, where the schema names them.
+    /// Makes inner elements members where the schema names them.
     pub(super) fn with_named(&self, node: Node<'_>) -> Self {
         let entries = self.0.iter().map(|(element, entry)| {
             let (below, named) = match element.strip_prefix("f:") {
@@ -155,7 +156,8 @@ impl FieldSet {
         Self(entries.collect())
     }
 
-    /// Fields below something that is owned as a whole become that whole; the books may be older than that rule.
+    /// Replaces fields below an atomic value by the atomic value. Stored managed fields can be older than the
+    /// schema that makes it atomic.
     pub(super) fn settled(self, node: Node<'_>) -> Self {
         let entries = self.0.into_iter().map(|(element, entry)| {
             let below = match element.strip_prefix("f:") {
@@ -177,7 +179,7 @@ impl FieldSet {
         Self(entries.filter(|(_, entry)| entry.member || !entry.below.is_empty()).collect())
     }
 
-    /// All member paths as messages show them: those of one level before those below it.
+    /// Texts of all member paths; members of one level come before those below them.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut out = Vec::new();
         self.collect("", &mut out);
@@ -206,7 +208,7 @@ impl FieldSet {
         Value::Object(entries.collect())
     }
 
-    /// `None` if this is not the JSON of a set.
+    /// Decodes the JSON of a field set; `None` if it is malformed.
     pub(super) fn from_json(value: &Value) -> Option<Self> {
         let mut out = Self::default();
         for (element, below) in value.as_object()? {
@@ -222,7 +224,7 @@ impl FieldSet {
     }
 }
 
-/// An element with the keys of its JSON in order; `None` if it is none.
+/// An element with the keys of its JSON sorted; `None` if it is malformed.
 fn canonical(element: &str) -> Option<String> {
     match element.get(..2)? {
         "f:" => Some(element.to_owned()),
@@ -239,7 +241,7 @@ fn canonical(element: &str) -> Option<String> {
     }
 }
 
-/// An element as messages show it: `.name`, `[key="value"]`, `[="value"]`, `[0]`.
+/// Formats an element as in messages: `.name`, `[key="value"]`, `[="value"]`, `[0]`.
 pub(super) fn readable(element: &str) -> String {
     let (kind, rest) = element.split_at_checked(2).unwrap_or(("", element));
     match kind {

@@ -1,4 +1,4 @@
-//! Who owns what, told as short stories.
+//! Tests of field ownership: short sequences of writes by several managers.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn owned(object: &Value, manager: &str) -> Value {
 }
 
 #[test]
-fn a_created_deployment_has_the_entry_that_kubernetes_writes() {
+fn create_records_the_same_managed_fields_entry_as_kubernetes() {
     let ports = json!([{"containerPort": 80, "protocol": "TCP"}]);
     let container = json!({"name": "nginx", "image": "nginx", "imagePullPolicy": "Always", "resources": {}, "ports": ports});
     let mut new = json!({
@@ -79,7 +79,7 @@ fn applying_creates_and_applying_again_changes_nothing() {
 }
 
 #[test]
-fn another_managers_value_is_a_conflict_unless_equal_or_forced() {
+fn changing_a_field_of_another_manager_is_a_conflict_unless_forced() {
     let live = applied(None, "one", &json!({"replicas": 1, "paused": true})).unwrap();
     let error = applied(Some(&live), "two", &json!({"replicas": 2})).unwrap_err();
     assert_eq!(error.to_string(), "Apply failed with 1 conflict: conflict with \"one\": .spec.replicas");
@@ -93,7 +93,7 @@ fn another_managers_value_is_a_conflict_unless_equal_or_forced() {
 }
 
 #[test]
-fn conflicts_are_listed_by_owner_and_become_a_status() {
+fn conflicts_are_listed_by_owner_in_a_409_status() {
     let mut live = applied(None, "one", &json!({"paused": true})).unwrap();
     let before = live.clone();
     live["spec"]["replicas"] = json!(3);
@@ -113,7 +113,7 @@ fn conflicts_are_listed_by_owner_and_become_a_status() {
 }
 
 #[test]
-fn what_the_configuration_no_longer_states_goes_unless_someone_owns_it() {
+fn apply_removes_unstated_fields_without_another_owner() {
     let two = json!([{"name": "a", "image": "x", "env": [{"name": "E", "value": "1"}]}, {"name": "b", "image": "y"}]);
     let live =
         applied(None, "one", &json!({"replicas": 1, "template": {"spec": {"containers": two}}})).unwrap();
@@ -126,7 +126,7 @@ fn what_the_configuration_no_longer_states_goes_unless_someone_owns_it() {
 }
 
 #[test]
-fn a_list_element_goes_with_its_last_owner_and_order_follows_the_configuration() {
+fn list_elements_are_removed_with_their_last_owner_and_follow_the_configurations_order() {
     let containers = |names: &[&str]| {
         let items: Vec<_> = names.iter().map(|n| json!({"name": n, "image": "x"})).collect();
         json!({"template": {"spec": {"containers": items}}})
@@ -145,7 +145,7 @@ fn a_list_element_goes_with_its_last_owner_and_order_follows_the_configuration()
 }
 
 #[test]
-fn a_write_takes_what_it_changes_and_frees_what_it_removes() {
+fn updates_own_the_fields_they_change_and_release_those_they_remove() {
     let live = applied(None, "one", &json!({"replicas": 1, "paused": true, "minReadySeconds": 3})).unwrap();
     let mut new = live.clone();
     new["spec"] = json!({"replicas": 5, "minReadySeconds": 3});
@@ -157,11 +157,11 @@ fn a_write_takes_what_it_changes_and_frees_what_it_removes() {
     assert_eq!(order, ["one", "hpa"], "apply entries come first");
     let mut same = new.clone();
     track_update(Some(&new), &mut same, &by("hpa", "2030-01-01T00:00:00Z"), deployment());
-    assert_eq!(same, new, "a write that changes nothing leaves the books alone");
+    assert_eq!(same, new, "a write that changes nothing keeps the managed fields");
 }
 
 #[test]
-fn status_and_spec_have_separate_entries_and_endpoints_ignore_what_they_do_not_write() {
+fn status_and_spec_have_separate_entries() {
     let row = kind::lookup("apps", "v1", "deployments").unwrap();
     let live = applied(None, "one", &json!({"replicas": 1})).unwrap();
     let mut new = live.clone();
@@ -175,12 +175,12 @@ fn status_and_spec_have_separate_entries_and_endpoints_ignore_what_they_do_not_w
 }
 
 #[test]
-fn what_was_there_before_the_first_apply_has_an_owner() {
+fn first_apply_records_existing_fields_under_before_first_apply() {
     let mut live = json!({"metadata": {"name": "web", "uid": "u"}, "spec": {"replicas": 1, "paused": true}});
     fill(&mut live, schema::of("apps", "v1", "Deployment").unwrap());
     let mut written = live.clone();
     track_update(Some(&live), &mut written, &by("old", NOW), deployment());
-    assert_eq!(written, live, "an object without books keeps none");
+    assert_eq!(written, live, "an object without managed fields gets none");
     let error = applied(Some(&live), "one", &json!({"replicas": 2})).unwrap_err();
     let owner = "\"before-first-apply\" using apps/v1".to_owned();
     assert_eq!(error, ApplyError::Conflicts(vec![Conflict { owner, path: ".spec.replicas".into() }]));
@@ -189,7 +189,7 @@ fn what_was_there_before_the_first_apply_has_an_owner() {
 }
 
 #[test]
-fn kubectl_takes_over_what_its_client_side_apply_set() {
+fn kubectl_takes_over_fields_of_its_client_side_apply() {
     let last = config(&json!({"replicas": 1})).to_string();
     let mut live = config(&json!({"replicas": 1, "paused": true}));
     live["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": last});
@@ -202,7 +202,7 @@ fn kubectl_takes_over_what_its_client_side_apply_set() {
 }
 
 #[test]
-fn clients_can_make_the_object_forget_its_owners() {
+fn clients_can_reset_managed_fields() {
     let live = applied(None, "one", &json!({"replicas": 1})).unwrap();
     let mut new = live.clone();
     new["metadata"]["managedFields"] = json!([{}]);
@@ -216,11 +216,11 @@ fn clients_can_make_the_object_forget_its_owners() {
         &Write { subresource: "status", ..by("two", NOW) },
         deployment(),
     );
-    assert_eq!(on_status, live, "a subresource does not touch the books");
+    assert_eq!(on_status, live, "a subresource does not change managed fields");
 }
 
 #[test]
-fn old_update_entries_are_merged_when_there_are_too_many() {
+fn oldest_update_entries_are_merged_beyond_the_limit() {
     let mut live = applied(None, "one", &json!({"replicas": 0})).unwrap();
     for at in 0..15 {
         let mut new = live.clone();
@@ -291,14 +291,14 @@ fn malformed_configurations_are_refused() {
         let want = format!("failed to create typed patch object (/web; apps/v1, Kind=Deployment): {want}");
         assert_eq!(applied(None, "me", &spec).unwrap_err().to_string(), want);
     }
-    let mut with_books = config(&json!({}));
-    with_books["metadata"]["managedFields"] = json!([]);
-    let error = apply(None, &with_books, &by("me", NOW), false, deployment()).unwrap_err();
+    let mut with_managed_fields = config(&json!({}));
+    with_managed_fields["metadata"]["managedFields"] = json!([]);
+    let error = apply(None, &with_managed_fields, &by("me", NOW), false, deployment()).unwrap_err();
     assert_eq!(error.to_string(), "metadata.managedFields must be nil");
 }
 
 #[test]
-fn service_ports_without_protocol_are_tcp_ports() {
+fn service_ports_without_protocol_are_identified_as_tcp() {
     let service = ObjectType::BuiltIn(schema::of("", "v1", "Service").unwrap());
     let write = Write { api_version: "v1", ..by("me", NOW) };
     let config = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
@@ -340,7 +340,7 @@ fn custom_resources_follow_their_schema() {
 }
 
 #[test]
-fn elements_that_share_an_identity_have_one_owner_together() {
+fn list_elements_with_the_same_identity_share_one_owner() {
     let service = ObjectType::BuiltIn(schema::of("", "v1", "Service").unwrap());
     let write = |manager| Write { api_version: "v1", ..by(manager, NOW) };
     let ports = |names: &[&str]| -> Vec<Value> {
@@ -362,7 +362,7 @@ fn elements_that_share_an_identity_have_one_owner_together() {
 }
 
 #[test]
-fn a_struct_that_a_configuration_states_empty_stays_when_it_loses_its_last_member() {
+fn structs_stated_as_empty_stay_when_their_last_member_is_removed() {
     let volumes =
         |volume: Value| json!({"template": {"spec": {"volumes": [{"name": "v", "emptyDir": volume}]}}});
     let live = applied(None, "one", &volumes(json!({"medium": "Memory"}))).unwrap();
@@ -371,7 +371,7 @@ fn a_struct_that_a_configuration_states_empty_stays_when_it_loses_its_last_membe
 }
 
 #[test]
-fn entries_in_versions_that_are_gone_go_with_the_next_write() {
+fn writes_drop_entries_of_removed_versions() {
     let mut live = applied(None, "one", &json!({"replicas": 1})).unwrap();
     live["metadata"]["managedFields"][0]["apiVersion"] = json!("apps/v1beta1");
     let mut new = live.clone();
@@ -381,7 +381,7 @@ fn entries_in_versions_that_are_gone_go_with_the_next_write() {
     assert_eq!(owned(&new, "two"), json!({"f:spec": {"f:paused": {}}}));
 }
 
-/// A Lease as `manager` creates it, with what else it states of the metadata.
+/// A Lease created by `manager`, with further metadata.
 fn lease(manager: &str, metadata: Value) -> Value {
     let mut new = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
         "spec": {"holderIdentity": "n", "leaseDurationSeconds": 40, "renewTime": "2024-05-01T10:00:00.000000Z"}});
@@ -398,7 +398,8 @@ fn renewal<'a>(manager: &'a str, now: &'a str) -> Write<'a> {
     Write { manager, subresource: "", api_version, now, reset: Reset::Fields(&[]) }
 }
 
-/// The object after `manager` wrote these members of the spec; and whether [`touch`] did the same to one as [`track_update`].
+/// The object after `manager` wrote these members of the spec, and whether [`touch`] produced the same
+/// managed fields as [`track_update`].
 fn renewed(live: &Value, manager: &str, spec: &Value) -> (Value, bool) {
     let mut new = live.clone();
     for (name, value) in spec.as_object().unwrap() {
@@ -414,7 +415,7 @@ fn renewed(live: &Value, manager: &str, spec: &Value) -> (Value, bool) {
 }
 
 #[test]
-fn a_renewal_by_the_owner_moves_the_time_of_its_entry_as_tracking_does() {
+fn lease_renewals_update_the_entry_time_like_full_tracking() {
     let time = json!({"renewTime": "2024-05-01T10:00:10.000000Z"});
     let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]);
     for metadata in [
@@ -425,7 +426,7 @@ fn a_renewal_by_the_owner_moves_the_time_of_its_entry_as_tracking_does() {
         let (again, is_touched) = renewed(&live, "kubelet", &time);
         assert!(is_touched);
         assert_eq!(again["metadata"]["managedFields"][0]["time"], LATER);
-        // An entry of another manager, for other fields, is in the way of nothing, wherever it is in the order.
+        // An entry of another manager for other fields does not matter, whatever its position.
         for other in ["a", "z"] {
             let mut marked = again.clone();
             marked["metadata"]["annotations"] = json!({"k": "v"});
@@ -441,7 +442,7 @@ fn a_renewal_by_the_owner_moves_the_time_of_its_entry_as_tracking_does() {
 }
 
 #[test]
-fn charges_by_their_owner_move_the_time_of_its_entry_as_tracking_does() {
+fn quota_charges_update_the_entry_time_like_full_tracking() {
     let ty = || ObjectType::BuiltIn(crate::schema::of("", "v1", "ResourceQuota").unwrap());
     let write = |manager: &'static str, now: &'static str| Write {
         manager,
@@ -475,7 +476,7 @@ fn charges_by_their_owner_move_the_time_of_its_entry_as_tracking_does() {
 }
 
 #[test]
-fn a_renewal_that_may_move_ownership_is_left_to_tracking() {
+fn writes_that_may_change_ownership_need_full_tracking() {
     let time = json!({"renewTime": "2024-05-01T10:00:10.000000Z"});
     let live = lease("kubelet", json!({"name": "n", "namespace": "ns"}));
     let (stolen, is_touched) = renewed(&live, "other", &time);
@@ -495,7 +496,7 @@ fn a_renewal_that_may_move_ownership_is_left_to_tracking() {
 }
 
 fn spec() -> impl Strategy<Value = Value> {
-    // An empty list has no owner, so it comes and goes; configurations state none.
+    // An empty list has no owner, so configurations must not state one.
     let env = prop::collection::btree_map("[A-C]", "[0-1]", 1..3).prop_map(|m| {
         m.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect::<Vec<_>>()
     });
@@ -517,7 +518,7 @@ fn force(live: Option<&Value>, manager: &str, spec: &Value) -> Value {
 
 proptest! {
     #[test]
-    fn a_forced_apply_is_idempotent_and_its_values_hold(a in spec(), b in spec(), c in spec()) {
+    fn forced_apply_is_idempotent_and_sets_its_values(a in spec(), b in spec(), c in spec()) {
         let live = force(Some(&force(None, "one", &a)), "two", &b);
         let new = force(Some(&live), "one", &c);
         prop_assert_eq!(&force(Some(&new), "one", &c), &new);
@@ -528,7 +529,7 @@ proptest! {
     }
 
     #[test]
-    fn the_only_manager_gets_exactly_what_it_states(a in spec(), b in spec()) {
+    fn a_sole_manager_gets_exactly_the_stated_fields(a in spec(), b in spec()) {
         let live = force(Some(&force(None, "one", &a)), "one", &b);
         let fresh = force(None, "one", &b);
         let containers = |v: &Value| v["spec"]["template"]["spec"]["containers"].as_array().cloned().unwrap_or_default();

@@ -1,15 +1,16 @@
-//! A shortcut of [`track_update`](super::track_update) for a write that gives one scalar another value: its manager owned the field
-//! before, so only the time of the manager's entry moves. Whatever could move ownership takes the long way.
+//! Fast path of [`track_update`](super::track_update) for a write that changes one scalar whose manager
+//! already owns it: only the time of the manager's entry changes. All other writes need the full comparison.
 
 use serde_json::Value;
 
 use super::Write;
 
-/// Records that `write` gave the scalar at `path`, a path of maps only, another value. True if `object` now has the managed fields
-/// that [`track_update`](super::track_update) would have made; false, and nothing is changed, if that has to make them: the entries
-/// have other versions or shapes, another entry owns fields of the same top-level member, or the writer does not own this one yet.
+/// Updates the managed fields for a write that changed the scalar at `path`, a path of maps only. True if
+/// `object` now has the managed fields that [`track_update`](super::track_update) would have produced.
 ///
-/// `object` has the entries that are stored, and all of them were made by this module's parent.
+/// False, without a change, if that cannot be said: entries have other versions or shapes, another entry owns
+/// fields of the same top-level member, or the writer does not own this field yet. `object` must have its
+/// stored entries, all made by this crate.
 pub fn touch(object: &mut Value, write: &Write<'_>, path: &[&str]) -> bool {
     let entries = match object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields")) {
         // An object without managed fields stays so until its first apply.
@@ -39,13 +40,13 @@ pub fn touch(object: &mut Value, write: &Write<'_>, path: &[&str]) -> bool {
     }
     let Some(own) = own else { return false };
     entries[own]["time"] = Value::from(write.now);
-    // Entries are in the order of their times.
+    // Entries are sorted by time.
     entries.sort_by(|a, b| order(a).cmp(&order(b)));
     true
 }
 
-/// Does what [`touch`] does for several scalars at once, if the writer owns all of them and no other entry does. Other entries may own
-/// other fields of the same member.
+/// Updates the managed fields for a write that changed several scalars, like [`touch`]. The writer must be
+/// the only owner of all of them; other entries may own other fields of the same member.
 pub fn touch_all(object: &mut Value, write: &Write<'_>, paths: &[[&str; 3]]) -> bool {
     let entries = match object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields")) {
         None => return true,
@@ -81,7 +82,7 @@ fn member<'f>(fields: &'f Value, name: &str) -> Option<&'f Value> {
     fields.as_object()?.get(&format!("f:{name}"))
 }
 
-/// As [`Managed::entries`](super::managed::Managed::entries) orders them.
+/// Sort key of an entry, in the order of [`ManagedFields::entries`](super::managed::ManagedFields::entries).
 fn order(entry: &Value) -> [&str; 5] {
     ["operation", "time", "manager", "apiVersion", "subresource"].map(|name| text(entry, name))
 }

@@ -1,6 +1,6 @@
-//! Whether an apply configuration is of its type: every member has a place in the schema and a value that fits there, every element
-//! of a list its keys, and no two the same. Also inside of what is owned as a whole, where unknown members would have no owner to
-//! miss them. In the words of Kubernetes' merge library, which shows values as Go does.
+//! Type check of apply configurations for built-in types. Every member must be in the schema with a fitting
+//! value, and every list element needs its keys, without duplicates. The check includes the inside of atomic
+//! values. Messages are those of Kubernetes' merge library, which prints values as Go does.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use super::set::readable;
 use crate::patch::strategic::in_go;
 use crate::schema::{Elem, Field, Shape, Type};
 
-/// Everything that is wrong with a configuration of a type of the field table, each with its place.
+/// Type errors of a configuration, each with its path.
 pub(super) fn check(config: &Value, ty: &'static Type) -> Vec<String> {
     let mut found = Problems::default();
     of_struct(config, ty, &Path::ROOT, &mut found);
     found.into_texts()
 }
 
-/// Everything that is wrong with a struct of the field table.
+/// Reports the type errors of a struct.
 pub(super) fn of_struct(value: &Value, ty: &'static Type, path: &Path<'_>, found: &mut Problems) {
     let Some(map) = expect(value.as_object(), "map", value, path, found) else { return };
     for (name, value) in map {
@@ -81,7 +81,7 @@ fn of_elem(value: &Value, elem: Elem, path: &Path<'_>, found: &mut Problems) {
             let scalar = !(value.is_object() || value.is_array());
             (!scalar).then(|| format!("any scalar, got &{{{}}}", in_go(value)))
         }
-        // Whatever somebody wants to put there.
+        // These accept any value.
         Elem::Raw
         | Elem::FieldsV1
         | Elem::Json
@@ -95,7 +95,7 @@ fn of_elem(value: &Value, elem: Elem, path: &Path<'_>, found: &mut Problems) {
     }
 }
 
-/// The scalar types of the merge library.
+/// Scalar types of the merge library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scalar {
     String,
@@ -103,7 +103,7 @@ pub(super) enum Scalar {
     Numeric,
 }
 
-/// Whether a value is such a scalar; null is one of any type.
+/// Reports a value that is not of the scalar type; null is allowed for every type.
 pub(super) fn of_scalar(value: &Value, wanted: Scalar, path: &Path<'_>, found: &mut Problems) {
     let problem = match wanted {
         _ if value.is_null() => return,
@@ -117,7 +117,7 @@ pub(super) fn of_scalar(value: &Value, wanted: Scalar, path: &Path<'_>, found: &
     found.push(format_args!("{path}: expected {problem}"));
 }
 
-/// A map or a list; null is an empty one.
+/// Reports a value that is not of the expected collection type; null counts as empty.
 pub(super) fn expect<T>(
     is: Option<T>,
     what: &str,
@@ -142,7 +142,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// As Go writes it into a program.
+/// Formats a value as a Go literal.
 fn literal(value: &Value) -> String {
     let all = |texts: Vec<String>| texts.join(", ");
     match value {

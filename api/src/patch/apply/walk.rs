@@ -1,4 +1,5 @@
-//! Walks over values along their schema: which fields a value has, how two values differ, and a value without fields.
+//! Walks over values along their schema: the fields of a value, the difference of two values, and removal of
+//! fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ pub(super) fn fields(value: &Value, node: Node<'_>) -> FieldSet {
     collect(value, node).1
 }
 
-/// Whether the value is a field itself, and the fields below it. Sets are put together from below: spelling out the path of each field
+/// Whether the value is a field itself, and the fields below it. Sets are built bottom-up: building each path
 /// from the root would copy a long key as often as there are fields below it.
 fn collect(value: &Value, node: Node<'_>) -> (bool, FieldSet) {
     let mut set = FieldSet::default();
@@ -28,7 +29,7 @@ fn collect(value: &Value, node: Node<'_>) -> (bool, FieldSet) {
         }
         (View::List, Value::Array(items)) => {
             for (id, items) in by_identity(Some(items), node) {
-                // Elements that share an identity have one owner together.
+                // Elements with the same identity share one owner.
                 let fields =
                     if let [item] = items[..] { collect(item, node.item()).1 } else { FieldSet::default() };
                 set.put(id, true, fields);
@@ -39,7 +40,7 @@ fn collect(value: &Value, node: Node<'_>) -> (bool, FieldSet) {
     (false, set)
 }
 
-/// How one value became another.
+/// Added, modified and removed fields between two values.
 #[derive(Debug, Default)]
 pub(super) struct Difference {
     pub(super) added: FieldSet,
@@ -48,12 +49,12 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Each part as `keep` leaves it.
+    /// The difference with `keep` applied to each set.
     pub(super) fn filtered(self, keep: impl Fn(FieldSet) -> FieldSet) -> Self {
         Self { added: keep(self.added), modified: keep(self.modified), removed: keep(self.removed) }
     }
 
-    /// Paths that have a new value.
+    /// Fields with a new value: added or modified.
     pub(super) fn changed(&self) -> FieldSet {
         self.added.union(&self.modified)
     }
@@ -63,12 +64,12 @@ impl Difference {
     }
 }
 
-/// Compares two objects as Go prints them: members that are always there are there, stated or not.
+/// Compares two objects as Go prints them: always-printed members count as present, stated or not.
 pub(super) fn compare(before: &Value, after: &Value, node: Node<'_>) -> Difference {
     compare_at(Some(before), Some(after), node).below
 }
 
-/// How one value became another, and whether that changed the field itself.
+/// Changes of one value: of the field itself, and of the fields below it.
 #[derive(Debug, Default)]
 struct Changes {
     added: bool,
@@ -94,7 +95,7 @@ impl Changes {
 }
 
 fn compare_at(before: Option<&Value>, after: Option<&Value>, node: Node<'_>) -> Changes {
-    // Most of two states of an object is the same; what is needs no walk.
+    // Most values of two states of an object are equal and need no walk.
     if before == after {
         return Changes::default();
     }
@@ -118,7 +119,7 @@ fn compare_maps(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, o
     for map in [before, after].into_iter().flatten() {
         names.extend(map.keys().map(String::as_str));
     }
-    // Where both sides are, what neither states is the same on both.
+    // Where both sides are present, an unstated member is equal on both.
     if let (Some(lone), None) | (None, Some(lone)) = (before, after) {
         for name in node.printed(lone) {
             names.insert(name);
@@ -142,7 +143,7 @@ fn compare_lists(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, 
         let [a, b] = [&before, &after].map(|list| list.get(id).map_or(&[][..], Vec::as_slice));
         let item =
             |a: &[&Value], b: &[&Value]| compare_at(a.first().copied(), b.first().copied(), node.item());
-        // Elements that share an identity have one owner together; a lone one has owners of its own.
+        // Elements with the same identity share one owner; a unique element has owners for its own fields.
         let changes = match (a, b) {
             ([] | [_], [] | [_]) => item(a, b),
             ([_, _, ..], [_, _, ..]) => Changes { modified: a != b, ..Changes::default() },
@@ -153,7 +154,7 @@ fn compare_lists(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, 
     }
 }
 
-/// The elements under each identity; no identity has none.
+/// Elements by identity. Elements without an identity are left out.
 fn by_identity<'a>(list: Option<&'a Vec<Value>>, node: Node<'_>) -> BTreeMap<String, Vec<&'a Value>> {
     let mut out: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
     for (at, item) in list.into_iter().flatten().enumerate() {
@@ -162,7 +163,7 @@ fn by_identity<'a>(list: Option<&'a Vec<Value>>, node: Node<'_>) -> BTreeMap<Str
     out
 }
 
-/// The value without the members of `gone`; a map or list that loses everything goes too (`None`).
+/// The value without the members of `gone`; `None` if a map or list loses all its members.
 pub(super) fn remove(value: &Value, gone: &FieldSet, node: Node<'_>) -> Option<Value> {
     match (node.view([Some(value), None]), value) {
         (View::Map, Value::Object(map)) => {
@@ -198,12 +199,13 @@ pub(super) fn remove(value: &Value, gone: &FieldSet, node: Node<'_>) -> Option<V
     }
 }
 
-/// Stored elements always have their keys; one that has not is known by its place.
+/// Path element of a list element: its identity, or its index if it lacks its keys (stored elements have
+/// them).
 pub(super) fn element(node: Node<'_>, item: &Value, at: usize) -> String {
     node.identity(item).unwrap_or_else(|_| format!("i:{at}"))
 }
 
-/// Nothing, an empty list, or a map without a member that Go prints.
+/// Whether a value is absent, an empty list, or a map without a member that Go prints.
 fn is_empty(value: Option<&Value>, node: Node<'_>) -> bool {
     match value {
         None | Some(Value::Null) => true,

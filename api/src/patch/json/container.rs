@@ -1,14 +1,14 @@
-//! The map or list that a JSON pointer leads into, and what an operation does with one key of it. Not the operations themselves.
+//! Container of a JSON pointer's last key: get, set, add and remove for maps and lists.
 
 use serde_json::{Map, Value};
 
-/// A map or a list.
+/// Map or list that a JSON pointer addresses.
 pub(super) enum Container<'v> {
     Map(&'v mut Map<String, Value>),
     List(&'v mut Vec<Value>),
 }
 
-/// Why a key does not fit its container, in the words of Kubernetes' library.
+/// Error for a key that does not fit its container; the texts are those of Kubernetes' library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum KeyError {
     #[error("Unable to remove nonexistent key: {0}: missing value")]
@@ -21,8 +21,8 @@ pub(super) enum KeyError {
     NotAnIndexToAdd(String),
 }
 
-/// The container of the last key of `path`, and that key. `None` if the path leads through something that is absent or no container;
-/// the whole document has no container.
+/// Finds the container of the last key of `path`, and that key. `None` if the path crosses a value that is
+/// absent or not a container, and for the whole document.
 pub(super) fn locate<'v>(document: &'v mut Value, path: &str) -> Option<(Container<'v>, String)> {
     let mut keys = path.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
     let mut key = keys.next()?;
@@ -53,7 +53,7 @@ impl<'v> Container<'v> {
         }
     }
 
-    /// What is at a key. A map has nothing at a key that it lacks; a list refuses an index beyond its end.
+    /// The value at a key. An absent key of a map has none; an index beyond the end of a list is an error.
     pub(super) fn get(&mut self, key: &str) -> Result<Option<&Value>, KeyError> {
         match self {
             Self::Map(map) => Ok(map.get(key)),
@@ -61,7 +61,7 @@ impl<'v> Container<'v> {
         }
     }
 
-    /// Puts a value in place of what is at a key.
+    /// Replaces the value at a key.
     pub(super) fn set(&mut self, key: &str, value: Value) -> Result<(), KeyError> {
         match self {
             Self::Map(map) => drop(map.insert(key.to_owned(), value)),
@@ -73,7 +73,7 @@ impl<'v> Container<'v> {
         Ok(())
     }
 
-    /// Puts a value at a key of a map, or between the elements of a list.
+    /// Sets a key of a map, or inserts into a list.
     pub(super) fn add(self, key: &str, value: Value) -> Result<(), KeyError> {
         match self {
             Self::Map(map) => drop(map.insert(key.to_owned(), value)),
@@ -86,7 +86,7 @@ impl<'v> Container<'v> {
         Ok(())
     }
 
-    /// Elements that move when one comes before them.
+    /// Number of list elements that adding at this key shifts.
     pub(super) fn moved_by_add(&self, key: &str) -> usize {
         match self {
             Self::List(list) if key != "-" => {
@@ -97,7 +97,7 @@ impl<'v> Container<'v> {
         }
     }
 
-    /// Elements that move when one before them goes.
+    /// Number of list elements that removing this key shifts.
     pub(super) fn moved_by_remove(&self, key: &str) -> usize {
         match self {
             Self::List(list) => existing(key, list.len()).map_or(0, |at| list.len() - at - 1),
@@ -105,7 +105,7 @@ impl<'v> Container<'v> {
         }
     }
 
-    /// Takes out what is at a key.
+    /// Removes the value at a key and returns it.
     pub(super) fn remove(self, key: &str) -> Result<Value, KeyError> {
         match self {
             Self::Map(map) => map.remove(key).ok_or_else(|| KeyError::NoKey(key.to_owned())),
@@ -114,12 +114,12 @@ impl<'v> Container<'v> {
     }
 }
 
-/// The place of an element that a list of this length has.
+/// Index of an existing element in a list of this length.
 fn existing(key: &str, length: usize) -> Result<usize, KeyError> {
     within(number(key).ok_or_else(|| KeyError::NotAnIndex(key.to_owned()))?, length)
 }
 
-/// An index below `length`; a negative one counts from there.
+/// Checks an index against `length`; negative indexes count from the end.
 fn within(index: i64, length: usize) -> Result<usize, KeyError> {
     let at = if index < 0 { i64::try_from(length).unwrap_or(i64::MAX) + index } else { index };
     usize::try_from(at).ok().filter(|at| *at < length).ok_or(KeyError::NoIndex(index))

@@ -1,11 +1,11 @@
-//! Lists that merge: by the merge key of their elements, or as sets of scalars.
+//! Merging of lists: by the merge key of their elements, or as sets of scalars.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::{
-    DIRECTIVE, PatchError, Shaped, bad_type, go_type, in_go, merge_map, unclassified, unknown_directive,
+    DIRECTIVE, ObjectShape, PatchError, bad_type, go_type, in_go, merge_map, unclassified, unknown_directive,
     without_directives,
 };
 use crate::distinct::Distinct;
@@ -26,7 +26,7 @@ pub(super) fn merge(
     }
     let is_map = of_one_type(&original, &patch)? == "map[string]interface {}";
     let (merged, server, order) = match (is_map, field.merge_key) {
-        (true, Some(key)) => merge_by_key(original, patch, key, Shaped::of_elem(field.elem))?,
+        (true, Some(key)) => merge_by_key(original, patch, key, ObjectShape::of_elem(field.elem))?,
         (true, None) => {
             return Err(unclassified(format!("cannot merge lists without merge key for {}", field.name)));
         }
@@ -67,7 +67,7 @@ pub(super) fn delete_scalars(list: Option<&mut Value>, gone: &Value) {
     }
 }
 
-/// The type of all elements, in Go's spelling.
+/// The common type of all elements, in Go's spelling.
 fn of_one_type(original: &[Value], patch: &[Value]) -> Result<&'static str, PatchError> {
     let mut types = original.iter().chain(patch).map(|item| go_type(Some(item)));
     let first = types.next().unwrap_or("<nil>");
@@ -81,16 +81,17 @@ fn of_one_type(original: &[Value], patch: &[Value]) -> Result<&'static str, Patc
     Ok(first)
 }
 
-/// The merged elements (current order, new ones last), then the identities of the current list and of the patch.
+/// The merged elements (current order, new ones last), the identities of the current list, and those of the
+/// patch.
 type Merged = (Vec<Value>, Vec<Identity>, Vec<Identity>);
 
 fn merge_by_key(
     original: Vec<Value>,
     patch: Vec<Value>,
     key: &'static str,
-    shaped: Shaped,
+    shaped: ObjectShape,
 ) -> Result<Merged, PatchError> {
-    let special = take_special(patch, key)?;
+    let special = take_directives(patch, key)?;
     if special.replace {
         return Ok((special.rest.into_iter().map(Value::Object).collect(), Vec::new(), Vec::new()));
     }
@@ -132,15 +133,16 @@ fn merge_by_key(
     Ok((merged, server, order))
 }
 
-/// A patch list with the elements that are directives taken out.
-struct Special {
+/// Directives of a patch list, and its other elements.
+struct ListDirectives {
     rest: Vec<Map<String, Value>>,
     deleted: std::collections::BTreeSet<Identity>,
     replace: bool,
 }
 
-fn take_special(patch: Vec<Value>, key: &str) -> Result<Special, PatchError> {
-    let mut out = Special { rest: Vec::new(), deleted: std::collections::BTreeSet::new(), replace: false };
+fn take_directives(patch: Vec<Value>, key: &str) -> Result<ListDirectives, PatchError> {
+    let mut out =
+        ListDirectives { rest: Vec::new(), deleted: std::collections::BTreeSet::new(), replace: false };
     for item in patch {
         let Value::Object(item) = item else { return Err(bad_type("map[string]interface {}", Some(&item))) };
         match item.get(DIRECTIVE) {
@@ -158,7 +160,8 @@ fn take_special(patch: Vec<Value>, key: &str) -> Result<Special, PatchError> {
     Ok(out)
 }
 
-/// Elements named by `order` in that order, others between them. See the module above for the rule.
+/// Sorts elements that `order` names in that order, with the others between them. The parent module documents
+/// the rule.
 fn ordered(
     merged: Vec<Value>,
     order: &[Identity],
@@ -179,7 +182,8 @@ fn ordered(
     let mut out = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
     for (_, place, item) in named {
-        // Others come first only where the current list has both and says so: what is new goes before them.
+        // Another element comes first only if both are in the current list in that order; new elements
+        // precede it.
         while let Some((_, other)) = others.next_if(|(other, _)| is_before(*other, place)) {
             out.push(other);
         }
@@ -193,7 +197,7 @@ fn is_before(one: Option<usize>, other: Option<usize>) -> bool {
     matches!((one, other), (Some(one), Some(other)) if one < other)
 }
 
-/// The elements of a patch must come in the order that `$setElementOrder` states.
+/// Checks that the elements of a patch are in the order that `$setElementOrder` states.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), PatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -243,7 +247,7 @@ fn key_of(map: &Map<String, Value>, key: &str) -> Result<Identity, PatchError> {
     map.get(key).map(Value::to_string).ok_or_else(missing)
 }
 
-/// The first of each scalar.
+/// Each distinct scalar once, in order of first occurrence.
 fn unique<'a>(items: impl Iterator<Item = &'a Value>) -> Vec<Value> {
     let mut seen = std::collections::BTreeSet::new();
     items.filter(|item| seen.insert(item.to_string())).cloned().collect()

@@ -1,21 +1,21 @@
-//! Strategic merge a second time, slowly: lists are searched from end to end, and each rule is a sentence of the description of
-//! the algorithm. For fuzzers and tests, which hold the fast one to it.
+//! Reference implementation of strategic merge patch: slow list searches, and one rule per function. Fuzzers
+//! and tests compare the fast implementation with it.
 
 use serde_json::{Map, Value};
 
-use super::Shaped;
+use super::ObjectShape;
 use crate::schema::{Field, Type};
 
-/// What a patch makes of an object; `Err` if it is refused.
+/// Applies a patch; `Err` if it is refused.
 pub(crate) fn apply(current: &Value, patch: &Value, ty: &'static Type) -> Result<Value, ()> {
     let patch = patch.as_object().ok_or(())?;
-    map(&current.as_object().cloned().unwrap_or_default(), patch, Shaped::Struct(ty)).map(Value::Object)
+    map(&current.as_object().cloned().unwrap_or_default(), patch, ObjectShape::Struct(ty)).map(Value::Object)
 }
 
 fn map(
     current: &Map<String, Value>,
     patch: &Map<String, Value>,
-    shaped: Shaped,
+    shaped: ObjectShape,
 ) -> Result<Map<String, Value>, ()> {
     match patch.get("$patch").map(Value::as_str) {
         Some(Some("replace")) => {
@@ -37,7 +37,7 @@ fn map(
     }
     let order_of = |name: &str| patch.get(&format!("$setElementOrder/{name}"));
     let stated = || patch.iter().filter(|(name, _)| !name.starts_with('$'));
-    // First lists with an order, then what leaves, then all else.
+    // Lists with an order come first, then deletions, then everything else.
     for (name, value) in stated().filter(|(name, _)| order_of(name).is_some()) {
         put(&mut out, name, value, order_of(name), shaped)?;
     }
@@ -71,7 +71,7 @@ fn put(
     name: &str,
     patch: &Value,
     order: Option<&Value>,
-    shaped: Shaped,
+    shaped: ObjectShape,
 ) -> Result<(), ()> {
     let merged = member(out.get(name), patch, order, shaped, name)?;
     out.remove(name);
@@ -87,13 +87,13 @@ fn member(
     current: Option<&Value>,
     patch: &Value,
     order: Option<&Value>,
-    shaped: Shaped,
+    shaped: ObjectShape,
     name: &str,
 ) -> Result<Option<Value>, ()> {
     let field = shaped.field(name);
     Ok(match (current, patch) {
         (current, Value::Null) => {
-            // An order keeps the list that null would remove.
+            // `$setElementOrder` keeps a list that null would remove.
             let kept = current.filter(|_| order.is_some());
             let Some(Value::Array(items)) = kept else { return Ok(None) };
             let order = order.and_then(Value::as_array).ok_or(())?;
@@ -173,7 +173,7 @@ fn list(current: &[Value], patch: &[Value], field: &'static Field) -> Result<Vec
                 let (Some(current), Some(patch)) = (out[at].as_object(), item.as_object()) else {
                     return Err(());
                 };
-                out[at] = Value::Object(map(current, patch, Shaped::of_elem(field.elem))?);
+                out[at] = Value::Object(map(current, patch, ObjectShape::of_elem(field.elem))?);
             }
             None => out.extend(plain(item)),
         }
@@ -181,7 +181,7 @@ fn list(current: &[Value], patch: &[Value], field: &'static Field) -> Result<Vec
     arrange(&out, &stated, &before, Some(key))
 }
 
-/// Named elements in the order of their names; between them, as the list before says, the others.
+/// Sorts named elements by `order`; the others are placed between them by their position in `before`.
 fn arrange(items: &[Value], order: &[Value], before: &[Value], key: Option<&str>) -> Result<Vec<Value>, ()> {
     let id = |item: &Value| match key {
         Some(key) => item.get(key).cloned().ok_or(()),
@@ -214,7 +214,7 @@ fn arrange(items: &[Value], order: &[Value], before: &[Value], key: Option<&str>
     Ok(out)
 }
 
-/// The elements of a patch come in the order that it states.
+/// Checks that the elements of a patch are in the order that it states.
 fn in_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), ()> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -234,7 +234,7 @@ fn in_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), (
     order.iter().try_for_each(|item| id(item).map(drop))
 }
 
-/// A value that is new: nulls and directives say nothing there.
+/// A new value without nulls and directives.
 fn plain(value: &Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key("$patch") => None,

@@ -1,4 +1,4 @@
-//! The cases of `cases.yaml`, and laws on generated pods.
+//! Tests of strategic merge patch: the cases of `cases.yaml`, and properties of generated pods.
 
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ struct Case {
 }
 
 #[test]
-fn cases_hold() {
+fn cases_of_the_yaml_table_pass() {
     let cases: Vec<Case> = serde_yaml_ng::from_str(include_str!("cases.yaml")).unwrap();
     for case in cases {
         let ty = schema::all().find(|t| t.has_kind && t.name == case.kind).unwrap();
@@ -32,9 +32,10 @@ fn cases_hold() {
     }
 }
 
-/// Merge key, strategies, field: every field of the API that does not simply merge as a map or replace as a list.
+/// Merge key, strategies and path of every API field that does not simply merge as a map or replace as a
+/// list.
 #[test]
-fn the_fields_that_merge_in_a_way_of_their_own_are_those_of_kubernetes() {
+fn fields_with_merge_strategies_match_kubernetes() {
     let fields = schema::all().flat_map(|ty| ty.fields.iter().map(move |field| (ty, field)));
     let lines = fields.filter_map(|(ty, field)| {
         let patch = field.patch;
@@ -67,7 +68,7 @@ fn pod() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A patch from `a` to `b` in the way kubectl apply writes one: changes, deletions, and the order.
+/// A patch from `a` to `b`, as kubectl apply computes it: changes, deletions and list order.
 fn diff(a: &Value, b: &Value) -> Value {
     let list = |v: &Value, path: &str| v.pointer(path).and_then(Value::as_array).cloned().unwrap_or_default();
     let keyed = |a: &[Value], b: &[Value]| {

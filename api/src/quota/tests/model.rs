@@ -1,4 +1,4 @@
-//! Random writes against quotas: what is used never exceeds the bounds, and is what a count of all objects says.
+//! Property test with random writes: used amounts never exceed the bounds, and match a count of all objects.
 
 use super::{NOW, judged};
 use crate::quota::{Evaluator, Quota, to_value};
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum QuotaWrite {
     Create(usize, usize, u8),
     Update(usize, usize, u8),
     Delete(usize, usize),
     Recount,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = QuotaWrite> {
     let at = || (0..4_usize, 0..6_usize);
     prop_oneof![
-        4 => (at(), any::<u8>()).prop_map(|((kind, name), size)| Step::Create(kind, name, size)),
-        3 => (at(), any::<u8>()).prop_map(|((kind, name), size)| Step::Update(kind, name, size)),
-        2 => at().prop_map(|(kind, name)| Step::Delete(kind, name)),
-        1 => Just(Step::Recount),
+        4 => (at(), any::<u8>()).prop_map(|((kind, name), size)| QuotaWrite::Create(kind, name, size)),
+        3 => (at(), any::<u8>()).prop_map(|((kind, name), size)| QuotaWrite::Update(kind, name, size)),
+        2 => at().prop_map(|(kind, name)| QuotaWrite::Delete(kind, name)),
+        1 => Just(QuotaWrite::Recount),
     ]
 }
 
@@ -48,7 +48,7 @@ fn object(kind: usize, size: u8) -> Value {
     }
 }
 
-/// The updates through which an object of the kind comes to use more.
+/// Whether updates of the kind are charged.
 fn is_charged_update(kind: usize) -> bool {
     let evaluator = &kinds()[kind];
     evaluator.charges_update("") || evaluator.charges_update("resize")
@@ -85,25 +85,25 @@ fn recount(quotas: &mut [Quota], objects: &BTreeMap<(usize, usize), Value>) {
 
 proptest! {
     #[test]
-    fn used_never_exceeds_hard_and_is_what_a_count_says(steps in proptest::collection::vec(step(), 1..120)) {
+    fn used_amounts_stay_within_bounds_and_match_a_recount(steps in proptest::collection::vec(step(), 1..120)) {
         let (mut quotas, mut objects) = (fresh(), BTreeMap::new());
         for step in steps {
             let wanted = match step {
-                Step::Create(kind, name, size) if !objects.contains_key(&(kind, name)) => {
+                QuotaWrite::Create(kind, name, size) if !objects.contains_key(&(kind, name)) => {
                     Some((kind, name, object(kind, size)))
                 }
-                Step::Update(kind, name, size) if objects.contains_key(&(kind, name)) && is_charged_update(kind) => {
+                QuotaWrite::Update(kind, name, size) if objects.contains_key(&(kind, name)) && is_charged_update(kind) => {
                     Some((kind, name, object(kind, size)))
                 }
-                Step::Delete(kind, name) => {
+                QuotaWrite::Delete(kind, name) => {
                     objects.remove(&(kind, name));
                     None
                 }
-                Step::Recount => {
+                QuotaWrite::Recount => {
                     recount(&mut quotas, &objects);
                     None
                 }
-                Step::Create(..) | Step::Update(..) => None,
+                QuotaWrite::Create(..) | QuotaWrite::Update(..) => None,
             };
             if let Some((kind, name, new)) = wanted {
                 let old = objects.get(&(kind, name));
@@ -119,7 +119,7 @@ proptest! {
             recount(&mut counted, &objects);
             for (quota, counted) in quotas.iter().zip(&counted) {
                 for (name, used) in &quota.used {
-                    // What writes give back is credited by the next count.
+                    // Amounts that writes release are credited by the next recount.
                     prop_assert!(*used <= quota.hard[name], "{name}: {}", to_value(&quota.used));
                     prop_assert!(counted.used[name] <= *used, "{name}: {}", to_value(&counted.used));
                 }

@@ -1,4 +1,5 @@
-//! Reading the text form of a label selector: tokens, then terms. One pass, one token of look-ahead.
+//! Parser of the text form of label selectors: tokens, then requirements, in one pass with one token of
+//! look-ahead.
 
 use super::{Operator, Requirement, SelectorError, requirement};
 use crate::name;
@@ -15,7 +16,7 @@ enum Token<'t> {
     NotEquals,
     Greater,
     Less,
-    /// A word; `in` and `notin` are words that only the place of an operator reads as such.
+    /// Word, including `in` and `notin`, which are operators only in that position.
     Word(&'t str),
 }
 
@@ -129,7 +130,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// One value; nothing means the empty value.
+    /// Parses one value; no token means the empty value.
     fn exact(&mut self) -> Result<String, SelectorError> {
         if matches!(self.peek(), Token::End | Token::Comma) {
             return Ok(String::new());
@@ -140,7 +141,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `(a,b)`, where an empty place means the empty value, and so does nothing at all.
+    /// Parses a set `(a,b)`; an empty position, or an empty set, means the empty value.
     fn set(&mut self) -> Result<Vec<String>, SelectorError> {
         match self.next() {
             Token::Open => {}

@@ -1,4 +1,4 @@
-//! Selectors against labels, and the texts of broken ones.
+//! Tests of label matching, and of errors for malformed selectors.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::*;
 const LABELS: &[(&str, &str)] = &[("app", "web"), ("empty", ""), ("n", "5"), ("x.io/tier", "a")];
 
 #[test]
-fn terms_match_as_kubernetes_says() {
+fn requirements_match_as_in_kubernetes() {
     let yes = "|app|app=web|app==web|!nope|nope!=x|app!=db|app in (web,db)|app in (db , web)|app notin (db)|nope notin (a)\
         |n>4|n<6|app=web,n>4,!nope|x.io/tier=a|empty=|empty in (,a)|empty in (,)|empty in ()|app notin (,)|app notin ()| app , n ";
     for text in yes.split('|') {
@@ -24,13 +24,13 @@ fn terms_match_as_kubernetes_says() {
 }
 
 #[test]
-fn keywords_are_words_elsewhere() {
+fn keywords_are_ordinary_words_in_other_positions() {
     let selector = Selector::parse("in in (in,notin),notin=in").unwrap();
     assert!(selector.matches(&[("in", "notin"), ("notin", "in")][..]));
 }
 
 #[test]
-fn broken_selectors_say_what_was_found() {
+fn malformed_selectors_are_refused_with_the_messages_of_kubernetes() {
     let cases = [
         ("a,", "found '', expected: identifier after ','"),
         ("=a", "found '=', expected: !, identifier, or 'end of string'"),
@@ -60,7 +60,7 @@ fn broken_selectors_say_what_was_found() {
 }
 
 #[test]
-fn selector_objects_read_as_their_meaning() {
+fn label_selector_objects_are_converted() {
     let object = json!({"matchLabels": {"app": "web"}, "matchExpressions": [
         {"key": "n", "operator": "Exists"}, {"key": "app", "operator": "In", "values": ["web", "db"]},
         {"key": "nope", "operator": "DoesNotExist"}, {"key": "n", "operator": "NotIn", "values": ["6"]}]});
@@ -75,7 +75,7 @@ fn selector_objects_read_as_their_meaning() {
 
 proptest::proptest! {
     #[test]
-    fn any_text_is_read_or_refused_and_what_is_read_survives_its_text_form(text in "[ab!=<>(),in 0-9notx]{0,24}") {
+    fn parsed_selectors_survive_formatting(text in "[ab!=<>(),in 0-9notx]{0,24}") {
         if let Ok(selector) = Selector::parse(&text) {
             proptest::prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
         }

@@ -1,4 +1,4 @@
-//! Formats of addresses: of hosts, networks, resources and mailboxes.
+//! Formats of addresses: hosts, networks, resources and mailboxes.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 
 use regex::Regex;
 
-/// Bytes of a host name, and of each part of it.
+/// Bytes of a host name, and of each of its labels.
 const HOSTNAME_MAX: usize = 255;
 const HOSTNAME_PART_MAX: usize = 63;
 
-/// An IPv4 address, also within an IPv6 one.
+/// An IPv4 address, also one embedded in an IPv6 address.
 pub(super) fn ipv4(text: &str) -> bool {
     text.contains('.') && ip(text).is_some()
 }
@@ -19,7 +19,7 @@ pub(super) fn ipv6(text: &str) -> bool {
     text.contains(':') && ip(text).is_some()
 }
 
-/// An address, with leading zeros in the parts of an IPv4 one, which count for nothing.
+/// Parses an IP address; leading zeros in IPv4 parts are ignored.
 fn ip(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return IpAddr::from_str(text).ok();
@@ -34,7 +34,7 @@ fn ip(text: &str) -> Option<IpAddr> {
     Some(IpAddr::V4(Ipv4Addr::from(parts)))
 }
 
-/// `ADDRESS/BITS`.
+/// A CIDR block `ADDRESS/BITS`.
 pub(super) fn cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
     let Some(address) = ip(address) else { return false };
@@ -43,7 +43,8 @@ pub(super) fn cidr(text: &str) -> bool {
     is_number && bits.parse::<u32>().is_ok_and(|bits| bits <= most)
 }
 
-/// 6, 8 or 20 bytes in hexadecimal: pairs of digits with colons or dashes between them, or groups of four with dots.
+/// A MAC address: 6, 8 or 20 bytes in hexadecimal, as pairs of digits with colons or dashes, or groups of
+/// four with dots.
 pub(super) fn mac(text: &str) -> bool {
     let is_grouped = |separator: char, digits: usize, counts: [usize; 3]| {
         let mut groups = 0;
@@ -53,7 +54,7 @@ pub(super) fn mac(text: &str) -> bool {
     is_grouped(':', 2, [6, 8, 20]) || is_grouped('-', 2, [6, 8, 20]) || is_grouped('.', 4, [3, 4, 10])
 }
 
-/// A host name whose last part ends in at least two letters. Symbols and letters of all scripts are allowed.
+/// A host name whose last label ends in at least two letters. Symbols and letters of all scripts are allowed.
 pub(super) fn hostname(text: &str) -> bool {
     let parts: Vec<&str> = text.split('.').collect();
     let Some((last, labels)) = parts.split_last() else { return false };
@@ -68,14 +69,15 @@ fn is_label(label: &str) -> bool {
     inner.is_match(label) && !label.starts_with('-') && !label.ends_with('-')
 }
 
-/// Dashes do not follow each other there, and a lone label has one more character than the letters.
+/// Whether a label can be the last one: without consecutive dashes; a single label has a character before the
+/// letters.
 fn is_last_label(label: &str, is_alone: bool) -> bool {
     static END: OnceLock<Regex> = OnceLock::new();
     let end = END.get_or_init(|| Regex::new(r"\p{L}\p{L}$").expect("the pattern is legal"));
     end.is_match(label) && !label.contains("--") && (!is_alone || label.chars().nth(2).is_some())
 }
 
-/// An absolute URI or an absolute path, as Go's `url.ParseRequestURI` takes it.
+/// An absolute URI or an absolute path, by the rules of Go's `url.ParseRequestURI`.
 pub(super) fn uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|byte| byte.is_ascii_control()) {
         return false;
@@ -97,7 +99,7 @@ pub(super) fn uri(text: &str) -> bool {
     }
 }
 
-/// Whether a URI has a scheme, and what follows it; `None` if it begins with a colon.
+/// Splits a URI into whether it has a scheme, and the rest; `None` if it begins with a colon.
 fn scheme(text: &str) -> Option<(bool, &str)> {
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -143,7 +145,7 @@ fn has_whole_escapes(text: &str) -> bool {
     text.split('%').skip(1).all(is_escape)
 }
 
-/// A mailbox: an address, or a name and an address in angle brackets.
+/// A mail address, optionally in angle brackets after a name.
 pub(super) fn email(text: &str) -> bool {
     let text = text.trim_matches([' ', '\t']);
     match text.strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
@@ -170,7 +172,7 @@ fn is_atom_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || !c.is_ascii() || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
 
-/// A text in quotation marks, with those within it escaped.
+/// A quoted text; quotation marks inside it are escaped.
 fn is_quoted(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return false };
     let mut is_escaped = false;
@@ -182,7 +184,7 @@ fn is_quoted(text: &str) -> bool {
     is_fine && !is_escaped
 }
 
-/// An address in brackets.
+/// An IP address in brackets.
 fn is_literal(domain: &str) -> bool {
     let inner = domain.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     inner.is_some_and(|inner| ip(inner.strip_prefix("IPv6:").unwrap_or(inner)).is_some())

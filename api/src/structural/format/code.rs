@@ -1,12 +1,12 @@
-//! Formats of numbers and codes: identifiers, colours, cards and base64.
+//! Formats of numbers and codes: identifiers, colors, card numbers and base64.
 
 /// 24 hexadecimal digits.
 pub(super) fn bson_object_id(text: &str) -> bool {
     text.len() == 24 && is_hex(text)
 }
 
-/// Hexadecimal digits in groups of 8, 4, 4, 4 and 12, each dash optional. Some versions fix the first digit of the third group, and
-/// of the fourth.
+/// A UUID: hexadecimal digits in groups of 8, 4, 4, 4 and 12 with optional dashes. Some versions fix the
+/// first digit of the third and fourth group.
 pub(super) fn uuid(text: &str, version: Option<u8>, has_variant: bool) -> bool {
     let mut rest = text;
     for (group, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -28,7 +28,7 @@ pub(super) fn uuid(text: &str, version: Option<u8>, has_variant: bool) -> bool {
     rest.is_empty()
 }
 
-/// Ten digits, the last one a check digit or X; spaces and dashes do not count.
+/// An ISBN-10: ten digits, the last one a check digit or X; spaces and dashes are ignored.
 pub(super) fn isbn10(text: &str) -> bool {
     let code = without_spaces_and_dashes(text);
     let [digits @ .., last] = code.as_bytes() else { return false };
@@ -44,7 +44,7 @@ pub(super) fn isbn10(text: &str) -> bool {
     (sum + 10 * last).is_multiple_of(11)
 }
 
-/// Thirteen digits, the last one a check digit; spaces and dashes do not count.
+/// An ISBN-13: thirteen digits with a check digit; spaces and dashes are ignored.
 pub(super) fn isbn13(text: &str) -> bool {
     let code = without_spaces_and_dashes(text);
     if code.len() != 13 || !code.bytes().all(|digit| digit.is_ascii_digit()) {
@@ -59,7 +59,7 @@ fn without_spaces_and_dashes(text: &str) -> String {
     text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\u{c}' | '\r' | ' ' | '-')).collect()
 }
 
-/// The digits of a card of a known issuer, with a check digit by Luhn's algorithm; other characters do not count.
+/// A card number of a known issuer with a Luhn check digit; other characters are ignored.
 pub(super) fn credit_card(text: &str) -> bool {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|digit| digit - b'0').collect();
     let luhn = |(at, digit): (usize, &u8)| match at % 2 {
@@ -69,7 +69,7 @@ pub(super) fn credit_card(text: &str) -> bool {
     is_issued(&digits) && digits.iter().rev().enumerate().map(luhn).sum::<u32>().is_multiple_of(10)
 }
 
-/// Whether a card number has the length and the first digits of an issuer.
+/// Whether a card number has the length and prefix of a known issuer.
 fn is_issued(digits: &[u8]) -> bool {
     matches!(
         (digits, digits.len()),
@@ -80,7 +80,7 @@ fn is_issued(digits: &[u8]) -> bool {
     )
 }
 
-/// Three, two and four digits with a separator between them.
+/// A social security number: three, two and four digits with separators.
 pub(super) fn ssn(text: &str) -> bool {
     let is_separator = |at: usize| at == 3 || at == 6;
     text.len() == 11
@@ -89,13 +89,13 @@ pub(super) fn ssn(text: &str) -> bool {
         })
 }
 
-/// Three or six hexadecimal digits, with or without a number sign.
+/// A hexadecimal color: three or six digits, with or without a number sign.
 pub(super) fn hex_color(text: &str) -> bool {
     let digits = text.strip_prefix('#').unwrap_or(text);
     matches!(digits.len(), 3 | 6) && is_hex(digits)
 }
 
-/// `rgb(1, 2, 3)` with numbers up to 255.
+/// A color `rgb(1, 2, 3)` with numbers up to 255.
 pub(super) fn rgb_color(text: &str) -> bool {
     let Some(inner) = text.strip_prefix("rgb(").and_then(|rest| rest.strip_suffix(')')) else { return false };
     let is_space = |c| matches!(c, '\t' | '\n' | '\u{c}' | '\r' | ' ');
@@ -108,7 +108,7 @@ pub(super) fn rgb_color(text: &str) -> bool {
     parts.len() == 3 && parts.iter().all(is_part)
 }
 
-/// Base64 with padding, at least four characters.
+/// Base64 with padding, of at least four characters.
 pub(super) fn base64(text: &str) -> bool {
     let padding = text.len() - text.trim_end_matches('=').len();
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');

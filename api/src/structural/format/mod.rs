@@ -1,5 +1,5 @@
-//! The formats (`format`) that values of custom resources are checked against. All others are legal and mean nothing. The checks
-//! accept what Kubernetes' accept, which is not always what the standards behind the names say.
+//! Formats (`format`) that values of custom resources are checked against. Other formats are valid and have
+//! no effect. The checks accept what Kubernetes accepts, which sometimes differs from the standards.
 
 mod address;
 mod code;
@@ -10,7 +10,7 @@ mod time;
 use crate::limits::{LABEL_MAX, SUBDOMAIN_MAX};
 use crate::name;
 
-/// A format that values are checked by. Its name is that of the schema keyword `format`, with dashes ignored.
+/// Format of texts or numbers. Its name is the schema's `format`, with dashes ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// `bsonobjectid`
@@ -65,17 +65,17 @@ pub enum Format {
     ShortName,
     /// `k8s-long-name`: a DNS subdomain.
     LongName,
-    /// `int32`, of integers and numbers.
+    /// `int32`, for integers and numbers.
     Int32,
-    /// `int64`, of integers and numbers.
+    /// `int64`, for integers and numbers.
     Int64,
-    /// `float`, of numbers.
+    /// `float`, for numbers.
     Float,
-    /// `double`, of numbers.
+    /// `double`, for numbers.
     Double,
 }
 
-/// Names without dashes.
+/// Format names without dashes.
 const NAMES: &[(&str, Format)] = &[
     ("bsonobjectid", Format::BsonObjectId),
     ("byte", Format::Byte),
@@ -110,7 +110,7 @@ const NAMES: &[(&str, Format)] = &[
 ];
 
 impl Format {
-    /// The format with this name, `date-time` or `datetime`; `None` for names that mean nothing.
+    /// The format with this name, such as `date-time` or `datetime`; `None` for names without effect.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let name = name.replace('-', "");
@@ -118,13 +118,13 @@ impl Format {
         Some(NAMES[at].1)
     }
 
-    /// Whether the format is one of texts; the others are of numbers.
+    /// Whether the format applies to texts; the others apply to numbers.
     #[must_use]
     pub const fn is_of_text(self) -> bool {
         !matches!(self, Self::Int32 | Self::Int64 | Self::Float | Self::Double)
     }
 
-    /// Whether a text has this format. Formats of numbers say nothing of texts.
+    /// Whether a text has this format. Number formats accept every text.
     #[must_use]
     pub fn matches(self, text: &str) -> bool {
         match self {

@@ -1,8 +1,8 @@
-//! Texts of each format.
+//! Tests of each format.
 
 use super::Format;
 
-/// A format with texts that have it, and texts that do not.
+/// A format with texts that match and texts that do not.
 type Case = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 const CASES: &[Case] = &[
@@ -80,7 +80,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn formats_accept_what_kubernetes_accepts() {
+fn formats_match_kubernetes() {
     for (name, good, bad) in CASES {
         let format = Format::parse(name).unwrap();
         for text in *good {

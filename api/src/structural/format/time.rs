@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use jiff::civil;
 use regex::Regex;
 
-/// `YYYY-MM-DD`, a day that there is.
+/// A valid date `YYYY-MM-DD`.
 pub(super) fn date(text: &str) -> bool {
     let [year, month, day] = text.split('-').collect::<Vec<_>>()[..] else { return false };
     let number = |text: &str, length: usize| {
@@ -19,7 +19,7 @@ pub(super) fn date(text: &str) -> bool {
     civil::Date::new(year, small(month), small(day)).is_ok()
 }
 
-/// A date, `T`, a time with seconds up to 59, and an offset, in either case.
+/// A date, `T`, a time with seconds up to 59, and an offset; letters in either case.
 pub(super) fn date_time(text: &str) -> bool {
     static TIME: OnceLock<Regex> = OnceLock::new();
     let pattern = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$";
@@ -31,12 +31,12 @@ pub(super) fn date_time(text: &str) -> bool {
     &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59"
 }
 
-/// A duration of Go (`1h30m`), or a text with amounts of units in words (`2 weeks`).
+/// A Go duration (`1h30m`), or a text with amounts of units (`2 weeks`).
 pub(super) fn duration(text: &str) -> bool {
     is_go_duration(text) || is_worded(text)
 }
 
-/// Nanoseconds of each unit.
+/// Units with their nanoseconds.
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1.0),
     ("us", 1e3),
@@ -48,7 +48,7 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3.6e12),
 ];
 
-/// Nanoseconds of the longest duration.
+/// Longest duration in nanoseconds.
 const NANOSECONDS_MAX: f64 = 9_223_372_036_854_775_807.0;
 
 fn is_go_duration(text: &str) -> bool {
@@ -73,7 +73,8 @@ fn is_go_duration(text: &str) -> bool {
     !unsigned.is_empty() && total <= NANOSECONDS_MAX
 }
 
-/// Whether some amount with a known unit occurs. The last spelling of a unit also stands for longer ones.
+/// Whether the text contains an amount with a known unit. The last spelling of a unit also matches longer
+/// ones.
 fn is_worded(text: &str) -> bool {
     static AMOUNT: OnceLock<Regex> = OnceLock::new();
     let pattern = r"([0-9]+)[\t\n\x0C\r ]*([A-Za-z\x{b5}]+)";

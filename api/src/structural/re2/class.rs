@@ -1,4 +1,4 @@
-//! Characters and classes of characters in patterns: escapes and brackets.
+//! Translation of characters and character classes in patterns: escapes and brackets.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,11 @@ use regex::Regex;
 
 use super::fault;
 
-/// A translated piece of a pattern, and the bytes of the pattern it stands for.
+/// Translated fragment of a pattern, with the number of bytes it replaces.
 type Piece = (String, usize);
 
-/// An escape that stands for one character or a class, also within brackets. The text begins with the backslash.
+/// Translates an escape for one character or a class, also inside brackets. The text begins with the
+/// backslash.
 pub(super) fn class_escape(text: &str) -> Result<Piece, String> {
     let Some(kind) = text[1..].chars().next() else {
         return Err(fault("trailing backslash at end of expression", ""));
@@ -30,7 +31,7 @@ pub(super) fn class_escape(text: &str) -> Result<Piece, String> {
     Ok((class.to_owned(), 2))
 }
 
-/// A character as the `regex` crate takes it anywhere.
+/// A character in a form that the `regex` crate accepts everywhere.
 fn literal(c: char) -> String {
     let mut out = String::new();
     if c.is_ascii_alphanumeric() {
@@ -41,7 +42,7 @@ fn literal(c: char) -> String {
     out
 }
 
-/// A class by general category or script: `\pL`, `\p{Greek}`, `\P{^Greek}`.
+/// Translates a class by general category or script: `\pL`, `\p{Greek}`, `\P{^Greek}`.
 fn unicode(text: &str) -> Result<Piece, String> {
     let refused = |end: usize| fault("invalid character class range", &text[..end]);
     let is_negated = text.starts_with("\\P");
@@ -64,7 +65,7 @@ fn unicode(text: &str) -> Result<Piece, String> {
     Ok((format!("\\{letter}{{{kind}={name}}}"), length))
 }
 
-/// An escaped character, and the bytes of its escape.
+/// Parses an escaped character and the length of its escape.
 fn character(text: &str) -> Result<(char, usize), String> {
     let mut chars = text.char_indices().skip(1);
     let Some((at, kind)) = chars.next() else {
@@ -86,7 +87,8 @@ fn character(text: &str) -> Result<(char, usize), String> {
     Ok((simple, after))
 }
 
-/// Up to three octal digits; a lone digit but zero would be a reference to a group, which there are none of.
+/// Parses up to three octal digits. A single digit other than zero would be a backreference, which RE2 does
+/// not have.
 fn octal(text: &str, first: char) -> Result<(char, usize), String> {
     let digits = text[1..].bytes().take(3).take_while(|digit| (b'0'..=b'7').contains(digit)).count();
     if first != '0' && digits == 1 {
@@ -97,7 +99,7 @@ fn octal(text: &str, first: char) -> Result<(char, usize), String> {
     Ok((c, 1 + digits))
 }
 
-/// `\x7F` or `\x{10FFFF}`.
+/// Parses `\x7F` or `\x{10FFFF}`.
 fn hexadecimal(text: &str) -> Result<(char, usize), String> {
     let (digits, length) = match text.strip_prefix("\\x{") {
         Some(rest) => {
@@ -112,7 +114,7 @@ fn hexadecimal(text: &str) -> Result<(char, usize), String> {
     Ok((code.and_then(char::from_u32).ok_or_else(refused)?, length))
 }
 
-/// A class in brackets; the text begins with the bracket.
+/// Translates a class in brackets; the text begins with the bracket.
 pub(super) fn bracketed(text: &str) -> Result<Piece, String> {
     let is_negated = text.starts_with("[^");
     let mut out = String::from(if is_negated { "[^" } else { "[" });
@@ -133,7 +135,7 @@ pub(super) fn bracketed(text: &str) -> Result<Piece, String> {
     }
 }
 
-/// One part of a class in brackets: a named class, an escape, a character or a range of characters.
+/// Translates one member of a class in brackets: a named class, an escape, a character or a range.
 fn member(rest: &str, class: &str) -> Result<Piece, String> {
     if let Some(piece) = posix(rest)? {
         return Ok(piece);
@@ -162,7 +164,7 @@ fn single(rest: &str, class: &str) -> Result<(char, usize), String> {
     }
 }
 
-/// `[:alpha:]` and `[:^alpha:]`.
+/// Translates `[:alpha:]` and `[:^alpha:]`.
 fn posix(rest: &str) -> Result<Option<Piece>, String> {
     const NAMES: [&str; 14] = [
         "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",

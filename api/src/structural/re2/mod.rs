@@ -1,6 +1,7 @@
-//! Regular expressions in the syntax of RE2, as Go's `regexp` reads them, compiled by the `regex` crate. Both match in linear time and
-//! agree on most of the syntax. This module translates where they differ (classes such as `\d` are of ASCII in Go, braces that are no
-//! repetition are literal) and refuses what Go refuses, in Go's words.
+//! Regular expressions in the RE2 syntax of Go's `regexp`, compiled by the `regex` crate. Both match in
+//! linear time and share most of the syntax. This module translates the differences (classes such as `\d` are
+//! ASCII in Go, braces that are not a repetition are literal) and refuses what Go refuses, with Go's
+//! messages.
 
 mod class;
 
@@ -12,11 +13,11 @@ use regex::{Regex, RegexBuilder};
 
 use self::class::{bracketed, class_escape};
 
-/// Most repetitions that Go allows, nested ones multiplied.
+/// Highest repetition that Go allows; nested repetitions multiply.
 const REPEAT_MAX: u32 = 1000;
 /// Deepest nesting of groups that Go allows.
 const NESTING_MAX: usize = 1000;
-/// Bytes of a compiled program, which bounds what repetitions of large classes cost.
+/// Bytes of a compiled expression; bounds the memory of repeated large classes.
 const PROGRAM_BYTES_MAX: usize = 10 << 20;
 
 /// Compiles a pattern of Go's syntax.
@@ -32,10 +33,10 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// The pattern in the syntax of the `regex` crate.
+/// Translates a pattern to the syntax of the `regex` crate.
 ///
 /// # Errors
-/// See [`compile`].
+/// Those of [`compile`].
 pub fn translate(pattern: &str) -> Result<String, String> {
     let mut translator = Translator {
         pattern,
@@ -56,14 +57,14 @@ fn fault(what: &str, fragment: &str) -> String {
     format!("error parsing regexp: {what}: `{fragment}`")
 }
 
-/// What a repetition would apply to.
+/// What a repetition operator would apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operand {
     /// The start of a group or an alternative.
     Nothing,
-    /// Something that is not repeated yet; repetitions within it multiply to this.
+    /// An expression without a repetition operator; the number is the product of repetitions inside it.
     Single(u32),
-    /// A repetition that begins at this byte.
+    /// A repetition that starts at this byte, with its product of repetitions.
     Repeated(usize, u32),
 }
 
@@ -78,7 +79,7 @@ impl Operand {
 
 /// An open group.
 struct Group {
-    /// Most repetitions of its parts so far, nested ones multiplied.
+    /// Highest product of repetitions among its parts so far.
     repeats: u32,
 }
 
@@ -87,7 +88,7 @@ struct Translator<'p> {
     chars: Peekable<CharIndices<'p>>,
     out: String,
     groups: Vec<Group>,
-    /// Names of groups, which must differ.
+    /// Names of groups, which must be unique.
     names: BTreeSet<&'p str>,
     operand: Operand,
 }
@@ -127,7 +128,7 @@ impl<'p> Translator<'p> {
         self.operand = Operand::Single(1);
     }
 
-    /// Remembers in the group how often the operand before is repeated.
+    /// Records the repetitions of the last operand in its group.
     fn note(&mut self) {
         let repeats = self.operand.repeats();
         if let Some(group) = self.groups.last_mut() {
@@ -186,13 +187,13 @@ impl<'p> Translator<'p> {
         if name.is_empty() || !is_word || !self.names.insert(name) {
             return Err(fault("invalid named capture", &rest[..=end]));
         }
-        // The name says nothing of what matches, and Go allows ones that begin with a digit.
+        // The name does not affect matching, and Go allows names that begin with a digit.
         self.out.push('(');
         self.skip(end);
         Ok(())
     }
 
-    /// Flags in a group; true if the group ends with them.
+    /// Translates flags of a group; true if the group ends with them.
     fn flags(&mut self, at: usize) -> Result<bool, String> {
         let rest = &self.pattern[at..];
         let refused = |end: usize| Err(fault("invalid or unsupported Perl syntax", &rest[..end]));
@@ -205,7 +206,7 @@ impl<'p> Translator<'p> {
                 ':' | ')' => {
                     self.skip(offset);
                     let is_end = c == ')';
-                    // `(?)` sets nothing, which the other syntax has no form for.
+                    // `(?)` sets no flag, and the `regex` crate has no such form.
                     let text = if &rest[..=offset] == "(?)" { "(?:)" } else { &rest[..=offset] };
                     self.out.push_str(text);
                     return Ok(is_end);
@@ -216,7 +217,7 @@ impl<'p> Translator<'p> {
         refused(rest.len())
     }
 
-    /// A repetition whose operator begins at `at` and is `length` bytes long.
+    /// Translates a repetition whose operator starts at `at` and is `length` bytes long.
     fn repetition(&mut self, at: usize, length: usize) -> Result<(), String> {
         let lazy = self.chars.next_if(|(_, c)| *c == '?').is_some();
         let end = at + length + usize::from(lazy);
@@ -234,7 +235,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// A counted repetition, or a brace that is a literal.
+    /// Translates a counted repetition, or a literal brace.
     fn braces(&mut self, at: usize) -> Result<(), String> {
         let Some((low, high, length)) = counts(&self.pattern[at..]) else {
             self.literal('{');
@@ -281,7 +282,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// A class in brackets.
+    /// Translates a class in brackets.
     fn class(&mut self, at: usize) -> Result<(), String> {
         let rest = &self.pattern[at..];
         let (text, length) = bracketed(rest)?;
@@ -291,7 +292,7 @@ impl<'p> Translator<'p> {
     }
 }
 
-/// The counts of `{2}`, `{2,}` or `{2,3}`, and the bytes of it; `None` if the brace is a literal.
+/// Parses the counts of `{2}`, `{2,}` or `{2,3}`, and their length; `None` if the brace is literal.
 fn counts(text: &str) -> Option<(u32, Option<u32>, usize)> {
     let inner = text.strip_prefix('{')?.split('}').next()?;
     text.as_bytes().get(inner.len() + 1)?;

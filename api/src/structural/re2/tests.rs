@@ -1,11 +1,11 @@
-//! Patterns with texts that match and texts that do not, and patterns that Go refuses.
+//! Tests of patterns: texts that match, texts that do not, and patterns that Go refuses.
 
 use proptest::prelude::*;
 
 use super::compile;
 
 #[test]
-fn patterns_match_as_in_go() {
+fn patterns_match_like_go() {
     let cases: &[(&str, &[&str], &[&str])] = &[
         ("^[a-z]+$", &["abc"], &["", "aB", "a\n"]),
         (r"^\d+$", &["019"], &["\u{661}", "a"]),
@@ -53,7 +53,7 @@ fn patterns_match_as_in_go() {
 }
 
 #[test]
-fn what_go_refuses_is_refused_in_its_words() {
+fn patterns_that_go_refuses_are_refused_with_its_messages() {
     let cases = [
         ("(", "missing closing ): `(`"),
         ("a)", "unexpected ): `a)`"),
@@ -88,7 +88,7 @@ fn what_go_refuses_is_refused_in_its_words() {
 
 proptest! {
     #[test]
-    fn arbitrary_patterns_never_panic_and_good_ones_compile(pattern in r"[a-c\\dDwWpQExsbB\[\]\(\)\|*+?\{\}0-9,\^$.:<>P=!imsU&~-]{0,12}") {
+    fn arbitrary_patterns_never_panic_and_valid_ones_compile(pattern in r"[a-c\\dDwWpQExsbB\[\]\(\)\|*+?\{\}0-9,\^$.:<>P=!imsU&~-]{0,12}") {
         if let Err(error) = compile(&pattern) {
             prop_assert!(!error.contains("invalid regexp"), "{pattern}: {:?}", super::translate(&pattern));
         }
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn an_escaped_text_matches_itself(text in ".{0,12}") {
+    fn escaped_texts_match_themselves(text in ".{0,12}") {
         let pattern = format!("^\\Q{text}\\E$");
         prop_assume!(!text.contains("\\E") && !text.ends_with('\\'));
         prop_assert!(compile(&pattern).unwrap().is_match(&text));

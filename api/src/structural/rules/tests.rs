@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::types::NodeTypes;
 use crate::expression::base;
 use crate::expression::limits::CALL_COST;
-use crate::structural::{Part, Tree};
+use crate::structural::{Tree, ValidationScope};
 
 fn tree(schema: &Value) -> Arc<Tree> {
     Arc::new(Tree::compile(schema).unwrap())
@@ -223,7 +223,7 @@ fn arbitrary_schemas_with_rules_make_no_panic() {
     ] {
         let tree = tree(&schema);
         for object in [json!([1]), json!({"a": {"b": null}}), json!(1)] {
-            drop(tree.validate(&object, None, Part::Whole));
+            drop(tree.validate(&object, None, ValidationScope::Whole));
             drop(tree.validate_rules(&object, Some(&object)));
         }
     }

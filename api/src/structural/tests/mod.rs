@@ -1,4 +1,5 @@
-//! What trees say of objects: recorded answers of Kubernetes, and properties of arbitrary schemas and objects.
+//! Tests of compiled schemas: recorded answers of Kubernetes, and properties of arbitrary schemas and
+//! objects.
 
 mod objects;
 mod properties;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Tree;
 
-/// The schema and the cases of `shop.yaml`.
+/// Schema and cases of `shop.yaml`.
 #[derive(Deserialize)]
 struct Shop {
     schema: Value,
@@ -30,7 +31,7 @@ pub(crate) fn shop_tree() -> Tree {
     Tree::compile(&shop().schema).unwrap()
 }
 
-/// A tree for objects whose spec has this schema.
+/// A schema for objects whose spec has this schema.
 fn tree_of_spec(spec: Value) -> Tree {
     Tree::compile(&json!({"type": "object", "properties": {"spec": spec}})).unwrap()
 }

@@ -1,10 +1,10 @@
-//! Objects and what the walks make of them.
+//! Tests of the walks over objects.
 
 use serde_json::{Value, json};
 
 use super::{object, shop, shop_tree, texts, tree_of_spec};
 use crate::field::{FieldErrorKind, Path};
-use crate::structural::{Origin, Part, Tree, rules_blocked};
+use crate::structural::{Origin, Tree, ValidationScope, rules_blocked};
 
 fn read(tree: &Tree, mut value: Value) -> Value {
     tree.read(&mut value, Origin::Request).unwrap();
@@ -12,11 +12,11 @@ fn read(tree: &Tree, mut value: Value) -> Value {
 }
 
 fn errors(tree: &Tree, value: &Value) -> Vec<String> {
-    texts(&tree.validate(value, None, Part::Whole))
+    texts(&tree.validate(value, None, ValidationScope::Whole))
 }
 
 #[test]
-fn errors_have_the_texts_and_the_order_of_kubernetes() {
+fn errors_match_kubernetes_in_text_and_order() {
     let tree = shop_tree();
     for case in shop().cases {
         let value = read(&tree, object(case.spec.clone()));
@@ -25,7 +25,7 @@ fn errors_have_the_texts_and_the_order_of_kubernetes() {
 }
 
 #[test]
-fn objects_are_pruned_and_defaulted_when_read() {
+fn read_prunes_objects_and_sets_defaults() {
     let tree = shop_tree();
     let filled = json!({"colour": "red", "maybeDefault": "dflt", "nest": {"deep": {"x": 3, "y": 9}},
         "neverDefault": "filled", "replicas": 1, "size": 1});
@@ -72,7 +72,7 @@ fn unknown_fields_are_removed_and_reported_in_order() {
 }
 
 #[test]
-fn objects_that_are_not_described_are_emptied_unless_unknown_fields_are_kept() {
+fn objects_without_a_schema_are_emptied_unless_unknown_fields_are_preserved() {
     let known = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
     let tree = tree_of_spec(json!({"type": "object", "properties": {
         "any": {"type": "object", "additionalProperties": true},
@@ -120,7 +120,7 @@ fn malformed_metadata_is_an_error_in_requests_and_dropped_from_storage() {
 }
 
 #[test]
-fn defaults_reach_items_and_values_of_maps_but_create_no_parents() {
+fn defaults_apply_to_items_and_map_values_but_create_no_parents() {
     let tree = tree_of_spec(json!({"type": "object", "properties": {
         "list": {"type": "array", "items": {"type": "object", "default": {"b": 2}, "properties": {"a": {"type": "integer", "default": 1}}}},
         "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "integer", "default": 1}}}},
@@ -135,7 +135,7 @@ fn defaults_reach_items_and_values_of_maps_but_create_no_parents() {
 }
 
 #[test]
-fn unchanged_values_keep_their_errors_to_themselves() {
+fn errors_of_unchanged_values_are_dropped() {
     let tree = tree_of_spec(json!({"type": "object", "required": ["size", "day"], "properties": {
         "size": {"type": "integer"}, "day": {"type": "string"}, "label": {"type": "string", "maxLength": 2},
         "map": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 1}},
@@ -144,7 +144,7 @@ fn unchanged_values_keep_their_errors_to_themselves() {
             "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "string", "maxLength": 1}}}}}}));
     let update = |old: Value, new: Value| {
         let (old, new) = (object(old), object(new));
-        texts(&tree.validate(&new, Some(&old), Part::Whole))
+        texts(&tree.validate(&new, Some(&old), ValidationScope::Whole))
     };
     let old = json!({"size": 1, "label": "abc", "map": {"a": "aa", "b": "b"}, "plain": ["aa", "b"],
         "keyed": [{"k": "a", "v": "aa"}, {"k": "b", "v": "b"}]});
@@ -172,17 +172,17 @@ fn unchanged_values_keep_their_errors_to_themselves() {
 }
 
 #[test]
-fn a_list_with_duplicate_keys_is_unchanged_only_as_a_whole() {
+fn lists_with_duplicate_keys_are_unchanged_only_if_equal() {
     let item = json!({"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "string", "maxLength": 1}}});
     let tree = tree_of_spec(
         json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
         "items": item}),
     );
     let old = object(json!([{"k": "a", "v": "aa"}, {"k": "a", "v": "bb"}]));
-    assert_eq!(texts(&tree.validate(&old, Some(&old), Part::Whole)), [""; 0]);
+    assert_eq!(texts(&tree.validate(&old, Some(&old), ValidationScope::Whole)), [""; 0]);
     let new = object(json!([{"k": "a", "v": "aa"}]));
     let want = ["spec[0].v: Too long: may not be more than 1 bytes"];
-    assert_eq!(texts(&tree.validate(&new, Some(&old), Part::Whole)), want);
+    assert_eq!(texts(&tree.validate(&new, Some(&old), ValidationScope::Whole)), want);
     let spec = tree.root().property("spec").unwrap();
     let unique = json!([{"k": "a"}, {"k": "b"}]);
     assert_eq!(
@@ -194,14 +194,14 @@ fn a_list_with_duplicate_keys_is_unchanged_only_as_a_whole() {
 }
 
 #[test]
-fn errors_of_nested_schemas_are_dropped_with_the_value_they_are_of() {
+fn errors_of_nested_schemas_are_dropped_for_unchanged_values() {
     let tree = tree_of_spec(
         json!({"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"}},
         "allOf": [{"properties": {"a": {"maxLength": 1}}}, {"required": ["b"]}]}),
     );
     let update = |new: Value| {
         let old = object(json!({"a": "aa", "n": 1}));
-        texts(&tree.validate(&object(new), Some(&old), Part::Whole))
+        texts(&tree.validate(&object(new), Some(&old), ValidationScope::Whole))
     };
     assert_eq!(update(json!({"a": "aa", "n": 1})), [""; 0]);
     let want = [
@@ -212,7 +212,7 @@ fn errors_of_nested_schemas_are_dropped_with_the_value_they_are_of() {
 }
 
 #[test]
-fn duplicates_that_were_there_before_are_no_errors() {
+fn existing_duplicates_are_tolerated() {
     let tree = shop_tree();
     let value = |tags: Value| object(json!({"size": 1, "tags": tags}));
     let (old, new) = (value(json!(["a", "a"])), value(json!(["b", "b"])));
@@ -222,12 +222,12 @@ fn duplicates_that_were_there_before_are_no_errors() {
 }
 
 #[test]
-fn writes_to_the_status_check_the_values_of_the_status_only() {
+fn status_writes_validate_only_the_status() {
     let tree = shop_tree();
     let with = |status: Value| {
         let mut value = object(json!({"size": 99, "tags": ["a", "a"]}));
         value["status"] = status;
-        texts(&tree.validate(&value, None, Part::Status))
+        texts(&tree.validate(&value, None, ValidationScope::Status))
     };
     let list = "spec.tags[1]: Duplicate value: \"a\"";
     let conditions = json!({"conditions": [{"type": "A", "status": "Maybe"}, {"type": "A"}]});
@@ -248,7 +248,7 @@ fn writes_to_the_status_check_the_values_of_the_status_only() {
 }
 
 #[test]
-fn defaults_are_checked_at_their_place() {
+fn errors_of_defaults_have_their_path() {
     let tree = shop_tree();
     let place = Path::new("spec.validation.openAPIV3Schema.properties[spec].properties[nest].default");
     let nest = tree.root().property("spec").and_then(|spec| spec.property("nest")).unwrap();
@@ -263,13 +263,13 @@ fn defaults_are_checked_at_their_place() {
 }
 
 #[test]
-fn rules_are_skipped_after_errors_that_make_them_meaningless() {
+fn cel_rules_are_skipped_after_blocking_errors() {
     let tree = shop_tree();
-    let errors = tree.validate(&object(json!({})), None, Part::Whole);
+    let errors = tree.validate(&object(json!({})), None, ValidationScope::Whole);
     let error = rules_blocked(&errors).unwrap();
     let text = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
     assert_eq!((error.to_string().as_str(), error.kind), (text, FieldErrorKind::Invalid));
-    let errors = tree.validate(&object(json!({"size": 0})), None, Part::Whole);
+    let errors = tree.validate(&object(json!({"size": 0})), None, ValidationScope::Whole);
     assert_eq!((errors.len(), rules_blocked(&errors)), (1, None));
 }
 
@@ -285,7 +285,7 @@ fn equal_subtrees_are_stored_once() {
 }
 
 #[test]
-fn a_rule_is_kept_as_data() {
+fn cel_rules_are_compiled_as_data() {
     let rule = json!({"rule": "self.a", "message": "no", "messageExpression": "", "reason": "FieldValueForbidden",
         "fieldPath": ".a", "optionalOldSelf": true});
     let tree = tree_of_spec(json!({"type": "object", "x-kubernetes-validations": [rule]}));
@@ -299,7 +299,7 @@ fn a_rule_is_kept_as_data() {
 }
 
 #[test]
-fn schemas_that_are_none_or_too_deep_are_refused() {
+fn non_object_and_too_deep_schemas_are_refused() {
     let mut schema = json!({});
     for _ in 0..200 {
         schema = json!({"items": schema});

@@ -1,12 +1,12 @@
-//! Properties of arbitrary schemas and objects.
+//! Property tests with arbitrary schemas and objects.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::structural::{Origin, Part, Tree};
+use crate::structural::{Origin, Tree, ValidationScope};
 
-/// Names that schemas and objects share, so that they meet.
+/// Names that both schemas and objects use, so that they match often.
 const NAMES: [&str; 7] = ["a", "b", "c", "k", "apiVersion", "kind", "metadata"];
 
 fn name() -> impl Strategy<Value = String> {
@@ -23,7 +23,7 @@ fn scalar() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Any JSON, of few names.
+/// Arbitrary JSON with these names.
 fn value() -> impl Strategy<Value = Value> {
     scalar().prop_recursive(5, 40, 4, |inner| {
         prop_oneof![
@@ -37,7 +37,7 @@ fn object() -> impl Strategy<Value = Value> {
     btree_map(name(), value(), 0..6).prop_map(|map| Value::Object(map.into_iter().collect()))
 }
 
-/// A keyword with a value of the right form, or of any.
+/// A keyword with a value of the right type, or of any type.
 fn keyword(schema: BoxedStrategy<Value>) -> impl Strategy<Value = (String, Value)> {
     let named = |name: &'static str, value: BoxedStrategy<Value>| (Just(name.to_owned()), value).boxed();
     let number = || (-2..4i64).prop_map(Value::from).boxed();
@@ -84,7 +84,7 @@ fn tree() -> impl Strategy<Value = Tree> {
     schema().prop_map(|schema| Tree::compile(&schema).unwrap())
 }
 
-/// A schema without nested ones, whose defaults are valid.
+/// A schema without nested schemas, whose defaults are valid.
 fn simple_schema() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "integer", "default": 1})),
@@ -109,18 +109,18 @@ fn simple_schema() -> BoxedStrategy<Value> {
 
 proptest! {
     #[test]
-    fn no_schema_and_no_object_makes_a_walk_panic(schema in value(), mut object in value(), old in value()) {
+    fn walks_never_panic_on_arbitrary_schemas_and_objects(schema in value(), mut object in value(), old in value()) {
         if let Ok(tree) = Tree::compile(&schema) {
-            let _ = tree.validate(&object, Some(&old), Part::Whole);
-            let _ = tree.validate(&object, None, Part::Status);
+            let _ = tree.validate(&object, Some(&old), ValidationScope::Whole);
+            let _ = tree.validate(&object, None, ValidationScope::Status);
             let _ = tree.read(&mut object, Origin::Request);
         }
     }
 
     #[test]
-    fn walks_by_arbitrary_keywords_never_panic(tree in tree(), mut object in object(), old in object()) {
-        let _ = tree.validate(&object, Some(&old), Part::Whole);
-        let _ = tree.validate(&object, None, Part::Status);
+    fn walks_never_panic_on_arbitrary_keywords(tree in tree(), mut object in object(), old in object()) {
+        let _ = tree.validate(&object, Some(&old), ValidationScope::Whole);
+        let _ = tree.validate(&object, None, ValidationScope::Status);
         let _ = tree.read(&mut object, Origin::Storage);
     }
 
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn one_walk_does_what_three_do(tree in tree(), object in object()) {
+    fn combined_walk_equals_three_single_walks(tree in tree(), object in object()) {
         let (mut one, mut three) = (object.clone(), object);
         let problems = tree.prune(&mut three);
         tree.drop_nulls(&mut three);
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn defaults_that_are_pruned_leave_nothing_unknown(schema in simple_schema(), object in object()) {
+    fn pruned_defaults_leave_no_unknown_fields(schema in simple_schema(), object in object()) {
         let tree = Tree::compile(&json!({"type": "object", "properties": {"a": schema}})).unwrap();
         let mut value = object;
         tree.prune(&mut value);
@@ -162,39 +162,39 @@ proptest! {
     }
 
     #[test]
-    fn what_is_valid_stays_valid_with_valid_defaults(schema in simple_schema(), mut object in object()) {
+    fn valid_objects_stay_valid_after_valid_defaults(schema in simple_schema(), mut object in object()) {
         let tree = Tree::compile(&json!({"type": "object", "properties": {"a": schema}})).unwrap();
         tree.prune(&mut object);
         tree.drop_nulls(&mut object);
-        if tree.validate(&object, None, Part::Whole).is_empty() {
+        if tree.validate(&object, None, ValidationScope::Whole).is_empty() {
             tree.fill_defaults(&mut object);
-            prop_assert_eq!(tree.validate(&object, None, Part::Whole).aggregate(), "[]");
+            prop_assert_eq!(tree.validate(&object, None, ValidationScope::Whole).aggregate(), "[]");
         }
     }
 
     #[test]
-    fn an_object_that_does_not_change_has_no_errors_of_values_and_lists(tree in tree(), object in object()) {
+    fn unchanged_objects_have_no_value_and_list_errors(tree in tree(), object in object()) {
         let kind = |mut object: Value| {
-            // What kind it is never counts as unchanged.
+            // apiVersion and kind never count as unchanged.
             for name in ["apiVersion", "kind"] {
                 object.as_object_mut().map(|map: &mut Map<String, Value>| map.remove(name));
             }
             object
         };
         let object = kind(object);
-        let values = tree.validate_values(&object, Some(&object), Part::Whole);
+        let values = tree.validate_values(&object, Some(&object), ValidationScope::Whole);
         prop_assert_eq!(values.aggregate(), "[]");
         prop_assert_eq!(tree.validate_lists(&object, Some(&object)).aggregate(), "[]");
     }
 
     #[test]
-    fn an_update_has_no_errors_that_a_create_would_not_have(schema in schema(), object in object(), old in object()) {
-        // With errors dropped, a second alternative can match.
+    fn update_errors_are_a_subset_of_create_errors(schema in schema(), object in object(), old in object()) {
+        // Dropping errors of unchanged values can make a second alternative match.
         prop_assume!(!schema.to_string().contains("oneOf"));
         let tree = Tree::compile(&schema).unwrap();
-        let created = tree.validate_values(&object, None, Part::Whole);
-        let updated = tree.validate_values(&object, Some(&old), Part::Whole);
-        // Which alternative is the closest may depend on what did not change.
+        let created = tree.validate_values(&object, None, ValidationScope::Whole);
+        let updated = tree.validate_values(&object, Some(&old), ValidationScope::Whole);
+        // Dropping errors of unchanged values can change which alternative is closest.
         if created.is_empty() {
             prop_assert_eq!(updated.aggregate(), "[]");
         }

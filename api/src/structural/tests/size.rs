@@ -1,4 +1,4 @@
-//! How much memory a compiled schema takes, programs of patterns aside, which are made when an object first meets them.
+//! Test of the memory of a compiled schema, without regular expressions, which are compiled at first use.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::structural::{Checks, ListType, Node, Tree};
 
-/// Bytes of a schema as large operators have it, and of its tree at most.
+/// Size of a typical operator's schema in bytes, and the limit for its compiled tree.
 const SCHEMA_BYTES: std::ops::Range<usize> = 36_000..40_000;
 const TREE_BYTES_MAX: usize = 150_000;
 
@@ -38,7 +38,7 @@ fn of_checks(checks: &Checks) -> usize {
         + checks.pattern.as_ref().map_or(0, |pattern| 64 + pattern.text().len())
 }
 
-/// A schema in which no two places are alike.
+/// A schema in which all nodes differ.
 fn large() -> Value {
     let field = |section: usize, i: usize| {
         let description =
@@ -64,7 +64,7 @@ fn large() -> Value {
 }
 
 #[test]
-fn a_large_schema_takes_bounded_memory() {
+fn memory_of_large_schemas_is_bounded() {
     let schema = large();
     let length = schema.to_string().len();
     assert!(SCHEMA_BYTES.contains(&length), "{length}");

@@ -1,5 +1,5 @@
-//! Which parts of an object's old and new state belong together, and whether they are the same. Items of a list with keys are matched
-//! by their keys, so their order does not count; items of other lists are not matched at all.
+//! Correlation and comparison of an object's old and new state. Items of lists with keys are correlated by
+//! their keys, so their order does not count; items of other lists are not correlated.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use crate::structural::node::{ListType, Name, Node};
 use crate::structural::tree::{Schema, Tree};
 
 impl<'t> Schema<'t> {
-    /// Whether a value at this place is as it was. The order of items does not count in lists of type map.
+    /// Whether a value is unchanged. The order of items does not count in lists of type map.
     #[must_use]
     pub fn is_unchanged(self, new: &Value, old: &Value) -> bool {
         is_unchanged(self.tree, self.node(), new, old)
     }
 
-    /// The items that a list at this place had before, to find the one that a new item replaces. `None` if that is not known: only
-    /// items of lists of type map have an identity.
+    /// Old items of a list, for correlation with new ones. `None` without an old list, and for lists whose
+    /// items have no identity (all types except map).
     #[must_use]
     pub fn old_items<'v>(self, old: Option<&'v Value>) -> Option<OldItems<'v, 't>> {
         OldItems::of(old, self.node())
     }
 }
 
-/// The old items of a list of type map, by key.
+/// Old items of a list of type map, by key.
 #[derive(Debug)]
 pub struct OldItems<'v, 't> {
     keys: &'t [Name],
-    /// Keys that several items share identify none of them.
+    /// Items by key; a key of several items has no item.
     items: BTreeMap<String, Option<&'v Value>>,
 }
 
 impl<'v, 't> OldItems<'v, 't> {
-    /// `None` if items of such lists have no identity, or there was no list.
+    /// `None` without an old list, or if its items have no identity.
     pub(super) fn of(old: Option<&'v Value>, node: &'t Node) -> Option<Self> {
         let (Some(Value::Array(items)), ListType::Map(keys)) = (old, &node.list_type) else { return None };
         let mut by_key = BTreeMap::new();
@@ -42,31 +42,31 @@ impl<'v, 't> OldItems<'v, 't> {
         Some(Self { keys, items: by_key })
     }
 
-    /// The old item with the keys of a new one, if exactly one item had them.
+    /// The old item with the keys of a new item, if it is unique.
     #[must_use]
     pub fn get(&self, item: &Value) -> Option<&'v Value> {
         self.items.get(&key(item, self.keys)).copied().flatten()
     }
 }
 
-/// The keys of an item, in a text that items with equal keys share.
+/// Text of an item's keys; equal for items with equal keys.
 fn key(item: &Value, keys: &[Name]) -> String {
     key_object(item, keys).to_string()
 }
 
-/// The keys of an item that it has.
+/// Object with the keys that an item has.
 pub(super) fn key_object(item: &Value, keys: &[Name]) -> Value {
     let entry = |name: &Name| Some((name.to_string(), item.get(&**name)?.clone()));
     Value::Object(keys.iter().filter_map(entry).collect())
 }
 
-/// Whether a value is as it was.
+/// Whether a value is unchanged.
 pub(super) fn is_unchanged(tree: &Tree, node: &Node, new: &Value, old: &Value) -> bool {
-    // Items that share their keys, which is an error, are the same only in the same order.
+    // Lists with duplicate keys, which are invalid, are equal only in the same order.
     new == old || (node.below.keyed_lists && is_same(tree, node, new, old))
 }
 
-/// Compares by the schema, which only lists with keys need.
+/// Compares along the schema, as lists with keys need.
 fn is_same(tree: &Tree, node: &Node, new: &Value, old: &Value) -> bool {
     if !node.below.keyed_lists {
         return new == old;

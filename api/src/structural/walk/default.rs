@@ -1,19 +1,20 @@
-//! Fills in the defaults of a schema.
+//! Schema defaulting of objects.
 
 use serde_json::{Map, Value};
 
 use crate::structural::tree::{Schema, Tree};
 
 impl Tree {
-    /// Gives absent members of an object their defaults, also below defaults, in lists and in maps. A null counts as absent where null
-    /// is no value. A parent that is absent and has no default is not created.
+    /// Sets the defaults of absent members, also inside defaults, lists and maps. Null counts as absent where
+    /// it is not a valid value. Absent parents without a default are not created.
     pub fn fill_defaults(&self, object: &mut Value) {
         self.root().fill_defaults(object);
     }
 }
 
 impl Schema<'_> {
-    /// As [`Tree::fill_defaults`], for a value at this place, which stays itself.
+    /// Sets defaults below a value at this position, like [`Tree::fill_defaults`]. The value itself is not
+    /// replaced.
     pub fn fill_defaults(self, value: &mut Value) {
         if !self.below.defaults {
             return;
@@ -39,7 +40,7 @@ impl Schema<'_> {
         }
     }
 
-    /// Gives an object the members that it lacks and that have a default.
+    /// Adds the absent members of an object that have a default.
     pub(super) fn add_defaults(self, map: &mut Map<String, Value>) {
         if !self.below.defaults {
             return;
@@ -54,7 +55,7 @@ impl Schema<'_> {
         }
     }
 
-    /// Puts the default, with those below it, in place of a null that is no value here.
+    /// Replaces an invalid null by the default, and sets the defaults below it.
     pub(super) fn replace_null(self, value: &mut Value) {
         if value.is_null()
             && !self.flags.nullable
@@ -65,7 +66,7 @@ impl Schema<'_> {
         }
     }
 
-    /// Whether a value may stay here: null must be one.
+    /// Whether a value can stay at this position; null needs a nullable schema or a default.
     pub(super) fn takes(self, value: &Value) -> bool {
         !value.is_null() || self.flags.nullable || self.default.is_some()
     }

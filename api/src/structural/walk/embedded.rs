@@ -1,4 +1,4 @@
-//! Checks the metadata of objects that are embedded in an object.
+//! Validation of metadata in embedded objects.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Uniqueness in lists of type set and map, of whole items and of items' keys.
+//! Uniqueness checks of lists of type set and map.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::field::{ErrorList, Path};
 use crate::structural::node::{ListType, Name};
 use crate::structural::tree::Schema;
 
-/// Checks every list with a type below a value.
+/// Checks all lists of type set and map below a value.
 pub(super) fn check(value: &Value, schema: Schema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if !schema.below.keyed_lists || errors.is_full() {
         return;
@@ -33,7 +33,7 @@ pub(super) fn check(value: &Value, schema: Schema<'_>, path: &Path<'_>, errors: 
 }
 
 fn members(map: &Map<String, Value>, schema: Schema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    // Values of maps come before properties.
+    // Map values come before properties.
     for is_property in [false, true] {
         for (name, value) in map {
             if schema.node().property(name).is_some() != is_property {
@@ -57,7 +57,7 @@ fn keyed(items: &[Value], keys: &[Name], path: &Path<'_>, errors: &mut ErrorList
     duplicates(&own, path, errors);
 }
 
-/// Reports each value that is there more than once, at its second place.
+/// Reports each duplicate value once, at its second index.
 fn duplicates(items: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (at, item) in items.iter().enumerate() {

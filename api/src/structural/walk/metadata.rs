@@ -1,4 +1,4 @@
-//! Decodes the metadata of an object and of the objects embedded in it, as Kubernetes decodes its `ObjectMeta`.
+//! Decoding of metadata in an object and its embedded objects, by the rules of Kubernetes' `ObjectMeta`.
 
 use serde_json::{Map, Value};
 
@@ -9,23 +9,23 @@ use crate::schema::limits::MAX_FIELD_PROBLEMS;
 use crate::schema::object_meta;
 use crate::structural::tree::{Schema, Tree};
 
-/// Metadata that cannot be read; a 400 to the client.
+/// Error of malformed metadata; the client gets a 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
-    /// Of the object itself.
+    /// Error in the metadata of the object itself.
     #[error(transparent)]
     Object(#[from] DecodeError),
-    /// Of an embedded object, or its apiVersion or kind.
+    /// Error in the metadata, apiVersion or kind of an embedded object.
     #[error("{0}")]
     Embedded(FieldError),
 }
 
 impl Tree {
-    /// Checks the types of an object's metadata, brings it into canonical form and removes unknown members of it. Returns those
-    /// members if the object comes from a request.
+    /// Decodes an object's metadata: checks types, writes the canonical form and removes unknown members.
+    /// Returns those members for objects from requests.
     ///
     /// # Errors
-    /// Metadata is malformed and the object does not come from the store. The object must not be used then.
+    /// Metadata is malformed, unless the object comes from the store. The object must not be used then.
     pub fn decode_metadata(
         &self,
         object: &mut Value,
@@ -37,10 +37,11 @@ impl Tree {
         Ok(decoder.problems)
     }
 
-    /// As [`Self::decode_metadata`], for the objects embedded in an object; also checks that their apiVersion and kind are strings.
+    /// Decodes the metadata of embedded objects like [`Self::decode_metadata`], and checks that their
+    /// apiVersion and kind are strings.
     ///
     /// # Errors
-    /// As [`Self::decode_metadata`].
+    /// Those of [`Self::decode_metadata`].
     pub fn decode_embedded(
         &self,
         object: &mut Value,
@@ -99,7 +100,7 @@ impl Decoder {
             .map_err(|error| invalid(&path.child("metadata"), &before.unwrap_or_default(), error.to_string()))
     }
 
-    /// Decodes the metadata in an object.
+    /// Decodes the metadata of an object.
     fn metadata(&mut self, map: &mut Map<String, Value>, path: &Path<'_>) -> Result<(), DecodeError> {
         let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
         if metadata.is_null() {
@@ -119,7 +120,7 @@ impl Decoder {
     }
 }
 
-/// Decodes each member on its own and keeps those that can be.
+/// Decodes each member separately and drops malformed ones.
 fn drop_malformed(metadata: &mut Value) -> Vec<FieldProblem> {
     if let Value::Object(map) = metadata {
         map.retain(|name, value| {

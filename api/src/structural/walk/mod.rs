@@ -1,4 +1,5 @@
-//! The walks over objects of a custom kind: metadata, unknown fields, nulls, defaults and checks. Each is linear in the object.
+//! Walks over objects of a custom kind: metadata, unknown fields, nulls, defaults and validation. Each is
+//! linear in the object's size.
 
 mod compare;
 mod default;
@@ -17,30 +18,30 @@ use serde_json::Value;
 pub use compare::OldItems;
 pub use metadata::MetadataError;
 pub(super) use report::{NO_FIELD, shown};
-pub use validate::{Part, rules_blocked};
+pub use validate::{ValidationScope, rules_blocked};
 
 use super::tree::Tree;
 use crate::schema::decode::FieldProblem;
 
-/// Where an object comes from, which decides what malformed metadata does.
+/// Origin of an object, which decides how malformed metadata is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A request: malformed metadata is an error, unknown members of it are reported.
+    /// A request: malformed metadata is an error, and unknown members are reported.
     Request,
-    /// The store: malformed parts of metadata are dropped silently.
+    /// The store: malformed members of metadata are dropped silently.
     Storage,
-    /// A conversion webhook: malformed metadata is an error, unknown members of it are dropped.
+    /// A conversion webhook: malformed metadata is an error, and unknown members are dropped silently.
     Conversion,
 }
 
 impl Tree {
-    /// Brings an object into the form of this schema: metadata decoded, unknown fields and illegal nulls removed, defaults filled.
-    /// Objects from a conversion get no defaults: they got those of the version they came from. Returns the removed members of
-    /// requests, for strict field validation.
+    /// Normalizes an object by this schema: decodes metadata, removes unknown fields and invalid nulls, and
+    /// sets defaults. Objects from a conversion get no defaults, since they have those of their source
+    /// version. Returns the removed members of requests, for strict field validation.
     ///
     /// # Errors
-    /// Metadata of the object or of an embedded object is malformed, and `origin` does not let it pass. The object is then
-    /// half-done and must not be used.
+    /// Metadata of the object or an embedded object is malformed, and `origin` does not tolerate it. The
+    /// object is then partly normalized and must not be used.
     pub fn read(&self, object: &mut Value, origin: Origin) -> Result<Vec<FieldProblem>, MetadataError> {
         let mut problems = self.decode_metadata(object, origin)?;
         if origin != Origin::Conversion && !self.root().below.embedded {

@@ -1,29 +1,29 @@
-//! Checks of numbers, with the arithmetic of Kubernetes' validator: integers are compared as integers, with bounds cut to integers,
-//! and everything else as doubles.
+//! Number checks with the arithmetic of Kubernetes' validator: integers are compared as integers, with
+//! truncated bounds, and everything else as doubles.
 
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::report::{Place, Report};
+use super::report::{ErrorLocation, Report};
 use crate::field::FieldErrorKind;
 use crate::structural::check::Bound;
 use crate::structural::format::Format;
 use crate::structural::node::{Node, ValueType};
 
-/// Doubles this close to a whole number, relatively, count as whole.
+/// Relative distance within which a double counts as a whole number.
 const WHOLE_WITHIN: f64 = 1e-9;
-/// Whole numbers beyond it are not exact in a double.
+/// Largest whole number that a double represents exactly.
 const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// A JSON number as Go reads it: an integer if it is written as one and fits.
+/// JSON number as Go decodes it: an integer if it is written as one and fits, else a double.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Parsed {
+pub(super) enum GoNumber {
     Integer(i64),
     Float(f64),
 }
 
-impl Parsed {
+impl GoNumber {
     pub(super) fn of(number: &Number) -> Self {
         match number.as_i64() {
             Some(integer) => Self::Integer(integer),
@@ -56,7 +56,8 @@ pub(super) fn is_whole(number: f64) -> bool {
     difference == 0.0 || difference / (number.abs() + number.trunc().abs()) < WHOLE_WITHIN
 }
 
-/// A double as Go prints it: the shortest text that reads back, with an exponent for very large and small ones.
+/// Formats a double like Go: the shortest text that parses back, with an exponent for very large and small
+/// values.
 pub(super) fn in_go(number: f64) -> String {
     let size = number.abs();
     if number == 0.0 || (1e-4..1e21).contains(&size) {
@@ -68,9 +69,9 @@ pub(super) fn in_go(number: f64) -> String {
     format!("{digits}e{sign}{exponent:0>2}")
 }
 
-/// Reports everything that is wrong with a number.
-pub(super) fn check(number: &Number, node: &Node, place: &Place<'_>, report: &mut Report) {
-    let mut check = Check { value: Parsed::of(number), node, place, report };
+/// Reports all errors of a number.
+pub(super) fn check(number: &Number, node: &Node, place: &ErrorLocation<'_>, report: &mut Report) {
+    let mut check = Check { value: GoNumber::of(number), node, place, report };
     check.in_range(check.value, "Checked");
     let Some(checks) = &node.checks else { return };
     if let Some(factor) = &checks.multiple_of {
@@ -84,11 +85,11 @@ pub(super) fn check(number: &Number, node: &Node, place: &Place<'_>, report: &mu
     }
 }
 
-/// One number with its schema.
+/// Check of one number against its schema node.
 struct Check<'a> {
-    value: Parsed,
+    value: GoNumber,
     node: &'a Node,
-    place: &'a Place<'a>,
+    place: &'a ErrorLocation<'a>,
     report: &'a mut Report,
 }
 
@@ -109,24 +110,24 @@ impl Check<'_> {
         }
     }
 
-    /// How the number compares with a bound, and the bound as it was compared.
-    fn compare(&mut self, bound: &Bound, name: &str) -> (Ordering, Parsed) {
-        let fits = self.in_range(Parsed::of(&bound.value), name);
+    /// Compares the number with a bound; also returns the bound in the form that was compared.
+    fn compare(&mut self, bound: &Bound, name: &str) -> (Ordering, GoNumber) {
+        let fits = self.in_range(GoNumber::of(&bound.value), name);
         let (value, limit) = alike(self.value, &bound.value, fits);
         let order = match (value, limit) {
-            (Parsed::Integer(value), Parsed::Integer(limit)) => value.cmp(&limit),
+            (GoNumber::Integer(value), GoNumber::Integer(limit)) => value.cmp(&limit),
             (value, limit) => value.as_float().partial_cmp(&limit.as_float()).unwrap_or(Ordering::Equal),
         };
         (order, limit)
     }
 
-    fn outside(&mut self, words: &str, limit: Parsed) {
+    fn outside(&mut self, words: &str, limit: GoNumber) {
         let text = format!("should be {words} {}", limit.shown());
         self.report.push(self.place.invalid(self.value.shown(), &text));
     }
 
     fn multiple(&mut self, factor: &Number) {
-        let fits = self.in_range(Parsed::of(factor), "MultipleOf");
+        let fits = self.in_range(GoNumber::of(factor), "MultipleOf");
         let (value, factor) = alike(self.value, factor, fits);
         let shown = factor.shown();
         if factor.as_float() <= 0.0 {
@@ -135,7 +136,7 @@ impl Check<'_> {
             return self.report.push(self.place.error(FieldErrorKind::Invalid, Some(shown), text));
         }
         let is_multiple = match (value, factor) {
-            (Parsed::Integer(value), Parsed::Integer(factor)) => value % factor == 0,
+            (GoNumber::Integer(value), GoNumber::Integer(factor)) => value % factor == 0,
             (value, factor) if factor.as_float() < 1.0 => {
                 is_whole(1.0 / factor.as_float() * value.as_float())
             }
@@ -146,8 +147,8 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a number, the value or a bound, is within the range of the node's type and format; reports it if not.
-    fn in_range(&mut self, number: Parsed, name: &str) -> bool {
+    /// Whether a number (value or bound) fits the node's type and format; reports it if not.
+    fn in_range(&mut self, number: GoNumber, name: &str) -> bool {
         let fits = match (self.node.value_type, self.node.format()) {
             (Some(ValueType::Integer), Some(Format::Int32)) => {
                 as_integer(number).is_some_and(|number| i32::try_from(number).is_ok())
@@ -164,22 +165,23 @@ impl Check<'_> {
     }
 }
 
-/// A value and what it is compared with, both as integers if the value is one and the other fits its type, else both as doubles.
+/// Converts value and operand to the same form: integers if the value is one and the operand fits its type,
+/// else doubles.
 #[expect(clippy::cast_possible_truncation, reason = "as Go cuts the bounds of integers")]
-fn alike(value: Parsed, other: &Number, fits: bool) -> (Parsed, Parsed) {
+fn alike(value: GoNumber, other: &Number, fits: bool) -> (GoNumber, GoNumber) {
     let other = other.as_f64().unwrap_or_default();
     match value {
-        Parsed::Integer(value) if fits => (Parsed::Integer(value), Parsed::Integer(other as i64)),
-        value => (Parsed::Float(value.as_float()), Parsed::Float(other)),
+        GoNumber::Integer(value) if fits => (GoNumber::Integer(value), GoNumber::Integer(other as i64)),
+        value => (GoNumber::Float(value.as_float()), GoNumber::Float(other)),
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
 #[expect(clippy::cast_precision_loss, reason = "powers of two")]
-fn as_integer(value: Parsed) -> Option<i64> {
+fn as_integer(value: GoNumber) -> Option<i64> {
     match value {
-        Parsed::Integer(value) => Some(value),
-        Parsed::Float(value) => {
+        GoNumber::Integer(value) => Some(value),
+        GoNumber::Float(value) => {
             let in_range = value.fract() == 0.0 && value >= i64::MIN as f64 && value < i64::MAX as f64;
             in_range.then_some(value as i64)
         }
@@ -199,8 +201,8 @@ fn described(node: &Node) -> String {
 /// Whether two JSON numbers have the same value.
 pub(super) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => match (Parsed::of(a), Parsed::of(b)) {
-            (Parsed::Integer(a), Parsed::Integer(b)) => a == b,
+        (Value::Number(a), Value::Number(b)) => match (GoNumber::of(a), GoNumber::of(b)) {
+            (GoNumber::Integer(a), GoNumber::Integer(b)) => a == b,
             (a, b) => a.as_float() == b.as_float(),
         },
         _ => false,

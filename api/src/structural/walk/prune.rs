@@ -1,5 +1,4 @@
-//! Removes what a schema does not name: unknown members, and nulls where null is no value; in the same walk, if wanted, fills in
-//! defaults.
+//! Pruning: removes members without a schema, and invalid nulls. One walk can also set defaults.
 
 use serde_json::{Map, Value};
 
@@ -9,37 +8,36 @@ use crate::schema::limits::MAX_FIELD_PROBLEMS;
 use crate::structural::node::{Additional, NodeId};
 use crate::structural::tree::{Schema, Tree};
 
-/// Members that every object has, whatever its schema says.
+/// Whether every object has this member, whatever its schema says.
 pub(super) fn is_implied(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }
 
 impl Tree {
-    /// Removes the members of an object that this schema does not name. Returns the first hundred of them, sorted.
+    /// Removes the members that the schema does not have. Returns the first hundred of them, sorted.
     pub fn prune(&self, object: &mut Value) -> Vec<FieldProblem> {
         self.root().prune(object, true)
     }
 
-    /// [`Self::prune`], [`Self::drop_nulls`] and [`Self::fill_defaults`] in one walk.
+    /// Runs [`Self::prune`], [`Self::drop_nulls`] and [`Self::fill_defaults`] in one walk.
     pub fn complete(&self, object: &mut Value) -> Vec<FieldProblem> {
         Pruning { tree: self, completes: true, removed: Vec::new() }.run(object, self.root, true)
     }
 
-    /// Removes the nulls of an object at places that are not nullable and have no default to replace them. What is null below unknown
-    /// members stays.
+    /// Removes nulls where the schema is not nullable and has no default. Nulls below unknown members stay.
     pub fn drop_nulls(&self, object: &mut Value) {
         self.root().drop_nulls(object);
     }
 }
 
 impl Schema<'_> {
-    /// As [`Tree::prune`], for a value at this place. `is_object`: the value is a whole object, whose apiVersion, kind and metadata
-    /// stay also if the schema does not name them.
+    /// Prunes a value at this position, like [`Tree::prune`]. `is_object`: the value is a whole object, whose
+    /// apiVersion, kind and metadata always stay.
     pub fn prune(self, value: &mut Value, is_object: bool) -> Vec<FieldProblem> {
         Pruning { tree: self.tree, completes: false, removed: Vec::new() }.run(value, self.id, is_object)
     }
 
-    /// As [`Tree::drop_nulls`], for a value at this place.
+    /// Removes invalid nulls from a value at this position, like [`Tree::drop_nulls`].
     pub fn drop_nulls(self, value: &mut Value) {
         match value {
             Value::Object(map) => map.retain(|name, value| {
@@ -60,18 +58,18 @@ impl Schema<'_> {
     }
 }
 
-/// What holds at a place.
+/// Pruning rules for a value.
 #[derive(Clone, Copy)]
-struct Rules {
-    /// Without a schema, objects are emptied.
+struct PruneRules {
+    /// Schema of the value; without one, objects are emptied.
     schema: Option<NodeId>,
-    /// It is a whole object.
+    /// Whether the value is a whole object.
     is_object: bool,
-    /// It is an item of a list that keeps unknown members.
+    /// Whether the value is an item of a list that keeps unknown members.
     keeps_unknown: bool,
 }
 
-impl Rules {
+impl PruneRules {
     const fn of(schema: Option<NodeId>) -> Self {
         Self { schema, is_object: false, keeps_unknown: false }
     }
@@ -79,20 +77,20 @@ impl Rules {
 
 struct Pruning<'t> {
     tree: &'t Tree,
-    /// Illegal nulls are removed and defaults filled in on the way.
+    /// Whether the walk also removes invalid nulls and sets defaults.
     completes: bool,
     removed: Vec<FieldProblem>,
 }
 
 impl Pruning<'_> {
     fn run(mut self, value: &mut Value, schema: NodeId, is_object: bool) -> Vec<FieldProblem> {
-        let rules = Rules { schema: Some(schema), is_object, keeps_unknown: false };
+        let rules = PruneRules { schema: Some(schema), is_object, keeps_unknown: false };
         self.value(value, rules, &Path::ROOT);
         self.removed.sort();
         self.removed
     }
 
-    fn value(&mut self, value: &mut Value, rules: Rules, path: &Path<'_>) {
+    fn value(&mut self, value: &mut Value, rules: PruneRules, path: &Path<'_>) {
         match (value, rules.schema) {
             (Value::Object(map), Some(schema)) => self.members(map, schema, rules, path),
             (Value::Object(map), None) if !rules.keeps_unknown => {
@@ -104,7 +102,7 @@ impl Pruning<'_> {
         }
     }
 
-    fn members(&mut self, map: &mut Map<String, Value>, schema: NodeId, rules: Rules, path: &Path<'_>) {
+    fn members(&mut self, map: &mut Map<String, Value>, schema: NodeId, rules: PruneRules, path: &Path<'_>) {
         let node = self.tree.node(schema);
         let has_implied = rules.is_object || node.flags.embedded;
         map.retain(|name, value| {
@@ -114,7 +112,7 @@ impl Pruning<'_> {
             let schema = match (node.property(name), node.additional) {
                 (Some(property), _) => Some(property),
                 (None, Additional::Schema(values)) => Some(values),
-                // Any value is allowed there, but nothing is known of what objects hold.
+                // Any value is allowed, but the members of objects have no schema.
                 (None, Additional::Any) => None,
                 (None, Additional::Denied) if node.flags.preserve_unknown || rules.keeps_unknown => {
                     return true;
@@ -124,15 +122,15 @@ impl Pruning<'_> {
                     return false;
                 }
             };
-            self.described(value, Rules::of(schema), &path.child(name))
+            self.described(value, PruneRules::of(schema), &path.child(name))
         });
         if self.completes {
             self.tree.schema(schema).add_defaults(map);
         }
     }
 
-    /// A member or an item by its schema; whether a member stays.
-    fn described(&mut self, value: &mut Value, rules: Rules, path: &Path<'_>) -> bool {
+    /// Prunes a member or item by its schema; returns whether it stays.
+    fn described(&mut self, value: &mut Value, rules: PruneRules, path: &Path<'_>) -> bool {
         let schema = self.completes.then_some(rules.schema).flatten().map(|id| self.tree.schema(id));
         match schema.filter(|schema| value.is_null() && !schema.flags.nullable) {
             None => self.value(value, rules, path),
@@ -141,7 +139,7 @@ impl Pruning<'_> {
         schema.is_none_or(|schema| schema.takes(value))
     }
 
-    /// Pruning passes over what every object has; the other two steps do not.
+    /// Handles apiVersion, kind and metadata. Pruning keeps them; null removal and defaulting apply.
     fn implied(&self, value: &mut Value, schema: Option<NodeId>) -> bool {
         let Some(schema) = schema.filter(|_| self.completes).map(|id| self.tree.schema(id)) else {
             return true;
@@ -152,10 +150,10 @@ impl Pruning<'_> {
         schema.takes(value)
     }
 
-    fn items(&mut self, items: &mut [Value], rules: Rules, path: &Path<'_>) {
+    fn items(&mut self, items: &mut [Value], rules: PruneRules, path: &Path<'_>) {
         let node = rules.schema.map(|id| self.tree.node(id));
         let keeps_unknown = rules.keeps_unknown || node.is_some_and(|node| node.flags.preserve_unknown);
-        let rules = Rules { keeps_unknown, ..Rules::of(node.and_then(|node| node.items)) };
+        let rules = PruneRules { keeps_unknown, ..PruneRules::of(node.and_then(|node| node.items)) };
         for (at, item) in items.iter_mut().enumerate() {
             self.described(item, rules, &path.index(at));
         }

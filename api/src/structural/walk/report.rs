@@ -1,14 +1,15 @@
-//! The errors of a walk while it goes on, when some may turn out to be those of an unchanged value and are dropped again.
+//! Errors collected by a validation walk, which can be dropped again when their value turns out to be
+//! unchanged.
 
 use serde_json::Value;
 
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::limits::{ERROR_BYTES_MAX, ERRORS_MAX};
 
-/// The field of errors that have no path.
+/// Field of errors without a path.
 pub(in crate::structural) const NO_FIELD: &str = "<nil>";
 
-/// Errors in the order found, each once, as many as an [`ErrorList`] holds.
+/// Distinct errors in order, at most as many as an [`ErrorList`] holds.
 #[derive(Debug, Default)]
 pub(super) struct Report(Vec<FieldError>);
 
@@ -17,7 +18,7 @@ impl Report {
         self.0.is_empty()
     }
 
-    /// Whether further errors are dropped, so that looking for them is in vain.
+    /// Whether further errors are dropped, so that a walk can stop.
     pub(super) fn is_full(&self) -> bool {
         let bytes = |error: &FieldError| {
             error.detail.len() + error.field.len() + error.value.as_ref().map_or(0, String::len)
@@ -29,7 +30,7 @@ impl Report {
         self.0.len()
     }
 
-    /// Drops all errors but the first so many.
+    /// Drops all errors after the first `len`.
     pub(super) fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }
@@ -51,28 +52,28 @@ impl Report {
     }
 }
 
-/// Where errors are, in two spellings: texts show the path from the value that is checked, fields begin at the object.
+/// Path of errors in two forms: texts show the path from the checked value, fields begin at the object.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    /// What fields begin with: nothing, or where the checked value is in its object.
+pub(super) struct ErrorLocation<'a> {
+    /// Prefix of fields: the path of the checked value in its object, or empty.
     pub(super) base: &'a str,
-    /// From the checked value.
+    /// Path from the checked value.
     pub(super) path: Path<'a>,
 }
 
-impl<'a> Place<'a> {
-    pub(super) const fn child<'b>(&'b self, name: &'b str) -> Place<'b>
+impl<'a> ErrorLocation<'a> {
+    pub(super) const fn child<'b>(&'b self, name: &'b str) -> ErrorLocation<'b>
     where
         'a: 'b,
     {
-        Place { base: self.base, path: self.path.child(name) }
+        ErrorLocation { base: self.base, path: self.path.child(name) }
     }
 
-    pub(super) const fn index<'b>(&'b self, at: usize) -> Place<'b>
+    pub(super) const fn index<'b>(&'b self, at: usize) -> ErrorLocation<'b>
     where
         'a: 'b,
     {
-        Place { base: self.base, path: self.path.index(at) }
+        ErrorLocation { base: self.base, path: self.path.index(at) }
     }
 
     fn field(&self) -> String {
@@ -85,7 +86,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// An error of this value.
+    /// An error of the value at this location.
     pub(super) fn error(&self, kind: FieldErrorKind, value: Option<String>, detail: String) -> FieldError {
         FieldError { kind, field: self.field(), value, detail }
     }
@@ -95,7 +96,7 @@ impl<'a> Place<'a> {
         self.error(FieldErrorKind::Invalid, Some(value), format!("{} in body {text}", self.path))
     }
 
-    /// An error of the whole check, which names no field.
+    /// An error of the whole check, without a path.
     pub(super) fn unplaced(&self, detail: String) -> FieldError {
         let field = if self.base.is_empty() { NO_FIELD } else { self.base };
         let value = Some("\"\"".to_owned());
@@ -103,7 +104,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A value as errors show it.
+/// Formats a value for errors.
 pub(in crate::structural) fn shown(value: &Value) -> String {
     match value.as_f64().filter(|_| value.is_f64()) {
         Some(number) => super::number::in_go(number),
@@ -111,7 +112,7 @@ pub(in crate::structural) fn shown(value: &Value) -> String {
     }
 }
 
-/// A text in quotation marks, as Go quotes it: other escapes than Rust's for what cannot be printed.
+/// Quotes a text like Go, whose escapes for unprintable characters differ from Rust's.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -139,13 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_quoted_as_in_go() {
+    fn texts_are_quoted_like_go() {
         let text = "a \"b\" \\ ' \n\u{0}\u{7f}\u{85}\u{a0}e\u{301}\u{1f600}";
         assert_eq!(quoted(text), "\"a \\\"b\\\" \\\\ ' \\n\\x00\\x7f\\u0085\\u00a0e\u{301}\u{1f600}\"");
     }
 
     #[test]
-    fn doubles_are_shown_as_in_go() {
+    fn doubles_are_formatted_like_go() {
         let shown = |number: f64| shown(&Value::from(number));
         assert_eq!([2.0, 1.5, 1e20, 0.0001].map(shown), ["2", "1.5", "100000000000000000000", "0.0001"]);
         assert_eq!([1e21, 1.5e-7, -1e300].map(shown), ["1e+21", "1.5e-07", "-1e+300"]);

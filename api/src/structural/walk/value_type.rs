@@ -1,25 +1,25 @@
-//! Whether a value has the type that a schema asks for.
+//! Type checks of values against their schema.
 
 use serde_json::Value;
 
-use super::number::{Parsed, is_whole};
-use super::report::{Place, Report};
+use super::number::{GoNumber, is_whole};
+use super::report::{ErrorLocation, Report};
 use crate::field::FieldErrorKind;
 use crate::structural::node::{Node, ValueType};
 
-/// The type a schema asks for, and the one it got, both as messages name them.
+/// Expected and actual type, as messages name them.
 struct Mismatch {
     wanted: String,
     found: &'static str,
 }
 
-/// Whether a schema says anything of the type.
+/// Whether a schema restricts the type.
 pub(super) fn applies(node: &Node) -> bool {
     node.value_type.is_some() || node.flags.int_or_string || node.format().is_some()
 }
 
-/// Reports a value of the wrong type; true if it has the right one.
-pub(super) fn check(value: &Value, node: &Node, place: &Place<'_>, report: &mut Report) -> bool {
+/// Reports a value of the wrong type; returns whether the type is right.
+pub(super) fn check(value: &Value, node: &Node, place: &ErrorLocation<'_>, report: &mut Report) -> bool {
     let Some(Mismatch { wanted, found }) = mismatch(value, node) else { return true };
     let detail = format!("{} in body must be of type {wanted}: {found:?}", place.path);
     report.push(place.error(FieldErrorKind::TypeInvalid, Some(format!("{found:?}")), detail));
@@ -35,7 +35,7 @@ fn mismatch(value: &Value, node: &Node) -> Option<Mismatch> {
     let (found, format) = found(value);
     let fits = accepts(value, node);
     match node.checks.as_ref().and_then(|checks| checks.format.as_ref()) {
-        // What a format says of texts is checked by the format.
+        // The format check reports texts.
         Some(_) if value.is_string() && !wants_type => None,
         Some(named) if !fits && !value.is_string() && !value.is_array() => {
             Some(Mismatch { wanted: named.name.to_string(), found: format })
@@ -59,11 +59,11 @@ fn accepts(value: &Value, node: &Node) -> bool {
     }
 }
 
-/// An integer, or a double without a fraction.
+/// Whether a value is an integer, or a double without a fraction.
 fn is_integer(value: &Value) -> bool {
-    match value.as_number().map(Parsed::of) {
-        Some(Parsed::Integer(_)) => true,
-        Some(Parsed::Float(number)) => is_whole(number),
+    match value.as_number().map(GoNumber::of) {
+        Some(GoNumber::Integer(_)) => true,
+        Some(GoNumber::Float(number)) => is_whole(number),
         None => false,
     }
 }
@@ -76,7 +76,7 @@ fn wanted(node: &Node) -> String {
     }
 }
 
-/// The type of a value and its format.
+/// Type and format of a value.
 fn found(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Null => ("null", ""),
@@ -84,9 +84,9 @@ fn found(value: &Value) -> (&'static str, &'static str) {
         Value::String(_) => ("string", ""),
         Value::Array(_) => ("array", ""),
         Value::Object(_) => ("object", ""),
-        Value::Number(number) => match Parsed::of(number) {
-            Parsed::Integer(_) => ("integer", "int64"),
-            Parsed::Float(_) => ("number", "float64"),
+        Value::Number(number) => match GoNumber::of(number) {
+            GoNumber::Integer(_) => ("integer", "int64"),
+            GoNumber::Float(_) => ("number", "float64"),
         },
     }
 }

@@ -1,35 +1,35 @@
-//! The checks of values, node by node: type, nested schemas, text, number, list, enum and object, in this order, which is the order of
-//! the errors. How many checks a value passes is counted: of several alternatives, the errors of the one with most are reported.
+//! Value checks in the order of errors: type, nested schemas, text, number, list, enum, object. The walk
+//! counts passed checks: of several alternatives, the one with the most passed checks is reported.
 
 use serde_json::{Map, Value};
 
 use super::compare::{OldItems, is_unchanged};
-use super::report::{Place, Report, quoted, shown};
+use super::report::{ErrorLocation, Report, quoted, shown};
 use super::{number, value_type};
 use crate::field::FieldErrorKind;
 use crate::structural::check::Checks;
 use crate::structural::node::{Additional, Node, NodeId};
 use crate::structural::tree::Tree;
 
-/// A value, the schema it is checked by, and what it was before.
+/// Value to check, with its schema and its old value.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'v> {
-    /// The schema: a node of the structure, or a nested one within it.
+    /// Schema to check: a structural node, or one nested in `allOf`, `anyOf`, `oneOf` or `not`.
     pub(super) schema: NodeId,
-    /// The node of the structure, which says how new and old values belong together.
+    /// Structural node, by which old and new values are correlated.
     pub(super) structure: Option<NodeId>,
     /// The value.
     pub(super) value: &'v Value,
-    /// The value before, if it is known which one that was.
+    /// The old value, if correlation found it.
     pub(super) old: Option<&'v Value>,
 }
 
-/// What a check of a value found, errors aside.
+/// Result of a check, except errors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
-    /// Checks that were passed.
+    /// Number of passed checks.
     passed: usize,
-    /// Some value within is known to differ from the one before.
+    /// Whether a value is known to have changed.
     has_changed: bool,
 }
 
@@ -44,7 +44,7 @@ impl Outcome {
     }
 }
 
-/// Checks values by the nodes of a tree.
+/// State of a walk that checks values.
 pub(super) struct Checker<'t> {
     tree: &'t Tree,
     report: Report,
@@ -59,8 +59,8 @@ impl<'t> Checker<'t> {
         self.report
     }
 
-    /// Checks a value at a place of the structure. Errors within a value that is as it was are dropped.
-    pub(super) fn value(&mut self, subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+    /// Checks a value at a structural position. Errors of unchanged values are dropped.
+    pub(super) fn value(&mut self, subject: Subject<'_>, place: &ErrorLocation<'_>) -> Outcome {
         let before = self.report.len();
         let mut outcome = self.schema(subject, place);
         let Some(old) = subject.old.filter(|_| self.report.len() > before && !outcome.has_changed) else {
@@ -76,7 +76,7 @@ impl<'t> Checker<'t> {
     }
 
     /// Checks a value by one schema.
-    fn schema(&mut self, subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+    fn schema(&mut self, subject: Subject<'_>, place: &ErrorLocation<'_>) -> Outcome {
         let (node, value) = (self.tree.node(subject.schema), subject.value);
         let mut outcome = Outcome::default();
         if value_type::applies(node) {
@@ -93,7 +93,7 @@ impl<'t> Checker<'t> {
         if let Some(checks) = checks {
             outcome.add(self.nested(checks, subject, place));
         }
-        // The nested schemas and their result, the enum, and the value as a whole.
+        // Four passed checks: nested schemas, their result, the enum, and the value as a whole.
         outcome.passed += 4;
         match value {
             Value::String(text) => outcome.passed += texts(text, checks, place, &mut self.report),
@@ -115,7 +115,7 @@ impl<'t> Checker<'t> {
         outcome
     }
 
-    fn nested(&mut self, checks: &Checks, subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+    fn nested(&mut self, checks: &Checks, subject: Subject<'_>, place: &ErrorLocation<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         if !checks.any_of.is_empty() {
             outcome.add(self.any_of(&checks.any_of, subject, place));
@@ -127,7 +127,7 @@ impl<'t> Checker<'t> {
             outcome.add(self.all_of(&checks.all_of, subject, place));
         }
         if let Some(schema) = checks.not {
-            // Errors that are dropped because a value did not change must not make it match.
+            // A value must not match only because its errors are dropped as unchanged.
             let (report, _) = self.branch(schema, Subject { old: None, ..subject }, place);
             if report.is_empty() {
                 let text = format!("{} must not validate the schema (not)", quoted(&place.path.to_string()));
@@ -137,14 +137,19 @@ impl<'t> Checker<'t> {
         outcome
     }
 
-    /// Checks a value by a nested schema, with errors of its own.
-    fn branch(&mut self, schema: NodeId, subject: Subject<'_>, place: &Place<'_>) -> (Report, Outcome) {
+    /// Checks a value by a nested schema, with a separate report.
+    fn branch(
+        &mut self,
+        schema: NodeId,
+        subject: Subject<'_>,
+        place: &ErrorLocation<'_>,
+    ) -> (Report, Outcome) {
         let outside = std::mem::take(&mut self.report);
         let outcome = self.schema(Subject { schema, ..subject }, place);
         (std::mem::replace(&mut self.report, outside), outcome)
     }
 
-    fn any_of(&mut self, schemas: &[NodeId], subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+    fn any_of(&mut self, schemas: &[NodeId], subject: Subject<'_>, place: &ErrorLocation<'_>) -> Outcome {
         let mut best: Option<(Report, Outcome)> = None;
         for schema in schemas {
             let (report, outcome) = self.branch(*schema, subject, place);
@@ -160,7 +165,7 @@ impl<'t> Checker<'t> {
         self.merge(best)
     }
 
-    fn one_of(&mut self, schemas: &[NodeId], subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+    fn one_of(&mut self, schemas: &[NodeId], subject: Subject<'_>, place: &ErrorLocation<'_>) -> Outcome {
         let mut best: Option<(Report, Outcome)> = None;
         let mut valid: Vec<Outcome> = Vec::new();
         for schema in schemas {
@@ -182,7 +187,7 @@ impl<'t> Checker<'t> {
         self.merge(best.filter(|_| valid.is_empty()))
     }
 
-    fn all_of(&mut self, schemas: &[NodeId], subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+    fn all_of(&mut self, schemas: &[NodeId], subject: Subject<'_>, place: &ErrorLocation<'_>) -> Outcome {
         let (mut all, mut valid) = (Outcome::default(), 0);
         for schema in schemas {
             let (report, outcome) = self.branch(*schema, subject, place);
@@ -203,7 +208,7 @@ impl<'t> Checker<'t> {
         outcome
     }
 
-    fn items(&mut self, items: &[Value], node: &Node, of: Subject<'_>, place: &Place<'_>) -> Outcome {
+    fn items(&mut self, items: &[Value], node: &Node, of: Subject<'_>, place: &ErrorLocation<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         if let Some(schema) = node.items {
             let structure = of.structure.map(|id| self.tree.node(id));
@@ -229,7 +234,7 @@ impl<'t> Checker<'t> {
         map: &Map<String, Value>,
         node: &Node,
         of: Subject<'_>,
-        place: &Place<'_>,
+        place: &ErrorLocation<'_>,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         if let Some(checks) = &node.checks {
@@ -260,20 +265,27 @@ impl<'t> Checker<'t> {
         value: &Value,
         schema: NodeId,
         of: Subject<'_>,
-        place: &Place<'_>,
+        place: &ErrorLocation<'_>,
     ) -> Outcome {
         if self.report.is_full() {
             return Outcome::default();
         }
         let structure = of.structure.and_then(|id| self.tree.node(id).member(name));
-        // What kind of object it is never counts as unchanged.
+        // apiVersion and kind never count as unchanged.
         let is_kind = of.structure == Some(self.tree.root) && matches!(name, "apiVersion" | "kind");
         let old = of.old.filter(|_| !is_kind).and_then(|old| old.get(name));
         self.value(Subject { schema, structure, value, old }, &place.child(name))
     }
 
-    /// Checks how many items or members there are.
-    fn count(&mut self, count: usize, least: Option<i64>, most: Option<i64>, what: &str, place: &Place<'_>) {
+    /// Checks the number of items or members.
+    fn count(
+        &mut self,
+        count: usize,
+        least: Option<i64>,
+        most: Option<i64>,
+        what: &str,
+        place: &ErrorLocation<'_>,
+    ) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         if let Some(least) = least.filter(|least| count < *least) {
             let text = format!("should have at least {least} {what}");
@@ -287,8 +299,8 @@ impl<'t> Checker<'t> {
     }
 }
 
-/// Checks a text; the number of checks that count as passed.
-fn texts(text: &str, checks: Option<&Checks>, place: &Place<'_>, report: &mut Report) -> usize {
+/// Checks a text; returns the number of passed checks.
+fn texts(text: &str, checks: Option<&Checks>, place: &ErrorLocation<'_>, report: &mut Report) -> usize {
     let Some(checks) = checks else { return 1 };
     length_and_pattern(text, checks, place, report);
     let Some(named) = checks.format.as_ref().filter(|named| named.format.is_of_text()) else { return 1 };
@@ -300,8 +312,8 @@ fn texts(text: &str, checks: Option<&Checks>, place: &Place<'_>, report: &mut Re
     2
 }
 
-/// Reports the first of these that a text fails.
-fn length_and_pattern(text: &str, checks: &Checks, place: &Place<'_>, report: &mut Report) {
+/// Reports the first failed check of length and pattern.
+fn length_and_pattern(text: &str, checks: &Checks, place: &ErrorLocation<'_>, report: &mut Report) {
     let is_bounded = checks.max_length.is_some() || checks.min_length.is_some();
     let length = if is_bounded { i64::try_from(text.chars().count()).unwrap_or(i64::MAX) } else { 0 };
     let value = || Value::from(text).to_string();
@@ -322,8 +334,8 @@ fn length_and_pattern(text: &str, checks: &Checks, place: &Place<'_>, report: &m
     }
 }
 
-/// Checks that a value is one of those allowed. Null never is.
-fn enumerated(value: &Value, checks: Option<&Checks>, place: &Place<'_>, report: &mut Report) {
+/// Checks that a value is in the enum. Null never is.
+fn enumerated(value: &Value, checks: Option<&Checks>, place: &ErrorLocation<'_>, report: &mut Report) {
     let allowed = checks.map(|checks| &*checks.values).unwrap_or_default();
     let is_same = |allowed: &Value| allowed == value || number::equal(allowed, value);
     if allowed.is_empty() || (!value.is_null() && allowed.iter().any(is_same)) {

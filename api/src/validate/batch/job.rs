@@ -1,4 +1,4 @@
-//! What must hold of jobs.
+//! Validation of jobs.
 
 use serde_json::{Map, Value};
 
@@ -13,16 +13,17 @@ use crate::validate::{pod, selector};
 
 const SPEC: Path<'static> = Path::new("spec");
 
-/// Indexed jobs: pods at a time, indexes that may fail, and how much of either where there are very many indexes.
+/// Limits of indexed jobs: pods at a time and indexes that may fail. Both limits are lower for jobs with more
+/// than `MANY` indexes.
 const PARALLELISM_MAX: i64 = 100_000;
 const FAILED_MAX: i64 = 100_000;
 const MANY: i64 = 100_000;
 const MANY_PARALLELISM_MAX: i64 = 10_000;
 const MANY_FAILED_MAX: i64 = 10_000;
-/// Bytes of the name of another controller.
+/// Bytes of the name in `managedBy`.
 const MANAGER_MAX: usize = 63;
 
-/// A Job at any time.
+/// Checks a Job on create and update.
 pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
     generated_selector(object, errors);
     let job = &object["spec"];
@@ -40,7 +41,7 @@ pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
     host_name(object, errors);
 }
 
-/// Who does not manage the selector has the one that was made, and the labels that go with it.
+/// Checks a generated selector and its labels, for jobs without `manualSelector`.
 fn generated_selector(object: &Value, errors: &mut ErrorList) {
     let job = &object["spec"];
     if job["manualSelector"] == true || job["selector"].is_null() {
@@ -81,7 +82,7 @@ fn has_label(errors: &mut ErrorList, template: &Value, key: &str, wanted: &str) 
     }
 }
 
-/// The last pod of an indexed job has the longest name.
+/// Checks the host name of the last pod of an indexed job, which is the longest.
 fn host_name(object: &Value, errors: &mut ErrorList) {
     let (job, own) = (&object["spec"], meta::name(object));
     let completions = int(&job["completions"]);
@@ -94,7 +95,7 @@ fn host_name(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// A `JobSpec`, but for its selector.
+/// Checks a `JobSpec`, except its selector.
 pub(super) fn spec(errors: &mut ErrorList, path: &Path<'_>, job: &Value) {
     let counts = [
         "parallelism",
@@ -208,7 +209,7 @@ fn restarts(errors: &mut ErrorList, path: &Path<'_>, job: &Value) {
     }
 }
 
-/// What of a job stays.
+/// Checks that immutable fields of a Job stay.
 pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     completions(errors, &new["spec"], &old["spec"]);
     immutable(errors, "spec.selector", new, old);
@@ -224,7 +225,7 @@ pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorLi
     }
 }
 
-/// Indexed jobs stretch: as many indexes as pods.
+/// Checks a change of `completions`: only indexed jobs may change it, together with `parallelism`.
 fn completions(errors: &mut ErrorList, job: &Value, stored: &Value) {
     let (path, now) = (SPEC.child("completions"), &job["completions"]);
     if *now == stored["completions"] {
@@ -237,7 +238,7 @@ fn completions(errors: &mut ErrorList, job: &Value, stored: &Value) {
     }
 }
 
-/// Whether a stored job waits, with no pod that was made from its template.
+/// Whether a stored job is suspended without active pods.
 fn is_waiting(old: &Value) -> bool {
     let status = &old["status"];
     let said = |condition: &Value| condition["type"] == "Suspended" && condition["status"] == "True";
@@ -245,7 +246,8 @@ fn is_waiting(old: &Value) -> bool {
     old["spec"]["suspend"] == true && stopped && int(&status["active"]) == 0
 }
 
-/// The template of a job that waits may still be told where its pods go, how they are marked and what they need.
+/// Checks a change of the pod template. While the job is suspended, scheduling fields, labels, annotations
+/// and resources may change.
 fn template(errors: &mut ErrorList, new: &Value, old: &Value) {
     let (now, before) = (&new["spec"]["template"], &old["spec"]["template"]);
     let path = SPEC.child("template");

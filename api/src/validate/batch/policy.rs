@@ -1,4 +1,4 @@
-//! What must hold of the policies by which jobs fail early, succeed early, and replace their pods.
+//! Validation of a job's pod failure policy, success policy and pod replacement policy.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::check::{grammar, not_negative};
 
-/// Rules of either policy.
+/// Rules of one policy.
 const RULES_MAX: usize = 20;
 /// Exit codes of one rule.
 const CODES_MAX: usize = 255;
 /// Conditions of one rule.
 const CONDITIONS_MAX: usize = 20;
-/// Bytes of a list of indexes.
+/// Bytes of the index list in a success policy.
 const INDEXES_MAX: usize = 64 * 1024;
 
-/// `podFailurePolicy`, if there is one.
+/// Checks `podFailurePolicy`, if it is set.
 pub(super) fn failure(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let policy = &spec["podFailurePolicy"];
     if policy.is_null() {
@@ -71,7 +71,7 @@ fn failure_rule(
     }
 }
 
-/// Values in the brackets in which some messages list them.
+/// Formats values in brackets, as some of Kubernetes' messages list them.
 fn quoted(values: &[&str]) -> String {
     let values: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
     format!("[{}]", values.join(" "))
@@ -125,7 +125,7 @@ fn pod_conditions(errors: &mut ErrorList, path: &Path<'_>, conditions: &[Value])
     }
 }
 
-/// `successPolicy`, if there is one.
+/// Checks `successPolicy`, if it is set.
 pub(super) fn success(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let (path, policy) = (path.child("successPolicy"), &spec["successPolicy"]);
     if policy.is_null() {
@@ -186,7 +186,7 @@ fn success_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, completio
     }
 }
 
-/// When a pod counts as gone, so that another takes its place.
+/// Checks `podReplacementPolicy`: when a job replaces a terminating pod.
 pub(super) fn replacement(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(policy) = spec["podReplacementPolicy"].as_str() else { return };
     let path = path.child("podReplacementPolicy");

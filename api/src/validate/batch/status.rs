@@ -1,5 +1,5 @@
-//! `/status` of a job: how far it has come, without going back on what was said, and without contradicting itself. Only what changes
-//! is judged.
+//! Validation of a job's `/status`: counts, times and conditions are consistent, and finished states are
+//! final. Most rules apply only to fields that change.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::validate::check::none_negative;
 
 const STATUS: Path<'static> = Path::new("status");
 
-/// A job before and after.
-struct Step<'j> {
+/// Status of a job before and after an update.
+struct StatusChange<'j> {
     spec: &'j Value,
     now: &'j Value,
     before: &'j Value,
 }
 
-impl Step<'_> {
+impl StatusChange<'_> {
     fn is(&self, condition: &str) -> bool {
         has(self.now, condition)
     }
@@ -52,7 +52,7 @@ fn has(status: &Value, kind: &str) -> bool {
 }
 
 pub(in crate::validate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let step = Step { spec: &new["spec"], now: &new["status"], before: &old["status"] };
+    let step = StatusChange { spec: &new["spec"], now: &new["status"], before: &old["status"] };
     none_negative(errors, &STATUS, step.now, &["active", "succeeded", "failed", "ready", "terminating"]);
     uncounted(errors, step.now);
     conditions(errors, &step);
@@ -63,7 +63,7 @@ pub(in crate::validate) fn status(new: &Value, old: &Value, errors: &mut ErrorLi
     {
         errors.invalid(&STATUS.child("ready"), &step.now["ready"], "cannot set more ready pods than active");
     }
-    never_back(errors, &step);
+    irreversible_changes(errors, &step);
 }
 
 fn uncounted(errors: &mut ErrorList, status: &Value) {
@@ -81,8 +81,8 @@ fn uncounted(errors: &mut ErrorList, status: &Value) {
     }
 }
 
-/// Pairs of conditions, and what is said of them.
-fn conditions(errors: &mut ErrorList, step: &Step<'_>) {
+/// Checks pairs of conditions that exclude or require each other.
+fn conditions(errors: &mut ErrorList, step: &StatusChange<'_>) {
     let path = STATUS.child("conditions");
     let mut refuse = |wrong: bool, detail: &str| {
         if wrong {
@@ -116,7 +116,7 @@ fn conditions(errors: &mut ErrorList, step: &Step<'_>) {
     );
 }
 
-fn times(errors: &mut ErrorList, step: &Step<'_>) {
+fn times(errors: &mut ErrorList, step: &StatusChange<'_>) {
     let (path, end) = (STATUS.child("completionTime"), &step.now["completionTime"]);
     let (complete, moved) = (step.is("Complete"), step.turned("Complete") || step.changed("completionTime"));
     if !end.is_null() && !complete && moved {
@@ -136,7 +136,7 @@ fn times(errors: &mut ErrorList, step: &Step<'_>) {
     }
 }
 
-fn finished(errors: &mut ErrorList, step: &Step<'_>) {
+fn finished(errors: &mut ErrorList, step: &StatusChange<'_>) {
     if !step.is_finished() {
         return;
     }
@@ -160,8 +160,8 @@ fn finished(errors: &mut ErrorList, step: &Step<'_>) {
     }
 }
 
-/// Lists of indexes that are done or lost.
-fn lists(errors: &mut ErrorList, step: &Step<'_>) {
+/// Checks the lists of completed and failed indexes.
+fn lists(errors: &mut ErrorList, step: &StatusChange<'_>) {
     let (spec, now) = (step.spec, step.now);
     let (done, lost) = (text(&now["completedIndexes"]), now["failedIndexes"].as_str());
     let (done_path, lost_path) = (STATUS.child("completedIndexes"), STATUS.child("failedIndexes"));
@@ -194,8 +194,8 @@ fn lists(errors: &mut ErrorList, step: &Step<'_>) {
     }
 }
 
-/// What was said stays said.
-fn never_back(errors: &mut ErrorList, step: &Step<'_>) {
+/// Checks that terminal conditions stay, counters do not decrease, and times do not change.
+fn irreversible_changes(errors: &mut ErrorList, step: &StatusChange<'_>) {
     let path = STATUS.child("conditions");
     for kind in ["Failed", "Complete", "FailureTarget"] {
         if step.was(kind) && !step.is(kind) {

@@ -1,5 +1,5 @@
-//! Addresses and address blocks, as strictly as Kubernetes takes them since 1.36: no leading zeros, no IPv4 in IPv6, no bits beyond the
-//! prefix. Fields of newer kinds want the canonical form, too.
+//! Parsing of IP addresses and CIDR blocks as strict as Kubernetes since 1.36: no leading zeros, no
+//! IPv4-mapped IPv6, no bits beyond the prefix. Fields of newer kinds also demand the canonical form.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,14 +11,14 @@ use crate::object::text;
 const NO_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const NO_BLOCK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
-/// A block of addresses.
+/// CIDR block of IP addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     address: IpAddr,
     bits: u8,
 }
 
-/// An address, or what is wrong with the text.
+/// Parses an IP address; the error is the message for clients.
 pub(super) fn parse_ip(value: &str) -> Result<IpAddr, &'static str> {
     match value.parse() {
         Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => Err("must not be an IPv4-mapped IPv6 address"),
@@ -28,7 +28,7 @@ pub(super) fn parse_ip(value: &str) -> Result<IpAddr, &'static str> {
     }
 }
 
-/// What an IPv4 address with leading zeros was meant to be.
+/// The IPv4 address that a text with leading zeros stands for.
 fn without_zeros(value: &str) -> Option<Ipv4Addr> {
     let octets: Option<Vec<u8>> = value
         .split('.')
@@ -37,7 +37,7 @@ fn without_zeros(value: &str) -> Option<Ipv4Addr> {
     <[u8; 4]>::try_from(octets?).ok().map(Ipv4Addr::from)
 }
 
-/// A block, or what is wrong with the text.
+/// Parses a CIDR block; the error is the message for clients.
 pub(super) fn parse_block(value: &str) -> Result<Block, &'static str> {
     let (address, bits) = value.split_once('/').ok_or(NO_BLOCK)?;
     let zeros = "must not have leading 0s in IP or prefix length";
@@ -64,12 +64,12 @@ impl Block {
         if address.is_ipv4() { 32 } else { 128 }
     }
 
-    /// Whether it holds IPv4 addresses.
+    /// Whether the block holds IPv4 addresses.
     pub(super) fn is_ipv4(self) -> bool {
         self.address.is_ipv4()
     }
 
-    /// The first address: the bits of the prefix and zeros.
+    /// The first address: the prefix followed by zeros.
     fn first(self) -> IpAddr {
         match self.address {
             IpAddr::V4(ip) => {
@@ -83,7 +83,7 @@ impl Block {
         }
     }
 
-    /// Whether another block is a smaller part of this one.
+    /// Whether another block is a proper subset of this one.
     pub(super) fn strictly_contains(self, other: Block) -> bool {
         let shrunk = Block { address: other.address, bits: self.bits };
         self.is_ipv4() == other.is_ipv4() && self.bits < other.bits && shrunk.first() == self.first()
@@ -96,7 +96,7 @@ impl std::fmt::Display for Block {
     }
 }
 
-/// An address in canonical form.
+/// Checks that a text is an IP address in canonical form.
 pub(super) fn canonical_ip(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     match parse_ip(value) {
         Err(fault) => errors.invalid(path, value, fault),
@@ -105,7 +105,7 @@ pub(super) fn canonical_ip(errors: &mut ErrorList, path: &Path<'_>, value: &str)
     }
 }
 
-/// A block in any form; answers with it.
+/// Checks a CIDR block in any form and returns it.
 pub(super) fn block(errors: &mut ErrorList, path: &Path<'_>, value: &Value) -> Option<Block> {
     let parsed = parse_block(text(value));
     if let Err(fault) = parsed {
@@ -114,7 +114,7 @@ pub(super) fn block(errors: &mut ErrorList, path: &Path<'_>, value: &Value) -> O
     parsed.ok()
 }
 
-/// A block in canonical form; answers with it.
+/// Checks a CIDR block in canonical form and returns it.
 pub(super) fn canonical_block(errors: &mut ErrorList, path: &Path<'_>, value: &Value) -> Option<Block> {
     let block = block(errors, path, value)?;
     if block.to_string() != text(value) {
@@ -123,7 +123,7 @@ pub(super) fn canonical_block(errors: &mut ErrorList, path: &Path<'_>, value: &V
     Some(block)
 }
 
-/// An address that traffic can be sent to: no special range.
+/// Checks that an address can be an endpoint: it is in no special range.
 pub(super) fn endpoint(errors: &mut ErrorList, path: &Path<'_>, value: &str, ip: IpAddr) {
     let (link_local, link_local_multicast) = match ip {
         IpAddr::V4(ip) => (ip.is_link_local(), ip.octets()[..3] == [224, 0, 0]),

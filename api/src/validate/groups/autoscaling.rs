@@ -1,4 +1,4 @@
-//! What must hold of horizontal pod autoscalers, judged in their newer version.
+//! Validation of horizontal pod autoscalers, in version v2.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorLis
     let group = match old.is_some_and(unchanged) {
         true => Group::Unchecked,
         false if target["kind"] == "ReplicationController" => Group::Optional,
-        false => Group::Demanded,
+        false => Group::Required,
     };
     reference(errors, &SPEC.child("scaleTargetRef"), target, group);
     each(&SPEC, spec, "metrics", |path, value| metric(errors, path, value));
@@ -44,7 +44,7 @@ pub(super) fn status(object: &Value, errors: &mut ErrorList) {
 
 fn replicas(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) {
     let (min, max) = (spec["minReplicas"].as_i64(), int(&spec["maxReplicas"]));
-    // Objects from clusters that scale to nothing stay acceptable.
+    // Stored objects of clusters that allow scaling to zero stay acceptable.
     let least = if old.is_some_and(|old| old["spec"]["minReplicas"] == 0) { 0 } else { 1 };
     let (min_path, max_path) = (SPEC.child("minReplicas"), SPEC.child("maxReplicas"));
     if let Some(min) = min.filter(|min| *min < least) {
@@ -60,10 +60,10 @@ fn replicas(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) {
     }
 }
 
-/// What is asked of the API group of a reference.
+/// Whether a reference must have an API group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Group {
-    Demanded,
+    Required,
     Optional,
     Unchecked,
 }
@@ -76,7 +76,7 @@ fn reference(errors: &mut ErrorList, path: &Path<'_>, reference: &Value, group: 
     if group == Group::Unchecked {
     } else if version.matches('/').count() > 1 {
         errors.invalid(&at, version, format!("unexpected GroupVersion string: {version}"));
-    } else if group == Group::Demanded && split_api_version(version).0.is_empty() {
+    } else if group == Group::Required && split_api_version(version).0.is_empty() {
         errors.invalid(&at, version, "apiVersion must specify API group");
     }
 }
@@ -114,10 +114,10 @@ fn scaling_rules(errors: &mut ErrorList, path: &Path<'_>, rules: &Value) {
     quantity_not_negative(errors, &path.child("tolerance"), &rules["tolerance"]);
 }
 
-/// The sources a metric can have: its type, the member that tells more, and what judges it.
+/// One source of a metric: its type, the member with its details, and the check of that member.
 type Source = (&'static str, &'static str, fn(&mut ErrorList, &Path<'_>, &Value));
 
-/// In the order in which they are looked for.
+/// Metric sources in the order in which they are checked.
 const SOURCES: [Source; 5] = [
     ("Object", "object", object_source),
     ("External", "external", external_source),

@@ -1,5 +1,6 @@
-//! What must hold of certificate signing requests: what is asked for, and who may write which part of the status. What is inside the
-//! blocks, and that a request's signature is its key's, is judged by the apiserver: there is no cryptography in this crate.
+//! Validation of certificate signing requests: the request, and which endpoint may write which part of the
+//! status. The apiserver checks the contents of PEM blocks and the signature, since this crate has no
+//! cryptography.
 
 mod pem;
 
@@ -69,7 +70,7 @@ fn decoded(value: &Value) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The first block counts.
+/// Whether the first PEM block is a certificate request.
 fn is_request(value: &Value) -> bool {
     pem::blocks(&decoded(value)).next().is_some_and(|block| block.label == "CERTIFICATE REQUEST")
 }
@@ -84,7 +85,7 @@ fn usages(errors: &mut ErrorList, usages: &[Value], old: Option<&Value>) {
     let (repeats, knows) = (repeats(stored), !stored.iter().any(|usage| unknown(&usage)));
     let mut seen = Distinct::default();
     for (i, usage) in usages.iter().enumerate() {
-        // Requests from times with other rules stay acceptable.
+        // Stored requests with unknown or duplicate usages stay acceptable.
         if unknown(&usage) && knows {
             errors.not_supported(&path.index(i), text(usage), &USAGES);
         }
@@ -120,14 +121,14 @@ fn signer(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
         errors.invalid(path, domain, "should be a domain with at least two segments separated by dots");
     }
     labels(errors, path, rest, name::dns1123_subdomain);
-    // Room for the name of an object, a dot, and that of its namespace.
+    // The longest service account: namespace, dot and name.
     let longest = LABEL_MAX + 1 + SUBDOMAIN_MAX;
     if rest.len() > longest {
         errors.too_long(path, longest);
     }
 }
 
-/// Reports the first part between dots that breaks the grammar.
+/// Reports the first dot-separated part that breaks the grammar.
 fn labels(errors: &mut ErrorList, path: &Path<'_>, value: &str, grammar: fn(&str) -> name::Faults) {
     let first = value.split('.').map(|label| (label, grammar(label))).find(|(_, faults)| !faults.is_empty());
     for (label, fault) in
@@ -149,7 +150,7 @@ fn conditions(errors: &mut ErrorList, object: &Value, old: Option<&Value>) {
     let both = |object: &Value| DECISIONS.iter().all(|kind| !of_type(object, kind).is_empty());
     let tolerated = old.is_some_and(both);
     let mut seen = Distinct::default();
-    // Decisions of the conditions before; there are two.
+    // Decisions among the conditions checked so far; at most two exist.
     let mut decided: BTreeSet<&str> = BTreeSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let (path, kind) = (CONDITIONS.index(i), text(&condition["type"]));
@@ -188,7 +189,7 @@ fn certificate(errors: &mut ErrorList, object: &Value, old: Option<&Value>) {
     }
 }
 
-/// Certificates, bare, and nothing else.
+/// Fault of an issued chain: it must be PEM blocks of certificates without headers, and nothing else.
 fn fault_of_chain(chain: &str) -> Option<String> {
     let mut count = 0;
     for block in pem::blocks(chain) {
@@ -203,7 +204,7 @@ fn fault_of_chain(chain: &str) -> Option<String> {
     (count == 0).then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
 }
 
-/// Decisions are made through `/approval`, certificates issued through `/status`; neither is taken back.
+/// Checks a status change: `/approval` writes decisions, `/status` writes certificates, and both are final.
 pub(super) fn change(subresource: &str, new: &Value, old: &Value, errors: &mut ErrorList) {
     for kind in FINAL {
         if of_type(new, kind).len() < of_type(old, kind).len() {

@@ -1,4 +1,4 @@
-//! What must hold of leases.
+//! Validation of leases.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::object::text;
 use crate::validate::check::{grammar, none_negative};
 
 const SPEC: Path<'static> = Path::new("spec");
-/// The one strategy that Kubernetes names itself.
+/// The only strategy that Kubernetes itself defines.
 const OLDEST: &str = "OldestEmulationVersion";
 
 pub(super) fn lease(object: &Value, errors: &mut ErrorList) {

@@ -1,4 +1,4 @@
-//! What must hold of endpoint slices.
+//! Validation of endpoint slices.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorLis
     ports(errors, object);
     let mut wrong = ErrorList::new();
     endpoints(&mut wrong, object);
-    // What was stored before a rule existed stays acceptable while it does not change.
+    // Endpoints that were stored before a rule existed stay acceptable while they do not change.
     let kept = |old: &Value| semantically_equal(&old["endpoints"], &object["endpoints"]);
     if !wrong.is_empty() && !old.is_some_and(kept) {
         errors.extend(wrong);
@@ -120,7 +120,7 @@ fn ipv6(errors: &mut ErrorList, path: &Path<'_>, i: usize, value: &str) {
     }
 }
 
-/// A host name of two or more parts.
+/// Checks a fully qualified domain name of two or more labels.
 fn host(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     let own = value.strip_suffix('.').unwrap_or(value);
     let faults = name::dns1123_subdomain(own);

@@ -1,4 +1,4 @@
-//! What must hold of events written in their newer shape.
+//! Validation of events in events.k8s.io.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::name;
 use crate::object::{int, semantically_equal, text};
 use crate::validate::check::{IMMUTABLE, grammar};
 
-/// Where the event is, and once it has a time, who reports what.
+/// Checks the event's namespace, and the reporter fields of events with an `eventTime`.
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
     let (own, about) = (meta::namespace(object), text(&object["regarding"]["namespace"]));
     let path = Path::new("involvedObject.namespace");
@@ -46,7 +46,7 @@ fn bounded(errors: &mut ErrorList, member: &str, value: &str, max: usize) {
     }
 }
 
-/// Members of the older shape, which new events leave alone, and how errors call them.
+/// Members of the core API that new events must not set, with their names in messages.
 const OLD: [(&str, &str); 4] = [
     ("deprecatedFirstTimestamp", "firstTimestamp"),
     ("deprecatedLastTimestamp", "lastTimestamp"),
@@ -84,7 +84,7 @@ fn series(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Only the series goes on.
+/// Checks that an update changes only the series.
 pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     if !semantically_equal(&new["series"], &old["series"]) {
         series(new, errors);

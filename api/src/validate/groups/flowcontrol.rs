@@ -1,4 +1,4 @@
-//! What must hold of flow schemas and priority levels. The two that every cluster needs have fixed contents ([`mandatory`]).
+//! Validation of flow schemas and priority levels. The mandatory objects have fixed contents ([`mandatory`]).
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ fn rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     each(path, rule, "nonResourceRules", |path, value| path_rule(errors, path, value));
 }
 
-/// Kinds of subjects, and the member that says who.
+/// Kinds of subjects, and the member with the details of each.
 const SUBJECTS: [(&str, &str); 3] =
     [("Group", "group"), ("ServiceAccount", "serviceAccount"), ("User", "user")];
 
@@ -101,7 +101,7 @@ fn account(errors: &mut ErrorList, path: &Path<'_>, who: &Value) {
 const VERBS: [&str; 9] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
-/// Whether a list says `*`, which then must be all it says.
+/// Whether a list contains `*`, which then must be its only item.
 fn wildcard(errors: &mut ErrorList, path: &Path<'_>, items: &[Value], what: &str) -> bool {
     let all = items.iter().any(|item| item == "*");
     if all && items.len() > 1 {
@@ -205,7 +205,7 @@ pub(super) fn level(object: &Value, errors: &mut ErrorList) {
     status(object, errors);
 }
 
-/// The mandatory levels stay as they are, but for how much of the rest the exempt one may take.
+/// Checks that mandatory levels have their fixed spec, except the borrowing fields of the exempt level.
 fn fixed_level(object: &Value, errors: &mut ErrorList) {
     let (spec, own) = (&object["spec"], meta::name(object));
     let Some(mut fixed) = mandatory(own, "PriorityLevelConfiguration") else { return };
@@ -284,7 +284,7 @@ fn queues(errors: &mut ErrorList, path: &Path<'_>, queuing: &Value) {
     }
 }
 
-/// How many bits of a hash it takes to deal a hand of queues from all of them.
+/// Hash bits needed to deal a hand of queues, for shuffle sharding.
 fn hash_bits(queues: i64, hand: i64) -> f64 {
     #[expect(
         clippy::cast_precision_loss,
@@ -294,7 +294,7 @@ fn hash_bits(queues: i64, hand: i64) -> f64 {
     (queues.log2() * hand).ceil()
 }
 
-/// Conditions have types, each its own.
+/// Checks that conditions have distinct types.
 pub(super) fn status(object: &Value, errors: &mut ErrorList) {
     let (path, conditions) = (Path::new("status.conditions"), list(&object["status"]["conditions"]));
     let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What must hold of ingresses and ingress classes.
+//! Validation of ingresses and ingress classes.
 
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ pub(super) fn ingress(object: &Value, errors: &mut ErrorList) {
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
-/// The old way to name a class and the new one agree, when both are used.
+/// Checks that the class annotation and the class field are equal if both are set.
 pub(super) fn ingress_create(object: &Value, errors: &mut ErrorList) {
     let (old, new) =
         (meta::annotation(object, CLASS_ANNOTATION), object["spec"]["ingressClassName"].as_str());
@@ -62,7 +62,7 @@ pub(super) fn ingress_create(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What a load balancer reports.
+/// Checks the load balancer status of an ingress.
 pub(super) fn ingress_status(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.loadBalancer");
     each(&path, &object["status"]["loadBalancer"], "ingress", |path, point| {
@@ -179,7 +179,7 @@ pub(super) fn class(object: &Value, errors: &mut ErrorList) {
 
 const PATH_TEXT: &str = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
 
-/// `example.com/some-path`.
+/// Checks a domain-prefixed path such as `example.com/some-path`.
 fn domain_path(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     if own.is_empty() {
         errors.required(path, "");

@@ -1,4 +1,5 @@
-//! The kinds of all groups but the core, `apps` and `batch`: which check judges what, when. A folder or file per group or concern.
+//! Validation of the kinds of all API groups except core, `apps` and `batch`. Dispatches to one file or
+//! folder per group or concern.
 
 mod address;
 mod admission;
@@ -32,7 +33,7 @@ use crate::kind::{self, Resource};
 
 pub(crate) use admission::client as webhook_target;
 
-/// What must hold of an object; `old` is what it succeeds, if anything, whose faults may stay.
+/// Checks an object on create and update. `old` is the stored object of an update, whose faults may stay.
 pub(super) fn content(resource: &Resource, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     match (resource.group, resource.kind) {
         ("admissionregistration.k8s.io", kind) => admission::content(kind, object, old, errors),
@@ -50,7 +51,7 @@ pub(super) fn content(resource: &Resource, object: &Value, old: Option<&Value>, 
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flowcontrol::schema(object, errors),
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flowcontrol::level(object, errors),
         ("networking.k8s.io", kind) => networking(kind, object, old, errors),
-        // The handler of a stored class is settled, and the rest of it was judged when it was made.
+        // The handler of a stored class is immutable, and the rest was checked on create.
         ("node.k8s.io", "RuntimeClass") if old.is_none() => scheduling::runtime_class(object, errors),
         ("policy", "PodDisruptionBudget") => policy::budget(object, errors),
         ("rbac.authorization.k8s.io", kind) => rbac::content(kind, object, errors),
@@ -61,7 +62,7 @@ pub(super) fn content(resource: &Resource, object: &Value, old: Option<&Value>, 
     }
 }
 
-/// Autoscalers of both versions are judged in the newer one.
+/// Checks an autoscaler; version v1 is converted to v2 first.
 fn autoscaler(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let row = kind::lookup("autoscaling", "v2", "horizontalpodautoscalers").expect("a row of the table");
     let newer = |object: &Value| {
@@ -95,7 +96,7 @@ fn storage_content(kind: &str, object: &Value, old: Option<&Value>, errors: &mut
     }
 }
 
-/// What must hold of a new object only.
+/// Checks that apply only to new objects.
 pub(super) fn create(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     match (resource.group, resource.kind) {
         ("events.k8s.io", "Event") => events::create(object, errors),
@@ -104,7 +105,7 @@ pub(super) fn create(resource: &Resource, object: &Value, errors: &mut ErrorList
     }
 }
 
-/// What may not change, or only so.
+/// Checks that immutable fields do not change.
 pub(super) fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList) {
     match (resource.group, resource.kind) {
         ("certificates.k8s.io", "CertificateSigningRequest") => certificates::change("", new, old, errors),
@@ -128,7 +129,7 @@ pub(super) fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut
     }
 }
 
-/// What must hold of what a path below the object writes.
+/// Checks a write to a subresource.
 pub(super) fn subresource(
     resource: &Resource,
     subresource: &str,

@@ -1,4 +1,4 @@
-//! What must hold of network policies.
+//! Validation of network policies.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ fn peer(errors: &mut ErrorList, path: &Path<'_>, peer: &Value, known: &BTreeSet<
     }
 }
 
-/// A block and what is cut out of it. What the stored policy says somewhere already stays acceptable.
+/// Checks an IP block and its exceptions. Blocks that the stored policy contains anywhere stay acceptable.
 fn ip_block(errors: &mut ErrorList, path: &Path<'_>, block: &Value, known: &BTreeSet<&str>) {
     let own = text(&block["cidr"]);
     if own.is_empty() {
@@ -110,7 +110,7 @@ fn ip_block(errors: &mut ErrorList, path: &Path<'_>, block: &Value, known: &BTre
     });
 }
 
-/// All blocks a policy speaks of.
+/// All CIDR texts of a policy.
 fn blocks(policy: &Value) -> BTreeSet<&str> {
     let mut all = BTreeSet::new();
     for (rules, peers) in [("ingress", "from"), ("egress", "to")] {

@@ -1,10 +1,10 @@
-//! What must hold of disruption budgets.
+//! Validation of pod disruption budgets.
 
 use serde_json::Value;
 
 use super::reference::conditions;
 use crate::field::{ErrorList, Path};
-use crate::validate::check::{at_most_all, int_or_percent, none_negative};
+use crate::validate::check::{at_most_100_percent, int_or_percent, none_negative};
 use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -16,7 +16,7 @@ pub(super) fn budget(object: &Value, errors: &mut ErrorList) {
     }
     for member in ["minAvailable", "maxUnavailable"] {
         int_or_percent(errors, &SPEC.child(member), &spec[member]);
-        at_most_all(errors, &SPEC.child(member), &spec[member]);
+        at_most_100_percent(errors, &SPEC.child(member), &spec[member]);
     }
     label_selector(errors, &SPEC.child("selector"), &spec["selector"]);
     let policies = ["AlwaysAllow", "IfHealthyBudget"];

@@ -1,4 +1,4 @@
-//! What must hold of roles and role bindings.
+//! Validation of roles and role bindings.
 
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ fn subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, namespaced:
     }
 }
 
-/// Who a binding gives a role to may change, the role may not.
+/// Checks that the role reference of a binding does not change.
 pub(super) fn change(kind: &str, new: &Value, old: &Value, errors: &mut ErrorList) {
     if matches!(kind, "RoleBinding" | "ClusterRoleBinding")
         && !semantically_equal(&new["roleRef"], &old["roleRef"])

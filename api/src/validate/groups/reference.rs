@@ -1,5 +1,5 @@
-//! Checks of names by which objects of many groups refer to others, and of the conditions they carry. Each appends what is wrong to
-//! the list it is given.
+//! Checks of references between objects, and of conditions. Each function appends its errors to the given
+//! list.
 
 use std::collections::BTreeSet;
 
@@ -12,19 +12,19 @@ use crate::name;
 use crate::object::{int, text};
 use crate::validate::check::{each, grammar, required_grammar};
 
-/// A text that must be there and fit into a path, such as a kind or the name of any object.
+/// Checks a required text that must be a path segment, such as a kind or an object name.
 pub(super) fn segment(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     required_grammar(errors, path, value, name::path_segment);
 }
 
-/// An API group that may be missing but, if there, must be one.
+/// Checks an optional API group.
 pub(super) fn api_group(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if let Some(group) = value.as_str() {
         grammar(errors, path, group, name::dns1123_subdomain(group));
     }
 }
 
-/// The name of a CSI or device driver: a subdomain in any case, short enough for a label.
+/// Checks the name of a CSI or device driver: a subdomain in any case, at most as long as a label.
 pub(super) fn driver(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     let own = text(value);
     if own.is_empty() {
@@ -37,12 +37,12 @@ pub(super) fn driver(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     grammar(errors, path, own, name::dns1123_subdomain(&own.to_lowercase()));
 }
 
-/// The key of a label.
+/// Checks a label key.
 pub(super) fn label_key(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     grammar(errors, path, text(value), name::qualified_name(text(value)));
 }
 
-/// A name of three or more parts.
+/// Checks a fully qualified name of three or more parts.
 pub(super) fn fully_qualified(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     let faults = name::dns1123_subdomain(own);
     if own.is_empty() {
@@ -54,7 +54,7 @@ pub(super) fn fully_qualified(errors: &mut ErrorList, path: &Path<'_>, own: &str
     }
 }
 
-/// Reports items of a list of texts that were there before.
+/// Reports duplicate texts in a list.
 pub(super) fn unique_texts(errors: &mut ErrorList, path: &Path<'_>, items: &[Value]) {
     let mut seen = Distinct::default();
     for (i, item) in items.iter().enumerate() {
@@ -64,7 +64,7 @@ pub(super) fn unique_texts(errors: &mut ErrorList, path: &Path<'_>, items: &[Val
     }
 }
 
-/// The `conditions` below a path: types unique, everything said that must be said.
+/// Checks `conditions` below a path: unique types, and all required fields.
 pub(super) fn conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value) {
     let mut seen = BTreeSet::new();
     each(path, owner, "conditions", |path, condition| {

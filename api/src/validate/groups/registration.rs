@@ -1,4 +1,4 @@
-//! What must hold of API services.
+//! Validation of API services.
 
 use serde_json::Value;
 

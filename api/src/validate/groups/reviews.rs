@@ -1,4 +1,4 @@
-//! What must hold of reviews: questions of who may do what, and requests for tokens. Nothing of them is stored.
+//! Validation of access reviews, token reviews and token requests, which are never stored.
 
 use serde_json::Value;
 
@@ -111,7 +111,8 @@ fn selectors(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-/// Operators that this server does not know may come from newer ones.
+/// Checks one requirement of a field or label selector. Unknown operators are allowed, since they may come
+/// from newer servers.
 fn requirement(errors: &mut ErrorList, path: &Path<'_>, requirement: &Value, labels: bool) {
     let (key, values) = (text(&requirement["key"]), list(&requirement["values"]));
     match text(&requirement["operator"]) {

@@ -1,4 +1,4 @@
-//! What must hold of priority classes and runtime classes.
+//! Validation of priority classes and runtime classes.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(super) fn priority_class(object: &Value, errors: &mut ErrorList) {
     optional_one_of(errors, &Path::new("preemptionPolicy"), &object["preemptionPolicy"], &policies);
 }
 
-/// Why a class is none of the system's.
+/// Why a name and value differ from the system's priority classes; `None` if they match one.
 fn no_system_class(own: &str, value: i64, default: bool) -> Option<String> {
     match SYSTEM_CLASSES.iter().find(|(name, _)| *name == own) {
         None => Some(format!("{own} is not a known system priority class")),

@@ -1,4 +1,4 @@
-//! What must hold of the addresses of services, and of the blocks they are taken from.
+//! Validation of IPAddress and ServiceCIDR objects.
 
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ pub(super) fn service_cidr(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Blocks stay; one of the other family may be added to a single one.
+/// Checks that blocks stay, except that a single-family ServiceCIDR may get a block of the other family.
 pub(super) fn service_cidr_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (blocks, stored) = (list(&new["spec"]["cidrs"]), list(&old["spec"]["cidrs"]));
     let grows = stored.len() == 1 && blocks.len() == 2;

@@ -1,4 +1,5 @@
-//! What must hold of storage classes, CSI drivers, nodes and capacities, volume attachments and attributes classes.
+//! Validation of storage classes, CSI drivers, CSI nodes, storage capacities, volume attachments and volume
+//! attributes classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -175,7 +176,7 @@ pub(super) fn csi_node(object: &Value, errors: &mut ErrorList) {
     });
 }
 
-/// What a driver said about a node stays, except how many volumes fit.
+/// Checks that the drivers of a CSINode stay, except their allocatable counts.
 pub(super) fn csi_node_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let fixed = |driver: &Value| {
         let mut driver = driver.clone();
@@ -184,7 +185,8 @@ pub(super) fn csi_node_change(new: &Value, old: &Value, errors: &mut ErrorList) 
         }
         driver
     };
-    // How often each meaning is stored under a name: a driver was changed once for each that it differs from.
+    // Counts of stored drivers by name and contents. A new driver is reported once for each stored driver of
+    // its name that differs.
     let mut stored: BTreeMap<&str, (usize, BTreeMap<String, usize>)> = BTreeMap::new();
     for driver in list(&old["spec"]["drivers"]) {
         let (count, meanings) = stored.entry(text(&driver["name"])).or_default();

@@ -1,5 +1,5 @@
-//! Objects and what is said about them: the files in `cases` beside this one. A case is a new object, or a stored one and what a
-//! writer changes, through a subresource or not.
+//! Table tests of validation: the YAML files in `cases`. A case is a new object, or a stored object with a
+//! change, optionally through a subresource.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,13 +15,13 @@ struct Case {
     /// A stored object.
     #[serde(default)]
     old: Value,
-    /// Merged over `old`.
+    /// Merge patch for `old` that makes the new object.
     #[serde(default)]
     change: Value,
-    /// The path below the object; empty for the object itself.
+    /// Subresource of the write; empty for the object itself.
     #[serde(default)]
     subresource: String,
-    /// `path: body` of each error, in order; a trailing `…` stands for the rest of a long text.
+    /// Expected errors as `path: body`, in order; a trailing `…` stands for the rest of a long text.
     #[serde(default)]
     errors: Vec<String>,
 }
@@ -79,7 +79,7 @@ fn check(cases: &str) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A test per file, named for what it holds.
+/// Defines a test for each file of cases.
 macro_rules! cases {
     ($($name:ident = $file:literal;)*) => {
         $(#[test]

@@ -1,4 +1,4 @@
-//! What must hold of the nodes and of the neighbours that a pod wants.
+//! Validation of node affinity and pod affinity.
 
 use std::collections::BTreeMap;
 
@@ -27,19 +27,19 @@ fn node_affinity(errors: &mut ErrorList, path: &Path<'_>, affinity: &Value) {
     }
     each(path, affinity, PREFERRED, |path, term| {
         weight(errors, path, term);
-        // What is only preferred may name values that no label can have.
+        // Preferred terms may have values that no label can have.
         node_term(errors, &path.child("preference"), &term["preference"], Values::Any);
     });
 }
 
-/// Whether values to compare with must be such as labels have.
+/// Whether values in expressions must be label values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Values {
     OfLabels,
     Any,
 }
 
-/// A `NodeSelector`: terms of which one must match.
+/// Checks a `NodeSelector`, a disjunction of terms.
 pub(in crate::validate) fn node_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {
     let path = path.child("nodeSelectorTerms");
     let terms = list(&selector["nodeSelectorTerms"]);
@@ -130,8 +130,8 @@ fn pod_term(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     grammar(errors, &path.child("topologyKey"), key, name::qualified_name(key));
 }
 
-/// Keys whose values the pod's own labels give: they are merged into the selector, so there must be one, and it must not have said
-/// something else about them before.
+/// Checks `matchLabelKeys` and `mismatchLabelKeys`. Kubernetes merges their values into the label selector,
+/// so the selector must exist and must not use the same keys.
 pub(super) fn label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     let (selector, wanted) = (&term["labelSelector"], list(&term["matchLabelKeys"]));
     let unwanted = list(&term["mismatchLabelKeys"]);
@@ -145,7 +145,7 @@ pub(super) fn label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) 
             grammar(errors, &path.index(i), key, name::qualified_name(key));
         }
     }
-    said_twice(errors, path, selector, wanted);
+    duplicate_keys(errors, path, selector, wanted);
     let unwanted = Distinct::of(unwanted);
     for (i, key) in wanted.iter().enumerate().filter(|(_, key)| unwanted.contains(key)) {
         let path = path.child("matchLabelKeys");
@@ -153,8 +153,9 @@ pub(super) fn label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) 
     }
 }
 
-/// One expression about a wanted key is the merged one; a second is the author's.
-fn said_twice(errors: &mut ErrorList, path: &Path<'_>, selector: &Value, wanted: &[Value]) {
+/// Reports selector keys that `matchLabelKeys` also lists. The first expression with a key is the merged one,
+/// so only a second one is an error.
+fn duplicate_keys(errors: &mut ErrorList, path: &Path<'_>, selector: &Value, wanted: &[Value]) {
     let last: BTreeMap<&str, usize> = wanted.iter().enumerate().map(|(i, key)| (text(key), i)).collect();
     let mut seen = Distinct::default();
     for key in list(&selector["matchExpressions"]).iter().map(|expression| &expression["key"]) {

@@ -1,4 +1,4 @@
-//! Annotations that mean something to a pod.
+//! Validation of annotations with a meaning for pods.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{security, toleration};
 use crate::field::{ErrorList, Path};
 use crate::object::text;
 
-/// A pod that a node runs without being told by the API, and shows here.
+/// Annotation of mirror pods, through which a node shows its static pods in the API.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -36,14 +36,14 @@ fn tolerations(errors: &mut ErrorList, path: &Path<'_>, said: &str) {
     }
 }
 
-/// A number as it is printed: without plus and without leading zeros.
+/// Whether a text is a number in canonical form: no plus sign, no leading zeros.
 fn is_cost(cost: &str) -> bool {
     let first = cost.strip_prefix('-').unwrap_or(cost);
     let plain = cost == "0" || first.starts_with(|c: char| ('1'..='9').contains(&c));
     plain && cost.parse::<i32>().is_ok()
 }
 
-/// What of annotations may not change.
+/// Checks that immutable annotations do not change.
 pub(super) fn change(errors: &mut ErrorList, path: &Path<'_>, new: &Value, old: &Value) {
     for (key, before) in old.as_object().into_iter().flatten().filter(|(key, _)| is_fixed(key)) {
         if new[key] != *before {

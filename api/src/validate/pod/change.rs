@@ -1,4 +1,4 @@
-//! What of a pod may change: next to nothing. A pod is replaced, not altered.
+//! Validation of pod updates: nearly all fields of a pod are immutable.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,8 @@ use crate::validate::check::equal_except;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// A pod written through its own path: images, an earlier deadline, more tolerations, fewer gates; while gated also where it may run.
+/// Checks an update of a pod: images, an earlier deadline, more tolerations and fewer scheduling gates. A
+/// gated pod may also get stricter node selection.
 pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
     annotation::change(errors, &ANNOTATIONS, annotations(new), annotations(old));
@@ -35,14 +36,14 @@ pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorLi
         node_affinity(errors, &spec["affinity"]["nodeAffinity"], &stored["affinity"]["nodeAffinity"]);
     }
     if !rest_is_same(spec, stored, gated) {
-        let difference = diff::unified(stored, &settled(spec, stored, gated));
+        let difference = diff::unified(stored, &without_allowed_changes(spec, stored, gated));
         errors.forbidden(&SPEC, format!("{FIXED}\n{difference}"));
     }
 }
 
-/// The spec with what may change as it was: what is left is what was refused.
-fn settled(spec: &Value, stored: &Value, gated: bool) -> Value {
-    let mut settled = spec.clone();
+/// The new spec with allowed changes undone. Its difference from the stored spec is the refused part.
+fn without_allowed_changes(spec: &Value, stored: &Value, gated: bool) -> Value {
+    let mut without_allowed_changes = spec.clone();
     let restore = |into: &mut Value, from: &Value, member: &str| match from.get(member) {
         Some(value) => into[member] = value.clone(),
         None => {
@@ -50,31 +51,31 @@ fn settled(spec: &Value, stored: &Value, gated: bool) -> Value {
         }
     };
     for member in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
-        restore(&mut settled, stored, member);
+        restore(&mut without_allowed_changes, stored, member);
     }
     for member in ["containers", "initContainers"] {
-        let containers = settled.get_mut(member).and_then(Value::as_array_mut);
+        let containers = without_allowed_changes.get_mut(member).and_then(Value::as_array_mut);
         for (now, before) in containers.into_iter().flatten().zip(list(&stored[member])) {
             restore(now, before, "image");
         }
     }
     if gated {
-        restore(&mut settled, stored, "nodeSelector");
-        if settled["affinity"].is_object() {
-            restore(&mut settled["affinity"], &stored["affinity"], "nodeAffinity");
+        restore(&mut without_allowed_changes, stored, "nodeSelector");
+        if without_allowed_changes["affinity"].is_object() {
+            restore(&mut without_allowed_changes["affinity"], &stored["affinity"], "nodeAffinity");
         }
     }
-    settled
+    without_allowed_changes
 }
 
 fn annotations(object: &Value) -> &Value {
     &object["metadata"]["annotations"]
 }
 
-/// The rest is not looked at.
-struct Enough;
+/// Error: the remaining checks are skipped.
+struct StopValidation;
 
-fn deadline(errors: &mut ErrorList, spec: &Value, stored: &Value) -> Result<(), Enough> {
+fn deadline(errors: &mut ErrorList, spec: &Value, stored: &Value) -> Result<(), StopValidation> {
     let path = SPEC.child("activeDeadlineSeconds");
     let (before, most) = (stored["activeDeadlineSeconds"].as_i64(), i64::from(i32::MAX));
     match (spec["activeDeadlineSeconds"].as_i64(), before) {
@@ -84,17 +85,18 @@ fn deadline(errors: &mut ErrorList, spec: &Value, stored: &Value) -> Result<(), 
         }
         (Some(now), _) if !(0..=most).contains(&now) => {
             errors.invalid(&path, &now, name::in_range(0, most));
-            Err(Enough)
+            Err(StopValidation)
         }
         (Some(now), Some(before)) if now > before => {
             errors.invalid(&path, &now, "must be less than or equal to previous value");
-            Err(Enough)
+            Err(StopValidation)
         }
         _ => Ok(()),
     }
 }
 
-/// New ones were judged with the content, and again with the change: as clients see it.
+/// Checks tolerations. New ones were already checked with the content and are reported twice, as in
+/// Kubernetes.
 fn tolerations(errors: &mut ErrorList, spec: &Value, stored: &Value) {
     let path = SPEC.child("tolerations");
     let now = list(&spec["tolerations"]);
@@ -127,7 +129,7 @@ fn node_selector(errors: &mut ErrorList, now: &Value, before: &Value) {
     }
 }
 
-/// What nodes must have may only become more.
+/// Checks that required node affinity only becomes stricter.
 fn node_affinity(errors: &mut ErrorList, now: &Value, before: &Value) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     if semantically_equal(now, before) || before[REQUIRED].is_null() {
@@ -152,7 +154,7 @@ fn node_affinity(errors: &mut ErrorList, now: &Value, before: &Value) {
 fn only_more(term: &Value, before: &Value) -> bool {
     let (labels, fields) = ("matchExpressions", "matchFields");
     let nothing = |term: &Value| list(&term[labels]).is_empty() && list(&term[fields]).is_empty();
-    // A term of nothing matches no node; anything added to it would match some.
+    // A term without requirements matches no node; adding one would match some.
     if nothing(before) {
         return nothing(term);
     }
@@ -163,7 +165,7 @@ fn only_more(term: &Value, before: &Value) -> bool {
     })
 }
 
-/// Members with rules of their own, above.
+/// Members that the rules above check.
 const FREE: [&str; 8] = [
     "activeDeadlineSeconds",
     "affinity",
@@ -195,7 +197,7 @@ fn rest_is_same(spec: &Value, stored: &Value, gated: bool) -> bool {
         && but_images("initContainers")
 }
 
-/// `/ephemeralcontainers`: what is there stays as it is.
+/// Checks `/ephemeralcontainers`: existing containers must stay unchanged.
 pub(in crate::validate) fn ephemeral_containers(new: &Value, old: &Value, errors: &mut ErrorList) {
     annotation::change(errors, &ANNOTATIONS, annotations(new), annotations(old));
     if !annotations(old)[annotation::MIRROR].is_null() {
@@ -206,7 +208,7 @@ pub(in crate::validate) fn ephemeral_containers(new: &Value, old: &Value, errors
     let path = SPEC.child("ephemeralContainers");
     let now = list(&new["spec"]["ephemeralContainers"]);
     for before in list(&old["spec"]["ephemeralContainers"]) {
-        // Of two with one name the later counts.
+        // If two containers share a name, the last one counts.
         match now.iter().rfind(|container| container["name"] == before["name"]) {
             None => {
                 let detail = format!("existing ephemeral containers {} may not be removed\n", before["name"]);

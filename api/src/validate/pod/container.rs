@@ -1,4 +1,4 @@
-//! What must hold of one container, whatever its role in the pod. Roles are in `containers`.
+//! Validation of one container in any role; `containers` has the rules of each role.
 
 mod environment;
 mod mount;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::containers::Surroundings;
+use super::containers::PodContext;
 use super::{resources, security};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
@@ -19,8 +19,8 @@ use crate::validate::check::{grammar, one_of, one_of_listed, port_number, requir
 pub(super) use environment::file_volumes;
 pub(super) use restart::restart_policy;
 
-/// What holds of containers in every role.
-pub(super) fn container(errors: &mut ErrorList, path: &Path<'_>, container: &Value, pod: &Surroundings<'_>) {
+/// Checks the fields of a container that apply in every role.
+pub(super) fn container(errors: &mut ErrorList, path: &Path<'_>, container: &Value, pod: &PodContext<'_>) {
     required_grammar(errors, &path.child("name"), &container["name"], name::dns1123_label);
     required(errors, &path.child("image"), &container["image"]);
     let (policy, policies) = (&container["terminationMessagePolicy"], ["File", "FallbackToLogsOnError"]);
@@ -37,7 +37,7 @@ pub(super) fn container(errors: &mut ErrorList, path: &Path<'_>, container: &Val
     security::of_container(errors, &path.child("securityContext"), context, pod.host_users);
 }
 
-/// What an image reference of a pod must not have around it.
+/// Checks that an image reference exists and has no surrounding white space.
 pub(super) fn image(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let image = text(&container["image"]);
     if image.trim() != image {
@@ -45,7 +45,7 @@ pub(super) fn image(errors: &mut ErrorList, path: &Path<'_>, container: &Value) 
     }
 }
 
-/// When an image is pulled.
+/// Checks an image pull policy.
 pub(super) fn pull_policy(errors: &mut ErrorList, path: &Path<'_>, policy: &Value) {
     one_of(errors, path, policy, &["Always", "IfNotPresent", "Never"]);
 }
@@ -70,8 +70,8 @@ fn ports(errors: &mut ErrorList, path: &Path<'_>, ports: &[Value]) {
     }
 }
 
-/// What happens to a container when its amounts change. Messages point at the list, not at its items.
-fn resize_policy(errors: &mut ErrorList, path: &Path<'_>, container: &Value, pod: &Surroundings<'_>) {
+/// Checks resize policies; messages have the path of the list, not of the items.
+fn resize_policy(errors: &mut ErrorList, path: &Path<'_>, container: &Value, pod: &PodContext<'_>) {
     let policies = list(&container["resizePolicy"]);
     let mut seen = Distinct::default();
     for (i, policy) in policies.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! What must hold of a pod's containers together, and of each by its role: those of the pod itself, those that run before them, those put
-//! into the running pod to look around.
+//! Validation of all containers of a pod by role: main, init and ephemeral containers.
 
 use std::collections::BTreeSet;
 
@@ -11,26 +10,26 @@ use super::volume::Volumes;
 use crate::field::{ErrorList, Path};
 use crate::object::{is_empty, list, text};
 
-/// What a container must know of its pod to be judged.
-pub(super) struct Surroundings<'p> {
+/// Facts about the pod that checks of a container need.
+pub(super) struct PodContext<'p> {
     pub(super) volumes: Volumes<'p>,
     /// Names of the pod's resource claims.
     pub(super) claims: BTreeSet<&'p str>,
     pub(super) restart_policy: &'p str,
-    /// Whether users of the pod are users of the host.
+    /// Whether the pod uses the host's user namespace.
     pub(super) host_users: bool,
-    /// How long a pod has to end; hooks that sleep must fit in.
+    /// Termination grace period in seconds, the upper bound for sleep hooks.
     pub(super) grace: Option<i64>,
 }
 
-/// All containers of a spec.
-pub(super) fn containers(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: &Surroundings<'_>) {
+/// Checks all containers of a spec.
+pub(super) fn containers(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: &PodContext<'_>) {
     main(errors, &path.child("containers"), spec, pod);
     init(errors, &path.child("initContainers"), spec, pod);
     ephemeral(errors, &path.child("ephemeralContainers"), spec, pod);
 }
 
-fn main(errors: &mut ErrorList, all: &Path<'_>, spec: &Value, pod: &Surroundings<'_>) {
+fn main(errors: &mut ErrorList, all: &Path<'_>, spec: &Value, pod: &PodContext<'_>) {
     let containers = list(&spec["containers"]);
     if containers.is_empty() {
         errors.required(all, "");
@@ -51,7 +50,7 @@ fn main(errors: &mut ErrorList, all: &Path<'_>, spec: &Value, pod: &Surroundings
     }
 }
 
-/// A host has each port once.
+/// Reports host ports that several containers use.
 fn host_ports(errors: &mut ErrorList, path: &Path<'_>, container: &Value, taken: &mut BTreeSet<String>) {
     let path = path.child("ports");
     for (i, port) in list(&container["ports"]).iter().enumerate() {
@@ -70,7 +69,7 @@ fn host_ports(errors: &mut ErrorList, path: &Path<'_>, container: &Value, taken:
 
 const NEVER_READY: &str = "may not be set for init containers without restartPolicy=Always";
 
-fn init(errors: &mut ErrorList, all: &Path<'_>, spec: &Value, pod: &Surroundings<'_>) {
+fn init(errors: &mut ErrorList, all: &Path<'_>, spec: &Value, pod: &PodContext<'_>) {
     let mut names: BTreeSet<&str> = names_of(spec, "containers").collect();
     for (i, value) in list(&spec["initContainers"]).iter().enumerate() {
         let (path, own) = (all.index(i), text(&value["name"]));
@@ -79,7 +78,8 @@ fn init(errors: &mut ErrorList, all: &Path<'_>, spec: &Value, pod: &Surroundings
         if !own.is_empty() && !names.insert(own) {
             errors.duplicate(&path.child("name"), own);
         }
-        // Each for itself: they run one after the other. Messages count from the first, whichever it is.
+        // Init containers run one after the other, so host ports may repeat between them. Kubernetes reports
+        // index 0 for all of them.
         host_ports(errors, &all.index(0), value, &mut BTreeSet::new());
         if value["restartPolicy"] == "Always" {
             probe::handlers(errors, &path, value, pod);
@@ -107,7 +107,7 @@ fn names_of<'s>(spec: &'s Value, member: &str) -> impl Iterator<Item = &'s str> 
     list(&spec[member]).iter().map(|container| text(&container["name"]))
 }
 
-/// Members that only containers of the pod itself have, in the order of the type.
+/// Members that ephemeral containers must not have, in the order of the type.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -120,7 +120,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-fn ephemeral(errors: &mut ErrorList, all: &Path<'_>, spec: &Value, pod: &Surroundings<'_>) {
+fn ephemeral(errors: &mut ErrorList, all: &Path<'_>, spec: &Value, pod: &PodContext<'_>) {
     let containers = list(&spec["ephemeralContainers"]);
     if containers.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What must hold of a pod's name servers, host names and place on the host's network.
+//! Validation of a pod's DNS configuration, host names and host network.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::check::{each, grammar};
 
-/// Name servers, search domains and bytes of all search domains that resolvers take.
+/// Limits of resolvers: name servers, search domains, and bytes of all search domains.
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
 const SEARCH_BYTES_MAX: usize = 2048;
-/// Bytes of a host name as the kernel keeps it.
+/// Bytes of a host name in the Linux kernel.
 const HOSTNAME_MAX: usize = 64;
 
 pub(super) fn dns_config(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
@@ -67,7 +67,7 @@ pub(super) fn host_aliases(errors: &mut ErrorList, path: &Path<'_>, spec: &Value
     });
 }
 
-/// `hostnameOverride`, if there is one.
+/// Checks `hostnameOverride`, if it is set.
 pub(super) fn hostname_override(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(own) = spec["hostnameOverride"].as_str() else { return };
     let path = path.child("hostnameOverride");
@@ -83,7 +83,8 @@ pub(super) fn hostname_override(errors: &mut ErrorList, path: &Path<'_>, spec: &
     grammar(errors, &path, own, name::dns1123_subdomain(own));
 }
 
-/// On the host's network a container's port is the host's. Templates may leave the host's port open: it is filled in for the pod.
+/// Checks that host ports equal container ports on the host network. Templates may omit the host port, since
+/// defaulting sets it in the pod.
 pub(super) fn host_network(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, is_pod: bool) {
     if spec["hostNetwork"] != true {
         return;

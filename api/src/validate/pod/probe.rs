@@ -1,15 +1,15 @@
-//! What must hold of probes and of the hooks of a container's life.
+//! Validation of probes and lifecycle hooks.
 
 use serde_json::Value;
 
-use super::containers::Surroundings;
+use super::containers::PodContext;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::check::{grammar, none_negative, port, port_number, required};
 
-/// The hooks and probes of a container that is to keep running.
-pub(super) fn handlers(errors: &mut ErrorList, path: &Path<'_>, container: &Value, pod: &Surroundings<'_>) {
+/// Checks the hooks and probes of a main container or sidecar.
+pub(super) fn handlers(errors: &mut ErrorList, path: &Path<'_>, container: &Value, pod: &PodContext<'_>) {
     lifecycle(errors, &path.child("lifecycle"), &container["lifecycle"], pod);
     for member in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if !container[member].is_null() {
@@ -18,7 +18,7 @@ pub(super) fn handlers(errors: &mut ErrorList, path: &Path<'_>, container: &Valu
     }
 }
 
-fn lifecycle(errors: &mut ErrorList, path: &Path<'_>, lifecycle: &Value, pod: &Surroundings<'_>) {
+fn lifecycle(errors: &mut ErrorList, path: &Path<'_>, lifecycle: &Value, pod: &PodContext<'_>) {
     for hook in ["postStart", "preStop"] {
         if !lifecycle[hook].is_null() {
             handler(errors, &path.child(hook), &lifecycle[hook], &HOOKS, pod.grace);
@@ -44,12 +44,12 @@ fn probe(errors: &mut ErrorList, path: &Path<'_>, probe: &Value, readiness: bool
     }
 }
 
-/// The ways in which a probe can ask.
+/// Handler types of a probe.
 const PROBES: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
-/// The ways in which a hook can act.
+/// Handler types of a hook.
 const HOOKS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 
-/// Exactly one way; all further ones are refused without a look.
+/// Checks that exactly one handler is set. Further handlers are refused without checking their contents.
 fn handler(errors: &mut ErrorList, path: &Path<'_>, handler: &Value, ways: &[&str], grace: Option<i64>) {
     let mut found = false;
     for way in ways.iter().filter(|way| !handler[**way].is_null()) {

@@ -1,13 +1,13 @@
-//! References from a container or a volume to a field of the pod, an amount of a container, or a key of another object.
+//! Validation of references to a field of the pod, a resource of a container, or a key of another object.
 
 use serde_json::Value;
 
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::text;
-use crate::validate::check::{grammar, need, no_backsteps, quantity, required_grammar};
+use crate::validate::check::{grammar, need, no_parent_references, quantity, required_grammar};
 
-/// A field of the pod: one of `fields`, or one label or annotation.
+/// Checks a reference to a pod field: one of `fields`, or a single label or annotation.
 pub(super) fn field(errors: &mut ErrorList, path: &Path<'_>, reference: &Value, fields: &[&str]) {
     let (version, field) = (text(&reference["apiVersion"]), text(&reference["fieldPath"]));
     if version.is_empty() {
@@ -37,7 +37,7 @@ fn not_a_label(field: &str) -> String {
     format!("error converting fieldPath: field label not supported: {field}")
 }
 
-/// Fields of a pod that can be named at all, whether or not a place takes them.
+/// Fields of a pod that references can name, whether or not this reference allows them.
 const KNOWN: [&str; 13] = [
     "metadata.annotations",
     "metadata.labels",
@@ -54,7 +54,7 @@ const KNOWN: [&str; 13] = [
     "status.podIPs",
 ];
 
-/// `(map, key)` of `map['key']`.
+/// Splits `map['key']` into `(map, key)`.
 fn subscripted(field: &str) -> Option<(&str, &str)> {
     field.strip_suffix("']")?.split_once("['")
 }
@@ -68,7 +68,7 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 
-/// An amount of a container that must be named.
+/// Checks a resource reference that must name its container.
 pub(super) fn resource_of_named(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     if text(&reference["containerName"]).is_empty() {
         errors.required(&path.child("containerName"), "");
@@ -78,7 +78,7 @@ pub(super) fn resource_of_named(errors: &mut ErrorList, path: &Path<'_>, referen
     }
 }
 
-/// An amount of a container.
+/// Checks a reference to a resource of a container.
 pub(super) fn resource(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     let resource = text(&reference["resource"]);
     if resource.is_empty() {
@@ -112,17 +112,17 @@ fn divisor(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     }
 }
 
-/// A key of a config map or a secret.
+/// Checks a reference to a key of a config map or secret.
 pub(super) fn key(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     let object = text(&reference["name"]);
     grammar(errors, &path.child("name"), object, name::dns1123_subdomain(object));
     required_grammar(errors, &path.child("key"), &reference["key"], name::config_key);
 }
 
-/// A key of a file in a volume.
+/// Checks a reference to a key of a file in a volume.
 pub(super) fn file(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     required_grammar(errors, &path.child("key"), &reference["key"], name::env_name);
     required_grammar(errors, &path.child("volumeName"), &reference["volumeName"], name::dns1123_label);
     need(errors, path, reference, &["path"]);
-    no_backsteps(errors, &path.child("path"), text(&reference["path"]));
+    no_parent_references(errors, &path.child("path"), text(&reference["path"]));
 }

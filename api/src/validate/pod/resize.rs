@@ -1,4 +1,4 @@
-//! `/resize`: a running pod gets more or less cpu and memory, and nothing else changes.
+//! Validation of `/resize`: only cpu and memory of a running pod may change.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::validate::check::{equal_except, same_amounts};
 
 const ONLY: &str = "only cpu and memory resources are mutable";
 
-/// The content has been judged before.
+/// Checks a resize; the caller has checked the new pod's content.
 pub(in crate::validate) fn resize(new: &Value, old: &Value, errors: &mut ErrorList) {
     if meta::annotation(old, annotation::MIRROR).is_some() {
         *errors = ErrorList::new();
@@ -44,14 +44,14 @@ pub(in crate::validate) fn resize(new: &Value, old: &Value, errors: &mut ErrorLi
     }
 }
 
-/// A node that resizes says what running containers have.
+/// Whether the pod's node supports resize: it then reports the resources of running containers.
 fn node_resizes(pod: &Value) -> bool {
     let running =
         list(&pod["status"]["containerStatuses"]).iter().find(|status| !status["state"]["running"].is_null());
     running.is_none_or(|status| !status["resources"].is_null())
 }
 
-/// Amounts of the pod as a whole.
+/// Checks a change of pod-level resources.
 fn whole(errors: &mut ErrorList, now: &Value, before: &Value) {
     let path = SPEC.child("resources");
     let set = |resources: &Value| !is_empty(&resources["requests"]) || !is_empty(&resources["limits"]);
@@ -68,7 +68,7 @@ fn whole(errors: &mut ErrorList, now: &Value, before: &Value) {
     }
 }
 
-/// There was an amount, and now there is none.
+/// Reports resources that were set and no longer are.
 fn removed(errors: &mut ErrorList, path: &Path<'_>, (now, before): (&Value, &Value), what: &str) {
     for (side, word) in [("requests", "requests"), ("limits", "limits")] {
         let mut had = before[side].as_object().into_iter().flat_map(|amounts| amounts.keys());
@@ -78,13 +78,13 @@ fn removed(errors: &mut ErrorList, path: &Path<'_>, (now, before): (&Value, &Val
     }
 }
 
-/// Whether amounts are the same but for cpu and memory, by value.
+/// Whether resources differ at most in the values of cpu and memory.
 fn only_compute_differs(now: &Value, before: &Value) -> bool {
     let compute = ["cpu", "memory"];
     ["requests", "limits"].into_iter().all(|side| same_amounts(&now[side], &before[side], &compute))
 }
 
-/// The lists of containers do not fit each other: nothing further can be compared.
+/// Error: the container lists do not match, so that containers cannot be compared.
 struct Reordered;
 
 fn ordering(errors: &mut ErrorList, new: &Value, old: &Value) -> Result<(), Reordered> {

@@ -1,4 +1,4 @@
-//! What must hold of requests, limits and claims: of containers, of whole pods, of a pod's overhead.
+//! Validation of requests, limits and claims of containers, of pod-level resources, and of pod overhead.
 
 mod whole;
 
@@ -15,10 +15,10 @@ use crate::validate::resource;
 
 pub(super) use whole::of_pod;
 
-/// The rule for a resource's name.
+/// Check of a resource name.
 type NameRule = fn(&mut ErrorList, &Path<'_>, &str);
 
-/// Amounts of a container.
+/// Checks the resources of a container.
 pub(super) fn of_container(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -29,7 +29,7 @@ pub(super) fn of_container(
     claims(errors, &path.child("claims"), list(&resources["claims"]), pod_claims);
 }
 
-/// What a runtime class adds to a pod: judged as limits, so messages say `limits`.
+/// Checks pod overhead. It is validated like limits, so messages say `limits`.
 pub(super) fn overhead(errors: &mut ErrorList, path: &Path<'_>, overhead: &Value) {
     if let Some(amounts) = overhead.as_object() {
         amounts_of(errors, &path.child("limits"), amounts, container_name);
@@ -62,7 +62,7 @@ fn amounts_of(errors: &mut ErrorList, path: &Path<'_>, amounts: &Map<String, Val
     }
 }
 
-/// A request against its limit. Messages point at all requests, not at the one.
+/// Checks a request against its limit; messages have the path of all requests.
 fn request(
     errors: &mut ErrorList,
     (limit_path, request_path): (&Path<'_>, &Path<'_>),
@@ -85,7 +85,7 @@ fn request(
     }
 }
 
-/// Huge pages come whole.
+/// Checks that an amount of huge pages is a multiple of the page size.
 fn divisible(errors: &mut ErrorList, path: &Path<'_>, own: &str, amount: &Value) {
     let Some(size) = own.strip_prefix(resource::HUGE_PAGES) else { return };
     let Some(amount) = quantity(amount) else { return };
@@ -104,7 +104,7 @@ fn huge_pages_alone(errors: &mut ErrorList, path: &Path<'_>, sides: [Option<&Map
     }
 }
 
-/// The name of a resource that containers ask for.
+/// Checks the name of a resource that containers can request.
 pub(in crate::validate) fn container_name(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     resource::name(errors, path, own);
     if !own.contains('/') {
@@ -116,9 +116,9 @@ pub(in crate::validate) fn container_name(errors: &mut ErrorList, path: &Path<'_
     }
 }
 
-/// Names of a pod's claims that a container uses, each once, whole or by request.
+/// Checks the claims that a container uses: each once, either whole or by request.
 fn claims(errors: &mut ErrorList, path: &Path<'_>, claims: &[Value], pod_claims: &BTreeSet<&str>) {
-    // Names of claims used whole, of requests within claims, and of the claims that those requests belong to.
+    // Claims used whole, requests of claims, and the claims of those requests.
     let (mut used, mut in_part) = (BTreeSet::new(), BTreeSet::new());
     for (i, claim) in claims.iter().enumerate() {
         if errors.is_full() {

@@ -1,4 +1,4 @@
-//! What must hold of security contexts, of pods and of containers.
+//! Validation of security contexts of pods and containers.
 
 mod profile;
 mod sysctl;
@@ -26,7 +26,7 @@ fn id(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     }
 }
 
-/// The context of the pod; host namespaces are members of the spec, and messages about them say so.
+/// Checks the pod's security context. Messages about host namespaces have the path of the spec member.
 pub(super) fn of_pod(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let (path, context) = (path.child("securityContext"), &spec["securityContext"]);
     ids(errors, &path, context, &["fsGroup", "runAsUser", "runAsGroup"]);
@@ -50,7 +50,7 @@ pub(super) fn of_pod(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     given_one_of(errors, &path.child("seLinuxChangePolicy"), policy, &["MountOption", "Recursive"]);
 }
 
-/// The context of one container.
+/// Checks the security context of one container.
 pub(super) fn of_container(errors: &mut ErrorList, path: &Path<'_>, context: &Value, host_users: bool) {
     if context.is_null() {
         return;
@@ -73,7 +73,7 @@ pub(super) fn of_container(errors: &mut ErrorList, path: &Path<'_>, context: &Va
     profile::app_armor(errors, &path.child("appArmorProfile"), &context["appArmorProfile"]);
 }
 
-/// Who may not gain privileges must not have them.
+/// Refuses `allowPrivilegeEscalation: false` for containers that already have privileges.
 fn escalation(errors: &mut ErrorList, path: &Path<'_>, context: &Value) {
     let not_with = "cannot set `allowPrivilegeEscalation` to false and";
     if context["privileged"] == true {
@@ -84,12 +84,12 @@ fn escalation(errors: &mut ErrorList, path: &Path<'_>, context: &Value) {
     }
 }
 
-/// Who has users of its own has its own processes too.
+/// Checks the fields that exclude `hostUsers: false`.
 pub(super) fn host_users(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     if spec["hostUsers"] != false {
         return;
     }
-    // Two of the three have always been spelled so.
+    // Kubernetes spells two of the three in upper case.
     for (member, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec[member] == true {
             errors.forbidden(&path.child(shown), "when `hostUsers` is false");

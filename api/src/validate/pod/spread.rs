@@ -1,4 +1,4 @@
-//! What must hold of how a pod and its like are spread.
+//! Validation of topology spread constraints.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) fn constraints(errors: &mut ErrorList, path: &Path<'_>, spec: &Value)
     }
 }
 
-/// What only one constraint may say: what is spread over, and what happens where it cannot be.
+/// Topology key and action, which only one constraint may combine.
 fn identity(constraint: &Value) -> (&str, &str) {
     (text(&constraint["topologyKey"]), text(&constraint["whenUnsatisfiable"]))
 }

@@ -1,4 +1,4 @@
-//! `/status` of a pod: what nodes and controllers say about it must not contradict what was said before.
+//! Validation of a pod's `/status`: it must be consistent, and terminated containers stay terminated.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ fn nominated(errors: &mut ErrorList, new: &Value, old: &Value) {
     }
 }
 
-/// What has ended stays so, unless its policy starts it again.
+/// Checks that terminated containers do not run again, unless a restart policy allows it.
 fn transitions(errors: &mut ErrorList, status: &Value, stored: &Value, spec: &Value) {
     let lists = [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")];
     if !restarts_all(spec) {
@@ -99,11 +99,11 @@ fn ended(
 
 /// The first item of each name.
 fn first_by_name(items: &Value) -> BTreeMap<&str, &Value> {
-    // Later items first, so that the first of a name is the one that stays.
+    // Reversed, so that the first item of a name overwrites later ones.
     list(items).iter().rev().map(|item| (text(&item["name"]), item)).collect()
 }
 
-/// Whether some rule starts all containers of a pod again.
+/// Whether a restart rule restarts all containers of the pod.
 fn restarts_all(spec: &Value) -> bool {
     let all = list(&spec["containers"]).iter().chain(list(&spec["initContainers"]));
     let mut rules = all.flat_map(|container| list(&container["restartPolicyRules"]));
@@ -132,7 +132,7 @@ fn is_met(rule: &Value, code: i64) -> bool {
     }
 }
 
-/// Claims made for a pod belong to entries of its spec.
+/// Checks that claim statuses name entries of the spec.
 fn claims(errors: &mut ErrorList, status: &Value, spec: &Value) {
     let path = STATUS.child("resourceClaimStatuses");
     let statuses = list(&status["resourceClaimStatuses"]);
@@ -153,7 +153,7 @@ fn claims(errors: &mut ErrorList, status: &Value, spec: &Value) {
     }
 }
 
-/// Addresses: well-formed unless they were there before, and one of each family.
+/// Checks addresses: new ones are well-formed, and there is at most one of each family.
 fn addresses(errors: &mut ErrorList, member: &str, status: &Value, stored: &Value) {
     let (path, all) = (STATUS.child(member), list(&status[member]));
     let before = Distinct::of(list(&stored[member]).iter().map(|address| &address["ip"]));
@@ -180,7 +180,7 @@ fn host_addresses(errors: &mut ErrorList, status: &Value, stored: &Value) {
 
 const LISTS: [&str; 3] = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
 
-/// Users as numbers are Linux's.
+/// Checks numeric users, which only Linux pods have.
 fn users(errors: &mut ErrorList, status: &Value, spec: &Value) {
     for member in LISTS {
         each(&STATUS, status, member, |path, container| {

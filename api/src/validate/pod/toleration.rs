@@ -1,4 +1,4 @@
-//! What must hold of tolerations.
+//! Validation of tolerations.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::name;
 use crate::object::{list, text};
 use crate::validate::check::grammar;
 
-/// What a taint does to pods, in the order in which messages list it.
+/// Effects of taints, in the order of messages.
 pub(in crate::validate) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 pub(in crate::validate) fn tolerations(errors: &mut ErrorList, path: &Path<'_>, tolerations: &Value) {

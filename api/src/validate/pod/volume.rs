@@ -1,4 +1,4 @@
-//! What must hold of a pod's volumes: their names, and that each comes from exactly one place.
+//! Validation of a pod's volumes: names, and exactly one source each.
 
 mod file;
 mod projected;
@@ -17,10 +17,10 @@ use crate::name;
 use crate::object::{list, text};
 use crate::validate::check::{grammar, required, required_grammar};
 
-/// The volumes in order, by the names under which mounts find them.
+/// Valid volumes by name, for the checks of mounts.
 pub(super) type Volumes<'v> = BTreeMap<&'v str, &'v Value>;
 
-/// Checks all volumes and answers with those that mounts may use.
+/// Checks all volumes and returns those that mounts may use.
 pub(super) fn volumes<'v>(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -57,10 +57,10 @@ pub(super) fn volumes<'v>(
     known
 }
 
-/// The volume that a template of a claim becomes, as far as mounts look at it.
+/// The volume that a claim template becomes, as far as mount checks need it.
 static CLAIMED: LazyLock<Value> = LazyLock::new(|| json!({"persistentVolumeClaim": {}}));
 
-/// Templates of claims are volumes by the same names, which come before the others and hide them.
+/// Adds claim templates as volumes. They come first and hide volumes of the same name.
 fn from_templates<'v>(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -76,16 +76,16 @@ fn from_templates<'v>(
     }
 }
 
-/// The claims that will be made for ephemeral volumes.
+/// Names of the claims that ephemeral volumes will create.
 fn claims_of(pod: &str, volumes: &[Value]) -> BTreeSet<String> {
     let made = |volume: &&Value| !pod.is_empty() && !volume["ephemeral"].is_null();
     volumes.iter().filter(made).map(|volume| format!("{pod}-{}", text(&volume["name"]))).collect()
 }
 
-/// Bytes of a volume's name and its iSCSI portal together, where an initiator is named.
+/// Bytes of a volume's name and its iSCSI portal together, if an initiator is set.
 const PORTAL_MAX: usize = 64;
 
-/// What a source demands of the volume around it.
+/// Checks that a volume fits its source.
 fn beside_source(errors: &mut ErrorList, path: &Path<'_>, volume: &Value, pod: Option<&str>) {
     let own = text(&volume["name"]);
     let iscsi = &volume["iscsi"];

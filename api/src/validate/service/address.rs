@@ -1,4 +1,4 @@
-//! What must hold of a service's addresses and their families. Which families a cluster has is the apiserver's to know.
+//! Validation of a service's addresses and IP families. The apiserver knows the families of the cluster.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::name;
 use crate::object::{list, text};
 use crate::validate::check::grammar;
 
-/// Addresses of the cluster: one, or one of each family.
+/// Checks cluster IPs: one, or one of each family.
 pub(super) fn addresses(errors: &mut ErrorList, spec: &Value, before: &Value) {
     if spec["type"] == "ExternalName" {
         return;
@@ -91,7 +91,7 @@ fn fitting(errors: &mut ErrorList, path: &Path<'_>, all: &[Value], families: &[V
     }
 }
 
-/// Addresses from outside that nodes take as the service's.
+/// Checks external IPs.
 pub(super) fn external(errors: &mut ErrorList, spec: &Value, before: &Value) {
     let path = SPEC.child("externalIPs");
     let before = Distinct::of(list(&before["externalIPs"]));
@@ -106,7 +106,7 @@ pub(super) fn external(errors: &mut ErrorList, spec: &Value, before: &Value) {
     }
 }
 
-/// Addresses with a meaning of their own, which no endpoint can have.
+/// Faults of an address in a special range, which cannot be an endpoint.
 pub(in crate::validate) fn special(ip: &str) -> name::Faults {
     let Ok(ip) = ip.parse::<IpAddr>() else { return name::Faults::new() };
     let local = match ip {

@@ -1,4 +1,5 @@
-//! What of a service stays once it is set: its first address and family, the class of its load balancer, the port of its check.
+//! Validation of service updates: the first cluster IP and family, the load balancer class and the health
+//! check port are immutable.
 
 use serde_json::Value;
 
@@ -6,7 +7,7 @@ use super::{IMMUTABLE, SPEC, is_headless, needs_check};
 use crate::field::ErrorList;
 use crate::object::list;
 
-/// Looked at before the content.
+/// Checks an update of a service. Runs before the content check.
 pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
     let named = spec["type"] == "ExternalName" || stored["type"] == "ExternalName";

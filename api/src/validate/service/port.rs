@@ -1,4 +1,4 @@
-//! What must hold of a service's ports, one by one and together.
+//! Validation of a service's ports.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,8 @@ fn one(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     }
 }
 
-/// Node ports only where there are some, and each pair of protocol and port once.
+/// Checks ports together: node ports only where the type allows them, and each pair of protocol and port
+/// once.
 pub(super) fn across_ports(errors: &mut ErrorList, spec: &Value) {
     let (path, ports) = (SPEC.child("ports"), list(&spec["ports"]));
     let given = |port: &&Value| int(&port["nodePort"]) != 0;
@@ -60,7 +61,7 @@ pub(super) fn across_ports(errors: &mut ErrorList, spec: &Value) {
     for (i, port) in ports.iter().enumerate() {
         let (protocol, number) = (text(&port["protocol"]), int(&port["port"]));
         if !taken.insert((protocol, number)) {
-            // The form in which clients know the pair.
+            // The value that Kubernetes prints for a duplicate port.
             let pair = format!(
                 r#"{{"Name":"","Protocol":{protocol:?},"AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#
             );

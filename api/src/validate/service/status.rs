@@ -1,4 +1,4 @@
-//! `/status` of a service: where its load balancer is.
+//! Validation of a service's `/status`: the load balancer's addresses.
 
 use serde_json::Value;
 

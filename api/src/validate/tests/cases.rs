@@ -1,5 +1,6 @@
-//! One good object per topic, and what each of many small changes makes of it: the files beside this one. A change is a JSON pointer and
-//! the value put there (`-` appends to a list, null removes); `before` changes the stored object too, `set` only the new one.
+//! Table tests of validation: each file has a valid object per topic, and small changes with their errors. A
+//! change is a JSON pointer and a value (`-` appends to a list, null removes). `before` changes the stored
+//! object too, `set` only the new one.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -21,7 +22,7 @@ struct Topic {
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
-    /// The path through which an update is written; empty for the object itself.
+    /// Subresource of an update; empty for the object itself.
     #[serde(default)]
     subresource: String,
     #[serde(default)]
@@ -32,7 +33,7 @@ struct Case {
     errors: Vec<String>,
 }
 
-/// Puts a value at a JSON pointer, making objects on the way.
+/// Sets a value at a JSON pointer, adding missing objects.
 fn put(object: &mut Value, pointer: &str, value: &Value) {
     let (parent, last) = pointer.rsplit_once('/').unwrap();
     let mut at = object;
@@ -114,46 +115,46 @@ fn check(file: &str) {
 }
 
 #[test]
-fn containers_are_judged_as_kubernetes_judges_them() {
+fn container_errors_match_kubernetes() {
     check(include_str!("container.yaml"));
 }
 
 #[test]
-fn pod_specs_are_judged_as_kubernetes_judges_them() {
+fn pod_spec_errors_match_kubernetes() {
     check(include_str!("pod_spec.yaml"));
 }
 
 #[test]
-fn volumes_of_pods_are_judged_as_kubernetes_judges_them() {
+fn pod_volume_errors_match_kubernetes() {
     check(include_str!("pod_volume.yaml"));
 }
 
 #[test]
-fn changes_of_pods_are_judged_as_kubernetes_judges_them() {
+fn pod_update_errors_match_kubernetes() {
     check(include_str!("pod_change.yaml"));
 }
 
 #[test]
-fn what_broke_a_younger_rule_before_may_go_on() {
+fn stored_objects_may_keep_breaking_newer_rules() {
     check(include_str!("ratchet.yaml"));
 }
 
 #[test]
-fn services_are_judged_as_kubernetes_judges_them() {
+fn service_errors_match_kubernetes() {
     check(include_str!("service.yaml"));
 }
 
 #[test]
-fn workloads_are_judged_as_kubernetes_judges_them() {
+fn workload_errors_match_kubernetes() {
     check(include_str!("workload.yaml"));
 }
 
 #[test]
-fn jobs_and_cron_jobs_are_judged_as_kubernetes_judges_them() {
+fn job_and_cron_job_errors_match_kubernetes() {
     check(include_str!("batch.yaml"));
 }
 
 #[test]
-fn the_other_core_kinds_are_judged_as_kubernetes_judges_them() {
+fn errors_of_other_core_kinds_match_kubernetes() {
     check(include_str!("core.yaml"));
 }

@@ -1,4 +1,4 @@
-//! Kinds of which there is one thing to say.
+//! Warnings of kinds with one warning each.
 
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn account(object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
     }
 }
 
-/// Controllers write addresses as they are.
+/// Managers that write canonical addresses.
 const CAREFUL: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
 fn slice(object: &Value, warnings: &mut Warnings) {

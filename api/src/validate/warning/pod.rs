@@ -1,4 +1,4 @@
-//! Pods and templates of pods.
+//! Warnings for pods and pod templates.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{Warnings, address, fraction, node_terms, old_label, port, volume};
 use crate::field::Path;
 use crate::object::{int, list, text};
 
-/// A pod, or a template: what has metadata and a spec.
+/// Warns about a pod or a pod template: a value with metadata and spec.
 pub(super) fn template(path: &Path<'_>, template: &Value, warnings: &mut Warnings) {
     let (metadata, spec) = (&template["metadata"], &template["spec"]);
     let at = path.child("spec");
@@ -119,7 +119,7 @@ fn annotations(path: &Path<'_>, annotations: &Value, warnings: &mut Warnings) {
     }
 }
 
-/// Items of a list that say the same as an earlier one.
+/// Warns of list items that repeat an earlier one.
 fn twice(
     path: &Path<'_>,
     spec: &Value,
@@ -146,7 +146,7 @@ fn container(path: &Path<'_>, container: &Value, warnings: &mut Warnings) {
     let (env, mut seen) = (path.child("env"), BTreeSet::new());
     for (i, variable) in list(&container["env"]).iter().enumerate() {
         let (own, value) = (text(&variable["name"]), text(&variable["value"]));
-        // Who takes up the earlier value means to.
+        // A variable that references its earlier value redefines it on purpose.
         let reference = format!("$({own})");
         let extends = variable["valueFrom"].is_null() && value != reference && value.contains(&reference);
         if !seen.insert(own) && !extends {

@@ -1,4 +1,4 @@
-//! Ports of a pod's containers, which share one network.
+//! Warnings about ports of a pod's containers, which share one network namespace.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use crate::field::Path;
 use crate::limits::WARNINGS_MAX;
 use crate::object::{int, list, text};
 
-/// A port that was seen, and where.
-struct Seen<'p> {
+/// Container port seen before, with its path.
+struct SeenPort<'p> {
     at: String,
     host: i64,
     ip: &'p str,
 }
 
-/// The ports of one number and protocol, in order, with those that can be in the way of another by what they claim of the host.
-/// Each of them costs a warning where it is looked at, so that all of it ends with the bound of warnings.
+/// Ports of one number and protocol, in order, indexed by host port. Each returned port costs a warning, so
+/// [`WARNINGS_MAX`] bounds every search.
 #[derive(Default)]
-struct SameNumber<'p> {
-    all: Vec<Seen<'p>>,
-    /// Without a port of the host.
+struct PortsOfOneNumber<'p> {
+    all: Vec<SeenPort<'p>>,
+    /// Positions of ports without a host port.
     open: Vec<usize>,
-    /// By port and address of the host.
+    /// Positions by host port and host address.
     claimed: BTreeMap<(i64, &'p str), Vec<usize>>,
 }
 
-impl<'p> SameNumber<'p> {
-    fn insert(&mut self, seen: Seen<'p>) {
+impl<'p> PortsOfOneNumber<'p> {
+    fn insert(&mut self, seen: SeenPort<'p>) {
         let at = self.all.len();
         if seen.host == 0 {
             self.open.push(at);
@@ -37,8 +37,8 @@ impl<'p> SameNumber<'p> {
         self.all.push(seen);
     }
 
-    /// The ports, in order, that are the same as this one, overlap with it, or may be meant for the same address.
-    fn in_the_way(&self, host: i64, ip: &str) -> Vec<&Seen<'p>> {
+    /// Earlier ports, in order, that duplicate this one, overlap with it, or may mean the same host address.
+    fn conflicting(&self, host: i64, ip: &str) -> Vec<&SeenPort<'p>> {
         if host == 0 {
             return self.all.iter().take(WARNINGS_MAX).collect();
         }
@@ -58,7 +58,7 @@ impl<'p> SameNumber<'p> {
 }
 
 pub(super) fn across(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
-    let mut numbers: BTreeMap<(i64, &str), SameNumber<'_>> = BTreeMap::new();
+    let mut numbers: BTreeMap<(i64, &str), PortsOfOneNumber<'_>> = BTreeMap::new();
     each(path, spec, |at, port| {
         let (own, protocol) = (int(&port["containerPort"]), text(&port["protocol"]));
         let (host, ip) = (int(&port["hostPort"]), text(&port["hostIP"]));
@@ -72,7 +72,7 @@ pub(super) fn across(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
             return;
         }
         let others = numbers.entry((own, protocol)).or_default();
-        for other in others.in_the_way(host, ip) {
+        for other in others.conflicting(host, ip) {
             let said = if ip == other.ip && host == other.host {
                 "duplicate"
             } else if host == 0 || other.host == 0 {
@@ -82,7 +82,7 @@ pub(super) fn across(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
             };
             warnings.push(format!("{at}: {said} port definition with {}", other.at));
         }
-        others.insert(Seen { at, host, ip });
+        others.insert(SeenPort { at, host, ip });
     });
     let mut names: BTreeMap<&str, String> = BTreeMap::new();
     each(path, spec, |at, port| {

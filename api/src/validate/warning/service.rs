@@ -1,4 +1,4 @@
-//! Services.
+//! Warnings for services.
 
 use serde_json::Value;
 

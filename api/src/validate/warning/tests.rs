@@ -1,4 +1,4 @@
-//! What is said of which kind, and when.
+//! Tests of warnings by kind.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn said(object: &Value, old: Option<&Value>) -> Vec<String> {
 }
 
 #[test]
-fn kinds_of_which_there_is_one_thing_to_say_say_it() {
+fn kinds_with_one_warning_report_it() {
     let meta = json!({"name": "a"});
     let old_label = json!({"beta.kubernetes.io/os": "linux"});
     let cases = [
@@ -74,7 +74,7 @@ fn kinds_of_which_there_is_one_thing_to_say_say_it() {
 }
 
 #[test]
-fn some_things_are_said_once() {
+fn repeated_warnings_are_sent_once() {
     let meta = |generation: u64, annotations: Value| json!({"name": "a", "generation": generation, "annotations": annotations});
     let odd = json!({"nodeSelector": {"beta.kubernetes.io/os": "linux"}});
     let template = json!({"template": {"spec": odd}});

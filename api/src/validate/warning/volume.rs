@@ -1,4 +1,4 @@
-//! Volumes, of pods and by themselves, and claims.
+//! Warnings for volumes and claims.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::field::Path;
 use crate::meta;
 use crate::object::list;
 
-/// Places that no version serves any more, or not by default; their names in messages; what is said.
+/// Volume sources that no version serves any more: member, name in messages, and message.
 const OLD: [(&str, &str, &str); 9] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),

@@ -1,8 +1,8 @@
-//! What must hold of daemon sets.
+//! Validation of daemon sets.
 
 use serde_json::Value;
 
-use super::{SPEC, amounts, at_most_all, is_zero, strategy_text, template};
+use super::{SPEC, amounts, at_most_100_percent, is_zero, strategy_text, template};
 use crate::field::{ErrorList, Path};
 use crate::object::{is_empty, text};
 use crate::selector::label::Selector;
@@ -18,7 +18,7 @@ pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
     none_negative(errors, &SPEC, spec, &["revisionHistoryLimit"]);
 }
 
-/// A selector that is missing selects nothing, so it never matches the template.
+/// Checks the selector. A missing selector selects nothing, so it never matches the template.
 fn chosen(errors: &mut ErrorList, spec: &Value) {
     let (path, own) = (SPEC.child("selector"), &spec["selector"]);
     let before = errors.len();
@@ -47,8 +47,8 @@ fn strategy(errors: &mut ErrorList, path: &Path<'_>, strategy: &Value) {
 fn rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     amounts(errors, path, rolling);
     let (unavailable, surge) = (&rolling["maxUnavailable"], &rolling["maxSurge"]);
-    at_most_all(errors, &path.child("maxUnavailable"), unavailable);
-    at_most_all(errors, &path.child("maxSurge"), surge);
+    at_most_100_percent(errors, &path.child("maxUnavailable"), unavailable);
+    at_most_100_percent(errors, &path.child("maxSurge"), surge);
     match (is_zero(unavailable), is_zero(surge)) {
         (false, false) => {
             let detail = "may not be set when maxUnavailable is non-zero";
@@ -59,7 +59,7 @@ fn rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     }
 }
 
-/// Looked at before the content.
+/// Checks an update. Runs before the content check.
 pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     immutable(errors, "spec.selector", new, old);
 }

@@ -1,8 +1,8 @@
-//! What must hold of deployments.
+//! Validation of deployments.
 
 use serde_json::Value;
 
-use super::{SPEC, amounts, at_most_all, is_zero, judged_template, strategy_text};
+use super::{SPEC, amounts, at_most_100_percent, is_zero, selected_template, strategy_text};
 use crate::field::{ErrorList, Path};
 use crate::object::{int, text};
 use crate::validate::check::none_negative;
@@ -10,7 +10,7 @@ use crate::validate::check::none_negative;
 pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     none_negative(errors, &SPEC, spec, &["replicas"]);
-    judged_template(object, errors);
+    selected_template(object, errors);
     strategy(errors, &SPEC.child("strategy"), &spec["strategy"]);
     let counts = ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"];
     none_negative(errors, &SPEC, spec, &counts);
@@ -44,5 +44,5 @@ fn rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     if is_zero(unavailable) && is_zero(&rolling["maxSurge"]) {
         errors.invalid(&path, unavailable, "may not be 0 when `maxSurge` is 0");
     }
-    at_most_all(errors, &path, unavailable);
+    at_most_100_percent(errors, &path, unavailable);
 }

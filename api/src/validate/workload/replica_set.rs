@@ -1,12 +1,12 @@
-//! What must hold of replica sets.
+//! Validation of replica sets.
 
 use serde_json::Value;
 
-use super::{SPEC, judged_template};
+use super::{SPEC, selected_template};
 use crate::field::ErrorList;
 use crate::validate::check::none_negative;
 
 pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
     none_negative(errors, &SPEC, &object["spec"], &["replicas", "minReadySeconds"]);
-    judged_template(object, errors);
+    selected_template(object, errors);
 }

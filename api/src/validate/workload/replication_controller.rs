@@ -1,4 +1,4 @@
-//! What must hold of replication controllers.
+//! Validation of replication controllers.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What must hold of controller revisions: a number, and data that never change.
+//! Validation of controller revisions: the revision number, and data that never change.
 
 use serde_json::Value;
 

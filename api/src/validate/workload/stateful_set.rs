@@ -1,8 +1,8 @@
-//! What must hold of stateful sets.
+//! Validation of stateful sets.
 
 use serde_json::Value;
 
-use super::{SPEC, at_most_all, is_zero, runs_on, strategy_text};
+use super::{SPEC, at_most_100_percent, is_zero, runs_on, strategy_text};
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;
@@ -11,7 +11,7 @@ use crate::validate::check::{equal_except, grammar, int_or_percent, none_negativ
 use crate::validate::selector::{self, Usable};
 use crate::validate::{claim, pod};
 
-/// What of a new set is judged and never again, since it cannot change.
+/// Checks fields of a new set that are immutable afterwards.
 pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
     let own = meta::name(object);
     if !own.is_empty() && name::dns1123_subdomain(own).is_empty() {
@@ -20,7 +20,7 @@ pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
     all(object, true, errors);
 }
 
-/// A set at any time.
+/// Checks a set on create and update.
 pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
     all(object, false, errors);
 }
@@ -79,7 +79,7 @@ fn unavailable(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if is_zero(value) {
         errors.invalid(path, value, "cannot be 0");
     }
-    at_most_all(errors, path, value);
+    at_most_100_percent(errors, path, value);
 }
 
 fn retention(errors: &mut ErrorList, policy: &Value) {

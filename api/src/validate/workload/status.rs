@@ -1,4 +1,4 @@
-//! `/status` of the kinds that keep pods running: counts that fit each other.
+//! Validation of the `/status` of workloads: consistent counts.
 
 use serde_json::Value;
 
@@ -8,7 +8,8 @@ use crate::validate::check::none_negative;
 
 const STATUS: Path<'static> = Path::new("status");
 
-/// What is counted of a kind, which counts cannot be above all replicas, and how messages name the bound of those that are available.
+/// Status counts of a kind: those that must not be negative, those bounded by `replicas`, and the message for
+/// too many available replicas.
 struct Counts {
     all: &'static [&'static str],
     parts: &'static [&'static str],

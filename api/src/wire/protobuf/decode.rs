@@ -1,15 +1,15 @@
-//! Bytes to JSON. The result is in the canonical form of [`crate::schema::decode::normalize`].
+//! Protobuf decoding of objects into JSON in the canonical form of [`crate::schema::decode::normalize`].
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::reader::{Entry, Payload, Reader};
+use super::reader::{Payload, Reader, WireField};
 use super::{MAGIC, TypeMeta, WireError};
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::limits::{MAX_DEPTH, MAX_WIRE_BYTES, MAX_WIRE_VALUES};
 use crate::schema::{self, Elem, Field, Member, Shape, Type, fill, json_schema_props, scalar};
 
-/// Reads an enveloped object of a built-in kind. apiVersion and kind of the result are those of the envelope.
+/// Decodes an enveloped object of a built-in kind. The result has apiVersion and kind of the envelope.
 ///
 /// # Errors
 /// The bytes are malformed or exceed a bound, or the kind is not in the table.
@@ -20,14 +20,14 @@ pub fn decode(body: &[u8]) -> Result<(TypeMeta, Value), WireError> {
     Decoder { values: 0 }.envelope(body, 0)
 }
 
-/// Reads a bare message, for tests.
+/// Decodes a message without an envelope, for tests.
 #[cfg(test)]
 pub(super) fn message(bytes: &[u8], ty: &'static Type) -> Result<Map<String, Value>, WireError> {
     Decoder { values: 0 }.message(bytes, ty, 0)
 }
 
 struct Decoder {
-    /// JSON values made so far, bounded by [`MAX_WIRE_VALUES`].
+    /// JSON values created so far, bounded by [`MAX_WIRE_VALUES`].
     values: usize,
 }
 
@@ -68,7 +68,7 @@ impl Decoder {
         Ok(map)
     }
 
-    /// Reads a message into an object which may hold members of an earlier part of the same message.
+    /// Decodes a message into an object that may have members from an earlier part of the same message.
     fn message_into(
         &mut self,
         map: &mut Map<String, Value>,
@@ -82,7 +82,7 @@ impl Decoder {
         let mut reader = Reader(bytes);
         while let Some(entry) = reader.next()? {
             match ty.member(entry.number) {
-                None => {} // A newer client's field.
+                None => {} // A field of a newer client.
                 Some(Member::Inline(inline)) => {
                     self.message_into(map, entry.bytes()?, inline.get(), depth + 1)?;
                 }
@@ -95,7 +95,7 @@ impl Decoder {
     fn field(
         &mut self,
         map: &mut Map<String, Value>,
-        entry: Entry<'_>,
+        entry: WireField<'_>,
         field: &'static Field,
         depth: usize,
     ) -> Result<(), WireError> {
@@ -128,11 +128,11 @@ impl Decoder {
         }
     }
 
-    /// One element, or many when numbers are packed.
+    /// Decodes one element, or several if numbers are packed.
     fn list(
         &mut self,
         items: &mut Vec<Value>,
-        entry: Entry<'_>,
+        entry: WireField<'_>,
         elem: Elem,
         depth: usize,
     ) -> Result<(), WireError> {
@@ -148,7 +148,7 @@ impl Decoder {
         let mut reader = Reader(packed);
         while !reader.0.is_empty() {
             let payload = Payload::Varint(reader.varint()?);
-            items.push(self.elem(Entry { number: entry.number, payload }, elem, depth)?);
+            items.push(self.elem(WireField { number: entry.number, payload }, elem, depth)?);
         }
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Decoder {
         Ok((key, value))
     }
 
-    fn elem(&mut self, entry: Entry<'_>, elem: Elem, depth: usize) -> Result<Value, WireError> {
+    fn elem(&mut self, entry: WireField<'_>, elem: Elem, depth: usize) -> Result<Value, WireError> {
         self.count()?;
         Ok(match elem {
             Elem::String => Value::from(entry.text()?),
@@ -184,7 +184,7 @@ impl Decoder {
             Elem::MicroTime => timestamp(entry.bytes()?)?
                 .and_then(scalar::format_micro_time)
                 .map_or(Value::Null, Value::from),
-            Elem::Quantity => Value::from(first(entry.bytes()?, Entry::text)?.unwrap_or("0")),
+            Elem::Quantity => Value::from(first(entry.bytes()?, WireField::text)?.unwrap_or("0")),
             Elem::IntOrString => int_or_string(entry.bytes()?)?,
             Elem::Raw | Elem::FieldsV1 | Elem::Json => self.embedded(entry.bytes()?, depth)?,
             Elem::Items => self.strings(entry.bytes()?, 1)?,
@@ -195,9 +195,9 @@ impl Decoder {
         })
     }
 
-    /// JSON text inside a message, or another envelope.
+    /// Decodes an embedded value: JSON text or another envelope.
     fn embedded(&mut self, message: &[u8], depth: usize) -> Result<Value, WireError> {
-        match first(message, Entry::bytes)?.unwrap_or_default() {
+        match first(message, WireField::bytes)?.unwrap_or_default() {
             [] => Ok(Value::Null),
             raw if raw.starts_with(&MAGIC) => {
                 if depth > MAX_DEPTH {
@@ -209,7 +209,7 @@ impl Decoder {
         }
     }
 
-    /// The strings of a repeated field.
+    /// Decodes the strings of a repeated field.
     fn strings(&mut self, message: &[u8], number: u32) -> Result<Value, WireError> {
         let mut items = Vec::new();
         let mut reader = Reader(message);
@@ -222,7 +222,7 @@ impl Decoder {
         Ok(Value::Array(items))
     }
 
-    /// A JSON schema or its alternative; the number of each differs by type.
+    /// Decodes a JSON schema or its alternative; their field numbers depend on the type.
     fn schema(&mut self, message: &[u8], elem: Elem, depth: usize) -> Result<Value, WireError> {
         let schema_number = if elem == Elem::SchemaOrBool { 2 } else { 1 };
         let (mut schema, mut allows, mut list) = (None, false, Vec::new());
@@ -270,10 +270,10 @@ fn plain(found: &str, allowed: &[&str]) -> Result<(), WireError> {
     if allowed.contains(&found) { Ok(()) } else { Err(WireError::Content(found.to_owned())) }
 }
 
-/// Field 1 of a message that has no other.
+/// Field 1 of a message that has no other field.
 fn first<'a, T>(
     message: &'a [u8],
-    read: impl Fn(Entry<'a>) -> Result<T, WireError>,
+    read: impl Fn(WireField<'a>) -> Result<T, WireError>,
 ) -> Result<Option<T>, WireError> {
     let mut found = None;
     let mut reader = Reader(message);
@@ -285,7 +285,7 @@ fn first<'a, T>(
     Ok(found)
 }
 
-/// A point in time; `None` where both numbers are zero, which is how the zero time travels.
+/// Decodes a time. `None` if seconds and nanoseconds are zero, which is the encoding of the zero time.
 fn timestamp(message: &[u8]) -> Result<Option<Timestamp>, WireError> {
     let (mut seconds, mut nanos) = (0_i64, 0_i32);
     let mut reader = Reader(message);

@@ -1,16 +1,16 @@
-//! JSON to bytes, as Go writes them: members in the order of their numbers, scalars which are not pointers also when
-//! zero, maps in the order of their keys.
+//! Protobuf encoding of JSON objects, byte for byte as Go's: members in order of their numbers, zero scalars
+//! that are not pointers included, maps in key order.
 
 use serde_json::{Map, Value};
 
 use super::{MAGIC, WireError};
 use crate::schema::{self, Elem, Field, Member, Shape, Type, json_schema_props, scalar};
 
-/// Writes an object of a built-in kind, which must state apiVersion and kind, with its envelope.
+/// Encodes an object of a built-in kind with its envelope. The object must state apiVersion and kind.
 ///
 /// # Errors
-/// The kind is not in the table, or a member has a type its field cannot carry (objects that went through
-/// [`crate::schema::decode::normalize`] have none such).
+/// The kind is not in the table, or a member has a type that its field cannot carry (never after
+/// [`crate::schema::decode::normalize`]).
 pub fn encode(object: &Value) -> Result<Vec<u8>, WireError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let raw = bare(object)?;
@@ -20,11 +20,11 @@ pub fn encode(object: &Value) -> Result<Vec<u8>, WireError> {
     Ok(out)
 }
 
-/// Writes an object of a built-in kind, which must state apiVersion and kind, as its message alone: an item of a list, or what
-/// goes between [`envelope_head`] and [`ENVELOPE_TAIL`].
+/// Encodes an object of a built-in kind without an envelope: as an item of a list, or as the bytes between
+/// [`envelope_head`] and [`ENVELOPE_TAIL`]. The object must state apiVersion and kind.
 ///
 /// # Errors
-/// As [`encode`].
+/// Those of [`encode`].
 pub fn bare(object: &Value) -> Result<Vec<u8>, WireError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -36,7 +36,7 @@ pub fn bare(object: &Value) -> Result<Vec<u8>, WireError> {
     Ok(raw)
 }
 
-/// Whether objects of a kind can travel as protobuf.
+/// Whether objects of a kind can be encoded as protobuf.
 pub fn has_message(api_version: &str, kind: &str) -> bool {
     type_of(api_version, kind).is_some()
 }
@@ -46,7 +46,8 @@ fn type_of(api_version: &str, kind: &str) -> Option<&'static Type> {
     schema::of(group, version, kind)
 }
 
-/// The bytes before a message of `length` bytes: magic, apiVersion and kind, and where the message begins.
+/// Bytes before a message of `length` bytes in an envelope: magic, apiVersion and kind, and the message's tag
+/// and length.
 pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     let mut meta = Vec::new();
     put_bytes(&mut meta, 1, api_version.as_bytes());
@@ -57,10 +58,10 @@ pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     out
 }
 
-/// The bytes after the message: no content encoding, no content type.
+/// Bytes after the message in an envelope: no content encoding, no content type.
 pub const ENVELOPE_TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// The first member of a list's message: its metadata. Items follow, each after [`item_head`].
+/// Encodes the metadata of a list, the first field of its message. Items follow, each after [`item_head`].
 pub fn list_meta(resource_version: &str, continue_token: &str, remaining: Option<i64>) -> Vec<u8> {
     let mut out = Vec::new();
     nested(&mut out, 1, |out| {
@@ -74,14 +75,15 @@ pub fn list_meta(resource_version: &str, continue_token: &str, remaining: Option
     out
 }
 
-/// The bytes before an item of `length` bytes in a list's message.
+/// Tag and length of an item of `length` bytes in a list's message.
 pub fn item_head(length: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(6);
     put_head(&mut out, 2, length);
     out
 }
 
-/// One frame of a protobuf watch stream: length, then the event with `object`, the enveloped bytes of [`encode`].
+/// Encodes one frame of a protobuf watch stream: the length, then the event. `object` are the enveloped bytes
+/// of [`encode`].
 #[must_use]
 pub fn watch_frame(event: &str, object: &[u8]) -> Vec<u8> {
     let mut body = Vec::with_capacity(object.len() + 32);
@@ -113,7 +115,7 @@ fn message(out: &mut Vec<u8>, map: &Map<String, Value>, ty: &'static Type) -> Re
     Ok(())
 }
 
-/// Go writes a member that is not a pointer even when it is zero.
+/// Encodes an absent member; Go writes the zero value of a member that is not a pointer.
 fn absent(out: &mut Vec<u8>, field: &Field) {
     if field.pointer || field.shape != Shape::One {
         return;
@@ -123,7 +125,7 @@ fn absent(out: &mut Vec<u8>, field: &Field) {
         Elem::Float64 => put_fixed64(out, field.number, 0),
         Elem::Bytes | Elem::Items => {}
         Elem::Struct(ty) => {
-            // Messages of all-zero structs are not empty either.
+            // Go writes messages of all-zero structs too.
             let _ = nested(out, field.number, |out| message(out, &Map::new(), ty.get()));
         }
         Elem::IntOrString => {
@@ -176,7 +178,7 @@ fn elem(
         Elem::Float64 => put_fixed64(out, number, value.as_f64().ok_or_else(shape)?.to_bits()),
         Elem::Bytes => put_bytes(out, number, &scalar::bytes(text()?)?),
         Elem::Time | Elem::MicroTime => {
-            // Go keeps seconds only for Time.
+            // Go drops the fraction of a Time.
             let at = scalar::parse_time(text()?, "2006-01-02T15:04:05Z07:00")?;
             let nanos = if elem == Elem::Time { 0 } else { at.subsec_nanosecond() };
             nested(out, number, |out| {
@@ -250,7 +252,7 @@ fn schema_or(
     Ok(())
 }
 
-/// Writes a length-delimited field whose contents `write` appends.
+/// Appends a length-delimited field with the contents that `write` appends.
 fn nested<R>(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let mut inner = Vec::new();
     let result = write(&mut inner);
@@ -258,7 +260,7 @@ fn nested<R>(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>) ->
     result
 }
 
-/// The tag and length of a length-delimited field.
+/// Appends tag and length of a length-delimited field.
 fn put_head(out: &mut Vec<u8>, number: u32, length: usize) {
     put_varint(out, u64::from(number) << 3 | 2);
     put_varint(out, length as u64);

@@ -1,7 +1,7 @@
-//! The protobuf wire format of Kubernetes objects: `k8s\0`, then an `Unknown` message which names apiVersion and kind
-//! and holds the object's own message. Driven by the field table; there is no generated message code.
+//! Protobuf wire format of Kubernetes objects: `k8s\0`, then an `Unknown` message with apiVersion, kind and
+//! the object's own message. The field table drives it; no message code is generated.
 //!
-//! It turns bytes into the JSON that the same object has, and back. It neither defaults nor validates.
+//! It converts between bytes and the JSON of the same object, without defaults and validation.
 
 mod decode;
 mod encode;
@@ -17,13 +17,13 @@ pub use encode::{
 
 use crate::schema::decode::DecodeError;
 
-/// What every protobuf body starts with.
+/// The first bytes of every protobuf body.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// The media type.
+/// Media type of protobuf bodies.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// apiVersion and kind, as the envelope states them.
+/// The apiVersion and kind of an envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeMeta {
     /// E.g. `apps/v1`.
@@ -32,18 +32,18 @@ pub struct TypeMeta {
     pub kind: String,
 }
 
-/// The bytes are not an object we can read, or the object cannot be written as protobuf.
+/// Error of decoding or encoding protobuf.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The magic prefix is missing.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NotEnveloped,
-    /// Protobuf has no message for this kind; custom resources travel as JSON.
+    /// Protobuf has no message for this kind; custom resources need JSON.
     #[error("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme")]
     UnknownKind {
-        /// The apiVersion asked for.
+        /// Requested apiVersion.
         api_version: String,
-        /// The kind asked for.
+        /// Requested kind.
         kind: String,
     },
     /// The envelope announces another encoding of the object.
@@ -52,38 +52,38 @@ pub enum WireError {
     /// The bytes end inside a field.
     #[error("unexpected EOF")]
     Truncated,
-    /// A number longer than ten bytes.
+    /// A varint is longer than ten bytes.
     #[error("proto: integer overflow")]
     Overflow,
-    /// A field has another wire type than its type asks for, or one that proto2 messages of Kubernetes never use.
+    /// A field has another wire type than its type demands, or one that Kubernetes never uses.
     #[error("proto: wrong wireType = {wire} for field number {number}")]
     WireType {
-        /// Found wire type.
+        /// Wire type that was found.
         wire: u8,
         /// Field number.
         number: u32,
     },
-    /// A field number out of range.
+    /// A field number is out of range.
     #[error("proto: illegal tag 0")]
     Tag,
     /// A string is not UTF-8.
     #[error("proto: string field contains invalid UTF-8")]
     Utf8,
-    /// An embedded JSON value cannot be read.
+    /// An embedded JSON value is malformed.
     #[error("embedded JSON: {0}")]
     Json(String),
-    /// More bytes, values or nesting than a request may have.
+    /// The body exceeds the bound on bytes, values or nesting.
     #[error("protobuf message is too large")]
     TooLarge,
     /// A member has a JSON type that its protobuf field cannot carry.
     #[error("cannot encode field {field} of {owner}")]
     Shape {
-        /// The struct.
+        /// Name of the struct.
         owner: &'static str,
-        /// Its member.
+        /// Name of its member.
         field: &'static str,
     },
-    /// A scalar's text is malformed.
+    /// The text of a scalar is malformed.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }

@@ -1,8 +1,8 @@
-//! Reads protobuf fields off a byte slice. Knows wire types, no message types.
+//! Reader of protobuf fields from a byte slice, by wire type, without knowledge of messages.
 
 use super::WireError;
 
-/// Contents of one field.
+/// Contents of one field by wire type.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Payload<'a> {
     /// Wire type 0.
@@ -11,18 +11,18 @@ pub(super) enum Payload<'a> {
     Fixed64(u64),
     /// Wire type 2.
     Bytes(&'a [u8]),
-    /// Wire type 5; no Kubernetes message uses it.
+    /// Wire type 5; Kubernetes has no such field.
     Fixed32,
 }
 
-/// A field number with its contents.
+/// Field number with its contents.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry<'a> {
+pub(super) struct WireField<'a> {
     pub(super) number: u32,
     pub(super) payload: Payload<'a>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> WireField<'a> {
     pub(super) fn varint(self) -> Result<u64, WireError> {
         match self.payload {
             Payload::Varint(value) => Ok(value),
@@ -52,12 +52,12 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The fields of one message, in the order of the bytes.
+/// Iterator over the fields of one message.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
     /// The next field; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Entry<'a>>, WireError> {
+    pub(super) fn next(&mut self) -> Result<Option<WireField<'a>>, WireError> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -73,10 +73,10 @@ impl<'a> Reader<'a> {
             5 => self.fixed::<4>().map(|_| Payload::Fixed32)?,
             wire => return Err(WireError::WireType { wire: wire as u8, number }),
         };
-        Ok(Some(Entry { number, payload }))
+        Ok(Some(WireField { number, payload }))
     }
 
-    /// One base-128 number.
+    /// Reads one varint.
     pub(super) fn varint(&mut self) -> Result<u64, WireError> {
         let mut value = 0_u64;
         for at in 0..10 {

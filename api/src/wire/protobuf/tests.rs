@@ -1,4 +1,4 @@
-//! Golden bytes worked out from the wire format, and the round trip of objects generated from the table.
+//! Tests of the protobuf codec: golden bytes, and round trips of generated objects.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::{MAGIC, WireError, decode, encode, watch_frame};
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::{self, Elem, Field, Shape, Type};
 
-/// A length-delimited field; numbers and lengths below 128.
+/// A length-delimited field; number and length are below 128.
 fn field(number: u8, contents: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     assert!(number < 16 && contents.len() < 128);
@@ -26,8 +26,8 @@ fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_config_map_is_read_from_golden_bytes() {
-    // ObjectMeta as Go writes it: empty strings, generation 0 and the zero creation time are on the wire.
+fn config_maps_are_decoded_from_golden_bytes() {
+    // ObjectMeta as Go writes it: with empty strings, generation 0 and the zero creation time.
     let mut meta =
         [field(1, b"cm"), field(2, b""), field(3, b"default"), field(4, b""), field(5, b"")].concat();
     meta.extend([field(6, b""), number(7, 0), field(8, b"")].concat());
@@ -42,7 +42,7 @@ fn a_config_map_is_read_from_golden_bytes() {
 }
 
 #[test]
-fn scalars_which_travel_as_messages_are_read() {
+fn scalars_encoded_as_messages_are_decoded() {
     // Service port: targetPort is an IntOrString with a string, nodePort an explicit zero.
     let port_name = [number(1, 1), number(2, 0), field(3, b"web")].concat();
     let port = [field(1, b""), field(2, b"TCP"), number(3, 80), field(4, &port_name), number(5, 0)].concat();
@@ -62,8 +62,8 @@ fn scalars_which_travel_as_messages_are_read() {
 }
 
 #[test]
-fn a_user_with_extra_values_is_read_and_written() {
-    // What `kubectl auth whoami` asks for: each list of values is a message of its own (ExtraValue).
+fn user_infos_with_extra_values_survive_the_round_trip() {
+    // The body of `kubectl auth whoami`: each list of values is a message of its own (ExtraValue).
     let values = [field(1, b"a"), field(1, b"b")].concat();
     let user = [field(1, b"u"), field(4, &[field(1, b"k"), field(2, &values)].concat())].concat();
     let raw = field(2, &field(1, &user));
@@ -75,7 +75,7 @@ fn a_user_with_extra_values_is_read_and_written() {
 }
 
 #[test]
-fn inlined_structs_are_nested_on_the_wire() {
+fn inlined_structs_are_nested_messages() {
     // Volume{name, volumeSource{emptyDir{medium}}} and a packed list of group ids.
     let volume = [field(1, b"tmp"), field(2, &field(2, &field(1, b"Memory")))].concat();
     let security = field(4, &[5, 7]);
@@ -86,7 +86,7 @@ fn inlined_structs_are_nested_on_the_wire() {
 }
 
 #[test]
-fn golden_bytes_are_written_as_go_writes_them() {
+fn encoded_bytes_match_those_of_go() {
     let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "dryRun": ["All"],
         "preconditions": {"uid": "u"}});
     let raw = [number(1, 0), field(2, &field(1, b"u")), field(5, b"All")].concat();
@@ -96,7 +96,7 @@ fn golden_bytes_are_written_as_go_writes_them() {
 }
 
 #[test]
-fn what_is_not_ours_is_refused_by_name() {
+fn unsupported_bodies_are_refused_with_their_reason() {
     assert_eq!(decode(b"{}").unwrap_err(), WireError::NotEnveloped);
     assert_eq!(decode(b"k8s\0\x0a\x7f").unwrap_err(), WireError::Truncated);
     let unknown = decode(&envelope("example.com/v1", "Foo", b"")).unwrap_err();
@@ -106,7 +106,7 @@ fn what_is_not_ours_is_refused_by_name() {
 }
 
 #[test]
-fn a_small_body_cannot_unfold_into_unbounded_memory() {
+fn small_bodies_cannot_decode_into_unbounded_memory() {
     // Two bytes per item: a list of 600 000 empty pods.
     let items: Vec<u8> = [2 << 3 | 2, 0].repeat(600_000);
     let length =
@@ -129,7 +129,7 @@ fn a_small_body_cannot_unfold_into_unbounded_memory() {
 }
 
 #[test]
-fn the_body_of_kubectl_create_deployment_is_read_and_written_back_byte_for_byte() {
+fn bytes_of_kubectl_create_deployment_survive_the_round_trip() {
     // kubectl 1.32: create deployment web --image=nginx:1.2 --replicas=3 --port=80
     let hex = "6b3873000a150a07617070732f7631120a4465706c6f796d656e7412bc010a1f0a0377656212001a0022002a003200380042\
         005a0a0a036170701203776562128a010803120c0a0a0a0361707012037765621a700a1c0a0012001a0022002a0032003800\
@@ -148,7 +148,7 @@ fn the_body_of_kubectl_create_deployment_is_read_and_written_back_byte_for_byte(
     assert_eq!(encode(&object).unwrap(), bytes);
 }
 
-/// Random values of a type, down to a depth; the seed decides everything.
+/// Generator of random values of a type, up to a depth, from a seed.
 struct Generator {
     state: u64,
 }
@@ -211,7 +211,7 @@ impl Generator {
     }
 }
 
-/// Removes empty lists and maps: protobuf cannot tell them from absent ones.
+/// Removes empty lists and maps, which protobuf cannot distinguish from absent ones.
 fn without_empty(value: &mut Value, ty: &'static Type) {
     let Value::Object(map) = value else { return };
     map.retain(|name, value| {
@@ -232,7 +232,7 @@ fn without_empty(value: &mut Value, ty: &'static Type) {
 
 proptest! {
     #[test]
-    fn every_kind_survives_the_round_trip(seed in any::<u64>(), pick in any::<prop::sample::Index>()) {
+    fn objects_of_every_kind_survive_the_round_trip(seed in any::<u64>(), pick in any::<prop::sample::Index>()) {
         let kinds: Vec<&'static Type> = schema::all().filter(|t| t.has_kind).collect();
         let ty = kinds[pick.index(kinds.len())];
         let mut object = Generator { state: seed }.object(ty, 5);
@@ -249,14 +249,14 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(raw in prop::collection::vec(any::<u8>(), 0..64), kind in "Pod|Deployment|Secret|Lease|Event") {
+    fn decoding_arbitrary_bytes_never_panics(raw in prop::collection::vec(any::<u8>(), 0..64), kind in "Pod|Deployment|Secret|Lease|Event") {
         let group = match kind.as_str() { "Deployment" => "apps/v1", "Lease" => "coordination.k8s.io/v1", _ => "v1" };
         let _ = decode(&envelope(group, &kind, &raw));
         let _ = decode(&[MAGIC.to_vec(), raw].concat());
     }
 
     #[test]
-    fn a_damaged_message_never_panics(seed in any::<u64>(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn decoding_damaged_messages_never_panics(seed in any::<u64>(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let ty = schema::of("", "v1", "Pod").unwrap();
         let mut object = Generator { state: seed }.object(ty, 5);
         object["apiVersion"] = json!("v1");

@@ -1,4 +1,4 @@
-//! Scalars, one by one.
+//! Tests of single scalars.
 
 use super::*;
 use serde_json::json;
@@ -8,7 +8,7 @@ fn meaning(text: &str) -> Value {
 }
 
 #[test]
-fn plain_scalars_mean_what_go_yaml_makes_of_them() {
+fn plain_scalars_are_interpreted_like_go_yaml() {
     let cases: [(Value, &[&str]); 22] = [
         (json!(null), &["", "~", "null", "Null", "NULL"]),
         (json!(true), &["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"]),
@@ -68,9 +68,10 @@ fn plain_scalars_mean_what_go_yaml_makes_of_them() {
 }
 
 #[test]
-fn a_tag_says_what_it_is_and_must_be_right() {
-    let read =
-        |text: &str, tag: &str| read(text, &Form::Tagged(tag.to_owned())).and_then(|s| s.into_json(text));
+fn tags_determine_the_type_and_must_fit() {
+    let read = |text: &str, tag: &str| {
+        read(text, &ScalarForm::Tagged(tag.to_owned())).and_then(|s| s.into_json(text))
+    };
     for (text, tag, want) in [
         ("yes", "str", json!("yes")),
         ("3", "int", json!(3)),
@@ -84,7 +85,7 @@ fn a_tag_says_what_it_is_and_must_be_right() {
     ] {
         assert_eq!(read(text, tag), Ok(want), "!!{tag} {text}");
     }
-    assert_eq!(super::read("1", &Form::Text), Ok(Scalar::Text("1".to_owned())));
+    assert_eq!(super::read("1", &ScalarForm::Text), Ok(Scalar::Text("1".to_owned())));
     for (text, tag, want) in [
         ("x", "int", "yaml: cannot decode !!str `x` as a !!int"),
         ("1.5", "int", "yaml: cannot decode !!float `1.5` as a !!int"),
@@ -97,7 +98,7 @@ fn a_tag_says_what_it_is_and_must_be_right() {
 }
 
 #[test]
-fn keys_that_are_no_texts_become_texts() {
+fn non_text_keys_become_texts() {
     for (text, want) in [
         ("1", "1"),
         ("0x10", "16"),
@@ -122,16 +123,16 @@ fn keys_that_are_no_texts_become_texts() {
     }
 }
 
-/// Found by fuzzing: finite for a float of 64 bits, infinite for one of 32.
+/// Found by fuzzing: finite as a float of 64 bits, infinite as one of 32 bits.
 #[test]
-fn a_key_that_is_too_large_for_a_small_float_is_infinite() {
+fn keys_too_large_for_32_bit_floats_are_infinite() {
     for (text, want) in [("4e38", ".inf"), ("-1e300", "-.inf"), (&format!("8{}", "0".repeat(159)), ".inf")] {
         assert_eq!(plain(text).into_key(text).map(|(key, _)| key), Ok(want.to_owned()), "{text}");
     }
 }
 
 #[test]
-fn what_others_might_read_otherwise_is_quoted() {
+fn ambiguous_texts_are_quoted() {
     for text in [
         "yes",
         "0644",

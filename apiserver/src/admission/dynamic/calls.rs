@@ -16,7 +16,7 @@ use crate::undecided::Undecided;
 use futures::future::join_all;
 use kstore_api::admission::policy::{CheckObserver, PolicyCheck};
 use kstore_api::admission::review::transport::HttpAnswer;
-use kstore_api::admission::review::{self, Answer, AuditAnnotation, CallError};
+use kstore_api::admission::review::{self, AuditAnnotation, CallError, DecodedResponse};
 use kstore_api::admission::{Operation, Webhook};
 use kstore_api::expression::authorizer::RequestAuthorizer;
 use kstore_api::status::Status;
@@ -82,7 +82,7 @@ pub(super) struct WebhookCall {
 }
 
 /// The result of a call.
-type Reply = Arc<Result<Answer, CallError>>;
+type Reply = Arc<Result<DecodedResponse, CallError>>;
 
 impl Calls {
     /// No calls yet, by these configurations.
@@ -214,7 +214,7 @@ impl Calls {
     ///
     /// # Errors
     /// If there was no answer, or it is invalid.
-    pub(super) fn read(&self, reply: &Reply) -> Result<Answer, CallError> {
+    pub(super) fn read(&self, reply: &Reply) -> Result<DecodedResponse, CallError> {
         let answer = (**reply).clone()?;
         self.warn(&answer.warnings);
         self.note(|| answer.audit_annotations.clone());
@@ -248,7 +248,7 @@ impl Drop for Calls {
     }
 }
 
-fn read(hook: &Webhook, uid: &str, answer: &outbound::Answer) -> Result<Answer, CallError> {
+fn read(hook: &Webhook, uid: &str, answer: &outbound::Answer) -> Result<DecodedResponse, CallError> {
     let http = HttpAnswer { status: answer.status, content_type: &answer.content_type, body: &answer.body };
     review::read_answer(hook, uid, &http)
 }

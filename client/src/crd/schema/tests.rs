@@ -7,7 +7,7 @@ mod types;
 use super::super::{Definition, Rule, Scale};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use kstore_api::crd::{self, strategy, validate};
-use kstore_api::structural::{Origin, Part, Tree};
+use kstore_api::structural::{Origin, Tree, ValidationScope};
 use serde_json::{Value, json, to_value};
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn store(tree: &Tree, spec: Value) -> Result<Value, String> {
     if !problems.is_empty() {
         return Err(format!("unknown: {problems:?}"));
     }
-    let errors = tree.validate(&object, None, Part::Whole);
+    let errors = tree.validate(&object, None, ValidationScope::Whole);
     match errors.is_empty() {
         true => Ok(object["spec"].take()),
         false => Err(format!("{errors:?}")),

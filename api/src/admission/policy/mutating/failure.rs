@@ -1,17 +1,17 @@
-//! The answer to a request for which mutating policies failed.
+//! Refusal of a request whose mutating policies failed.
 
 use std::sync::Arc;
 
 use crate::admission::policy::request::PolicyRequest;
 use crate::status::Status;
 
-/// One failure of a policy that must not be passed over.
+/// Failure of a policy whose failure policy is `Fail`.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) policy: Arc<str>,
     pub(super) binding: Option<Arc<str>>,
     pub(super) message: String,
-    /// Whether the answer has the reason `Invalid` instead of `Forbidden`; its code is 403 either way.
+    /// Whether the refusal has the reason `Invalid` instead of `Forbidden`; its code is 403 in both cases.
     pub(super) is_invalid: bool,
 }
 
@@ -25,7 +25,7 @@ impl Failure {
     }
 }
 
-/// The answer: the first failure is its message, all of them are its causes. `None` without failures.
+/// The refusal: the first failure is its message, all failures are its causes. `None` without failures.
 pub(super) fn refusal(request: &PolicyRequest<'_>, failures: &[Failure]) -> Option<Status> {
     let first = failures.first()?;
     let resource = request.attributes.resource;

@@ -1,4 +1,4 @@
-//! [`Mutation`]: one of the mutations of a policy, as an apply configuration or as a JSON patch that an expression makes.
+//! [`Mutation`]: one mutation of a policy: an apply configuration or a JSON patch from an expression.
 
 use kstore_cel::{List, Map, Object, Val};
 use serde_json::{Value, json};
@@ -13,29 +13,30 @@ use crate::object::{api_version, kind, text};
 use crate::patch::{apply, json as json_patch};
 use crate::status::Status;
 
-/// Levels of lists, maps and objects that the check of type names enters; deeper values are refused when they become JSON.
+/// Depth of lists, maps and objects that the check of type names visits; the conversion to JSON refuses
+/// deeper values.
 const DEPTH_MAX: usize = 128;
 
-/// One compiled mutation.
+/// Compiled mutation of a policy.
 #[derive(Debug)]
 pub(super) enum Mutation {
-    /// The expression makes the fields to set, which are merged as server-side apply merges them.
+    /// The expression evaluates to fields to set, which are merged like a server-side apply.
     ApplyConfiguration(Result<Program, CompileFailure>),
-    /// The expression makes the operations of a JSON patch.
+    /// The expression evaluates to operations of a JSON patch.
     JsonPatch(Result<Program, CompileFailure>),
 }
 
-/// A mutation did not succeed.
+/// Error of a mutation.
 #[derive(Debug)]
 pub(super) enum MutationError {
-    /// The failure policy says what it means.
+    /// A failure that the failure policy decides about.
     Failed(String),
-    /// The request is refused, whatever the failure policy is.
+    /// A refusal, whatever the failure policy is.
     Refused(Box<Status>),
 }
 
 impl MutationError {
-    /// As what it is counted.
+    /// Error type for metrics.
     pub(super) fn check_error(&self) -> CheckError {
         match self {
             Self::Failed(why) => CheckError::of_message(why),
@@ -51,7 +52,7 @@ impl From<Status> for MutationError {
 }
 
 impl Mutation {
-    /// Compiles one of the `mutations` of a stored policy.
+    /// Compiles an entry of `mutations` in a stored policy.
     pub(super) fn read(mutation: &Value, environment: &Environment) -> Self {
         if mutation["patchType"] == "JSONPatch" {
             let expression = text(&mutation["jsonPatch"]["expression"]);
@@ -62,7 +63,7 @@ impl Mutation {
         }
     }
 
-    /// The object after the mutation, decoded and with defaults.
+    /// The object after the mutation, decoded and defaulted.
     pub(super) fn apply(
         &self,
         object: &Value,
@@ -82,7 +83,7 @@ impl Mutation {
             Self::ApplyConfiguration(program) => configure(object, compiled(program)?, &evaluation, ty)?,
             Self::JsonPatch(program) => match patch(object, compiled(program)?, &evaluation)? {
                 Some(changed) => changed,
-                // A failed `test` says that the patch is not meant for this object.
+                // A failed `test` operation means that the patch does not apply to this object.
                 None => return Ok(object.clone()),
             },
         };
@@ -94,7 +95,7 @@ fn compiled(program: &Result<Program, CompileFailure>) -> Result<&Program, Mutat
     program.as_ref().map_err(|failure| MutationError::Failed(format!("compilation error: {failure}")))
 }
 
-/// The object with the configuration that an expression makes merged into it.
+/// Merges the evaluated apply configuration into the object.
 fn configure<'p>(
     object: &Value,
     program: &'p Program,
@@ -119,7 +120,7 @@ fn configure<'p>(
     merged.map_err(|why| failed(format!("error applying patch: {why}")))
 }
 
-/// The object after the operations that an expression makes; `None` if a `test` failed.
+/// Applies the evaluated patch operations; `None` if a `test` failed.
 fn patch<'p>(
     object: &Value,
     program: &'p Program,
@@ -134,8 +135,8 @@ fn patch<'p>(
     }
 }
 
-/// Checks that objects are of the types that their places have: `Object.spec` for the field `spec` of `Object`, and so on. Lists and maps
-/// between them do not count.
+/// Checks that objects have the type of their field: `Object.spec` for the field `spec` of `Object`, and so
+/// on. Lists and maps in between do not count.
 fn check_type_names(value: &Val<'_>, expected: &str, depth: usize, found: &mut Vec<String>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     match value {

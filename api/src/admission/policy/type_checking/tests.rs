@@ -1,4 +1,4 @@
-//! Which expressions are warned of, with which texts, for built-in and custom kinds.
+//! Tests of type-checking warnings for built-in and custom kinds.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::limits::POLICY_WARNING_BYTES_MAX;
 use crate::schema;
 use crate::structural::Tree;
 
-/// The built-in kinds, and the custom kind `Lamp`.
+/// Schemas of the built-in kinds and of the custom kind `Lamp`.
 struct Cluster(Arc<Tree>);
 
 impl Cluster {
@@ -60,7 +60,7 @@ fn warnings(policy: &Value) -> Vec<ExpressionWarning> {
     (0..checks.len()).flat_map(|index| checks.run(index)).collect()
 }
 
-/// The error of an expression about a kind, without its place; none if it fits.
+/// The error of an expression for a kind, without its position; empty if it fits.
 fn error(resource: (&str, &str, &str), expression: &str) -> Option<String> {
     let policy = policy(&[rule(&[resource.0], &[resource.1], &[resource.2])], &[expression]);
     let found = warnings(&policy).pop()?;
@@ -69,7 +69,7 @@ fn error(resource: (&str, &str, &str), expression: &str) -> Option<String> {
 }
 
 #[test]
-fn each_kind_that_an_expression_does_not_fit_is_named_with_the_error() {
+fn warnings_name_each_kind_with_its_error() {
     let workloads = rule(&["apps"], &["v1"], &["replicasets", "deployments"]);
     let mut policy = policy(&[workloads], &["object.replicas > 1", "object.spec.replicas > 1"]);
     policy["spec"]["validations"][1]["messageExpression"] = json!("object.spec.replicas + 'x'");
@@ -146,7 +146,7 @@ fn custom_kinds_have_the_types_of_their_schemas_and_whole_metadata() {
 }
 
 #[test]
-fn parameters_and_variables_are_typed_where_their_types_are_known() {
+fn parameters_and_variables_have_known_types() {
     let mut policy = policy(
         &[rule(&[""], &["v1"], &["configmaps"])],
         &[
@@ -173,7 +173,7 @@ fn parameters_and_variables_are_typed_where_their_types_are_known() {
 }
 
 #[test]
-fn wildcards_subresources_and_unknown_resources_name_no_kind() {
+fn wildcards_subresources_and_unknown_resources_are_not_type_checked() {
     for rule in [
         rule(&["*"], &["v1"], &["pods"]),
         rule(&[""], &["*"], &["pods"]),
@@ -192,7 +192,7 @@ fn wildcards_subresources_and_unknown_resources_name_no_kind() {
 }
 
 #[test]
-fn ten_kinds_are_checked() {
+fn at_most_ten_kinds_are_type_checked() {
     let core = [
         "configmaps",
         "endpoints",
@@ -211,7 +211,7 @@ fn ten_kinds_are_checked() {
 }
 
 #[test]
-fn warnings_are_cut_where_they_are_too_long_to_store() {
+fn long_warnings_are_truncated() {
     let long = format!("object.nothing == '{}'", "ä".repeat(POLICY_WARNING_BYTES_MAX / 4));
     let found = warnings(&policy(&[rule(&[""], &["v1"], &["pods"])], &[&long, &long, &long]));
     let bytes: usize = found.iter().map(|one| one.warning.len()).sum();

@@ -1,4 +1,5 @@
-//! [`Rules`]: the expressions of one validating policy, compiled, and what they say about one request with one parameter.
+//! [`Rules`]: compiled expressions of one validating policy, and their evaluation for one request and
+//! parameter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,59 +18,59 @@ use crate::expression::limits::{CALL_COST, MESSAGE_BYTES};
 use crate::limits::POLICY_VARIABLES_MAX;
 use crate::object::{list, text};
 
-/// The variables of all expressions of validating policies but match conditions. Messages see no authorizer, which is checked when a policy
-/// is written.
+/// Variables of the expressions in validating policies, except match conditions. Message expressions have no
+/// authorizer; validation of the policy checks that.
 pub(crate) const fn uses(params: bool) -> Uses {
     Uses { params, authorizer: true, namespace: true, variables: true, patch_types: false }
 }
 
-/// What one validation says, and how long that took.
+/// Verdict of one validation, with the duration of its evaluation.
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) verdict: Verdict,
     pub(super) took: Duration,
 }
 
-/// What one validation says.
+/// Verdict of one validation.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// The request may pass.
+    /// The validation is true.
     Admit,
-    /// It may pass because the policy passes over failures.
+    /// The validation failed, and the failure policy ignores that.
     AdmitFailed(CheckError),
-    /// It may not.
+    /// The validation is false, or failed with failure policy `Fail`.
     Deny {
-        /// Why, for people.
+        /// Message for the client.
         message: String,
-        /// Why, for programs.
+        /// Reason of the refusal.
         reason: Arc<str>,
     },
 }
 
-/// What one audit annotation says.
+/// Result of one audit annotation.
 #[derive(Debug)]
-pub(super) enum Note {
-    /// A value for the audit log.
+pub(super) enum AnnotationResult {
+    /// Value for the audit log.
     Publish {
-        /// Key, without the name of the policy.
+        /// Key, without the policy's name.
         key: Arc<str>,
-        /// Value, not empty.
+        /// Value, never empty.
         value: String,
     },
-    /// There is no value, and failures refuse the request.
+    /// The evaluation failed, and the failure policy is `Fail`.
     Failed {
-        /// The reason, for people.
+        /// Reason of the failure.
         why: String,
-        /// How long the expression took.
+        /// Duration of the evaluation.
         took: Duration,
     },
 }
 
-/// The decisions of one evaluation, one for each validation, and its notes.
+/// Results of one evaluation: a decision for each validation, and the audit annotations.
 #[derive(Debug, Default)]
-pub(super) struct Evaluated {
+pub(super) struct PolicyEvaluation {
     pub(super) decisions: Vec<Decision>,
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<AnnotationResult>,
 }
 
 #[derive(Debug)]
@@ -87,7 +88,7 @@ struct Annotation {
     program: Result<Program, CompileFailure>,
 }
 
-/// All expressions of a policy.
+/// Compiled expressions of a policy.
 #[derive(Debug)]
 pub(super) struct Rules {
     environment: Environment,
@@ -98,21 +99,22 @@ pub(super) struct Rules {
     failure_policy: FailurePolicy,
 }
 
-/// Why there is no decision of the validations: the whole evaluation counts as one.
-struct Aborted(String);
+/// Error that aborts the evaluation of all validations.
+struct AbortedEvaluation(String);
 
 impl Rules {
-    /// See [`Environment::is_costly`].
+    /// Whether expressions have been costly for one object so far; see [`Environment::is_costly`].
     pub(super) fn is_costly(&self) -> bool {
         self.environment.is_costly()
     }
 
-    /// Compiles the `spec` of a stored policy. What does not compile, which validation refuses, fails when it is evaluated.
+    /// Compiles the `spec` of a stored policy. Expressions that do not compile fail at evaluation; validation
+    /// refuses them.
     pub(super) fn read(spec: &Value) -> Self {
         let has_params = !spec["paramKind"].is_null();
         let mut environment = Environment::new(uses(has_params));
         for variable in list(&spec["variables"]).iter().take(POLICY_VARIABLES_MAX) {
-            // A variable that does not compile fails when it is read.
+            // A variable that does not compile fails at its first use.
             let _ = environment.declare(text(&variable["name"]), text(&variable["expression"])).is_ok();
         }
         let validation = |validation: &Value| Validation {
@@ -146,12 +148,12 @@ impl Rules {
         namespace: &Value,
         authorizer: Option<&RequestAuthorizer>,
         checks: &dyn CheckObserver,
-    ) -> Evaluated {
+    ) -> PolicyEvaluation {
         if !self.conditions.is_empty() {
             match self.conditions.evaluate(request.condition_inputs(params, authorizer)) {
                 ConditionsOutcome::Matched => {}
-                ConditionsOutcome::Unmatched => return Evaluated::default(),
-                ConditionsOutcome::Failed(why) => return self.aborted(Aborted(why)),
+                ConditionsOutcome::Unmatched => return PolicyEvaluation::default(),
+                ConditionsOutcome::Failed(why) => return self.aborted(AbortedEvaluation(why)),
             }
         }
         let evaluation = Evaluation::new(&self.environment, request.inputs(params, namespace, authorizer));
@@ -160,17 +162,17 @@ impl Rules {
             Err(aborted) => return self.aborted(aborted),
         };
         match self.annotate(&evaluation, checks) {
-            Ok(notes) => Evaluated { decisions, notes },
+            Ok(notes) => PolicyEvaluation { decisions, notes },
             Err(aborted) => self.aborted(aborted),
         }
     }
 
-    fn aborted(&self, Aborted(why): Aborted) -> Evaluated {
+    fn aborted(&self, AbortedEvaluation(why): AbortedEvaluation) -> PolicyEvaluation {
         let decision = Decision { verdict: self.failed(why), took: Duration::ZERO };
-        Evaluated { decisions: vec![decision], notes: Vec::new() }
+        PolicyEvaluation { decisions: vec![decision], notes: Vec::new() }
     }
 
-    /// The verdict where an expression has no value.
+    /// Verdict for a failed evaluation, by the failure policy.
     fn failed(&self, message: String) -> Verdict {
         match self.failure_policy {
             FailurePolicy::Fail => Verdict::Deny { message, reason: "Invalid".into() },
@@ -182,7 +184,7 @@ impl Rules {
         &'a self,
         evaluation: &Evaluation<'a>,
         checks: &dyn CheckObserver,
-    ) -> Result<Vec<Decision>, Aborted> {
+    ) -> Result<Vec<Decision>, AbortedEvaluation> {
         let mut budget = Budget::for_object();
         let mut results = Vec::with_capacity(self.validations.len());
         let mut times = Vec::with_capacity(self.validations.len());
@@ -194,7 +196,7 @@ impl Rules {
         let messages = self.messages(evaluation, &results, &mut budget);
         let decide = |(index, result): (usize, Result<bool, String>)| match (result, &messages) {
             (Err(failure), _) => self.failed(failure),
-            (Ok(_), Err(Aborted(why))) => self.failed(format!("failed messageExpression: {why}")),
+            (Ok(_), Err(AbortedEvaluation(why))) => self.failed(format!("failed messageExpression: {why}")),
             (Ok(true), Ok(_)) => Verdict::Admit,
             (Ok(false), Ok(messages)) => {
                 let validation = &self.validations[index];
@@ -206,14 +208,15 @@ impl Rules {
         Ok(verdicts.zip(times).map(|(verdict, took)| Decision { verdict, took }).collect())
     }
 
-    /// The evaluated messages; `None` where there is none to be used. Upstream evaluates the messages of all validations. Those of passed
-    /// ones can only matter by exhausting the budget, so they are left out where they cannot.
+    /// Evaluated messages; `None` where no message can be used. Kubernetes evaluates the messages of all
+    /// validations. Messages of true validations matter only if they exhaust the budget, so they are skipped
+    /// where they cannot.
     fn messages<'a>(
         &'a self,
         evaluation: &Evaluation<'a>,
         results: &[Result<bool, String>],
         budget: &mut Budget,
-    ) -> Result<Vec<Option<String>>, Aborted> {
+    ) -> Result<Vec<Option<String>>, AbortedEvaluation> {
         let calls = self.validations.len().saturating_add(self.variables);
         let could_exhaust =
             u64::try_from(calls).unwrap_or(u64::MAX).saturating_mul(CALL_COST) > budget.left();
@@ -234,7 +237,7 @@ impl Rules {
         &'a self,
         evaluation: &Evaluation<'a>,
         checks: &dyn CheckObserver,
-    ) -> Result<Vec<Note>, Aborted> {
+    ) -> Result<Vec<AnnotationResult>, AbortedEvaluation> {
         let (mut budget, mut notes) = (Budget::for_object(), Vec::new());
         for annotation in &self.annotations {
             let began = checks.elapsed();
@@ -243,12 +246,15 @@ impl Rules {
                 Ok(Some(value)) => match value.trim() {
                     "" => {}
                     value => {
-                        notes.push(Note::Publish { key: annotation.key.clone(), value: value.to_owned() });
+                        notes.push(AnnotationResult::Publish {
+                            key: annotation.key.clone(),
+                            value: value.to_owned(),
+                        });
                     }
                 },
                 Err(why) if self.failure_policy == FailurePolicy::Fail => {
                     let took = checks.elapsed().saturating_sub(began);
-                    notes.push(Note::Failed { why, took });
+                    notes.push(AnnotationResult::Failed { why, took });
                 }
                 Err(_) => {}
             }
@@ -258,7 +264,7 @@ impl Rules {
 }
 
 impl Validation {
-    /// The message where no expression makes one.
+    /// The message if no expression provides one.
     fn fixed_message(&self) -> String {
         match &*self.message {
             "" => format!("failed expression: {}", self.expression),
@@ -267,22 +273,22 @@ impl Validation {
     }
 }
 
-/// The value of a program, or the text of its failure; only a spent budget ends the evaluation.
+/// Value of a program, or the message of its failure. Only an exhausted budget aborts the evaluation.
 fn value<'p, T>(
     program: &'p Result<Program, CompileFailure>,
     evaluate: impl FnOnce(&'p Program) -> Result<T, EvaluationError>,
-) -> Result<Result<T, String>, Aborted> {
+) -> Result<Result<T, String>, AbortedEvaluation> {
     match program {
         Err(failure) => Ok(Err(format!("compilation error: {failure}"))),
         Ok(program) => match evaluate(program) {
             Ok(value) => Ok(Ok(value)),
-            Err(error @ EvaluationError::OutOfBudget) => Err(Aborted(error.to_string())),
+            Err(error @ EvaluationError::OutOfBudget) => Err(AbortedEvaluation(error.to_string())),
             Err(error @ EvaluationError::Failed { .. }) => Ok(Err(error.to_string())),
         },
     }
 }
 
-/// An evaluated message without white space around it; none if it is empty, too long or has several lines.
+/// A trimmed message; `None` if it is empty, too long or has several lines.
 fn usable(message: &str) -> Option<String> {
     let message = message.trim();
     let is_usable = !message.is_empty() && message.len() <= MESSAGE_BYTES && !message.contains('\n');

@@ -1,5 +1,5 @@
-//! ValidatingAdmissionPolicy: [`ValidatingPolicies`] are all of a server at one moment; a request is judged by those that match it, by each
-//! of their bindings, with each of its parameters.
+//! ValidatingAdmissionPolicy: [`ValidatingPolicies`] are all validating policies of a server at one moment.
+//! Matching policies are evaluated for a request once for every binding and parameter.
 
 mod evaluate;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::evaluate::{Evaluated, Note, Rules, Verdict};
+use self::evaluate::{AnnotationResult, PolicyEvaluation, Rules, Verdict};
 use super::Outcome;
 use super::binding::{Action, Binding};
 use super::checks::{CheckError, CheckObserver, Enforcement, PolicyCheck};
@@ -25,10 +25,10 @@ use crate::limits::{AUDIT_VALUE_MAX, POLICY_WARNINGS_MAX};
 use crate::meta;
 use crate::status::Status;
 
-/// The key of the audit annotation for failed validations whose action is `Audit`.
+/// Key of the audit annotation for failed validations with the action `Audit`.
 const FAILURE_KEY: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// One compiled policy with its bindings.
+/// Compiled policy with its bindings.
 #[derive(Debug)]
 struct Policy {
     name: Arc<str>,
@@ -39,20 +39,21 @@ struct Policy {
     bindings: Vec<Binding>,
 }
 
-/// All validating policies that have bindings, by name. A value; a change of a policy or binding makes another one.
+/// All validating policies that have bindings, sorted by name. Immutable; a change of a policy or binding
+/// makes a new set.
 #[derive(Debug, Default)]
 pub struct ValidatingPolicies {
     policies: Vec<Policy>,
     candidates: CandidateIndex,
 }
 
-/// A refusal before it is worded: the first one is the answer.
+/// Refusal without its final text; the first one becomes the response.
 struct Denial {
     message: String,
     reason: String,
 }
 
-/// What policies found so far.
+/// Results of the policies so far.
 #[derive(Default)]
 struct Findings {
     denial: Option<Denial>,
@@ -60,7 +61,7 @@ struct Findings {
 }
 
 impl ValidatingPolicies {
-    /// Compiles the stored policies and bindings.
+    /// Compiles stored policies and bindings.
     #[must_use]
     pub fn new<'o>(
         policies: impl IntoIterator<Item = &'o Value>,
@@ -77,19 +78,20 @@ impl ValidatingPolicies {
         Self { policies, candidates }
     }
 
-    /// Whether a policy took several milliseconds for one request so far. The next request may take as long.
+    /// Whether a policy has taken several milliseconds for one request so far, so that the next request may
+    /// take as long.
     #[must_use]
     pub fn is_costly(&self) -> bool {
         self.policies.iter().any(|policy| policy.rules.is_costly())
     }
 
-    /// Whether there are policies to ask about requests of this operation and plural. One look-up.
+    /// Whether policies may match requests with this operation and plural; costs one look-up.
     #[must_use]
     pub fn has_candidates(&self, operation: Operation, plural: &str) -> bool {
         !self.candidates.find(operation, plural).is_empty()
     }
 
-    /// Judges a request. Not to be asked for requests that are exempt ([`Attributes::is_exempt`]).
+    /// Evaluates all policies for a request. Do not call it for exempt requests ([`Attributes::is_exempt`]).
     ///
     /// [`Attributes::is_exempt`]: crate::admission::Attributes::is_exempt
     #[must_use]
@@ -155,10 +157,10 @@ impl Policy {
         });
     }
 
-    /// Judges a request.
+    /// Evaluates the policy for a request.
     ///
     /// # Errors
-    /// The answer if the request cannot be judged at all.
+    /// The refusal if the request cannot be evaluated.
     fn judge(&self, request: &PolicyRequest<'_>, findings: &mut Findings) -> Result<(), Status> {
         let form = match self.selection.matches(&request.attributes, &request.facts) {
             Ok(Some(form)) => form,
@@ -212,8 +214,8 @@ impl Policy {
         Ok(())
     }
 
-    /// Tells of what is counted.
-    fn count(&self, binding: &Binding, evaluated: &Evaluated, checks: &dyn CheckObserver) {
+    /// Reports checks to the observer.
+    fn count(&self, binding: &Binding, evaluated: &PolicyEvaluation, checks: &dyn CheckObserver) {
         let observe = |error, enforcement, took: Duration| {
             let (policy, binding) = (self.name.clone(), binding.name.clone());
             checks.observe(PolicyCheck { policy, binding, error, enforcement: Some(enforcement), took });
@@ -230,17 +232,17 @@ impl Policy {
             }
         }
         for note in &evaluated.notes {
-            if let Note::Failed { why, took } = note {
+            if let AnnotationResult::Failed { why, took } = note {
                 observe(CheckError::of_message(why), Enforcement::Deny, *took);
             }
         }
     }
 
-    /// Does what a binding wants done about failed validations.
+    /// Enforces a binding's actions for failed validations.
     fn conclude(
         &self,
         binding: &Binding,
-        evaluated: Evaluated,
+        evaluated: PolicyEvaluation,
         findings: &mut Findings,
         notes: &mut Vec<(Arc<str>, String)>,
     ) {
@@ -256,13 +258,13 @@ impl Policy {
         }
         for note in evaluated.notes {
             match note {
-                Note::Publish { key, mut value } => {
+                AnnotationResult::Publish { key, mut value } => {
                     value.truncate(value.floor_char_boundary(AUDIT_VALUE_MAX));
                     if !notes.contains(&(key.clone(), value.clone())) {
                         notes.push((key, value));
                     }
                 }
-                Note::Failed { why, .. } => self.deny(Some(binding), &why, "Invalid", findings),
+                AnnotationResult::Failed { why, .. } => self.deny(Some(binding), &why, "Invalid", findings),
             }
         }
     }
@@ -276,7 +278,8 @@ impl Policy {
         }
     }
 
-    /// Notes a failed validation for the audit log. A key is written once, so only the first one of a request is kept.
+    /// Records a failed validation in the audit log. A key is written once, so only the first failure of a
+    /// request is kept.
     fn audit(&self, binding: &Binding, index: usize, message: &str, findings: &mut Findings) {
         let annotations = &mut findings.outcome.audit_annotations;
         if annotations.iter().any(|annotation| annotation.key == FAILURE_KEY) {
@@ -287,7 +290,7 @@ impl Policy {
         annotations.push(AuditAnnotation { key: FAILURE_KEY.to_owned(), value: failure.to_string() });
     }
 
-    /// Publishes the audit annotations of all bindings and parameters: different values of one key are joined.
+    /// Adds the audit annotations of all bindings and parameters; different values of one key are joined.
     fn annotate(&self, notes: Vec<(Arc<str>, String)>, findings: &mut Findings) {
         for (key, value) in notes {
             let key = format!("{}/{key}", self.name);

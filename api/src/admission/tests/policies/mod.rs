@@ -1,4 +1,5 @@
-//! Policies: a server of which only the policies work, for recorded answers (`replay`) and for rules that they do not show (`rules`).
+//! Tests of policies on a minimal server: recorded answers (`replay`), and rules without recordings
+//! (`rules`).
 
 mod replay;
 mod rules;
@@ -26,13 +27,13 @@ use crate::{convert, meta, schema};
 
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1/";
 
-/// What is configured, and the objects that parameters and old objects are taken from.
+/// Configuration, and objects for parameters and old objects.
 #[derive(Default)]
 struct Server {
-    /// By plural and name.
+    /// Configuration objects by plural and name.
     configuration: BTreeMap<(String, String), Value>,
     namespaces: BTreeMap<String, Value>,
-    /// By plural, namespace and name.
+    /// Objects by plural, namespace and name.
     objects: BTreeMap<(String, String, String), Value>,
 }
 
@@ -73,7 +74,7 @@ impl Cluster for Server {
     }
 }
 
-/// `admin` may do everything, service accounts nothing.
+/// Authorizer that allows everything to `admin` and nothing to service accounts.
 struct AdminOnly;
 
 impl Authorizer for AdminOnly {
@@ -153,7 +154,7 @@ impl Server {
         (object, outcome)
     }
 
-    /// Takes over what a line configures. `true`: the line was about the configuration.
+    /// Applies a recorded line to the configuration. `true`: the line was about the configuration.
     fn configure(&mut self, line: &Value) -> bool {
         let (method, path) = (text(&line["method"]), text(&line["path"]));
         let response = &line["response"];

@@ -1,5 +1,5 @@
-//! Recorded answers of a Kubernetes server to requests that policies judged. The folder of the recordings is named by
-//! `KSTORE_TRANSCRIPTS`; without it the test says so and passes.
+//! Recorded answers of a Kubernetes server to requests with policies. `KSTORE_TRANSCRIPTS` names the folder
+//! of the recordings; without it the test prints a note and passes.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ fn object_of(line: &Value, row: &Resource, namespace: &str, old: Option<&Value>)
     object
 }
 
-/// Parameters that were written before the recorded server had read the policies that would have refused them.
+/// Parameters that were created before the recorded server had loaded the policies that refuse them.
 const SET_UP: [&str; 4] = ["policies-131", "policies-132", "policies-133", "policies-241"];
 
 fn compare(server: &mut Server, line: &Value, wrong: &mut Vec<String>) -> bool {
@@ -38,7 +38,7 @@ fn compare(server: &mut Server, line: &Value, wrong: &mut Vec<String>) -> bool {
         server.objects.insert(key, line["response"].clone());
         return false;
     }
-    // Invalid only by what validation says; a deletion of a collection.
+    // A line that only validation refuses, and the deletion of a collection.
     if id == "policies-254"
         || (target.name.is_empty() && line["method"] == "DELETE")
         || line["method"] == "GET"
@@ -100,7 +100,7 @@ fn compare(server: &mut Server, line: &Value, wrong: &mut Vec<String>) -> bool {
 }
 
 #[test]
-fn recorded_requests_are_judged_as_by_a_kubernetes_server() {
+fn policy_decisions_match_recorded_answers() {
     let (mut server, mut compared, mut wrong) = (Server::default(), 0, Vec::new());
     for line in lines("policies.jsonl") {
         if line.get("id").is_none() || server.configure(&line) {

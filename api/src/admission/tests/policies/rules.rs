@@ -1,4 +1,4 @@
-//! Rules of policies that the recording does not show.
+//! Tests of policy rules that the recordings do not cover.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn denial(outcome: Outcome) -> String {
 }
 
 #[test]
-fn bindings_that_cannot_be_used_deny_or_are_passed_over() {
+fn unusable_bindings_deny_or_are_ignored() {
     let denied = "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' ";
     let spec = |kind: Value| json!({"validations": [{"expression": "true"}], "paramKind": kind});
     let (configmap, node) =
@@ -100,7 +100,7 @@ fn bindings_that_cannot_be_used_deny_or_are_passed_over() {
 }
 
 #[test]
-fn audit_annotations_are_published_joined_and_cut() {
+fn audit_annotations_are_joined_and_truncated() {
     let spec = json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "auditAnnotations": [
         {"key": "word", "valueExpression": "string(params.data.word)"}, {"key": "none", "valueExpression": "' '"}, {"key": "nil", "valueExpression": "null"}],
         "validations": [{"expression": "false"}]});
@@ -131,7 +131,7 @@ fn audit_annotations_are_published_joined_and_cut() {
 }
 
 #[test]
-fn costs_of_messages_count_even_where_all_is_valid() {
+fn message_expressions_count_toward_the_budget_of_valid_requests() {
     let ten = "[1,2,3,4,5,6,7,8,9,10]";
     let costly = format!(
         "{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, {ten}.all(e, a + b + c + d + e > 0)))))"
@@ -155,7 +155,7 @@ fn costs_of_messages_count_even_where_all_is_valid() {
 }
 
 #[test]
-fn match_conditions_are_false_before_they_fail() {
+fn false_match_conditions_take_precedence_over_failures() {
     let of = |conditions: &[&str], policy: &str| {
         let conditions: Vec<Value> =
             conditions.iter().map(|expression| json!({"name": "c", "expression": expression})).collect();
@@ -184,7 +184,7 @@ fn match_conditions_are_false_before_they_fail() {
 }
 
 #[test]
-fn mutations_fail_with_upstreams_texts() {
+fn mutation_failures_have_the_messages_of_kubernetes() {
     let apply = |expression: &str| json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
     let patch = |expression: &str| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
     let denied = "policy 'p' with binding 'b' denied request: ";
@@ -236,7 +236,7 @@ fn mutations_fail_with_upstreams_texts() {
 }
 
 #[test]
-fn failures_of_mutations_are_told_together_and_a_deletion_is_not_mutated() {
+fn mutation_failures_are_reported_together_and_deletions_are_not_mutated() {
     let patch = |expression: &str| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
     let spec = json!({"mutations": [patch("[JSONPatch{op: 'a', path: '/'}]"), patch("[JSONPatch{op: 'add', path: '/data/x', value: 'y'}]"), patch("[JSONPatch{op: 'b', path: '/'}]")]});
     let failing = server(&spec, &json!({}));
@@ -270,7 +270,7 @@ fn failures_of_mutations_are_told_together_and_a_deletion_is_not_mutated() {
 }
 
 #[test]
-fn refusals_name_what_is_known_of_the_object() {
+fn refusals_name_the_object_as_far_as_known() {
     let attributes = request(None);
     let server = server(&json!({"validations": [{"expression": "false"}]}), &json!({}));
     let policies = ValidatingPolicies::new(

@@ -1,9 +1,10 @@
-//! Expressions of webhooks and policies, compiled when they are written: only what compiles may be stored.
+//! Compilation of CEL expressions in webhooks and policies, so that only valid expressions are stored.
 
 use crate::expression::admission::{CompileFailure, Environment, ResultType};
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 
-/// Compiles an expression whose value must have a type, and reports why it cannot be. Not if there is no room for the report.
+/// Compiles an expression of a given result type and reports why it fails. Skips the expression if the error
+/// list is full.
 pub(super) fn compile(
     errors: &mut ErrorList,
     path: &Path<'_>,

@@ -1,4 +1,4 @@
-//! What must hold of webhook configurations and admission policies, their expressions included.
+//! Validation of webhook configurations and admission policies, including their expressions.
 
 mod expression;
 mod policy;
@@ -49,12 +49,13 @@ pub(super) fn policy_status(object: &Value, errors: &mut ErrorList) {
     conditions(errors, &Path::new("status"), &object["status"]);
 }
 
-/// Whether a text is there and more than white space.
+/// Whether a text is missing or only white space.
 fn is_blank(value: &Value) -> bool {
     text(value).trim().is_empty()
 }
 
-/// The conditions of a webhook or policy. `params`: its expressions may read `params`.
+/// Checks the match conditions of a webhook or policy. `params`: whether expressions may read the variable
+/// `params`.
 fn match_conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value, params: bool) {
     let conditions = list(&owner["matchConditions"]);
     if conditions.len() > MATCH_CONDITIONS_MAX {

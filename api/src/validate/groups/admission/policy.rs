@@ -1,4 +1,4 @@
-//! Validating and mutating admission policies, and their bindings.
+//! Validation of validating and mutating admission policies and their bindings.
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
@@ -41,7 +41,8 @@ fn has_params(spec: &Value) -> bool {
     !spec["paramKind"].is_null()
 }
 
-/// The environment of messages, which see no authorizer. Faults of variables are reported elsewhere.
+/// CEL environment of message expressions, which have no authorizer. Faults of the variables are reported
+/// elsewhere.
 fn message_environment(spec: &Value) -> Environment {
     let mut environment = Environment::new(Uses { authorizer: false, ..validating_uses(has_params(spec)) });
     for variable in list(&spec["variables"]).iter().take(POLICY_VARIABLES_MAX) {
@@ -50,7 +51,7 @@ fn message_environment(spec: &Value) -> Environment {
     environment
 }
 
-/// What policies of both kinds say. Returns the environment of their expressions.
+/// Checks the fields that both kinds of policy share. Returns the environment of their expressions.
 fn common(errors: &mut ErrorList, spec: &Value, old: Option<&Value>, uses: Uses) -> Environment {
     one_of(errors, &SPEC.child("failurePolicy"), &spec["failurePolicy"], &["Fail", "Ignore"]);
     if !spec["paramKind"].is_null() {
@@ -110,14 +111,14 @@ fn param_kind(errors: &mut ErrorList, path: &Path<'_>, kind: &Value) {
     }
 }
 
-/// All faults of a value as one.
+/// Reports all faults of a value as one error.
 fn joined(errors: &mut ErrorList, path: &Path<'_>, value: &str, faults: name::Faults) {
     if !faults.is_empty() {
         errors.invalid(path, value, faults.join(","));
     }
 }
 
-/// Words that mean something else in expressions.
+/// Reserved words of CEL.
 const RESERVED: [&str; 21] = [
     "as",
     "break",
@@ -228,7 +229,7 @@ pub(super) fn mutating(object: &Value, old: Option<&Value>, errors: &mut ErrorLi
     one_of(errors, &SPEC.child("reinvocationPolicy"), &spec["reinvocationPolicy"], &policies);
 }
 
-/// Types of patches, the member that holds one, and what its expression makes.
+/// Patch types, the member that holds each, and the result type of its expression.
 const PATCHES: [(&str, &str, ResultType); 2] = [
     ("ApplyConfiguration", "applyConfiguration", ResultType::Object),
     ("JSONPatch", "jsonPatch", ResultType::Patches),

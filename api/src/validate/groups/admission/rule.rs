@@ -1,4 +1,4 @@
-//! Which requests a webhook or policy is about: operations, groups, versions, resources.
+//! Validation of rules of webhooks and policies: operations, groups, versions and resources.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use crate::validate::groups::reference::unique_texts;
 use crate::validate::selector::label_selector;
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// What can be changed on its way in.
+/// Operations whose objects a mutating policy can change.
 const MUTABLE: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
 fn has_wildcard(items: &[Value]) -> bool {
     items.iter().any(|item| item == "*")
 }
 
-/// One rule with its operations.
+/// Checks one rule with its operations.
 pub(super) fn rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     let (at, operations) = (path.child("operations"), list(&rule["operations"]));
     alone(errors, &at, operations, "operations");
@@ -41,7 +41,7 @@ pub(super) fn rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     }
 }
 
-/// A list that must not be empty, and says nothing else where it says `*`.
+/// Checks that a list is not empty, and that `*` is its only item if it is one.
 fn alone(errors: &mut ErrorList, path: &Path<'_>, items: &[Value], what: &str) {
     if items.is_empty() {
         errors.required(path, "");
@@ -51,7 +51,8 @@ fn alone(errors: &mut ErrorList, path: &Path<'_>, items: &[Value], what: &str) {
     }
 }
 
-/// Resources and subresources: `*` and `*/*` stand alone, `x/*` and `*/y` leave out what they cover.
+/// Checks resources and subresources: `*` and `*/*` must be alone; `x/*` and `*/y` exclude the items that
+/// they cover.
 fn resources(errors: &mut ErrorList, path: &Path<'_>, resources: &[Value]) {
     if resources.is_empty() {
         errors.required(path, "");
@@ -85,7 +86,7 @@ fn resources(errors: &mut ErrorList, path: &Path<'_>, resources: &[Value]) {
     }
 }
 
-/// What a policy or its binding applies to.
+/// Checks the match resources of a policy or binding.
 pub(super) fn match_resources(errors: &mut ErrorList, path: &Path<'_>, matching: &Value) {
     let (at, policy) = (path.child("matchPolicy"), &matching["matchPolicy"]);
     match policy.as_str() {
@@ -111,7 +112,7 @@ pub(super) fn match_resources(errors: &mut ErrorList, path: &Path<'_>, matching:
     }
 }
 
-/// Only what is on its way in can be changed.
+/// Checks that a mutating policy matches only operations with an object to change.
 pub(super) fn only_mutable(errors: &mut ErrorList, path: &Path<'_>, matching: &Value) {
     let at = path.child("resourceRules.operations");
     let operations = list(&matching["resourceRules"]).iter().flat_map(|rule| list(&rule["operations"]));

@@ -1,5 +1,5 @@
-//! Recorded answers of a Kubernetes server to writes of webhook configurations and policies. The folder of the recordings is named by
-//! `KSTORE_TRANSCRIPTS`; without it the test says so and passes.
+//! Recorded answers of a Kubernetes server to writes of webhook configurations and policies.
+//! `KSTORE_TRANSCRIPTS` names the folder of the recordings; without it the test prints a note and passes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ fn causes(status: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// The write of a line: what would be stored, with what it succeeds.
+/// The object that a recorded request would store, and the stored object that it replaces.
 fn written(line: &Value, row: &Resource, stored: &BTreeMap<String, Value>) -> (Value, Option<Value>) {
     if line["method"] == "POST" {
         return (prepared(row, &line["body"]), None);
@@ -54,7 +54,7 @@ fn written(line: &Value, row: &Resource, stored: &BTreeMap<String, Value>) -> (V
 }
 
 #[test]
-fn recorded_configurations_and_policies_are_refused_with_the_same_errors() {
+fn admission_configuration_errors_match_recorded_ones() {
     let (mut stored, mut compared, mut wrong) = (BTreeMap::new(), 0, Vec::new());
     for line in lines("webhooks.jsonl").into_iter().chain(lines("policies.jsonl")) {
         let (method, path) = (text(&line["method"]), text(&line["path"]));
@@ -92,7 +92,7 @@ fn recorded_configurations_and_policies_are_refused_with_the_same_errors() {
 }
 
 #[test]
-fn stored_match_conditions_are_not_judged_again() {
+fn unchanged_match_conditions_are_not_validated_again() {
     let row = lookup("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies").unwrap();
     let policy = |conditions: Value, message: &str| {
         prepared(
@@ -109,7 +109,7 @@ fn stored_match_conditions_are_not_judged_again() {
 }
 
 #[test]
-fn long_lists_of_expressions_are_judged_in_bounded_time() {
+fn long_lists_of_expressions_are_validated_in_bounded_time() {
     let row = lookup("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies").unwrap();
     let policy = |variables: usize, validations: usize, expression: &str| {
         let list = |length: usize| -> Vec<Value> {

@@ -1,4 +1,4 @@
-//! Webhook configurations: what is called when, and where it is.
+//! Validation of webhook configurations: rules, and the client configuration of each webhook.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ const HARMLESS: [&str; 2] = ["None", "NoneOnDryRun"];
 const EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// What is tolerated because the stored configuration does it already.
-struct Demands {
+/// Rules to enforce. A rule is skipped if the stored configuration breaks it already.
+struct EnforcedRules {
     harmless: bool,
     known_version: bool,
     unique: bool,
-    /// The match conditions are those that are stored.
+    /// The match conditions are unchanged, so they are not checked again.
     same_conditions: bool,
 }
 
-impl Demands {
+impl EnforcedRules {
     fn of(new: &Value, old: Option<&Value>) -> Self {
         let hooks = old.map_or(&[][..], |old| list(&old["webhooks"]));
         let conditions = |object: &Value| -> Vec<Value> {
@@ -35,7 +35,7 @@ impl Demands {
         let versions = |hook: &Value| list(&hook["admissionReviewVersions"]).to_vec();
         let known = |version: &Value| VERSIONS.contains(&text(version));
         let mut seen = Distinct::default();
-        Demands {
+        EnforcedRules {
             harmless: hooks.iter().all(|hook| HARMLESS.contains(&text(&hook["sideEffects"]))),
             known_version: hooks.iter().map(versions).all(|all| all.is_empty() || all.iter().any(known)),
             same_conditions: old.is_some_and(|old| conditions(old) == conditions(new)),
@@ -45,7 +45,7 @@ impl Demands {
 }
 
 pub(super) fn configuration(kind: &str, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-    let demands = Demands::of(object, old);
+    let demands = EnforcedRules::of(object, old);
     let mut seen = BTreeSet::new();
     each(&Path::ROOT, object, "webhooks", |path, hook| {
         webhook(errors, path, hook, &demands, kind.starts_with("Mutating"));
@@ -57,7 +57,7 @@ pub(super) fn configuration(kind: &str, object: &Value, old: Option<&Value>, err
     });
 }
 
-fn webhook(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &Demands, mutating: bool) {
+fn webhook(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &EnforcedRules, mutating: bool) {
     fully_qualified(errors, &path.child("name"), text(&hook["name"]));
     each(path, hook, "rules", |path, value| rule(errors, path, value));
     let mut choices = vec![("failurePolicy", ["Fail", "Ignore"]), ("matchPolicy", ["Equivalent", "Exact"])];
@@ -84,7 +84,7 @@ fn webhook(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &Dema
     }
 }
 
-fn side_effects(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &Demands) {
+fn side_effects(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &EnforcedRules) {
     let allowed: &[&str] = if demands.harmless { &HARMLESS } else { &EFFECTS };
     match hook["sideEffects"].as_str() {
         None => errors.required(path, format!("must specify one of {}", allowed.join(", "))),
@@ -93,7 +93,7 @@ fn side_effects(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: 
     }
 }
 
-fn versions(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &Demands) {
+fn versions(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &EnforcedRules) {
     let versions = list(&hook["admissionReviewVersions"]);
     if versions.is_empty() {
         return errors.required(path, format!("must specify one of {}", VERSIONS.join(", ")));
@@ -111,7 +111,7 @@ fn versions(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &Dem
     }
 }
 
-/// Where a webhook is: a URL or a service, exactly one.
+/// Checks a client configuration: exactly one of URL and service.
 pub(crate) fn client(errors: &mut ErrorList, path: &Path<'_>, client: &Value) {
     match (client["url"].is_null(), client["service"].is_null()) {
         (true, true) | (false, false) => errors.required(path, "exactly one of url or service is required"),
@@ -151,7 +151,7 @@ fn address(errors: &mut ErrorList, path: &Path<'_>, url: &str) {
 }
 
 fn service(errors: &mut ErrorList, path: &Path<'_>, service: &Value) {
-    // Kubernetes confuses the two when it says what is missing, and clients see what it says.
+    // Kubernetes swaps the two names in these messages, and clients rely on the messages.
     for (missing, said) in [("namespace", "name"), ("name", "namespace")] {
         if text(&service[missing]).is_empty() {
             errors.required(&path.child(said), "");

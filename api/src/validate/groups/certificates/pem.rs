@@ -1,5 +1,5 @@
-//! Blocks between `-----BEGIN …-----` and `-----END …-----`, as Go's decoder finds them: what is around them, and what looks like one
-//! and is none, is passed over. What is inside is bytes to this file.
+//! PEM parser with the rules of Go's decoder: text around blocks and malformed blocks are skipped. The
+//! decoded contents are not interpreted.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,16 +9,16 @@ use crate::limits::PEM_BROKEN_MAX;
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";
 
-/// One block.
+/// PEM block: its label, headers and contents.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block<'t> {
-    /// What it says it is, such as `CERTIFICATE`.
+    /// Type of the block, such as `CERTIFICATE`.
     pub(super) label: &'t str,
-    /// Whether lines `Name: value` stand before the contents.
+    /// Whether `Name: value` lines precede the contents.
     pub(super) has_headers: bool,
 }
 
-/// The blocks of a text, in order, until [`PEM_BROKEN_MAX`] broken ones were passed over.
+/// Blocks of a text, in order. The search ends after [`PEM_BROKEN_MAX`] malformed blocks.
 pub(super) fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
     let (mut rest, mut broken) = (text, 0);
     std::iter::from_fn(move || {
@@ -40,7 +40,7 @@ pub(super) fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
     })
 }
 
-/// Where a line begins a block.
+/// Offset of the next line that begins a block.
 fn starts(text: &str) -> Option<usize> {
     if text.starts_with(BEGIN) {
         return Some(0);
@@ -48,7 +48,7 @@ fn starts(text: &str) -> Option<usize> {
     text.match_indices(BEGIN).map(|(at, _)| at).find(|at| text[..*at].ends_with('\n'))
 }
 
-/// The block that begins with its label, and what comes after it.
+/// Parses the block that begins with its label; also returns the rest of the text.
 fn block(text: &str) -> Option<(Block<'_>, &str)> {
     let (line, body) = text.split_once('\n')?;
     let label = line.trim_end().strip_suffix(DASHES)?;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_found_among_other_things() {
+    fn pem_blocks_are_found_between_other_text() {
         let good =
             |label: &str, inside: &str| format!("-----BEGIN {label}-----\n{inside}\n-----END {label}-----\n");
         let found = |text: &str| -> Vec<(String, bool)> {

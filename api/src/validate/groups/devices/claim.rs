@@ -1,4 +1,4 @@
-//! What a claim asks for: requests, constraints between them, settings for drivers.
+//! Validation of a ResourceClaim's spec: requests, constraints between them, and driver configuration.
 
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ fn request(errors: &mut ErrorList, path: &Path<'_>, request: &Value) {
     }
 }
 
-/// How many devices of which class.
+/// Checks the device class, count and selectors of a request.
 fn what(errors: &mut ErrorList, path: &Path<'_>, request: &Value) {
     required_grammar(
         errors,
@@ -120,7 +120,7 @@ fn constraint(errors: &mut ErrorList, path: &Path<'_>, constraint: &Value, reque
     }
 }
 
-/// The `requests` that a constraint or setting is about.
+/// Checks the `requests` that a constraint or configuration applies to.
 pub(super) fn references(errors: &mut ErrorList, path: &Path<'_>, owner: &Value, requests: &[Value]) {
     let names = list(&owner["requests"]);
     let at = path.child("requests");
@@ -130,7 +130,7 @@ pub(super) fn references(errors: &mut ErrorList, path: &Path<'_>, owner: &Value,
     }
 }
 
-/// A request, or one of its alternatives after a slash.
+/// Checks a reference to a request, or to one of its alternatives after a slash.
 pub(super) fn reference(errors: &mut ErrorList, path: &Path<'_>, own: &str, requests: &[Value]) {
     let parts: Vec<&str> = own.split('/').collect();
     let detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";

@@ -1,5 +1,5 @@
-//! What must hold of device classes, claims, their templates and slices. Expressions are only asked to be short enough: they are
-//! compiled where they are evaluated.
+//! Validation of device classes, resource claims, claim templates and resource slices. CEL expressions are
+//! only checked for length; they are compiled where they are evaluated.
 
 mod claim;
 mod slice;
@@ -34,7 +34,7 @@ pub(super) fn content(kind: &str, object: &Value, old: Option<&Value>, errors: &
             annotations(errors, &metadata.child("annotations"), &spec["metadata"]["annotations"]);
             claim::spec(&SPEC.child("spec"), &spec["spec"], errors);
         }
-        // What cannot change is not judged again.
+        // Immutable specs are not validated again.
         ("ResourceClaim" | "ResourceClaimTemplate", Some(old)) => immutable(errors, "spec", object, old),
         ("ResourceSlice", old) => slice::spec(spec, old, errors),
         _ => {}
@@ -55,13 +55,13 @@ fn class(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// A resource of a domain that is not Kubernetes' and whose quota can be named.
+/// Whether a text is an extended resource name, also with the quota prefix `requests.`.
 fn is_extended_resource(own: &str) -> bool {
     let native = !own.contains('/') || own.contains("kubernetes.io/");
     !native && !own.starts_with("requests.") && name::qualified_name(&format!("requests.{own}")).is_empty()
 }
 
-/// Reports a list that is too long; answers whether its items should be looked at.
+/// Reports a list that is too long, and says whether to check its items.
 fn at_most(errors: &mut ErrorList, path: &Path<'_>, count: usize, max: usize) -> bool {
     if count > max {
         errors.too_many(path, count, max);
@@ -100,7 +100,7 @@ fn configuration(errors: &mut ErrorList, path: &Path<'_>, config: &Value) {
     }
 }
 
-/// Reports names of items that an earlier item has.
+/// Reports duplicate names of items.
 fn unique_names(errors: &mut ErrorList, path: &Path<'_>, items: &[Value], member: &str) {
     let mut seen = Distinct::default();
     for (i, item) in items.iter().enumerate() {
@@ -110,7 +110,7 @@ fn unique_names(errors: &mut ErrorList, path: &Path<'_>, items: &[Value], member
     }
 }
 
-/// The name of a pool: subdomains between slashes.
+/// Checks a pool name: DNS subdomains between slashes.
 fn pool_name(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     let own = text(value);
     if own.is_empty() {
@@ -136,7 +136,7 @@ fn identifier(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     }
 }
 
-/// The name of an attribute or capacity: an identifier, with or without the domain of a driver.
+/// Checks the name of an attribute or capacity: an identifier, with an optional driver domain.
 fn qualified(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     let Some((domain, id)) = own.split_once('/') else { return identifier(errors, path, own) };
     if id.contains('/') {
@@ -152,7 +152,7 @@ fn qualified(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     }
 }
 
-/// Conditions that must hold before a device is bound, and those that end the wait.
+/// Checks the conditions that must be true before a device is bound, and those that make binding fail.
 fn binding_conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value) {
     let members = ["bindingConditions", "bindingFailureConditions"];
     let [wanted, fatal] = members.map(|member| list(&owner[member]));

@@ -1,4 +1,4 @@
-//! What a driver publishes about the devices of a pool.
+//! Validation of resource slices: devices that a driver publishes for a pool.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub(super) fn spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     if at_most(errors, &SPEC.child("devices"), devices.len(), most) {
         let each_has_nodes = spec["perDeviceNodeSelection"] == true;
         let stored = old.map_or(&[][..], |old| list(&old["spec"]["devices"]));
-        // Of devices that share a name the first is the one that was stored.
+        // Stored slices may have duplicate names; the first device of a name counts.
         let stored: BTreeMap<&str, &Value> =
             stored.iter().rev().map(|device| (text(&device["name"]), device)).collect();
         each(&SPEC, spec, "devices", |path, value| {
@@ -54,7 +54,7 @@ pub(super) fn spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     }
 }
 
-/// What makes a device dearer to store and match.
+/// Whether a device uses features with a lower limit of devices per slice.
 fn is_advanced(device: &Value) -> bool {
     let lists = |attribute: &Value| VALUES[4..].iter().any(|member| !attribute[*member].is_null());
     !list(&device["taints"]).is_empty()
@@ -73,7 +73,7 @@ fn pool(errors: &mut ErrorList, path: &Path<'_>, pool: &Value) {
     }
 }
 
-/// Where the devices can be used from is said in exactly one way.
+/// Checks that exactly one field says which nodes can access the devices.
 fn nodes(errors: &mut ErrorList, spec: &Value) {
     let mut said = where_used(errors, &SPEC, spec, "must be either unset or set to a non-empty string");
     if let Some(terms) = spec["nodeSelector"]["nodeSelectorTerms"].as_array()
@@ -102,7 +102,8 @@ fn nodes(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-/// Checks the three ways a slice or a device can say where it is used from, and answers with those that are said.
+/// Checks the three fields of a slice or device that say which nodes can access it. Returns those that are
+/// set.
 fn where_used(errors: &mut ErrorList, path: &Path<'_>, owner: &Value, empty: &str) -> Vec<&'static str> {
     let mut said = Vec::new();
     match owner["nodeName"].as_str() {
@@ -170,7 +171,7 @@ fn device_nodes(errors: &mut ErrorList, path: &Path<'_>, device: &Value, each_ha
     }
 }
 
-/// The members of which an attribute has one; the lists last.
+/// Members of an attribute; exactly one is set. List types come last.
 const VALUES: [&str; 8] = ["bool", "int", "string", "version", "bools", "ints", "strings", "versions"];
 
 fn attributes(errors: &mut ErrorList, path: &Path<'_>, device: &Value) {

@@ -1,4 +1,4 @@
-//! What the scheduler and drivers may say about a claim.
+//! Validation of a ResourceClaim's status, which the scheduler and drivers write.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::validate::groups::reference::{conditions, driver};
 
 const STATUS: Path<'static> = Path::new("status");
 
-/// A claim's status as the successor of a stored one.
+/// Checks a claim's status as an update of the stored one.
 pub(in crate::validate::groups) fn status(object: &Value, old: &Value, errors: &mut ErrorList) {
     let (status, stored) = (&object["status"], &old["status"]);
     let consumers = list(&status["reservedFor"]);
@@ -53,7 +53,7 @@ pub(in crate::validate::groups) fn status(object: &Value, old: &Value, errors: &
     }
 }
 
-/// Driver, pool, device and share: which device it is.
+/// Identity of a device: driver, pool, device and share.
 fn identity(device: &Value) -> [&str; 4] {
     ["driver", "pool", "device", "shareID"].map(|member| text(&device[member]))
 }
@@ -92,7 +92,7 @@ fn allocated(errors: &mut ErrorList, path: &Path<'_>, allocation: &Value, reques
             binding_conditions(errors, path, result);
         });
     }
-    // Settings come from the class and from the claim.
+    // Configuration comes from the class and from the claim, so the limit is twice that of one source.
     if at_most(errors, &path.child("config"), list(&devices["config"]).len(), 2 * DEVICE_CONFIGS_MAX) {
         each(&path, devices, "config", |path, config| {
             let sources = ["FromClaim", "FromClass"];

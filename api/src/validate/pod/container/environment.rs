@@ -1,4 +1,4 @@
-//! What must hold of a container's environment.
+//! Validation of a container's environment variables.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::validate::check::{each, optional_grammar, required_grammar};
 use crate::validate::pod::reference;
 use crate::validate::pod::volume::Volumes;
 
-/// Variables one by one, and those that come from whole objects.
+/// Checks `env` and `envFrom`.
 pub(super) fn environment(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     each(path, container, "env", |path, variable| {
         required_grammar(errors, &path.child("name"), &variable["name"], name::env_name);
@@ -35,7 +35,7 @@ const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// A way to say where a value comes from.
+/// Source of a variable's value: its member and its check.
 type Source = (&'static str, fn(&mut ErrorList, &Path<'_>, &Value));
 
 const SOURCES: [Source; 5] = [
@@ -63,7 +63,7 @@ fn value_from(errors: &mut ErrorList, path: &Path<'_>, variable: &Value) {
     }
 }
 
-/// Messages about how many sources there are point at the list.
+/// Checks one `envFrom` source; messages about the number of sources have the path of the list.
 fn env_from(errors: &mut ErrorList, all: &Path<'_>, path: &Path<'_>, source: &Value) {
     optional_grammar(errors, &path.child("prefix"), &source["prefix"], name::env_name);
     let mut given = 0;
@@ -81,7 +81,8 @@ fn env_from(errors: &mut ErrorList, all: &Path<'_>, path: &Path<'_>, source: &Va
     }
 }
 
-/// Variables from files: the volume must be there, and one that lives with the pod. Looked at after everything else.
+/// Checks the volumes of variables from files: each must exist and be an `emptyDir`. Runs after all other
+/// checks.
 pub(in crate::validate::pod) fn file_volumes(
     errors: &mut ErrorList,
     path: &Path<'_>,

@@ -1,4 +1,4 @@
-//! What must hold of the places where a container sees volumes: as directories (mounts) or as block devices.
+//! Validation of volume mounts and volume devices of a container.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn texts<'v>(items: &'v Value, member: &str) -> BTreeSet<&'v str> {
     list(items).iter().map(|item| text(&item[member])).collect()
 }
 
-/// Mounts. Some messages point at the list, not at the item: so clients know them.
+/// Checks volume mounts. Some messages have the path of the list instead of the item, as in Kubernetes.
 pub(super) fn mounts(errors: &mut ErrorList, all: &Path<'_>, container: &Value, volumes: &Volumes<'_>) {
     let devices = &container["volumeDevices"];
     let (device_names, device_paths) = (texts(devices, "name"), texts(devices, "devicePath"));
@@ -83,7 +83,7 @@ fn recursive(errors: &mut ErrorList, path: &Path<'_>, mount: &Value) {
     }
 }
 
-/// Block devices: only of claims, which are what can be raw.
+/// Checks volume devices, which must be claims.
 pub(super) fn devices(errors: &mut ErrorList, all: &Path<'_>, container: &Value, volumes: &Volumes<'_>) {
     let mounts = &container["volumeMounts"];
     let (mount_names, mount_paths) = (texts(mounts, "name"), texts(mounts, "mountPath"));

@@ -1,4 +1,4 @@
-//! What must hold of a container's own rules for starting again.
+//! Validation of a container's restart policy and restart rules.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 use crate::validate::check::given_one_of;
 
-/// Rules of one container.
+/// Restart rules of one container.
 const RULES_MAX: usize = 20;
-/// Exit codes of one rule: all there are but success.
+/// Exit codes of one rule: all except 0.
 const CODES_MAX: usize = 255;
 
-/// The policy of a container, and the exceptions from it.
+/// Checks the restart policy of a container and its rules.
 pub(in crate::validate::pod) fn restart_policy(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let (policy, rules) = (&container["restartPolicy"], list(&container["restartPolicyRules"]));
     if policy.is_null() {

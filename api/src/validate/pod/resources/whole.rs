@@ -1,4 +1,4 @@
-//! Amounts of a pod as a whole, and how they go with those of its containers.
+//! Validation of pod-level resources, and of their relation to container resources.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use crate::strategy::aggregates;
 use crate::validate::check::quantity;
 use crate::validate::resource;
 
-/// What may be asked for as a whole, besides huge pages.
+/// Resources allowed at pod level, besides huge pages.
 const OF_PODS: [&str; 2] = ["cpu", "memory"];
 
-/// `spec.resources`.
+/// Checks `spec.resources`.
 pub(in crate::validate::pod) fn of_pod(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let resources = &spec["resources"];
     if resources.is_null() {

@@ -1,4 +1,4 @@
-//! Profiles of seccomp and AppArmor: as fields, as the annotations they were before, and that both say the same.
+//! Validation of seccomp and AppArmor profiles: fields, their former annotations, and that both agree.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
-/// Bytes of a path on the host.
+/// Bytes of a path on Linux.
 const PATH_MAX: usize = 4095;
 
-/// A `seccompProfile`, if there is one.
+/// Checks a `seccompProfile`, if it is set.
 pub(super) fn seccomp(errors: &mut ErrorList, path: &Path<'_>, profile: &Value) {
     if profile.is_null() {
         return;
@@ -34,7 +34,7 @@ pub(super) fn seccomp(errors: &mut ErrorList, path: &Path<'_>, profile: &Value) 
     }
 }
 
-/// An `appArmorProfile`, if there is one.
+/// Checks an `appArmorProfile`, if it is set.
 pub(super) fn app_armor(errors: &mut ErrorList, path: &Path<'_>, profile: &Value) {
     if profile.is_null() {
         return;
@@ -65,7 +65,7 @@ pub(super) fn app_armor(errors: &mut ErrorList, path: &Path<'_>, profile: &Value
     }
 }
 
-/// The annotations by themselves.
+/// Checks the annotations alone.
 pub(in crate::validate::pod) fn annotations(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -98,7 +98,7 @@ fn seccomp_text(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     }
 }
 
-/// Where both the annotation and the field are there, they say the same.
+/// Checks that annotation and field agree where both are set.
 pub(in crate::validate::pod) fn match_annotations(
     errors: &mut ErrorList,
     path: &Path<'_>,

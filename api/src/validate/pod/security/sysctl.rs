@@ -1,4 +1,4 @@
-//! What must hold of a pod's kernel parameters.
+//! Validation of a pod's sysctls.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 
-/// Bytes of a parameter's name.
+/// Bytes of a sysctl name.
 const NAME_MAX: usize = 253;
 
 pub(super) fn sysctls(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
@@ -43,7 +43,7 @@ fn is_name(own: &str) -> bool {
 
 const OF_IPC: [&str; 4] = ["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
 
-/// What belongs to the host, a pod in the host's namespace must leave alone.
+/// Refuses sysctls of a namespace that the pod shares with the host.
 fn of_host(errors: &mut ErrorList, path: &Path<'_>, own: &str, spec: &Value) {
     let plain = if own.find('/') < own.find('.') && own.contains('/') || !own.contains('.') {
         own.replace('/', ".")

@@ -1,4 +1,4 @@
-//! What must hold of a pod by the operating system it says it is for, and of options that only Windows has.
+//! Validation of a pod's operating system and of Windows options.
 
 use serde_json::Value;
 
@@ -8,14 +8,14 @@ use crate::object::{list, text};
 use crate::validate::check::optional_grammar;
 use crate::validate::pod::each_container;
 
-/// Bytes of a credential specification that is given in full.
+/// Bytes of an inline GMSA credential specification.
 const CREDENTIAL_MAX: usize = 64 * 1024;
-/// Bytes of the domain of a user.
+/// Bytes of a user's domain.
 const DOMAIN_MAX: usize = 256;
-/// Bytes of a user without its domain.
+/// Bytes of a user name without its domain.
 const USER_MAX: usize = 104;
 
-/// `windowsOptions`, if there are any.
+/// Checks `windowsOptions`, if it is set.
 pub(super) fn options(errors: &mut ErrorList, path: &Path<'_>, options: &Value) {
     let credential = path.child("gmsaCredentialSpecName");
     optional_grammar(errors, &credential, &options["gmsaCredentialSpecName"], name::dns1123_subdomain);
@@ -34,7 +34,7 @@ pub(super) fn options(errors: &mut ErrorList, path: &Path<'_>, options: &Value) 
     }
 }
 
-/// `[domain\]user`.
+/// Faults of a Windows user name, `[domain\]user`.
 fn user_name(value: &str) -> Vec<String> {
     let fault = |text: &str| vec![format!("runAsUserName {text}")];
     if value.is_empty() {
@@ -82,7 +82,7 @@ fn is_domain(domain: &str) -> bool {
     net_bios || domain.split('.').all(part)
 }
 
-/// Pods that run in the host's processes do so altogether.
+/// Checks that either all containers of a pod are host-process containers, or none.
 pub(in crate::validate::pod) fn host_process(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let of_pod = spec["securityContext"]["windowsOptions"]["hostProcess"].as_bool();
     let (mut all, mut those) = (0, 0);
@@ -115,7 +115,7 @@ pub(in crate::validate::pod) fn host_process(errors: &mut ErrorList, path: &Path
 
 const NOT_FOR_WINDOWS: &str = "cannot be set for a windows pod";
 
-/// What of a pod Windows does not know.
+/// Pod fields that Windows pods must not set.
 const POD: [&str; 15] = [
     "securityContext.appArmorProfile",
     "securityContext.seLinuxOptions",
@@ -134,7 +134,7 @@ const POD: [&str; 15] = [
     "securityContext.seLinuxChangePolicy",
 ];
 
-/// What of a container's context Windows does not know.
+/// Fields of a container's security context that Windows pods must not set.
 const CONTAINER: [&str; 10] = [
     "appArmorProfile",
     "seLinuxOptions",
@@ -148,7 +148,7 @@ const CONTAINER: [&str; 10] = [
     "runAsGroup",
 ];
 
-/// What the named operating system does not know.
+/// Checks the fields that the pod's operating system excludes.
 pub(in crate::validate::pod) fn for_os(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let os = &spec["os"];
     if os.is_null() {

@@ -1,4 +1,4 @@
-//! Volumes whose files are made from objects: secrets, config maps, and what a pod says about itself.
+//! Validation of volumes whose files come from objects: secrets, config maps and the downward API.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use crate::object::{list, text};
 use crate::validate::check::{each, need, relative_unreserved, required};
 use crate::validate::pod::reference;
 
-/// A secret or a config map, its object named in `name`.
+/// Checks a secret or config map source; `name` is the member with the object's name.
 pub(super) fn keys(errors: &mut ErrorList, path: &Path<'_>, source: &Value, name: &str) {
     required(errors, &path.child(name), &source[name]);
     mode(errors, &path.child("defaultMode"), &source["defaultMode"]);
     each(path, source, "items", |path, item| key_to_path(errors, path, item));
 }
 
-/// The downward API as a volume.
+/// Checks a downward API source.
 pub(super) fn downward(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     mode(errors, &path.child("defaultMode"), &source["defaultMode"]);
     for file in list(&source["items"]) {
@@ -22,7 +22,7 @@ pub(super) fn downward(errors: &mut ErrorList, path: &Path<'_>, source: &Value) 
     }
 }
 
-/// What the mode of a file may be.
+/// Checks a file mode.
 pub(super) fn mode(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if value.as_i64().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
         errors.invalid(path, value, "must be a number between 0 and 0777 (octal), both inclusive");
@@ -38,7 +38,7 @@ pub(super) fn key_to_path(errors: &mut ErrorList, path: &Path<'_>, item: &Value)
 const FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-/// A file of the downward API; messages about it name the volume, not the item.
+/// Checks a downward API file; messages have the path of the volume, not of the item.
 pub(super) fn downward_file(errors: &mut ErrorList, path: &Path<'_>, file: &Value) {
     need(errors, path, file, &["path"]);
     relative_unreserved(errors, &path.child("path"), text(&file["path"]));

@@ -1,4 +1,4 @@
-//! Volumes in which several sources put their files side by side.
+//! Validation of projected volumes, which combine several sources.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use crate::field::{ErrorList, Path};
 use crate::object::{int, list, text};
 use crate::validate::check::{relative_unreserved, required};
 
-/// Ten minutes, the shortest a token can be asked for.
+/// Bounds of a token's lifetime in seconds; the minimum is ten minutes.
 const TOKEN_SECONDS_MIN: i64 = 600;
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
-/// The paths that are taken, and where messages about taking one twice point.
-struct Taken<'p> {
+/// File paths already used in the volume, and the path for messages about duplicates.
+struct TakenPaths<'p> {
     volume: &'p Path<'p>,
     paths: BTreeSet<String>,
 }
 
-impl Taken<'_> {
+impl TakenPaths<'_> {
     fn take(&mut self, errors: &mut ErrorList, path: &str, shown: &str) {
         if !path.is_empty() && !self.paths.insert(path.to_owned()) {
             errors.invalid(self.volume, shown, "conflicting duplicate paths");
@@ -29,7 +29,7 @@ impl Taken<'_> {
 
 pub(super) fn projected(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     file::mode(errors, &path.child("defaultMode"), &source["defaultMode"]);
-    let mut taken = Taken { volume: path, paths: BTreeSet::new() };
+    let mut taken = TakenPaths { volume: path, paths: BTreeSet::new() };
     let sources = path.child("sources");
     for (i, projection) in list(&source["sources"]).iter().enumerate() {
         let path = sources.index(i);
@@ -41,7 +41,7 @@ pub(super) fn projected(errors: &mut ErrorList, path: &Path<'_>, source: &Value)
     }
 }
 
-fn one(errors: &mut ErrorList, path: &Path<'_>, projection: &Value, taken: &mut Taken<'_>) {
+fn one(errors: &mut ErrorList, path: &Path<'_>, projection: &Value, taken: &mut TakenPaths<'_>) {
     for kind in ["secret", "configMap"] {
         let (path, source) = (path.child(kind), &projection[kind]);
         if source.is_null() {

@@ -1,4 +1,4 @@
-//! Volumes that are somewhere else, each kind with its own way to say where.
+//! Validation of remote volumes, one function per source type.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::check::{given_one_of, grammar, need, optional_grammar, required, required_grammar};
 
-/// A disk of a cloud, and the partition of it.
+/// Checks a cloud disk and its partition.
 pub(super) fn disk(errors: &mut ErrorList, path: &Path<'_>, source: &Value, id: &str) {
     required(errors, &path.child(id), &source[id]);
     if !(0..=255).contains(&int(&source["partition"])) {
@@ -57,7 +57,7 @@ fn iscsi_name(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     }
 }
 
-/// `iqn.YYYY-MM.authority:name`.
+/// Whether a text is an iSCSI qualified name, `iqn.YYYY-MM.authority:name`.
 fn is_qualified(value: &str) -> bool {
     let digits = |text: Option<&str>, length: usize| {
         text.is_some_and(|text| text.len() == length && text.bytes().all(|b| b.is_ascii_digit()))
@@ -97,7 +97,7 @@ pub(super) fn flocker(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     }
 }
 
-/// A list that must not be empty; messages show it as a missing value.
+/// Checks that a list is not empty; an empty one is reported as a missing value.
 pub(super) fn monitors(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     if list(&source["monitors"]).is_empty() {
         errors.required(&path.child("monitors"), "");
@@ -109,7 +109,7 @@ pub(super) fn rbd(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     need(errors, path, source, &["image"]);
 }
 
-/// Members of a `secretRef`, if there is one.
+/// Checks members of `secretRef`, if it is set.
 pub(super) fn secret(errors: &mut ErrorList, path: &Path<'_>, source: &Value, members: &[&str]) {
     if !source["secretRef"].is_null() {
         need(errors, &path.child("secretRef"), &source["secretRef"], members);
@@ -191,7 +191,7 @@ pub(super) fn storage_os(errors: &mut ErrorList, path: &Path<'_>, source: &Value
 /// Bytes of a driver's name.
 const DRIVER_MAX: usize = 63;
 
-/// The name of a CSI driver.
+/// Checks the name of a CSI driver.
 pub(in crate::validate) fn driver_name(errors: &mut ErrorList, path: &Path<'_>, driver: &str) {
     if driver.is_empty() {
         errors.required(path, "");
@@ -203,7 +203,7 @@ pub(in crate::validate) fn driver_name(errors: &mut ErrorList, path: &Path<'_>, 
     grammar(errors, path, driver, name::dns1123_subdomain(&driver.to_lowercase()));
 }
 
-/// CSI as the source of a persistent volume.
+/// Checks CSI as the source of a persistent volume.
 pub(super) fn csi_volume(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     driver_name(errors, &path.child("driver"), text(&source["driver"]));
     need(errors, path, source, &["volumeHandle"]);

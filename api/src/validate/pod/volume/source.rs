@@ -1,5 +1,5 @@
-//! Where volumes come from: the places known to pods and to persistent volumes, in the order in which they are looked at, and the rule of
-//! each. The rules of single places are beside this file.
+//! Tables of volume sources for pods and persistent volumes, in the order of validation. Files beside this
+//! one check the single source types.
 
 use serde_json::Value;
 
@@ -7,18 +7,20 @@ use super::{file, projected, remote};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::text;
-use crate::validate::check::{given_one_of, need, no_backsteps, quantity, relative, required_grammar};
+use crate::validate::check::{
+    given_one_of, need, no_parent_references, quantity, relative, required_grammar,
+};
 use crate::validate::claim;
 use crate::validate::pod::container::pull_policy;
 
-/// One place.
+/// Volume source: its member, its names in messages, and its check.
 pub(in crate::validate) struct Source {
     member: &'static str,
-    /// The member as messages name it that refuse it, now and then in a spelling of their own.
+    /// Name of the member in messages that refuse it; Kubernetes sometimes spells it differently.
     refused: &'static str,
-    /// The member as messages about its content name it.
+    /// Name of the member in messages about its content.
     judged: &'static str,
-    /// What must hold of it.
+    /// Check of the member's content.
     rule: fn(&mut ErrorList, &Path<'_>, &Value),
 }
 
@@ -26,7 +28,7 @@ const fn from(member: &'static str, rule: fn(&mut ErrorList, &Path<'_>, &Value))
     Source { member, refused: member, judged: member, rule }
 }
 
-/// The places of a pod's volumes.
+/// Sources of pod volumes.
 pub(in crate::validate) const OF_PODS: &[Source] = &[
     from("emptyDir", empty_dir),
     from("hostPath", host_path),
@@ -68,7 +70,7 @@ pub(in crate::validate) const OF_PODS: &[Source] = &[
     from("image", image),
 ];
 
-/// The places of persistent volumes.
+/// Sources of persistent volumes.
 pub(in crate::validate) const OF_VOLUMES: &[Source] = &[
     from("hostPath", host_path),
     Source {
@@ -109,7 +111,7 @@ pub(in crate::validate) const OF_VOLUMES: &[Source] = &[
     from("scaleIO", |errors, path, source| need(errors, path, source, &["gateway", "system", "volumeName"])),
     from("local", |errors, path, source| match text(&source["path"]) {
         "" => errors.required(&path.child("path"), ""),
-        place => no_backsteps(errors, &path.child("path"), place),
+        place => no_parent_references(errors, &path.child("path"), place),
     }),
     from("storageos", |errors, path, source| {
         remote::storage_os(errors, path, source, &["name", "namespace"]);
@@ -117,10 +119,11 @@ pub(in crate::validate) const OF_VOLUMES: &[Source] = &[
     from("csi", remote::csi_volume),
 ];
 
-/// The text about names that are too long for iSCSI.
+/// Message for a name that is too long for iSCSI.
 pub(in crate::validate) const PORTAL_TOO_LONG: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 
-/// Exactly one of the places, which is in order; all further ones are refused without a look.
+/// Checks that exactly one source is set and valid. Further sources are refused without checking their
+/// contents.
 pub(in crate::validate) fn only_one(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -140,8 +143,8 @@ pub(in crate::validate) fn only_one(
     }
 }
 
-/// What is left of a spec of a persistent volume besides the place it comes from.
-pub(in crate::validate) fn is_place(member: &str) -> bool {
+/// Whether a member of a persistent volume's spec is a volume source.
+pub(in crate::validate) fn is_source_member(member: &str) -> bool {
     OF_VOLUMES.iter().any(|source| source.member == member)
 }
 
@@ -160,7 +163,7 @@ fn host_path(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
         errors.required(&path.child("path"), "");
         return;
     }
-    no_backsteps(errors, &path.child("path"), place);
+    no_parent_references(errors, &path.child("path"), place);
     given_one_of(errors, &path.child("type"), &source["type"], &HOST_PATH_TYPES);
 }
 

@@ -1,4 +1,4 @@
-//! Names, conditions, deletion and compilation of definitions, with the literal texts.
+//! Tests of names, conditions, deletion and compilation of definitions, with literal messages.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn plan(group: &mut [&mut Value], now: &str) {
 }
 
 #[test]
-fn a_new_definition_is_established_in_one_step() {
+fn new_definitions_are_established_in_one_step() {
     let mut foo = crd("foos", &json!({"kind": "Foo", "shortNames": ["f"], "categories": ["all"]}), 0);
     plan(&mut [&mut foo], NOW);
     assert_eq!(
@@ -47,7 +47,7 @@ fn a_new_definition_is_established_in_one_step() {
 }
 
 #[test]
-fn the_last_conflict_is_told_and_free_names_are_taken() {
+fn free_names_are_accepted_and_the_last_conflict_is_reported() {
     let mut foo = crd("foos", &json!({"kind": "Foo", "shortNames": ["f"]}), 0);
     plan(&mut [&mut foo], NOW);
     let mut bar = crd("bars", &json!({"kind": "Foo", "shortNames": ["f"], "categories": ["all"]}), 1);
@@ -90,7 +90,7 @@ fn the_last_conflict_is_told_and_free_names_are_taken() {
         assert_eq!((&condition["reason"], &condition["message"]), (&json!(reason), &json!(message)));
         assert!(!Definition::compile(&bar).unwrap().is_served());
     }
-    // Without the first one the second gets in, and only what changed has a new time.
+    // After the first definition is deleted the second is accepted; only changed conditions have a new time.
     let later = "2026-02-02T00:00:00Z";
     plan(&mut [&mut bar], later);
     assert!(Definition::compile(&bar).unwrap().established);
@@ -100,7 +100,7 @@ fn the_last_conflict_is_told_and_free_names_are_taken() {
 }
 
 #[test]
-fn approval_and_certificates_show_in_conditions() {
+fn conditions_report_approval_and_invalid_ca_bundles() {
     let mut foo = crd("foos", &json!({"kind": "Foo"}), 0);
     foo["spec"]["group"] = json!("a.k8s.io");
     for (approval, status, reason, message) in [
@@ -137,7 +137,7 @@ fn approval_and_certificates_show_in_conditions() {
 }
 
 #[test]
-fn deletion_goes_through_its_conditions() {
+fn deletion_sets_the_terminating_condition() {
     let mut foo = crd("foos", &json!({"kind": "Foo"}), 0);
     plan(&mut [&mut foo], NOW);
     foo["metadata"]["finalizers"] = json!(["x.dev/mine"]);
@@ -186,7 +186,7 @@ fn deletion_goes_through_its_conditions() {
 }
 
 #[test]
-fn updates_move_generation_and_remember_storage_versions() {
+fn updates_increment_generation_and_record_storage_versions() {
     let old = crd("foos", &json!({"kind": "Foo"}), 0);
     let mut new = old.clone();
     new["status"] = json!({"conditions": "forged"});
@@ -200,7 +200,7 @@ fn updates_move_generation_and_remember_storage_versions() {
 }
 
 #[test]
-fn unknown_formats_are_warned_of_once_they_are_new() {
+fn new_unknown_formats_cause_warnings() {
     let formats = |formats: &[&str]| {
         let mut own = crd("foos", &json!({"kind": "Foo"}), 0);
         let properties: Value = formats
@@ -222,7 +222,7 @@ fn unknown_formats_are_warned_of_once_they_are_new() {
 }
 
 #[test]
-fn compiled_definitions_share_equal_schemas_and_tell_changes_of_stored_form() {
+fn equal_schemas_are_shared_and_the_spec_hash_follows_the_stored_form() {
     let mut foo = crd("foos", &json!({"kind": "Foo"}), 0);
     let schema = foo["spec"]["versions"][0]["schema"].clone();
     foo["spec"]["versions"] = json!([
@@ -241,7 +241,7 @@ fn compiled_definitions_share_equal_schemas_and_tell_changes_of_stored_form() {
         first.versions[2].warning.as_deref(),
         Some("x.dev/v1alpha1 Foo is deprecated; use x.dev/v1 Foo")
     );
-    // Columns and names do not govern stored bytes; schemas do.
+    // Columns and names do not affect the stored form; schemas do.
     foo["spec"]["versions"][1]["additionalPrinterColumns"] =
         json!([{"name": "A", "type": "string", "jsonPath": ".a"}]);
     foo["spec"]["names"]["shortNames"] = json!(["f"]);
@@ -258,7 +258,7 @@ fn compiled_definitions_share_equal_schemas_and_tell_changes_of_stored_form() {
 }
 
 #[test]
-fn openapi_v2_refuses_nothing_that_the_server_takes() {
+fn openapi_v2_accepts_everything_that_the_server_accepts() {
     let mut foo = crd("foos", &json!({"kind": "Foo"}), 0);
     foo["spec"]["versions"][0]["subresources"] =
         json!({"scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}});
@@ -294,7 +294,7 @@ fn openapi_v2_refuses_nothing_that_the_server_takes() {
         json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]})
     );
     assert!(v3.references().contains("io.k8s.api.autoscaling.v1.Scale"));
-    // What keeps unknown fields at the root is bare for old clients.
+    // A root that keeps unknown fields has no properties in v2.
     foo["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-preserve-unknown-fields"] =
         json!(true);
     let open = openapi::v2(&compiled, &foo, "v1").schemas["dev.x.v1.Foo"].clone();
