@@ -2,6 +2,7 @@
 //! types and fields against the schema. Pure. Defaulting and validation come later and see only decoded
 //! objects.
 
+pub(crate) mod delete_options;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod patch;

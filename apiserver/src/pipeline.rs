@@ -5,6 +5,7 @@
 mod admit;
 mod apply;
 mod component_status;
+pub(crate) mod connect;
 mod create;
 mod custom;
 pub(crate) mod definition;
@@ -15,6 +16,7 @@ mod heavy;
 mod in_flight;
 mod read;
 mod renewal;
+mod review;
 mod signing;
 mod subresource;
 mod token;

@@ -347,3 +347,8 @@ pub enum Propagation {
     /// The object is deleted after its dependents.
     Foreground,
 }
+
+/// Parses the revisions of a `kstore-cause` header; anything but numbers is ignored.
+pub(crate) fn causes(header: &str) -> Vec<i64> {
+    header.split(',').filter_map(|revision| revision.trim().parse().ok()).take(limits::CAUSES).collect()
+}

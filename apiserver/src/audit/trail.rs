@@ -12,7 +12,7 @@ use crate::authn::{Peer, UserInfo};
 use crate::authz::{self, Authorizer, Decision, Target};
 use crate::error::panicked;
 use crate::limits;
-use crate::rest::router::ResourceLocation;
+use crate::resource_location::ResourceLocation;
 use http::{Extensions, HeaderMap};
 use jiff::Timestamp;
 use kstore_api::admission::review::AuditAnnotation;

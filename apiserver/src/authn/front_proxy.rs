@@ -4,7 +4,7 @@
 
 use super::{ClientCertificate, Peer, UserInfo, x509};
 use crate::aggregator::headers::{EXTRA_PREFIX, GROUP, UID, USER};
-use crate::rest::router::decode;
+use crate::percent_encoding::decode;
 use http::{HeaderMap, HeaderValue};
 use jiff::Timestamp;
 use rustls::pki_types::{CertificateDer, UnixTime};

@@ -3,7 +3,7 @@
 
 use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo};
 use crate::authz::{Attributes, Authorizer, Decision, More, Target};
-use crate::rest::router::decode;
+use crate::percent_encoding::decode;
 use http::HeaderMap;
 use kstore_api::name::{dns1123_label, dns1123_subdomain};
 use kstore_api::status::{DeniedRequest, Status};

@@ -5,7 +5,7 @@ use super::authenticate::CallTrail;
 use super::{Grpc, Streamed};
 use crate::audit::{self, Audit, Operation, StreamEnd, Trail};
 use crate::error::{of_grpc, to_grpc};
-use crate::rest::router::ResourceLocation;
+use crate::resource_location::ResourceLocation;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use kstore_proto::kstore::v1 as pb;

@@ -2,9 +2,9 @@
 
 use super::list::{chunked, filter};
 use super::{Caller, Grpc, Streamed, target, within_limit};
+use crate::decode::delete_options;
 use crate::error::to_grpc;
 use crate::request::{Action, DeleteOptions, ListAt, ListOptions, Target, WriteOptions};
-use crate::rest;
 use bytes::Bytes;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
@@ -49,5 +49,5 @@ fn read(json: &[u8]) -> Result<(DeleteOptions, bool), Status> {
     }
     let tree = serde_json::from_slice(json)
         .map_err(|e| Status::bad_request(format!("options_json is not JSON: {e}")))?;
-    Ok((rest::delete_options_of(&tree)?, rest::is_dry_run(&tree)?))
+    Ok((delete_options::parse(&tree)?, delete_options::is_dry_run(&tree)?))
 }

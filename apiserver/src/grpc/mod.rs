@@ -103,7 +103,7 @@ impl Grpc {
         let field_manager = field_manager
             .map_err(|problem| to_grpc(&invalid_option_of("WriteOptions", FIELD_MANAGER, &problem)))?;
         let fence = Fence::of(headers).map_err(|status| to_grpc(&status))?;
-        let causes = crate::rest::causes(text("kstore-cause"));
+        let causes = crate::request::causes(text("kstore-cause"));
         let timeout = deadline::parse(text(deadline::HEADER)).map_err(|status| to_grpc(&status))?;
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(to_grpc(&timed_out()));

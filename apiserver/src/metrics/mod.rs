@@ -21,9 +21,9 @@ pub use series::{Counter, Family, Histogram};
 pub use storage::MeasuredStorage;
 pub(crate) use webhooks::{AdmissionWebhooks, ConversionWebhooks};
 
-use crate::rest::version;
 use crate::restart::TaskRestarts;
 use crate::storage::SharedStorage;
+use crate::version;
 use kstore_api::kind::Resource;
 use parking_lot::Mutex;
 use request::Requests;

@@ -3,10 +3,10 @@
 
 use super::{Answer, Pipeline};
 use crate::cache::{Entry, Filter};
+use crate::decode::{self, delete_options};
 use crate::error;
 use crate::registry::{Decision, Stage};
 use crate::request::{Body, DeleteOptions, Request, Target, WriteOptions};
-use crate::{decode, rest};
 use kstore_api::kind::{self, Resource};
 use kstore_api::selector::label;
 use kstore_api::status::Status;
@@ -29,8 +29,8 @@ impl Pipeline {
         let eviction = eviction(request, body, options, warnings)?;
         let eviction = self.admit_posted(request, eviction, options, warnings).await?;
         let asked = &eviction["deleteOptions"];
-        let delete = rest::delete_options_of(asked)?;
-        let dry_run = options.dry_run || rest::is_dry_run(asked)?;
+        let delete = delete_options::parse(asked)?;
+        let dry_run = options.dry_run || delete_options::is_dry_run(asked)?;
         let revision = match &request.stage {
             Some(_) => self.stage_eviction(request, &delete, options).await.map(|()| 0),
             None => self.evict_alone(request, &delete, options, dry_run).await,

@@ -193,7 +193,7 @@ impl Pipeline {
             _ => {
                 let now = self.nondet.clock.now_seconds();
                 let value =
-                    crate::rest::review::answer(&self.authorizer, &request.user, target, review, now).await?;
+                    super::review::answer(&self.authorizer, &request.user, target, review, now).await?;
                 Ok(Answer::Value { value, created: true })
             }
         }

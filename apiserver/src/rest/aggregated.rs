@@ -3,13 +3,13 @@
 //! and whether it is available.
 
 use super::respond::plain;
-use super::router::{self, ResourceLocation};
 use super::stream::{headers, peer};
 use super::{HttpBody, Rest, content, query::Query, respond::refusal_as};
 use crate::aggregator::{self, AggregatedApi};
 use crate::authn::UserInfo;
 use crate::authz;
 use crate::limits::AGGREGATED_HEAD;
+use crate::resource_location::{self, ResourceLocation};
 use futures::StreamExt as _;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -45,7 +45,8 @@ impl Rest {
         let expiry = self.streams.expiry(&parts);
         let upgrade = headers::upgrade(&parts.headers);
         let client = parts.extensions.remove::<OnUpgrade>().filter(|_| upgrade.is_some());
-        let watches = router::location(parts.uri.path()).is_some_and(|location| is_watch(&parts, &location));
+        let watches =
+            resource_location::location(parts.uri.path()).is_some_and(|location| is_watch(&parts, &location));
         let is_long = watches || client.is_some();
         let from = peer(&parts);
         headers::to_backend(&mut parts.headers, upgrade.filter(|_| client.is_some()), from, None);
@@ -90,7 +91,7 @@ impl Rest {
     }
 
     async fn authorize_aggregated(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
-        if let Some(location) = router::location(parts.uri.path()) {
+        if let Some(location) = resource_location::location(parts.uri.path()) {
             return self.authorize(parts, user, &location).await;
         }
         self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;

@@ -10,6 +10,7 @@ use crate::limits;
 use crate::observed_body::{ObservedBody, ignore};
 use crate::pipeline::{Answered, Refused};
 use crate::request::{Action, Body, DeleteOptions, Format, Propagation, Request};
+use crate::{percent_encoding, resource_location};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response};
@@ -87,14 +88,14 @@ pub(super) async fn record_arrival(
 /// The operation of a request for the audit log, also for resources that do not exist.
 fn operation(parts: &Parts) -> Operation {
     let path = parts.uri.path().to_owned();
-    let Some(location) = router::location(&path) else {
+    let Some(location) = resource_location::location(&path) else {
         return Operation { verb: path_verb(&parts.method), version: String::new(), location: None, path };
     };
     let watch = location.watch || Query::parse(parts.uri.query()).flag("watch");
     // `/api/VERSION/…` or `/apis/GROUP/VERSION/…`
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     let version = if segments.next() == Some("api") { segments.next() } else { segments.nth(1) };
-    let version = router::decode(version.unwrap_or_default());
+    let version = percent_encoding::decode(version.unwrap_or_default());
     let verb = router::verb(&parts.method, !location.name.is_empty(), watch);
     Operation { verb, version, location: Some(location), path }
 }

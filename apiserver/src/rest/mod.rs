@@ -15,7 +15,6 @@ mod ordered;
 mod path;
 mod query;
 pub mod respond;
-pub mod review;
 pub mod router;
 mod stream;
 mod table;
@@ -26,7 +25,6 @@ mod watch;
 pub mod discovery;
 pub mod health;
 pub mod openapi;
-pub mod version;
 
 use crate::access;
 use crate::agent::user_agent;
@@ -35,8 +33,8 @@ use crate::anonymous_slots::AnonymousSlots;
 use crate::audit::{self, Audit};
 use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
+use crate::decode::delete_options;
 use crate::fence::Fence;
-use crate::limits;
 use crate::pipeline::{Pipeline, measured_as};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
@@ -52,7 +50,6 @@ use kstore_api::status::Status;
 use query::Query;
 use respond::{Reply, refusal, refusal_as};
 use router::{Operation, ResourcePath, Route};
-use serde_json::Value;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -314,7 +311,7 @@ impl Rest {
                 Action::DeleteCollection(list, delete, options)
             }
         };
-        let causes = causes(header(headers, CAUSE));
+        let causes = crate::request::causes(header(headers, CAUSE));
         Ok(DecodedRequest { agent, causes, fence, timeout, subresource, action })
     }
 
@@ -332,9 +329,9 @@ impl Rest {
         }
         let format = content::body_format(headers)?;
         let tree = crate::decode::tree(&Body { format, bytes })?;
-        check_delete_options(&tree)?;
-        let dry_run = options.dry_run || is_dry_run(&tree)?;
-        Ok((delete_options_of(&tree)?, WriteOptions { dry_run, ..options }))
+        delete_options::check(&tree)?;
+        let dry_run = options.dry_run || delete_options::is_dry_run(&tree)?;
+        Ok((delete_options::parse(&tree)?, WriteOptions { dry_run, ..options }))
     }
 
     async fn read_body(&self, headers: &HeaderMap, body: HttpBody) -> Result<Body, Status> {
@@ -371,11 +368,6 @@ impl DecodedRequest {
     }
 }
 
-/// Parses the revisions of a `kstore-cause` header; anything but numbers is ignored.
-pub(crate) fn causes(header: &str) -> Vec<i64> {
-    header.split(',').filter_map(|revision| revision.trim().parse().ok()).take(limits::CAUSES).collect()
-}
-
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
@@ -393,53 +385,6 @@ fn check_apply(patch: PatchType, query: &Query) -> Result<(), Status> {
             Err(crate::error::invalid_option_of("PatchOptions", "force", problem))
         }
     }
-}
-
-/// Checks that a body is DeleteOptions: another object must not delete, since its author meant another
-/// request.
-fn check_delete_options(tree: &Value) -> Result<(), Status> {
-    let text_or_none = |member: &str| tree[member].is_null() || tree[member].is_string();
-    let kind = tree["kind"].as_str().filter(|kind| !kind.is_empty()).unwrap_or("DeleteOptions");
-    if !tree.is_object() || kind != "DeleteOptions" {
-        return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
-    }
-    let grace = &tree["gracePeriodSeconds"];
-    if !(grace.is_null() || grace.is_i64()) || !text_or_none("propagationPolicy") {
-        return Err(Status::bad_request("DeleteOptions: a member is not of its type"));
-    }
-    Ok(())
-}
-
-/// Whether `metav1.DeleteOptions` request a dry run.
-pub(crate) fn is_dry_run(tree: &Value) -> Result<bool, Status> {
-    let stages = tree["dryRun"].as_array().map_or(&[][..], Vec::as_slice);
-    if stages.iter().all(|stage| stage == "All") {
-        return Ok(!stages.is_empty());
-    }
-    let problem = format!("Unsupported value: {}: supported values: \"All\"", tree["dryRun"]);
-    Err(crate::error::invalid_option_of("DeleteOptions", "dryRun", &problem))
-}
-
-/// Decodes `metav1.DeleteOptions`.
-pub(crate) fn delete_options_of(tree: &Value) -> Result<DeleteOptions, Status> {
-    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let propagation = match (text(&tree["propagationPolicy"]), tree["orphanDependents"].as_bool()) {
-        (Some(policy), Some(_)) => return Err(query::both_policies(&policy)),
-        (Some(policy), None) => Some(query::propagation(&policy)?),
-        (None, Some(true)) => Some(crate::request::Propagation::Orphan),
-        (None, Some(false)) => Some(crate::request::Propagation::Background),
-        (None, None) => None,
-    };
-    let version = text(&tree["preconditions"]["resourceVersion"]);
-    let version = version
-        .map(|v| v.parse().map_err(|_| Status::bad_request("invalid resourceVersion in preconditions")));
-    Ok(DeleteOptions {
-        uid: text(&tree["preconditions"]["uid"]),
-        resource_version: version.transpose()?,
-        grace_period_seconds: tree["gracePeriodSeconds"].as_i64(),
-        propagation,
-        accepts: tree["orphanDependents"] == false,
-    })
 }
 
 /// The verb of a request outside the resource API: its HTTP method in lower case.

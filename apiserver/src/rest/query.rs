@@ -1,8 +1,9 @@
 //! Query parameters → options of requests. Pure. `list_query` handles the options of LIST and WATCH.
 
 use super::list_query::revision;
-use super::router::decode_query;
 use crate::agent::{check_field_manager, default_field_manager};
+use crate::decode::delete_options::{both_policies, propagation};
+use crate::percent_encoding::decode_query;
 use crate::request::{
     DeleteOptions, FieldValidation, GetOptions, ManagedFieldsUpdate, Propagation, WriteOptions,
 };
@@ -149,25 +150,4 @@ impl Query {
             ..DeleteOptions::default()
         })
     }
-}
-
-/// Parses the name of a propagation policy.
-pub(super) fn propagation(policy: &str) -> Result<Propagation, Status> {
-    match policy {
-        "Orphan" => Ok(Propagation::Orphan),
-        "Background" => Ok(Propagation::Background),
-        "Foreground" => Ok(Propagation::Foreground),
-        other => {
-            let supported = "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
-            let problem = format!("Unsupported value: {other:?}: {supported}");
-            Err(crate::error::invalid_option_of("DeleteOptions", "propagationPolicy", &problem))
-        }
-    }
-}
-
-/// 422: the request states the treatment of dependents twice.
-pub(super) fn both_policies(policy: &str) -> Status {
-    let problem =
-        format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
-    crate::error::invalid_option_of("DeleteOptions", "propagationPolicy", &problem)
 }

@@ -2,6 +2,8 @@
 //! knows no handlers.
 
 use crate::kinds::{CustomVersion, Kinds};
+use crate::percent_encoding::decode;
+use crate::resource_location::{PathRemainder, ResourceLocation};
 use http::Method;
 use kstore_api::kind::Resource;
 
@@ -16,23 +18,6 @@ pub enum Route {
     UnknownGroup(ResourceLocation),
     /// A resource path with an unknown version or plural.
     UnknownResource(ResourceLocation),
-}
-
-/// A location in the resource tree, whether or not the resource exists: the target of authorization.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResourceLocation {
-    /// The API group.
-    pub group: String,
-    /// The plural.
-    pub resource: String,
-    /// The subresource, or "".
-    pub subresource: String,
-    /// The namespace, or "".
-    pub namespace: String,
-    /// The object's name, or "".
-    pub name: String,
-    /// Whether the path has the deprecated `/watch/` form.
-    pub watch: bool,
 }
 
 /// A location in the resource tree whose resource is served.
@@ -158,60 +143,6 @@ pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Op
     })
 }
 
-/// The location that a path names, whether or not the resource exists; `None` if it is not a resource path.
-pub fn location(path: &str) -> Option<ResourceLocation> {
-    let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    match segments.as_slice() {
-        ["api", _, rest @ ..] => Some(PathRemainder::read(rest)?.location("")),
-        ["apis", group, _, rest @ ..] => Some(PathRemainder::read(rest)?.location(group)),
-        _ => None,
-    }
-}
-
-/// The part of a resource path after its version.
-struct PathRemainder<'a> {
-    watch: bool,
-    namespace: &'a str,
-    plural: &'a str,
-    name: &'a str,
-    subresource: String,
-}
-
-impl<'a> PathRemainder<'a> {
-    /// Parses the segments; `None` if they name no resource.
-    fn read(rest: &[&'a str]) -> Option<Self> {
-        let (watch, rest) = match rest {
-            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
-            _ => (false, rest),
-        };
-        let (namespace, rest) = match rest {
-            // `namespaces/x/status` and `/finalize` are subresources of the namespace itself.
-            ["namespaces", _, "status" | "finalize"] => ("", rest),
-            ["namespaces", namespace, _, ..] => (*namespace, &rest[2..]),
-            _ => ("", rest),
-        };
-        let (plural, name, subresource) = match rest {
-            [plural] => (*plural, "", String::new()),
-            [plural, name] => (*plural, *name, String::new()),
-            [plural, name, subresource @ ..] => (*plural, *name, subresource.join("/")),
-            [] => return None,
-        };
-        Some(Self { watch, namespace, plural, name, subresource })
-    }
-
-    fn location(self, group: &str) -> ResourceLocation {
-        ResourceLocation {
-            group: group.to_owned(),
-            resource: self.plural.to_owned(),
-            subresource: self.subresource,
-            namespace: self.namespace.to_owned(),
-            name: self.name.to_owned(),
-            watch: self.watch,
-        }
-    }
-}
-
 fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Route {
     let Some(remainder) = PathRemainder::read(rest) else { return Route::Path };
     let (plural, namespace, name) = (remainder.plural, remainder.namespace, remainder.name);
@@ -240,39 +171,6 @@ fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Ro
         }
         _ => Route::UnknownResource(remainder.location(group)),
     }
-}
-
-/// Percent-decodes one path segment; invalid escapes are kept.
-pub fn decode(segment: &str) -> String {
-    decode_with(segment, false)
-}
-
-/// Percent-decodes one component of a query, in which `+` is a space.
-pub fn decode_query(component: &str) -> String {
-    decode_with(component, true)
-}
-
-fn decode_with(text: &str, plus_is_space: bool) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let escape = (bytes[i] == b'%').then(|| bytes.get(i + 1..i + 3)).flatten();
-        let value = escape
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match value {
-            Some(byte) => {
-                out.push(byte);
-                i += 3;
-            }
-            None => {
-                out.push(if plus_is_space && bytes[i] == b'+' { b' ' } else { bytes[i] });
-                i += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]
@@ -323,11 +221,5 @@ mod tests {
         for (path, want) in table {
             assert_eq!(describe(path), want, "{path}");
         }
-    }
-
-    #[test]
-    fn escapes_are_decoded_and_invalid_ones_kept() {
-        assert_eq!(decode("a%2Fb%zz%4"), "a/b%zz%4");
-        assert_eq!(decode_query("a+b%3Dc"), "a b=c");
     }
 }

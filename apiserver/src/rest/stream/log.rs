@@ -69,12 +69,12 @@ impl Streams {
         if !errors.is_empty() {
             return Err(Status::invalid("", "PodLogOptions", &request.target.name, &errors));
         }
-        let location = self.pod(request)?;
+        let location = self.pipeline.connected_pod(&request.target)?;
         let container = location.container(request.query.get("container"))?;
         if location.node.is_empty() {
             return Ok(None);
         }
-        self.check_node(&location.node)?;
+        self.pipeline.check_connected_node(&location.node)?;
         let (namespace, pod) = (request.target.namespace.clone(), request.target.name.clone());
         let url = format!("containerLogs/{namespace}/{pod}/{container}");
         let uid = location.uid().to_owned();

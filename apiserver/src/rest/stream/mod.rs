@@ -3,7 +3,6 @@
 
 mod expiry;
 mod log;
-mod pod_location;
 mod portforward;
 mod protocol;
 mod proxy;

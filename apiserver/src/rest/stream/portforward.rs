@@ -37,7 +37,7 @@ impl Streams {
         request: &StreamRequest<'_>,
         upgrade: Option<Upgrade>,
     ) -> Result<Response<Body>, Status> {
-        let location = self.bound(request)?;
+        let location = self.pipeline.connected_bound_pod(&request.target)?;
         let (namespace, pod) = (request.target.namespace.clone(), request.target.name.clone());
         let uid = location.uid().to_owned();
         let open = pb::StreamOpen { node: location.node, namespace, pod, uid, ..Default::default() };

@@ -52,8 +52,9 @@ impl Streams {
         let (stdin, stdout, tty) = (flag("stdin"), flag("stdout"), flag("tty"));
         // A terminal has a single output stream.
         let stderr = flag("stderr") && !tty;
-        let container = self.pod(request)?.container(request.query.get("container"))?;
-        let location = self.bound(request)?;
+        let container =
+            self.pipeline.connected_pod(&request.target)?.container(request.query.get("container"))?;
+        let location = self.pipeline.connected_bound_pod(&request.target)?;
         if !(stdin || stdout || stderr) {
             return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
         }

@@ -2,7 +2,6 @@
 //! tunnel of its node. This file authorizes requests and streams bodies; `headers`, `links` and `page`
 //! rewrite requests and responses.
 
-mod backend;
 pub(in crate::rest) mod headers;
 mod links;
 mod page;
@@ -13,6 +12,7 @@ use crate::authn::{Peer, UserInfo};
 use crate::error::of_read;
 use crate::limits::PROXY_PAGE;
 use crate::metrics;
+use crate::pipeline::connect::backend::unreachable;
 use crate::request::Target;
 use crate::rest::header;
 use crate::rest::query::Query;
@@ -98,7 +98,7 @@ impl Streams {
         }
         self.pipeline.admit_stream(user, target, || options(target, below)).await?;
         let expiry = self.expiry(&parts);
-        let backend = self.backend(target)?;
+        let backend = self.pipeline.proxy_backend(target)?;
         let upgrade =
             headers::upgrade(&parts.headers).filter(|_| parts.extensions.get::<OnUpgrade>().is_some());
         let backend_path = links::backend_path(parts.uri.path(), below);
@@ -222,7 +222,7 @@ async fn page(parts: &mut http::response::Parts, body: Incoming, links: &Links) 
     let mut read = BytesMut::new();
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
-        read.extend_from_slice(&piece.map_err(|error| backend::unreachable(&error))?);
+        read.extend_from_slice(&piece.map_err(|error| unreachable(&error))?);
         if read.len() > PROXY_PAGE {
             let first = futures::stream::once(async { Ok::<Bytes, hyper::Error>(read.freeze()) });
             return Ok(Body::from_stream(first.chain(pieces)));

@@ -1,6 +1,5 @@
 //! Tests of rewriting requests and responses.
 
-use super::backend::BackendName;
 use super::headers;
 use super::links::{Links, backend_path, escape};
 use super::page::rewrite;
@@ -15,24 +14,6 @@ fn list(headers: &HeaderMap) -> Vec<String> {
         headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
     all.sort();
     all
-}
-
-#[test]
-fn backend_names_may_have_a_scheme_and_a_port() {
-    let id = |scheme, name, port| Some(BackendName { scheme, name, port });
-    let cases = [
-        ("web", id("", "web", "")),
-        ("web:80", id("", "web", "80")),
-        ("web:", id("", "web", "")),
-        ("https:web:", id("https", "web", "")),
-        ("http:web:http", id("http", "web", "http")),
-        ("ftp:web:21", None),
-        (":80", None),
-        ("a:b:c:d", None),
-    ];
-    for (text, expected) in cases {
-        assert_eq!(BackendName::read(text), expected, "{text}");
-    }
 }
 
 #[test]

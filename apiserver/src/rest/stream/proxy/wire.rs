@@ -1,7 +1,7 @@
 //! HTTP/1.1 exchange with a backend: hyper's client over a stream of the tunnel.
 
-use super::backend::{Backend, closed, unreachable};
 use crate::limits::{PROXY_HEAD, PROXY_LINGER, STREAM_BEGIN, STREAM_FRAME_BYTES};
+use crate::pipeline::connect::backend::{Backend, unreachable};
 use crate::rest::stream::{Expiry, Streams};
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
@@ -97,5 +97,14 @@ async fn copy_both_ways(far: DuplexStream, mut reader: Reader, writer: Writer, r
         biased;
         () = from_node => {}
         () = to_node => {}
+    }
+}
+
+/// 503: the backend closed the connection, or does not speak HTTP.
+pub(super) fn closed(error: &hyper::Error) -> Status {
+    if error.is_incomplete_message() || error.is_canceled() {
+        unreachable(&"EOF")
+    } else {
+        unreachable(error)
     }
 }

@@ -1,42 +1,42 @@
-//! The pod, container and node of a stream: Kubernetes' checks, in its order and with its texts.
+//! The pod, container and node of a connection (exec, attach, port-forward, logs): Kubernetes' checks, in its order and with its texts.
 
-use super::{StreamRequest, Streams};
+use crate::pipeline::Pipeline;
+use crate::request::Target;
 use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::Value;
 
 /// A pod and the node that it is bound to.
-pub(super) struct PodLocation {
-    pub(super) pod: Value,
+pub(crate) struct PodLocation {
+    pub(crate) pod: Value,
     /// The name of the node; "" if the pod is not bound.
-    pub(super) node: String,
+    pub(crate) node: String,
 }
 
-impl Streams {
-    /// The pod of a request.
-    pub(super) fn pod(&self, request: &StreamRequest<'_>) -> Result<PodLocation, Status> {
-        let target = &request.target;
-        let entry = self.pipeline.cache().get(target.resource, &target.key());
+impl Pipeline {
+    /// The pod that a connection names.
+    pub(crate) fn connected_pod(&self, target: &Target) -> Result<PodLocation, Status> {
+        let entry = self.cache().get(target.resource, &target.key());
         let pod = entry.ok_or_else(|| Status::not_found(target.resource, &target.name))?.parse();
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         Ok(PodLocation { pod, node })
     }
 
-    /// The pod of a request, which must be bound to an existing node.
-    pub(super) fn bound(&self, request: &StreamRequest<'_>) -> Result<PodLocation, Status> {
-        let location = self.pod(request)?;
+    /// The pod that a connection names; it must be bound to an existing node.
+    pub(crate) fn connected_bound_pod(&self, target: &Target) -> Result<PodLocation, Status> {
+        let location = self.connected_pod(target)?;
         if location.node.is_empty() {
-            let text = format!("pod {} does not have a host assigned", request.target.name);
+            let text = format!("pod {} does not have a host assigned", target.name);
             return Err(Status::bad_request(text));
         }
-        self.check_node(&location.node)?;
+        self.check_connected_node(&location.node)?;
         Ok(location)
     }
 
     /// Checks that the node exists, so that the server can reach it.
-    pub(super) fn check_node(&self, node: &str) -> Result<(), Status> {
+    pub(crate) fn check_connected_node(&self, node: &str) -> Result<(), Status> {
         let nodes = kind::lookup("", "v1", "nodes").expect("nodes are in the table");
-        match self.pipeline.cache().get(nodes, &nodes.storage_key("", node)) {
+        match self.cache().get(nodes, &nodes.storage_key("", node)) {
             Some(_) => Ok(()),
             None => Err(Status::not_found(nodes, node)),
         }
@@ -45,7 +45,7 @@ impl Streams {
 
 impl PodLocation {
     /// The container named `container`, or the only container of the pod if the name is empty.
-    pub(super) fn container(&self, container: &str) -> Result<String, Status> {
+    pub(crate) fn container(&self, container: &str) -> Result<String, Status> {
         let name = self.pod["metadata"]["name"].as_str().unwrap_or_default();
         let all = ["initContainers", "containers", "ephemeralContainers"];
         let names: Vec<&str> = all.into_iter().flat_map(|field| self.names(field)).collect();
@@ -72,7 +72,7 @@ impl PodLocation {
         list.filter_map(|container| container["name"].as_str())
     }
 
-    pub(super) fn uid(&self) -> &str {
+    pub(crate) fn uid(&self) -> &str {
         self.pod["metadata"]["uid"].as_str().unwrap_or_default()
     }
 }

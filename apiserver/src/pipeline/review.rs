@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// 422 if the review is invalid; 405 for other kinds.
-pub async fn answer(
+pub(super) async fn answer(
     authorizer: &Authorizer,
     caller: &UserInfo,
     target: &Target,

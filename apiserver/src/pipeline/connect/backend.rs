@@ -2,8 +2,8 @@
 //! its texts.
 
 use crate::lookup::Lookup as _;
+use crate::pipeline::Pipeline;
 use crate::request::Target;
-use crate::rest::stream::Streams;
 use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
@@ -16,15 +16,15 @@ const KUBELET: u64 = 10250;
 
 /// A backend: the stream to open through the tunnel, and its address.
 #[derive(Debug)]
-pub(super) struct Backend {
-    pub(super) open: pb::StreamOpen,
+pub(crate) struct Backend {
+    pub(crate) open: pb::StreamOpen,
     /// The address and port of the backend.
-    pub(super) host: String,
+    pub(crate) host: String,
 }
 
 impl Backend {
     /// 503 with the node's text about the port.
-    pub(super) fn refused(&self, text: &str) -> Status {
+    pub(crate) fn refused(&self, text: &str) -> Status {
         match text.ends_with("connection refused") {
             true => unreachable(&format_args!("dial tcp {}: connect: connection refused", self.host)),
             false => unreachable(&text),
@@ -33,30 +33,21 @@ impl Backend {
 }
 
 /// 503 with Kubernetes' text for failures to reach a backend.
-pub(super) fn unreachable(why: &dyn std::fmt::Display) -> Status {
+pub(crate) fn unreachable(why: &dyn std::fmt::Display) -> Status {
     Status::service_unavailable(format!("error trying to reach service: {why}"))
-}
-
-/// 503: the backend closed the connection, or does not speak HTTP.
-pub(super) fn closed(error: &hyper::Error) -> Status {
-    if error.is_incomplete_message() || error.is_canceled() {
-        unreachable(&"EOF")
-    } else {
-        unreachable(error)
-    }
 }
 
 /// The name in a proxy path: `[scheme:]name[:port]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BackendName<'a> {
-    pub(super) scheme: &'a str,
-    pub(super) name: &'a str,
-    pub(super) port: &'a str,
+pub(crate) struct BackendName<'a> {
+    pub(crate) scheme: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) port: &'a str,
 }
 
 impl<'a> BackendName<'a> {
     /// Parses a name; `None` if it is malformed.
-    pub(super) fn read(id: &'a str) -> Option<Self> {
+    pub(crate) fn read(id: &'a str) -> Option<Self> {
         let parts: Vec<&str> = id.split(':').collect();
         let id = match parts.as_slice() {
             [name] => Self { scheme: "", name, port: "" },
@@ -72,12 +63,12 @@ fn core(plural: &str) -> &'static Resource {
     kind::lookup("", "v1", plural).expect("pods, services and nodes are in the table")
 }
 
-impl Streams {
+impl Pipeline {
     /// The backend that serves `target`.
     ///
     /// # Errors
     /// 400, 404 or 503 if there is none.
-    pub(super) fn backend(&self, target: &Target) -> Result<Backend, Status> {
+    pub(crate) fn proxy_backend(&self, target: &Target) -> Result<Backend, Status> {
         let what = target.resource.singular;
         let invalid = || Status::bad_request(format!("invalid {what} request {:?}", target.name));
         let id = BackendName::read(&target.name).ok_or_else(invalid)?;
@@ -90,7 +81,7 @@ impl Streams {
 
     fn get_object(&self, plural: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
         let resource = core(plural);
-        let found = self.pipeline.cache().get(resource, &resource.storage_key(namespace, name));
+        let found = self.cache().get(resource, &resource.storage_key(namespace, name));
         found.map(|entry| Arc::new(entry.parse())).ok_or_else(|| Status::not_found(resource, name))
     }
 
@@ -125,7 +116,7 @@ impl Streams {
         let found = candidates(&slices, port);
         let start = match found.len() {
             0 => return Err(none(asked)),
-            length => usize::try_from(self.pipeline.nondet().rng.below(length as u64)).unwrap_or(0),
+            length => usize::try_from(self.nondet().rng.below(length as u64)).unwrap_or(0),
         };
         let (pod, number) = &found[start];
         let pod = self.get_object("pods", namespace, pod).map_err(|_| none(asked))?;
@@ -135,7 +126,7 @@ impl Streams {
     /// The EndpointSlices of a service.
     fn slices(&self, namespace: &str, service: &str) -> Vec<Arc<Value>> {
         let resource = kind::lookup("discovery.k8s.io", "v1", "endpointslices").expect("it is in the table");
-        let mut slices = self.pipeline.cache().list(resource, namespace);
+        let mut slices = self.cache().list(resource, namespace);
         slices.retain(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == service);
         slices
     }
@@ -212,4 +203,27 @@ fn port_of(pod: &Value, port: &str, scheme: &str) -> Result<Backend, Status> {
 
 fn host_port(ip: &str, port: &str) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BackendName;
+
+    #[test]
+    fn backend_names_may_have_a_scheme_and_a_port() {
+        let id = |scheme, name, port| Some(BackendName { scheme, name, port });
+        let cases = [
+            ("web", id("", "web", "")),
+            ("web:80", id("", "web", "80")),
+            ("web:", id("", "web", "")),
+            ("https:web:", id("https", "web", "")),
+            ("http:web:http", id("http", "web", "http")),
+            ("ftp:web:21", None),
+            (":80", None),
+            ("a:b:c:d", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(BackendName::read(text), expected, "{text}");
+        }
+    }
 }
