@@ -132,7 +132,12 @@ struct NodeContext<'t, 'p> {
 
 /// Appends the rules of a node and all nodes below, deepest first, in the order in which Kubernetes compiles
 /// them.
-fn collect<'a>(path: &Path<'_>, schema: &'a Value, around: NodeContext<'_, '_>, out: &mut Vec<NodeRules<'a>>) {
+fn collect<'a>(
+    path: &Path<'_>,
+    schema: &'a Value,
+    around: NodeContext<'_, '_>,
+    out: &mut Vec<NodeRules<'a>>,
+) {
     let NodeContext { node, loose, .. } = around;
     let cardinality = around.cardinality.zip(multiplicity(schema)).map(|(a, b)| a.saturating_mul(b));
     if let Some(values) = node.values() {

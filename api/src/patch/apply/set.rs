@@ -110,9 +110,10 @@ impl FieldSet {
     /// The members that `other` does not have; members below a shared member stay.
     pub(super) fn difference(&self, other: &Self) -> Self {
         self.combine(|element, entry| match other.0.get(element) {
-            Some(theirs) => {
-                PathEntry { member: entry.member && !theirs.member, below: entry.below.difference(&theirs.below) }
-            }
+            Some(theirs) => PathEntry {
+                member: entry.member && !theirs.member,
+                below: entry.below.difference(&theirs.below),
+            },
             None => entry.clone(),
         })
     }
@@ -166,7 +167,9 @@ impl FieldSet {
             };
             let entry = match entry {
                 entry if entry.below.is_empty() => entry,
-                _ if below.view([None, None]) == View::Leaf => PathEntry { member: true, below: Self::default() },
+                _ if below.view([None, None]) == View::Leaf => {
+                    PathEntry { member: true, below: Self::default() }
+                }
                 PathEntry { member, below: fields } => PathEntry { member, below: fields.settled(below) },
             };
             (element, entry)
