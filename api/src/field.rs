@@ -13,11 +13,11 @@ use serde::Serialize;
 #[derive(Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
+    step: PathStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Name(&'a str),
     Index(usize),
     Key(&'a str),
@@ -25,26 +25,26 @@ enum Step<'a> {
 
 impl<'a> Path<'a> {
     /// Path of the object itself; its children have no leading dot.
-    pub const ROOT: Path<'static> = Path { parent: None, step: Step::Name("") };
+    pub const ROOT: Path<'static> = Path { parent: None, step: PathStep::Name("") };
 
     /// A path of one or more dotted names from the object down.
     pub const fn new(name: &'a str) -> Self {
-        Path { parent: None, step: Step::Name(name) }
+        Path { parent: None, step: PathStep::Name(name) }
     }
 
     /// Path of a member; `name` may contain dots for nested members.
     pub const fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
-        Path { parent: Some(self), step: Step::Name(name) }
+        Path { parent: Some(self), step: PathStep::Name(name) }
     }
 
     /// Path of a list item.
     pub const fn index(&self, index: usize) -> Path<'_> {
-        Path { parent: Some(self), step: Step::Index(index) }
+        Path { parent: Some(self), step: PathStep::Index(index) }
     }
 
     /// Path of a map entry, formatted as `[key]`.
     pub const fn key<'b>(&'b self, key: &'b str) -> Path<'b> {
-        Path { parent: Some(self), step: Step::Key(key) }
+        Path { parent: Some(self), step: PathStep::Key(key) }
     }
 }
 
@@ -53,15 +53,15 @@ impl fmt::Display for Path<'_> {
         let rooted = match self.parent {
             Some(parent) => {
                 parent.fmt(f)?;
-                !matches!(parent, Path { parent: None, step: Step::Name("") })
+                !matches!(parent, Path { parent: None, step: PathStep::Name("") })
             }
             None => false,
         };
         match self.step {
-            Step::Name(name) if rooted => write!(f, ".{name}"),
-            Step::Name(name) => f.write_str(name),
-            Step::Index(index) => write!(f, "[{index}]"),
-            Step::Key(key) => write!(f, "[{key}]"),
+            PathStep::Name(name) if rooted => write!(f, ".{name}"),
+            PathStep::Name(name) => f.write_str(name),
+            PathStep::Index(index) => write!(f, "[{index}]"),
+            PathStep::Key(key) => write!(f, "[{key}]"),
         }
     }
 }

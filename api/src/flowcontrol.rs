@@ -82,7 +82,7 @@ fn exempt_level() -> Value {
 fn catch_all_level() -> Value {
     let limited =
         json!({ "nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": { "type": "Reject" } });
-    level("catch-all", json!({ "type": "LimitedLevel", "limited": limited }))
+    level("catch-all", json!({ "type": "Limited", "limited": limited }))
 }
 
 /// Name, shares, lendable percent, queues, and hand size of a priority level.
@@ -102,7 +102,7 @@ fn limited_level((name, shares, lendable, queues, hand): &LimitedLevel) -> Value
     let response = json!({ "type": "Queue", "queuing": queuing });
     let limited =
         json!({ "nominalConcurrencyShares": shares, "lendablePercent": lendable, "limitResponse": response });
-    level(name, json!({ "type": "LimitedLevel", "limited": limited }))
+    level(name, json!({ "type": "Limited", "limited": limited }))
 }
 
 /// A schema with one rule. Requests are distinguished by user or namespace, or not at all.

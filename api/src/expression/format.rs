@@ -60,7 +60,7 @@ const FORMATS: [NamedFormat; 13] = [
     },
 ];
 
-/// A name that can become a prefix such as `web-`: a trailing dash is replaced by a letter.
+/// Complete name for the validation of a name prefix such as `web-`: a letter replaces the trailing dash.
 fn stem(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(stem) if !stem.is_empty() => format!("{stem}a"),

@@ -169,9 +169,9 @@ impl Operation<'_> {
         let kind = &self.resource.kind;
         let below = self.below.map_or_else(String::new, |sub| upper(&sub.name));
         let list = if self.action == "watchlist" { "List" } else { "" };
-        let list_all_groups = if self.scope == Scope::AllNamespaces { "ForAllNamespaces" } else { "" };
+        let everywhere = if self.scope == Scope::AllNamespaces { "ForAllNamespaces" } else { "" };
         let with_path = if self.with_path { "WithPath" } else { "" };
-        format!("{verb}{}{what}{namespaced}{kind}{below}{list}{list_all_groups}{with_path}", self.gv.camel())
+        format!("{verb}{}{what}{namespaced}{kind}{below}{list}{everywhere}{with_path}", self.gv.camel())
     }
 }
 

@@ -82,7 +82,7 @@ pub enum DecodeError {
     /// The value is not a quantity.
     #[error(transparent)]
     Quantity(QuantityError),
-    /// Objects are nested more deeply than [`MAX_DEPTH`].
+    /// Objects are nested more deeply than the limit.
     #[error("exceeded max depth")]
     TooDeep,
 }

@@ -78,7 +78,7 @@ fn bounds(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, own: &str) {
     };
     let (min, max) = (amount("min"), amount("max"));
     let (value, request) = (amount("default"), amount("defaultRequest"));
-    // Lower amount, upper amount, and the path and value to report.
+    // Lower amount, upper amount, and the member and value to report.
     let pairs = [
         ((min, "min value"), (max, "max value"), "min", min),
         ((min, "min value"), (request, "default request value"), "defaultRequest", request),

@@ -19,7 +19,7 @@ pub(super) fn faults(path: &Path<'_>, root: &Value, options: &Options) -> ErrorL
     }
     if let Ok(tree) = Tree::compile(root).map(Arc::new) {
         let place = NodePosition { embedded: true, around: None };
-        let mut check = Check { tree: &tree, options, budget: RuleBudget::default() };
+        let mut check = DefaultsCheck { tree: &tree, options, budget: RuleBudget::default() };
         check.node(&mut errors, path, (root, tree.root()), place);
     }
     errors
@@ -59,22 +59,22 @@ struct NodePosition<'a> {
     /// Whether the value is a whole object: an embedded resource, or the root.
     embedded: bool,
     /// Path from the object whose metadata, kind or apiVersion contains the value.
-    around: Option<&'a Around<'a>>,
+    around: Option<&'a ObjectPath<'a>>,
 }
 
 /// Path from an object to one of its values.
-enum Around<'a> {
+enum ObjectPath<'a> {
     /// The object, by its schema.
     Object(&'a Value),
-    Member(&'a Around<'a>, &'a str),
-    Item(&'a Around<'a>),
+    Member(&'a ObjectPath<'a>, &'a str),
+    Item(&'a ObjectPath<'a>),
 }
 
-impl Around<'_> {
+impl ObjectPath<'_> {
     /// A minimal object with the value at this path, and its schema.
     fn object(&self, value: Value) -> (Value, &Value) {
         match self {
-            Around::Object(schema) => {
+            ObjectPath::Object(schema) => {
                 let mut object = value;
                 for (member, text) in [("apiVersion", "validation/v1"), ("kind", "Validation")] {
                     if let Some(members) = object.as_object_mut() {
@@ -83,21 +83,21 @@ impl Around<'_> {
                 }
                 (object, schema)
             }
-            Around::Member(parent, name) => parent.object(json!({*name: value})),
-            Around::Item(parent) => parent.object(json!([value])),
+            ObjectPath::Member(parent, name) => parent.object(json!({*name: value})),
+            ObjectPath::Item(parent) => parent.object(json!([value])),
         }
     }
 }
 
 /// State of a walk over the defaults of a schema.
-struct Check<'t> {
+struct DefaultsCheck<'t> {
     tree: &'t Arc<Tree>,
     options: &'t Options,
     /// Cost budget for the rules of all defaults.
     budget: RuleBudget,
 }
 
-impl Check<'_> {
+impl DefaultsCheck<'_> {
     fn node(
         &mut self,
         errors: &mut ErrorList,
@@ -115,16 +115,16 @@ impl Check<'_> {
         }
         let is_embedded = |schema: &Value| schema[EMBEDDED] == true;
         if let Some(items) = node.items() {
-            let around = place.around.map(Around::Item);
+            let around = place.around.map(ObjectPath::Item);
             let below = NodePosition { embedded: is_embedded(&schema["items"]), around: around.as_ref() };
             self.node(errors, &path.child("items"), (&schema["items"], items), below);
         }
         let properties = path.child("properties");
-        let object = Around::Object(schema);
+        let object = ObjectPath::Object(schema);
         for (name, property) in members(&schema["properties"]) {
             let Some(found) = node.property(name) else { continue };
             let is_meta = place.embedded && matches!(name, "metadata" | "apiVersion" | "kind");
-            let around = place.around.or(is_meta.then_some(&object)).map(|own| Around::Member(own, name));
+            let around = place.around.or(is_meta.then_some(&object)).map(|own| ObjectPath::Member(own, name));
             let below = NodePosition { embedded: is_embedded(property), around: around.as_ref() };
             self.node(errors, &properties.key(name), (property, found), below);
         }

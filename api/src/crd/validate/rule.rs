@@ -110,7 +110,7 @@ fn of_schema<'a>(
     let tree = Arc::new(Tree::compile(root).ok()?);
     let at = path.child("openAPIV3Schema");
     let mut nodes = Vec::new();
-    collect(&at, root, Around { node: tree.root(), cardinality: Some(1), loose: None }, &mut nodes);
+    collect(&at, root, NodeContext { node: tree.root(), cardinality: Some(1), loose: None }, &mut nodes);
     (!nodes.is_empty()).then(|| SchemaRules {
         path: at.to_string(),
         tree: Arc::clone(&tree),
@@ -121,7 +121,7 @@ fn of_schema<'a>(
 
 /// Context of a schema node.
 #[derive(Clone, Copy)]
-struct Around<'t, 'p> {
+struct NodeContext<'t, 'p> {
     /// The compiled node.
     node: Schema<'t>,
     /// Largest number of values of the node in one object; `None` if unbounded.
@@ -132,23 +132,28 @@ struct Around<'t, 'p> {
 
 /// Appends the rules of a node and all nodes below, deepest first, in the order in which Kubernetes compiles
 /// them.
-fn collect<'a>(path: &Path<'_>, schema: &'a Value, around: Around<'_, '_>, out: &mut Vec<NodeRules<'a>>) {
-    let Around { node, loose, .. } = around;
+fn collect<'a>(
+    path: &Path<'_>,
+    schema: &'a Value,
+    around: NodeContext<'_, '_>,
+    out: &mut Vec<NodeRules<'a>>,
+) {
+    let NodeContext { node, loose, .. } = around;
     let cardinality = around.cardinality.zip(multiplicity(schema)).map(|(a, b)| a.saturating_mul(b));
     if let Some(values) = node.values() {
-        let below = Around { node: values, cardinality, loose };
+        let below = NodeContext { node: values, cardinality, loose };
         collect(&path.child("additionalProperties"), &schema["additionalProperties"], below, out);
     }
     let properties = path.child("properties");
     for (name, property) in members(&schema["properties"]) {
         let Some(node) = node.property(name) else { continue };
-        collect(&properties.key(name), property, Around { node, cardinality, loose }, out);
+        collect(&properties.key(name), property, NodeContext { node, cardinality, loose }, out);
     }
     if let Some(items) = node.items() {
         let here = path.to_string();
         let has_identity = schema["x-kubernetes-list-type"] == "map";
         let loose = if has_identity { loose } else { loose.or(Some(&here)) };
-        collect(&path.child("items"), &schema["items"], Around { node: items, cardinality, loose }, out);
+        collect(&path.child("items"), &schema["items"], NodeContext { node: items, cardinality, loose }, out);
     }
     let rules = list(&schema[RULES]);
     if !rules.is_empty() {

@@ -11,7 +11,7 @@ mod v3;
 use serde_json::{Map, Value};
 
 /// Protobuf type of a member.
-enum Shape {
+enum ProtoType {
     /// `string`.
     Text,
     /// `repeated string`.
@@ -45,7 +45,7 @@ enum Message {
     /// Each member has its own field.
     Members {
         /// Member name, field number and type.
-        members: &'static [(&'static str, u32, Shape)],
+        members: &'static [(&'static str, u32, ProtoType)],
         /// Field of extensions `x-…`; 0 if there is none.
         extensions: u32,
         /// Field of all other members, as pairs of name (1) and message (2).
@@ -116,18 +116,20 @@ fn further<'v>(
     }
 }
 
-fn member(out: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
+fn member(out: &mut Vec<u8>, number: u32, shape: &ProtoType, value: &Value) {
     match shape {
-        Shape::Text => bytes_if_any(out, number, value.as_str().unwrap_or_default().as_bytes()),
-        Shape::Texts => strings(out, number, value),
-        Shape::Flag => integer(out, number, u64::from(value.as_bool() == Some(true))),
-        Shape::Number => double(out, number, value.as_f64().unwrap_or_default()),
-        Shape::Integer => integer(out, number, value.as_i64().unwrap_or_default().cast_unsigned()),
-        Shape::Any => bytes(out, number, &any(value)),
-        Shape::Anys => list(value).for_each(|value| bytes(out, number, &any(value))),
-        Shape::One(message) => bytes(out, number, &encoded(value, message)),
-        Shape::Many(message) => list(value).for_each(|value| bytes(out, number, &encoded(value, message))),
-        Shape::Wrapped(message) => {
+        ProtoType::Text => bytes_if_any(out, number, value.as_str().unwrap_or_default().as_bytes()),
+        ProtoType::Texts => strings(out, number, value),
+        ProtoType::Flag => integer(out, number, u64::from(value.as_bool() == Some(true))),
+        ProtoType::Number => double(out, number, value.as_f64().unwrap_or_default()),
+        ProtoType::Integer => integer(out, number, value.as_i64().unwrap_or_default().cast_unsigned()),
+        ProtoType::Any => bytes(out, number, &any(value)),
+        ProtoType::Anys => list(value).for_each(|value| bytes(out, number, &any(value))),
+        ProtoType::One(message) => bytes(out, number, &encoded(value, message)),
+        ProtoType::Many(message) => {
+            list(value).for_each(|value| bytes(out, number, &encoded(value, message)))
+        }
+        ProtoType::Wrapped(message) => {
             let mut inner = Vec::new();
             match message {
                 Message::Strings => strings(&mut inner, 1, value),
@@ -137,7 +139,7 @@ fn member(out: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
             }
             bytes(out, number, &inner);
         }
-        Shape::Named(message) => {
+        ProtoType::Named(message) => {
             let mut inner = Vec::new();
             let none = Map::new();
             for (name, value) in value.as_object().unwrap_or(&none) {
@@ -145,7 +147,7 @@ fn member(out: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
             }
             bytes(out, number, &inner);
         }
-        Shape::OneOrFlag(message) => {
+        ProtoType::OneOrFlag(message) => {
             let mut inner = Vec::new();
             match value {
                 Value::Bool(flag) => varint_field(&mut inner, 2, u64::from(*flag)),
@@ -153,7 +155,7 @@ fn member(out: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
             }
             bytes(out, number, &inner);
         }
-        Shape::Scalar => bytes(out, number, &scalar(value)),
+        ProtoType::Scalar => bytes(out, number, &scalar(value)),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Field numbers of gnostic's OpenAPI v2 messages.
 
 use super::Message::{Choice, Members, Strings};
-use super::Shape::{Any, Anys, Flag, Integer, Many, Named, Number, One, OneOrFlag, Text, Texts, Wrapped};
-use super::{Message, Shape};
+use super::ProtoType::{Any, Anys, Flag, Integer, Many, Named, Number, One, OneOrFlag, Text, Texts, Wrapped};
+use super::{Message, ProtoType};
 use serde_json::Value;
 
 pub(super) static DOCUMENT: Message = Members {
@@ -134,7 +134,7 @@ static RESPONSE: Message = Members {
 static JSON_REFERENCE: Message =
     Members { members: &[("$ref", 1, Text), ("description", 2, Text)], extensions: 0, others: None };
 
-static SCHEMA_MEMBERS: &[(&str, u32, Shape)] = &[
+static SCHEMA_MEMBERS: &[(&str, u32, ProtoType)] = &[
     ("$ref", 1, Text),
     ("format", 2, Text),
     ("title", 3, Text),

@@ -1,7 +1,7 @@
 //! Field numbers of gnostic's OpenAPI v3 messages.
 
 use super::Message::{self, Choice, Members, Strings};
-use super::Shape::{
+use super::ProtoType::{
     Any, Anys, Flag, Integer, Many, Named, Number, One, OneOrFlag, Scalar, Text, Texts, Wrapped,
 };
 

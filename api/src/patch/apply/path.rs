@@ -10,11 +10,11 @@ use crate::schema::limits::MAX_FIELD_PROBLEMS;
 #[derive(Clone, Copy)]
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
+    step: PathStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     /// Member, by its name.
     Name(&'a str),
     /// List element, by the text of its keys or its value.
@@ -25,18 +25,18 @@ enum Step<'a> {
 
 impl<'a> Path<'a> {
     /// Path of the object itself.
-    pub(super) const ROOT: Path<'static> = Path { parent: None, step: Step::Element("") };
+    pub(super) const ROOT: Path<'static> = Path { parent: None, step: PathStep::Element("") };
 
     pub(super) const fn member<'b>(&'b self, name: &'b str) -> Path<'b> {
-        Path { parent: Some(self), step: Step::Name(name) }
+        Path { parent: Some(self), step: PathStep::Name(name) }
     }
 
     pub(super) const fn element<'b>(&'b self, shown: &'b str) -> Path<'b> {
-        Path { parent: Some(self), step: Step::Element(shown) }
+        Path { parent: Some(self), step: PathStep::Element(shown) }
     }
 
     pub(super) const fn index(&self, at: usize) -> Path<'_> {
-        Path { parent: Some(self), step: Step::Index(at) }
+        Path { parent: Some(self), step: PathStep::Index(at) }
     }
 }
 
@@ -46,9 +46,9 @@ impl fmt::Display for Path<'_> {
             parent.fmt(f)?;
         }
         match self.step {
-            Step::Name(name) => write!(f, ".{name}"),
-            Step::Element(shown) => f.write_str(shown),
-            Step::Index(at) => write!(f, "[{at}]"),
+            PathStep::Name(name) => write!(f, ".{name}"),
+            PathStep::Element(shown) => f.write_str(shown),
+            PathStep::Index(at) => write!(f, "[{at}]"),
         }
     }
 }

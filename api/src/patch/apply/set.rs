@@ -11,10 +11,10 @@ use super::node::{Node, View};
 
 /// Set of field paths below some value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FieldSet(BTreeMap<String, Entry>);
+pub(super) struct FieldSet(BTreeMap<String, PathEntry>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Entry {
+struct PathEntry {
     member: bool,
     below: FieldSet,
 }
@@ -38,7 +38,7 @@ impl FieldSet {
     /// is skipped.
     pub(super) fn put(&mut self, element: String, member: bool, below: FieldSet) {
         if member || !below.is_empty() {
-            self.0.insert(element, Entry { member, below });
+            self.0.insert(element, PathEntry { member, below });
         }
     }
 
@@ -103,16 +103,17 @@ impl FieldSet {
                 Some(theirs) => (entry.member && theirs.member, entry.below.intersection(&theirs.below)),
                 None => (false, Self::default()),
             };
-            Entry { member, below }
+            PathEntry { member, below }
         })
     }
 
     /// The members that `other` does not have; members below a shared member stay.
     pub(super) fn difference(&self, other: &Self) -> Self {
         self.combine(|element, entry| match other.0.get(element) {
-            Some(theirs) => {
-                Entry { member: entry.member && !theirs.member, below: entry.below.difference(&theirs.below) }
-            }
+            Some(theirs) => PathEntry {
+                member: entry.member && !theirs.member,
+                below: entry.below.difference(&theirs.below),
+            },
             None => entry.clone(),
         })
     }
@@ -120,8 +121,8 @@ impl FieldSet {
     /// The set without the members of `other` and everything below them.
     pub(super) fn without(&self, other: &Self) -> Self {
         self.combine(|element, entry| match other.0.get(element) {
-            Some(theirs) if theirs.member => Entry::default(),
-            Some(theirs) => Entry { member: entry.member, below: entry.below.without(&theirs.below) },
+            Some(theirs) if theirs.member => PathEntry::default(),
+            Some(theirs) => PathEntry { member: entry.member, below: entry.below.without(&theirs.below) },
             None => entry.clone(),
         })
     }
@@ -139,7 +140,7 @@ impl FieldSet {
             if rest.iter().any(|rest| rest.is_empty()) {
                 return entry.clone();
             }
-            Entry { member: false, below: entry.below.matching(&rest) }
+            PathEntry { member: false, below: entry.below.matching(&rest) }
         })
     }
 
@@ -151,7 +152,7 @@ impl FieldSet {
                 None => (node.item(), false),
             };
             let member = entry.member || (named && !entry.below.is_empty());
-            (element.clone(), Entry { member, below: entry.below.with_named(below) })
+            (element.clone(), PathEntry { member, below: entry.below.with_named(below) })
         });
         Self(entries.collect())
     }
@@ -166,15 +167,17 @@ impl FieldSet {
             };
             let entry = match entry {
                 entry if entry.below.is_empty() => entry,
-                _ if below.view([None, None]) == View::Leaf => Entry { member: true, below: Self::default() },
-                Entry { member, below: fields } => Entry { member, below: fields.settled(below) },
+                _ if below.view([None, None]) == View::Leaf => {
+                    PathEntry { member: true, below: Self::default() }
+                }
+                PathEntry { member, below: fields } => PathEntry { member, below: fields.settled(below) },
             };
             (element, entry)
         });
         Self(entries.collect())
     }
 
-    fn combine(&self, entry: impl Fn(&str, &Entry) -> Entry) -> Self {
+    fn combine(&self, entry: impl Fn(&str, &PathEntry) -> PathEntry) -> Self {
         let entries = self.0.iter().map(|(element, own)| (element.clone(), entry(element, own)));
         Self(entries.filter(|(_, entry)| entry.member || !entry.below.is_empty()).collect())
     }
@@ -218,7 +221,7 @@ impl FieldSet {
             let element = canonical(element)?;
             let map = below.as_object()?;
             let member = map.is_empty() || map.contains_key(".");
-            out.0.insert(element, Entry { member, below: Self::from_json(below)? });
+            out.0.insert(element, PathEntry { member, below: Self::from_json(below)? });
         }
         Some(out)
     }

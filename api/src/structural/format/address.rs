@@ -69,8 +69,8 @@ fn is_label(label: &str) -> bool {
     inner.is_match(label) && !label.starts_with('-') && !label.ends_with('-')
 }
 
-/// Whether a label can be the last one: without consecutive dashes; a single label has a character before the
-/// letters.
+/// Whether a label can be the last one: it ends in two letters and has no consecutive dashes. A label that is
+/// the whole name has at least three characters.
 fn is_last_label(label: &str, is_alone: bool) -> bool {
     static END: OnceLock<Regex> = OnceLock::new();
     let end = END.get_or_init(|| Regex::new(r"\p{L}\p{L}$").expect("the pattern is legal"));

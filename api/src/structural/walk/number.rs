@@ -71,7 +71,7 @@ pub(super) fn in_go(number: f64) -> String {
 
 /// Reports all errors of a number.
 pub(super) fn check(number: &Number, node: &Node, place: &ErrorLocation<'_>, report: &mut Report) {
-    let mut check = Check { value: GoNumber::of(number), node, place, report };
+    let mut check = NumberCheck { value: GoNumber::of(number), node, place, report };
     check.in_range(check.value, "Checked");
     let Some(checks) = &node.checks else { return };
     if let Some(factor) = &checks.multiple_of {
@@ -86,14 +86,14 @@ pub(super) fn check(number: &Number, node: &Node, place: &ErrorLocation<'_>, rep
 }
 
 /// Check of one number against its schema node.
-struct Check<'a> {
+struct NumberCheck<'a> {
     value: GoNumber,
     node: &'a Node,
     place: &'a ErrorLocation<'a>,
     report: &'a mut Report,
 }
 
-impl Check<'_> {
+impl NumberCheck<'_> {
     fn minimum(&mut self, bound: &Bound) {
         let (order, limit) = self.compare(bound, "Minimum boundary");
         if order.is_lt() || (bound.exclusive && order.is_eq()) {

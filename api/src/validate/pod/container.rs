@@ -37,7 +37,7 @@ pub(super) fn container(errors: &mut ErrorList, path: &Path<'_>, container: &Val
     security::of_container(errors, &path.child("securityContext"), context, pod.host_users);
 }
 
-/// Checks that an image reference exists and has no surrounding white space.
+/// Checks that an image reference has no surrounding white space.
 pub(super) fn image(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let image = text(&container["image"]);
     if image.trim() != image {

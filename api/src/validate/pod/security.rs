@@ -89,7 +89,7 @@ pub(super) fn host_users(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) 
     if spec["hostUsers"] != false {
         return;
     }
-    // Kubernetes spells two of the three in upper case.
+    // Kubernetes spells two of the three with a capital letter.
     for (member, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec[member] == true {
             errors.forbidden(&path.child(shown), "when `hostUsers` is false");
