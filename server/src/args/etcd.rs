@@ -1,11 +1,10 @@
-//! The flags of the etcd API's door. Not how it is opened: that is `etcd_door`.
+//! Flags of the etcd API's listener. `etcd_listener` opens it.
 
 use super::{ETCD_API, ListenAddress, UsageError};
 use clap::Args;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Flags of the etcd API.
 #[derive(Debug, Args)]
 pub(super) struct EtcdArgs {
     /// Serve the etcd v3 API on a Unix socket for the user of this process alone (unix:///path/to.sock, recommended beside an
@@ -27,17 +26,17 @@ pub(super) struct EtcdArgs {
     /// Accepted as etcd's flag; --etcd-trusted-ca-file alone already requires client certificates
     #[arg(long, requires = "etcd_trusted_ca_file", help_heading = ETCD_API)]
     etcd_client_cert_auth: bool,
-    /// Serve other machines without client certificates: anyone who can connect can read and write everything
+    /// Serve other machines without client certificates: every client that can connect can read and write everything
     #[arg(long, help_heading = ETCD_API)]
     etcd_allow_anyone: bool,
 }
 
-/// Where the etcd API listens.
+/// Address of the etcd API's listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EtcdAddress {
-    /// At an address of this machine.
+    /// A TCP address of this machine.
     Tcp(ListenAddress),
-    /// On a socket file with this absolute path.
+    /// A Unix socket with this absolute path.
     Unix(PathBuf),
 }
 
@@ -55,52 +54,52 @@ impl FromStr for EtcdAddress {
     }
 }
 
-/// Where and to whom the etcd API is open.
+/// Configuration of the etcd API's listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EtcdDoor {
-    /// Where it listens.
+pub struct EtcdListen {
+    /// Address to bind.
     pub listen: EtcdAddress,
-    /// Name of the member in the member list, if not the usual one.
+    /// Name of the member in the member list, if not the default.
     pub name: Option<String>,
-    /// The URL told to clients, if it is not where it listens.
+    /// Client URL in the member list, if it differs from the listener's.
     pub advertise: Option<String>,
-    /// With what it is encrypted, if it is.
+    /// TLS files; `None` serves plain text.
     pub tls: Option<EtcdTls>,
-    /// Clients that show no certificate may come from other machines.
-    pub anyone: bool,
+    /// Whether clients without a certificate may connect from other machines.
+    pub allow_anyone: bool,
 }
 
-/// Files of TLS.
+/// TLS files of the etcd API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdTls {
-    /// The certificate chain.
+    /// Server certificate chain.
     pub certificate: PathBuf,
-    /// Its key.
+    /// Private key of the certificate.
     pub key: PathBuf,
-    /// Who certifies clients, if they must be certified.
+    /// Certificate authorities of clients, if clients must show a certificate.
     pub clients: Option<PathBuf>,
 }
 
 impl EtcdArgs {
-    /// Whether there is to be one.
+    /// Whether --etcd-listen is given.
     pub(super) fn is_given(&self) -> bool {
         self.etcd_listen.is_some()
     }
 
-    /// The door, if there is to be one.
-    pub(super) fn into_door(self) -> Result<Option<EtcdDoor>, UsageError> {
+    /// The listener's configuration, if --etcd-listen is given.
+    pub(super) fn into_listen(self) -> Result<Option<EtcdListen>, UsageError> {
         let tls = match (self.etcd_cert_file, self.etcd_key_file) {
             (Some(certificate), Some(key)) => {
                 Some(EtcdTls { certificate, key, clients: self.etcd_trusted_ca_file })
             }
             _ => None,
         };
-        let (advertise, anyone) = (self.etcd_advertise, self.etcd_allow_anyone);
+        let (advertise, allow_anyone) = (self.etcd_advertise, self.etcd_allow_anyone);
         match self.etcd_listen {
-            Some(listen) => Ok(Some(EtcdDoor { listen, name: None, advertise, tls, anyone })),
+            Some(listen) => Ok(Some(EtcdListen { listen, name: None, advertise, tls, allow_anyone })),
             None if tls.is_some() => Err(UsageError::NeedsEtcdListen("--etcd-cert-file")),
             None if advertise.is_some() => Err(UsageError::NeedsEtcdListen("--etcd-advertise")),
-            None if anyone => Err(UsageError::NeedsEtcdListen("--etcd-allow-anyone")),
+            None if allow_anyone => Err(UsageError::NeedsEtcdListen("--etcd-allow-anyone")),
             None => Ok(None),
         }
     }
