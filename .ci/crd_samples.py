@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 
-# Objects of one version that are shown to the server before the definition's rules count as too hard to guess.
+# Number of candidate objects per version, before the definition's rules count as too hard to satisfy.
 TRIES = 60
 
 STRINGS = """a A 1 aa 0 true a.b a/b a.b/c a.b.c https://a.example.org http://a a:1 1h 1s 1m0s 5m 10s 1Gi 100m 1.2.3.4 10.0.0.0/8 ::1
@@ -55,7 +55,7 @@ def matches(schema, text):
     try:
         fits = pattern is None or re.search(pattern, text) is not None
     except re.error:
-        # RE2 knows classes that Python does not: the server judges.
+        # RE2 has classes that Python does not: the server decides.
         fits = True
     return fits and schema.get("minLength", 0) <= len(text) <= schema.get("maxLength", 1 << 20)
 
@@ -68,7 +68,7 @@ def string(schema):
     candidates += quoted + ["".join(quoted[:2])]
     least = schema.get("minLength", 0)
     candidates += ["a" * least, "1" * least, "A" * least]
-    # The length of what a pattern repeats.
+    # The length of the repeated part of a pattern.
     candidates += [letter * int(n) for n in re.findall(r"{(\d+)", schema.get("pattern", "")) if int(n) < 300 for letter in "a1A"]
     return next((text for text in candidates if matches(schema, text)), "a")
 
@@ -112,7 +112,7 @@ def merged(schema):
 
 class Maker:
     """Makes one object; `added` are optional fields, as (path, name), that it has beside the required ones, and texts that fields have
-    instead of those that their schemas suggest, as (path, "=", text)."""
+    instead of the texts that their schemas suggest, as (path, "=", text)."""
 
     def __init__(self, added):
         self.added = added
@@ -164,7 +164,7 @@ class Maker:
 
 def sample(definition, version, added, name):
     schema = version["schema"]["openAPIV3Schema"]
-    # Those of the object itself are made here.
+    # The fields of the object's own metadata are generated here.
     inner = {**schema, "properties": {key: value for key, value in schema.get("properties", {}).items()
                                       if key not in ("apiVersion", "kind", "metadata", "status")}}
     inner["required"] = [key for key in schema.get("required", []) if key in inner["properties"]]
@@ -194,14 +194,14 @@ def node(schema, path):
 
 
 def words(schema, complaint):
-    """The optional properties of a node, those that its rules or the complaint name first."""
+    """The optional properties of a node, first the properties that its rules or the complaint name."""
     rules = " ".join(rule["rule"] + rule.get("message", "") for rule in schema.get("x-kubernetes-validations", [])) + complaint
     named = [name for name in schema.get("properties", {}) if re.search(rf"\b{re.escape(name)}\b", rules)]
     return named + [name for name in schema.get("properties", {}) if name not in named]
 
 
 def additions(schema, complaint):
-    """Fields whose addition may please whoever complained, as (path, name), most promising first."""
+    """Fields whose addition may resolve the complaint, as (path, name), most promising first."""
     found = []
     for path in PATHS.findall(complaint) + ["spec", ""]:
         while True:
@@ -221,14 +221,14 @@ def additions(schema, complaint):
 
 
 def faults(complaint):
-    """How many things are wrong with an object, as kubectl lists them."""
+    """Number of errors of an object, as kubectl lists them."""
     return complaint.count("\n* ") or 1
 
 
 def accepted(definition, version):
     """The first object that the server accepts, and the last complaint if it accepts none."""
     schema = version["schema"]["openAPIV3Schema"]
-    # Next is an object made from one of which the fewest things were wrong, the oldest of these first.
+    # The next candidate derives from the object with the fewest errors; of these, the oldest first.
     waiting, order = [(0, 0, frozenset(), "sample")], itertools.count(1)
     seen, complaint = set(), "no object was made"
     for _ in range(TRIES):
@@ -278,7 +278,7 @@ def wrong_types(schema, made):
 
 
 def check(definition, version):
-    """What the server does wrong with objects of a version; nothing if it does right."""
+    """The server's wrong behaviour for objects of a version; empty if it is right."""
     made, complaint = accepted(definition, version)
     if made is None:
         return f"no valid object was found: {complaint}"

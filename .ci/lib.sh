@@ -1,6 +1,6 @@
-# What the scripts of .ci share: sections with durations, and steps that are judged by their output. Sourced, never run.
+# Functions shared by the scripts of .ci: sections with durations, and steps checked by their output. Sourced, not executed.
 
-# The repository.
+# Root of the repository.
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 passed=0
@@ -11,7 +11,7 @@ _since=0
 _used=0
 _durations=()
 
-# section TITLE: ends the section before, with its duration, and opens the next.
+# section TITLE: ends the previous section, with its duration, and begins a new one.
 section() {
     end_section
     _section=$1
@@ -30,7 +30,7 @@ end_section() {
     _section=
 }
 
-# durations: a table of the sections so far, with the processor time of what they ran.
+# durations: prints a table of the sections so far, with the CPU time of their commands.
 durations() {
     end_section
     printf '\n%-14s %8s %10s\n' check seconds processor
@@ -38,10 +38,10 @@ durations() {
     printf '%-14s %8d\n' all "$SECONDS"
 }
 
-# processor_seconds VARIABLE: user and system time of the commands that have ended, in whole seconds.
+# processor_seconds VARIABLE: CPU time (user and system) of all ended commands, in whole seconds.
 processor_seconds() {
     local file user system
-    # Not in a subshell, which has no commands of its own.
+    # Not in a subshell, whose own commands would be counted instead.
     file=$(mktemp)
     times >"$file"
     read -r user system < <(tail -n 1 "$file")
@@ -49,17 +49,17 @@ processor_seconds() {
     printf -v "$1" '%d' "$(($(whole_seconds "$user") + $(whole_seconds "$system")))"
 }
 
-# whole_seconds 12m3.456s: 723.
+# whole_seconds 12m3.456s: prints 723.
 whole_seconds() {
     local minutes=${1%%m*} rest=${1#*m}
     printf '%d' "$((10#$minutes * 60 + 10#${rest%%[.,]*}))"
 }
 
-# step COMMAND PATTERN…: the command must succeed, and each extended regular expression must match a line of what it
-# prints; one that begins with "!" must match none.
+# step COMMAND PATTERN…: the command must succeed, and each extended regular expression must match a line of its
+# output; one that begins with "!" must match none.
 step() { _judge 0 "$@"; }
 
-# refused COMMAND PATTERN…: the same, but the command must fail.
+# refused COMMAND PATTERN…: like step, but the command must fail.
 refused() { _judge 1 "$@"; }
 
 _judge() {
@@ -89,7 +89,7 @@ _judge() {
     fi
 }
 
-# The last line of a script that ran steps. Fails if a step failed.
+# The last command of a script with steps: prints the failures, and fails if there are any.
 verdict() {
     end_section
     local failure

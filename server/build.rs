@@ -1,5 +1,6 @@
-//! Tells the compiler which commit a release build is of. Not a debug build's: it would be compiled anew after each commit. Without
-//! git, or outside a clone of this repository, the version stands alone.
+//! Build script: puts the git commit into the version of release builds.
+//! Debug builds carry no commit, so that a new commit does not recompile them. Without git, or outside a
+//! clone of this repository, the version has no commit either.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +13,10 @@ fn main() {
     println!("cargo::rustc-env=KSTORE_COMMIT_SUFFIX={suffix}");
 }
 
-/// The commit that is checked out. Asks to be run again when that changes.
+/// The checked-out commit, abbreviated to 12 digits. Makes cargo run this script again when HEAD moves.
 fn commit() -> Option<String> {
     let root = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR")?).parent()?.canonicalize().ok()?;
-    // An archive that was unpacked inside another repository is not a commit of that one.
+    // An archive unpacked inside another repository must not report that repository's commit.
     if PathBuf::from(git(&root, &["rev-parse", "--show-toplevel"])?).canonicalize().ok()? != root {
         return None;
     }

@@ -1,4 +1,4 @@
-# What a person asks first: is it there, what can it do, who am I.
+# First commands of a user: health, API resources, identity.
 step 'kubectl version' 'Client Version: v1\.' 'Server Version: v1\.'
 step 'kubectl cluster-info' 'Kubernetes control plane.* is running at .*https://127\.0\.0\.1:'
 step 'kubectl get --raw /readyz' '^ok$'
@@ -20,7 +20,7 @@ step 'kubectl auth can-i create pods' '^yes$'
 step 'kubectl auth can-i "*" "*" --all-namespaces' '^yes$'
 refused 'kubectl auth can-i create pods --as=nobody' '^no'
 step 'kubectl auth can-i --list' 'Resources +Non-Resource URLs'
-# For kinds that cannot be patched kubectl looks whether they are custom.
+# For kinds that cannot be patched, kubectl checks whether they are custom.
 cat >"$WORK/review.yaml" <<'YAML'
 apiVersion: authorization.k8s.io/v1
 kind: SelfSubjectAccessReview

@@ -1,4 +1,4 @@
-# A Deployment's life: created, read in every form, scaled, rolled, rolled back, restarted, exposed, removed.
+# A Deployment: created, printed in every form, scaled, rolled out, rolled back, restarted, exposed, deleted.
 namespace workload
 
 step 'kubectl create deployment nginx --image=nginx --replicas=3' '^deployment.apps/nginx created$'

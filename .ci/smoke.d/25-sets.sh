@@ -1,4 +1,4 @@
-# A StatefulSet's and a DaemonSet's life: created, rolled, told of, rolled back, restarted, scaled, removed.
+# A StatefulSet and a DaemonSet: created, rolled out, described, rolled back, restarted, scaled, deleted.
 namespace sets
 
 step 'kubectl create -f - <<END

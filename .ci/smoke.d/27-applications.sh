@@ -1,4 +1,5 @@
-# Applications as people write them (our own reduced copies): all come up, are rolled, scaled, and leave nothing behind.
+# Typical applications (reduced and written for this test): all become ready, are rolled out and scaled, and are deleted without
+# remains.
 namespace applications
 
 step 'kubectl apply -f "$MANIFESTS/../applications"' '^statefulset.apps/postgres created$' '^daemonset.apps/fluent-bit created$' '^cronjob.batch/report created$'

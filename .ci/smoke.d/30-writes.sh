@@ -1,4 +1,4 @@
-# Every way to change an object, and the conflicts between them.
+# All commands that change an object, and conflicts between them.
 namespace writes
 cat >"$WORK/objects.yaml" <<'Y'
 apiVersion: v1

@@ -1,5 +1,5 @@
-# Claims and volumes: a claim gets a volume of the default class when a pod uses it, grows, and goes with its volume. A pod waits until its
-# claim has a volume on a node.
+# Claims and volumes: a claim gets a volume of the default class when a pod uses it, is expanded, and is deleted with its volume.
+# A pod stays pending until its claim has a volume on a node.
 namespace volumes
 
 step 'kubectl get storageclass' '^standard \(default\) +volumes\.kstore\.dev +Delete +WaitForFirstConsumer +true '

@@ -1,4 +1,4 @@
-# What smaller controllers make of objects: autoscalers, mirrored Endpoints, claims of ephemeral volumes, times of nodes.
+# Small controllers: autoscalers, mirrored Endpoints, ephemeral volume claims, node TTLs.
 namespace upkeep
 
 step 'kubectl create deployment web --image=nginx' '^deployment.apps/web created$'

@@ -1,4 +1,4 @@
-# What nodes and pods use, for people (`kubectl top`) and for autoscalers. The annotations of pods say it.
+# Resource usage of nodes and pods, from the pods' annotations: `kubectl top`, and autoscalers.
 namespace metrics
 
 step 'kubectl wait --for=condition=Available apiservice/v1beta1.metrics.k8s.io --timeout=20s' 'condition met'

@@ -1,4 +1,4 @@
-# Who goes along when an owner is deleted; namespaces; finalizers.
+# Cascading deletion of owners and namespaces, and finalizers.
 namespace cascades
 
 step 'kubectl create deployment back --image=x --replicas=2 && kubectl rollout status deployment back --timeout=30s' 'rolled out'

@@ -1,4 +1,4 @@
-# Jobs and CronJobs: run to their end, failed, suspended, started by hand from a schedule, removed.
+# Jobs and CronJobs: completed, failed, suspended, started by hand from a CronJob, deleted.
 namespace jobs
 
 step 'kubectl create job hello --image=busybox -- sh -c "echo done"' '^job.batch/hello created$'

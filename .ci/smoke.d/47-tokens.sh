@@ -1,4 +1,5 @@
-# The token of its service account is mounted into every pod: programs in the pod act as that account, and no node writes what is another's.
+# Every pod has a token of its service account: programs in the pod act as that account, and a node cannot write objects of
+# another node.
 namespace tokens
 
 mounted=/var/run/secrets/kubernetes.io/serviceaccount

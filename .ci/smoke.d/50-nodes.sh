@@ -1,4 +1,4 @@
-# Nodes out of service and back, and pods that fit nowhere.
+# Nodes drained and returned to service, and unschedulable pods.
 namespace nodes
 
 step 'kubectl cordon node-1' 'node/node-1 cordoned'

@@ -1,4 +1,4 @@
-# A quota bounds what a namespace may hold, and says so.
+# A quota limits the objects of a namespace and reports its usage.
 namespace quotas
 
 step 'kubectl create quota q --hard=pods=1,requests.cpu=1,count/configmaps=3' 'resourcequota/q created'

@@ -1,4 +1,4 @@
-# A namespace's labels and limit ranges decide which pods it takes, and what these get.
+# Pod security levels and limit ranges of a namespace: admitted pods, and their defaults.
 namespace admission
 
 step 'kubectl create -f - <<Y

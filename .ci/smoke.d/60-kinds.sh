@@ -1,4 +1,4 @@
-# One object of every kind that the server can create and patch, through the same verbs. A kind without a manifest fails.
+# One object of every kind that can be created and patched, with the same commands. A kind without a manifest fails.
 namespace kinds
 
 step 'for kind in $(kubectl api-resources --verbs=create,get,patch,delete -o name); do
@@ -12,7 +12,7 @@ for manifest in "$MANIFESTS"/*.yaml; do
     step "kubectl get -f $manifest" '^NAME|^LAST SEEN'
     step "kubectl get -f $manifest -o yaml" '^apiVersion: ' '^kind: ' 'creationTimestamp:' 'uid:' 'resourceVersion:'
     step "kubectl get $kind -A -o name | grep \$($name)" '/'
-    # Emptied here: the redirection below happens in the background, and an earlier round left its lines.
+    # Emptied here: the redirection below happens in the background, and an earlier round has left lines in it.
     : >"$watched"
     kubectl get -f "$manifest" -w --output-watch-events >"$watched" 2>&1 &
     watch=$!
@@ -22,7 +22,7 @@ for manifest in "$MANIFESTS"/*.yaml; do
     step "kubectl label -f $manifest updated=yes" 'labeled'
     step "kubectl get $kind -A -l patched=json,updated=yes -o name" '/'
     step "for try in 1 2 3; do kubectl get -f $manifest -o json | kubectl replace -f - && break; done" 'replaced$'
-    # kubectl describes these through beta versions only, before 1.33 or 1.34.
+    # Before 1.33 or 1.34, kubectl describes these kinds through beta versions only.
     case $kind in ipaddresses* | servicecidrs* | volumeattributesclasses*) ;; *) step "kubectl describe -f $manifest" '^Name:' ;; esac
     step "kubectl delete -f $manifest --timeout=50s" 'deleted'
     refused "kubectl get -f $manifest" 'not found'

@@ -1,4 +1,4 @@
-# A kind of somebody's own: defined, used at once through every verb, and gone with its objects.
+# A custom kind: defined, used at once with every command, and deleted with its objects.
 namespace custom
 
 cat >"$WORK/custom-definition.yaml" <<'Y'
@@ -41,7 +41,7 @@ cat >"$WORK/custom-object.yaml" <<'Y'
 {apiVersion: shop.example.com/v1, kind: Lamp, metadata: {name: desk}, spec: {watts: 5}}
 Y
 
-# Without a pause: the kind is served at the revision of its definition.
+# Without a pause: the kind is served from the revision of its definition.
 step 'kubectl apply -f $WORK/custom-definition.yaml && kubectl apply -f $WORK/custom-object.yaml' 'lamps.shop.example.com created' 'desk created'
 step 'kubectl wait --for=condition=Established crd/lamps.shop.example.com --timeout=5s' 'condition met'
 step 'kubectl get lamps' '^NAME +WATTS' '^desk +5'

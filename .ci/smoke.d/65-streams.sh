@@ -1,4 +1,4 @@
-# What runs through a connection instead of an answer: logs, commands, terminals and ports of simulated containers.
+# Streaming connections: logs, commands, terminals and ports of simulated containers.
 namespace streams
 
 cat >"$WORK/streams.yaml" <<'YAML'
@@ -61,7 +61,7 @@ refused "kubectl exec web -c web -- sh -c 'exit 3'; code=\$?; echo code \$code; 
 refused 'kubectl exec web -c web -- nope' 'exec: "nope": executable file not found in \$PATH'
 refused 'kubectl exec web -c nope -- true' 'container nope is not valid for pod web'
 
-# Files and folders, both ways.
+# Copying files and folders, in both directions.
 mkdir -p "$WORK/tree/in" && echo one >"$WORK/tree/a" && head -c 200000 /dev/urandom >"$WORK/tree/in/b"
 step 'kubectl cp "$WORK/tree" web:/tmp/tree -c web && kubectl exec web -c web -- find /tmp/tree' '^/tmp/tree/a$' '^/tmp/tree/in/b$'
 step 'kubectl cp web:/tmp/tree "$WORK/back" -c web && diff -r "$WORK/tree" "$WORK/back" && echo same' '^same$'
@@ -70,7 +70,7 @@ step 'kubectl cp --retries=2 web:etc/hostname "$WORK/hostname" -c web && cat "$W
 refused 'kubectl cp web:/nope "$WORK/nope" -c web' 'nope: No such file or directory'
 refused 'kubectl cp "$WORK/tree/a" web:/etc/config/a -c web' 'Read-only file system'
 step "echo piped | kubectl exec -i web -c web -- sh -c 'cat > /tmp/piped; grep -c piped < /tmp/piped | tee /tmp/count'" '^1$'
-# The way of clients before WebSockets.
+# SPDY, as clients used before WebSockets.
 step 'KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec web -c web -- echo spdy' '^spdy$'
 step 'echo piped | KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec -i web -c web -- cat' '^piped$'
 refused "KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec web -c web -- sh -c 'exit 4'" 'exit code 4'
@@ -85,7 +85,7 @@ for websockets in true false; do
     end TERM "$forward"
 done
 
-# Requests that the server hands on.
+# Proxied requests.
 step 'kubectl expose pod web --port=80 && kubectl wait --for=jsonpath={.endpoints[0].conditions.ready}=true endpointslice -l kubernetes.io/service-name=web --timeout=20s' 'met$'
 step 'kubectl get --raw /api/v1/namespaces/streams/pods/web:80/proxy/' '^simulated pod streams/web, container web, port 80$'
 step 'kubectl get --raw /api/v1/namespaces/streams/services/http:web:80/proxy/any/path?a=b' '^simulated pod streams/web'
@@ -102,7 +102,7 @@ step "head -c 1000000 /dev/zero | curl -sS -T - $at/services/web:80/proxy/upload
 step "curl -sS -X DELETE -o /dev/null -w '%{http_code}' $at/services/nope:80/proxy/" '^404$'
 end TERM "$proxy"
 
-# Processes that are typed at.
+# Interactive processes.
 step "printf 'hostname\nexit 3\n' | kubectl run typed -i --rm --restart=Never --image=busybox --quiet -- sh; echo code \$?" '^typed$' '^code 3$'
 step "script -qec 'kubectl run term -it --rm --restart=Never --image=busybox -- echo on a terminal' /dev/null" '^on a terminal' 'pod "term" deleted'
 step "printf 'cat /etc/hostname\n' | kubectl debug web -i --image=busybox --container=look --target=web; kubectl get pod web -o jsonpath={.status.ephemeralContainerStatuses[0].state}" '^web$' 'running|terminated'

@@ -1,4 +1,4 @@
-# What is wrong is said, in Kubernetes' words, and nothing changes.
+# Invalid commands get Kubernetes' error messages and change nothing.
 namespace refusals
 
 refused 'kubectl create -f - <<Y

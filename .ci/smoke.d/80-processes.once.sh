@@ -1,11 +1,11 @@
-# The server as a process: helpers of the command line, components apart, crash, orderly end.
+# The server as a process: subcommands, separate components, crash, orderly exit.
 step 'kstore-server --help' '--in-memory' '--components' 'run' '^Storage:$' '^Serving:$' '^External etcd:$'
 step 'kstore-server run --help' 'CMD'
 step 'kstore-server explain --help' 'KIND/NAME|OBJECT|NAME'
 step 'kstore-server --version' 'kstore-server'
 refused 'kstore-server --nonsense' "unexpected argument '--nonsense'"
 
-# A cluster for one command.
+# `run`: a cluster for one command.
 step 'kstore-server run -- kubectl get nodes' '^node-0 +Ready'
 step 'kstore-server run -- sh -c "kubectl create deployment web --image=nginx && kubectl rollout status deployment/web --timeout=30s"' 'successfully rolled out'
 step 'kstore-server run -- sh -c "exit 7"; [ $? = 7 ] && echo seven' '^seven$'
@@ -15,12 +15,12 @@ step 'kstore-server run -- sh -c "kubectl create deployment web --image=nginx &&
     'object: deployments/default/web' 'effect: created'
 refused 'kstore-server --nodes many' "expected a whole number from 0 to"
 
-# Logs: start-up, requests of clients, the end; as text and as JSON.
+# Logs of the start, of requests and of the exit, as text and as JSON.
 step 'RUST_LOG=info kstore-server run -- kubectl get nodes 2>&1' 'store opened' 'apiserver listening' 'ready' \
     'request method="GET" path="/api/v1/nodes.* code=200 .*user="kubernetes-admin"' 'stopped'
 step 'RUST_LOG=info kstore-server run --log-format json -- kubectl get nodes 2>&1' '"message":"request","method":"GET"'
 
-# Three processes beside an apiserver, each with its own kubeconfig.
+# Three component processes beside an apiserver, each with its own kubeconfig.
 export KUBECONFIG=$WORK/apart/admin.kubeconfig
 serve apiserver --components apiserver --data-dir "$WORK/apart" --listen 127.0.0.1:0
 apiserver=$server
@@ -38,7 +38,7 @@ for loop in "${loops[@]}"; do end TERM "$loop"; done
 step 'kubectl delete deployment apart --wait=false' 'deleted'
 end TERM "$apiserver"
 
-# kill -9, and what was answered is still there.
+# kill -9: acknowledged writes survive.
 export KUBECONFIG=$WORK/crash/admin.kubeconfig
 serve crash --data-dir "$WORK/crash" --listen 127.0.0.1:0
 appears "$KUBECONFIG" || true
@@ -55,7 +55,7 @@ step '[ $(kubectl get deploy kept -o jsonpath="{.metadata.resourceVersion}") -gt
 refused 'kstore-server --data-dir $WORK/crash --listen 127.0.0.1:0' 'in use|another|locked|held'
 refused 'kstore-server --in-memory --listen $(kubectl config view -o jsonpath="{.clusters[0].cluster.server}" | sed s,https://,,)' 'in use'
 
-# SIGTERM ends it in order, within two seconds, also with a watch open.
+# SIGTERM ends the server in order within two seconds, even with an open watch.
 (timeout 20 kubectl get pods -w >/dev/null 2>&1 || true) &
 sleep 0.5
 step "before=\$(date +%s%N); kill -TERM $server; while kill -0 $server 2>/dev/null; do sleep 0.02; done
@@ -63,7 +63,7 @@ step "before=\$(date +%s%N); kill -TERM $server; while kill -0 $server 2>/dev/nu
 wait "$server" && code=0 || code=$?
 step "echo exit code $code" '^exit code 0$'
 
-# The other engine, and the other durability.
+# The other storage engine and the other durability.
 export KUBECONFIG=$WORK/sled/admin.kubeconfig
 serve sled --data-dir "$WORK/sled" --engine sled --durability relaxed --listen 127.0.0.1:0
 appears "$KUBECONFIG" || true

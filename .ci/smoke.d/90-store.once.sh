@@ -1,6 +1,6 @@
-# The store alone: as etcd's own tools meet it, and its directory without a server.
+# The store alone: with etcd's own tools, and its directory without a server.
 
-# serve_store NAME FLAG…: a plain etcd; etcdctl finds it.
+# serve_store NAME FLAG…: starts a plain etcd for etcdctl.
 serve_store() {
     local name=$1 tries=0
     serve "$name" --components store --etcd-listen 127.0.0.1:0 "${@:2}"

@@ -1,4 +1,4 @@
-//! The entry point of `cargo bench -p kstore-benches`. What is measured is in the library.
+//! `cargo bench -p kstore-benches --bench figures`: measurements of the release binary; the library measures.
 
 fn main() -> anyhow::Result<()> {
     kstore_benches::main()

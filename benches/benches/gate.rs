@@ -1,4 +1,5 @@
-//! `cargo bench -p kstore-benches --bench gate`: the headline results, held to their bounds. What is measured is in the library.
+//! `cargo bench -p kstore-benches --bench gate`: the headline results, each with a bound; the library
+//! measures.
 
 fn main() -> anyhow::Result<()> {
     kstore_benches::gate::main()

@@ -1,4 +1,5 @@
-//! `cargo bench -p kstore-benches --bench informer_memory`: see the library.
+//! `cargo bench -p kstore-benches --bench informer_memory`: memory of the informer's cache; the library
+//! measures.
 
 #[global_allocator]
 static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;

@@ -1,11 +1,11 @@
-//! A service account that may do everything, for measurements of what its token costs beside a certificate.
+//! A service account with all permissions, to compare the cost of its token with that of a certificate.
 
 use crate::process::Server;
 use anyhow::Context;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// The token of a service account that may do everything.
+/// Creates a service account with all permissions and returns a token of it.
 pub(crate) async fn token(server: &Server) -> anyhow::Result<String> {
     const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
     const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";

@@ -1,20 +1,20 @@
-//! The binaries that are measured: given by the environment, or the workspace's own release builds, brought up to date first.
+//! The measured binaries: named by the environment, or the workspace's own release builds, brought up to date
+//! first.
 
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// An executable of ours.
+/// Path of a measured executable.
 #[derive(Clone)]
 pub(crate) struct Binary(PathBuf);
 
 impl Binary {
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// `kstore-server`: what `KSTORE_BIN` names, or what `cargo build --release` makes at the root of the workspace.
+    /// The `kstore-server` that `KSTORE_BIN` names, or a release build of the workspace.
     pub(crate) fn server() -> anyhow::Result<Self> {
         match std::env::var_os("KSTORE_BIN") {
             Some(path) => Ok(Self(path.into())),
@@ -22,7 +22,8 @@ impl Binary {
         }
     }
 
-    /// The store behind the etcd API and nothing else: what `KSTORE_ETCD_SERVER` names, or the example of crate `etcd`.
+    /// The store with only the etcd API: the program that `KSTORE_ETCD_SERVER` names, or the example of the
+    /// crate `etcd`.
     pub(crate) fn etcd_server() -> anyhow::Result<Self> {
         match std::env::var_os("KSTORE_ETCD_SERVER") {
             Some(path) => Ok(Self(path.into())),
@@ -31,13 +32,14 @@ impl Binary {
     }
 }
 
-/// Builds what `selection` names and finds the executable `name` in it.
+/// Builds `selection` and finds the executable `name`.
 fn build(name: &str, selection: &[&str]) -> anyhow::Result<Binary> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a crate lies in the workspace")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a crate is inside the workspace")?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--message-format=json-render-diagnostics"]).args(selection);
-    // What the outer cargo says of this package would make the inner one build anew whatever looks at it.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| of_package(&name.to_string_lossy())) {
+    // The outer cargo's variables about this package would make the inner cargo rebuild every crate that
+    // reads them.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_package_variable(&name.to_string_lossy())) {
         cargo.env_remove(name);
     }
     let output = cargo.current_dir(root).stderr(Stdio::inherit()).output().context("cannot run cargo")?;
@@ -52,8 +54,8 @@ fn build(name: &str, selection: &[&str]) -> anyhow::Result<Binary> {
     path.map(Binary).with_context(|| format!("cargo did not say where it put {name}"))
 }
 
-/// Whether a variable of the environment tells of the package that cargo runs.
-fn of_package(name: &str) -> bool {
+/// Whether an environment variable describes the package that cargo runs.
+fn is_package_variable(name: &str) -> bool {
     ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"]
         .iter()
         .any(|prefix| name.starts_with(prefix))

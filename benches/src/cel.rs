@@ -1,11 +1,12 @@
-//! CEL in this process: what the evaluation of a rule costs, a step of a loop, and the way from a text to a program with its estimate; then
-//! the same through schemas of custom resources. Figures for people beside the aims; no verdict, since nanoseconds say little on a
-//! machine that others use too. `cargo bench -p kstore-benches --bench cel`.
+//! CEL in this process: the cost of evaluating a rule and one step of a loop, and of compiling a text with
+//! its cost estimate; then the same through schemas of custom resources. Results for people, beside the goals
+//! and without a verdict, since nanoseconds are unreliable on a shared machine. Run by `cargo bench -p
+//! kstore-benches --bench cel`.
 
 use crate::custom::definition;
-use crate::figure::{self, Figure};
 use crate::limits::{CEL_BATCH, CEL_BATCHES, VISIBLE_RULES};
 use crate::machine;
+use crate::measurement::{self, Measurement};
 use anyhow::Context;
 use kstore_api::crd::validate::create;
 use kstore_api::crd::{Definition, strategy};
@@ -19,12 +20,13 @@ use serde_json::{Value, json};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Prints the table.
+/// Prints the table of results.
 ///
 /// # Errors
-/// If a rule of the measurements does not compile or does not hold.
+///
+/// A rule of the measurements does not compile or does not hold.
 pub fn main() -> anyhow::Result<()> {
-    println!("{}\n\n{}", machine::describe(), figure::HEAD);
+    println!("{}\n\n{}", machine::describe(), measurement::HEAD);
     let document = json!({"replicas": 3, "name": "web-1", "host": "web.example.com", "mode": "Fast"});
     let scalars = [
         "self.replicas >= 1 && self.replicas <= 100",
@@ -36,7 +38,7 @@ pub fn main() -> anyhow::Result<()> {
         let program = compile(text)?;
         let shape = Shape::Object(shape());
         let nanoseconds = nanoseconds(|| evaluate(&program, &shape, &document))?;
-        println!("{}", Figure::new(format!("`{text}`"), "≤ 400 ns", format!("{nanoseconds:.0} ns")));
+        println!("{}", Measurement::new(format!("`{text}`"), "≤ 400 ns", format!("{nanoseconds:.0} ns")));
     }
     for (text, what) in [
         ("self.numbers.all(n, n > 0)", "numbers"),
@@ -46,7 +48,7 @@ pub fn main() -> anyhow::Result<()> {
         let step = loop_step(text)?;
         println!(
             "{}",
-            Figure::new(format!("a step of `{text}` ({what})"), "≤ 60 ns", format!("{step:.0} ns"))
+            Measurement::new(format!("a step of `{text}` ({what})"), "≤ 60 ns", format!("{step:.0} ns"))
         );
     }
     let environment = environment();
@@ -58,12 +60,12 @@ pub fn main() -> anyhow::Result<()> {
             Ok(())
         })?;
         let what = format!("`{text}` parsed, checked, estimated, planned");
-        println!("{}", Figure::new(what, "≤ 30 µs", format!("{:.1} µs", compiled / 1e3)));
+        println!("{}", Measurement::new(what, "≤ 30 µs", format!("{:.1} µs", compiled / 1e3)));
     }
     schemas()
 }
 
-/// The same through the schemas of definitions.
+/// Measures rules in the schemas of definitions.
 fn schemas() -> anyhow::Result<()> {
     let mut crd = definition::with_rules(0, VISIBLE_RULES);
     strategy::set_defaults(&mut crd);
@@ -73,13 +75,13 @@ fn schemas() -> anyhow::Result<()> {
         Ok(())
     })?;
     let what = format!("a definition with {VISIBLE_RULES} rules judged");
-    println!("{}", Figure::new(what, "", format!("{:.0} µs", judged / 1e3)));
+    println!("{}", Measurement::new(what, "", format!("{:.0} µs", judged / 1e3)));
     let compiled = nanoseconds(|| {
         black_box(Definition::compile(&crd)?);
         Ok(())
     })?;
     let what = format!("a definition with {VISIBLE_RULES} rules compiled, without its rules");
-    println!("{}", Figure::new(what, "", format!("{:.0} µs", compiled / 1e3)));
+    println!("{}", Measurement::new(what, "", format!("{:.0} µs", compiled / 1e3)));
     let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let object = definition::object_with_parts(VISIBLE_RULES);
     let first = nanoseconds(|| {
@@ -87,7 +89,7 @@ fn schemas() -> anyhow::Result<()> {
         Ok(())
     })?;
     let what = format!("schema and programs of {VISIBLE_RULES} rules, for the first object");
-    println!("{}", Figure::new(what, "", format!("{:.0} µs", first / 1e3)));
+    println!("{}", Measurement::new(what, "", format!("{:.0} µs", first / 1e3)));
     let tree = Arc::new(Tree::compile(schema)?);
     let all = nanoseconds(|| {
         let report = tree.validate_rules(&object, None);
@@ -95,11 +97,11 @@ fn schemas() -> anyhow::Result<()> {
         Ok(())
     })?;
     let what = format!("a rule of an object with {VISIBLE_RULES} rules on as many nodes");
-    println!("{}", Figure::new(what, "≤ 400 ns", format!("{:.0} ns", all / VISIBLE_RULES as f64)));
+    println!("{}", Measurement::new(what, "≤ 400 ns", format!("{:.0} ns", all / VISIBLE_RULES as f64)));
     Ok(())
 }
 
-/// The object type of the measurements.
+/// The object type of the measured rules.
 struct Types;
 
 fn shape() -> Arc<ObjectShape> {
@@ -146,14 +148,14 @@ fn compile(text: &str) -> anyhow::Result<Program> {
     checked.program().with_context(|| text.to_owned())
 }
 
-/// One evaluation, which must be true.
+/// Evaluates a program once; the result must be true.
 fn evaluate(program: &Program, shape: &Shape, document: &Value) -> anyhow::Result<()> {
     let (value, _) = program.eval(&[("self", shape.value(document)?)], u64::MAX);
     anyhow::ensure!(value? == true.into(), "the rule is false");
     Ok(())
 }
 
-/// Nanoseconds of a step of a loop: what a thousand elements cost more than a hundred.
+/// Nanoseconds of one step of a loop: the difference between a thousand and a hundred elements, per element.
 fn loop_step(text: &str) -> anyhow::Result<f64> {
     const FEW: usize = 100;
     const MANY: usize = 1000;
@@ -168,9 +170,10 @@ fn loop_step(text: &str) -> anyhow::Result<f64> {
     Ok((time(MANY)? - time(FEW)?) / (MANY - FEW) as f64)
 }
 
-/// Nanoseconds of processor time of a run: the best of [`CEL_BATCHES`] batches, since others on the machine only add to it.
+/// Nanoseconds of CPU time of one run: the best of [`CEL_BATCHES`] batches, since other programs only add to
+/// it.
 fn nanoseconds(mut run: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
-    // As many runs as a batch has room for.
+    // The number of runs that fit into one batch.
     let started = processor_time();
     run()?;
     let mut runs = 1_u32;
@@ -189,7 +192,7 @@ fn nanoseconds(mut run: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f6
     Ok(best)
 }
 
-/// Seconds that this thread has run.
+/// CPU time of this thread, in seconds.
 fn processor_time() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -1,5 +1,5 @@
-//! [`Connection`]: one TLS connection with the admin's certificate or a bearer token, HTTP/1.1, one request at a time, JSON. As little
-//! client as possible, so that what is measured is the server.
+//! [`Connection`]: one TLS connection with the admin's certificate or a bearer token, for one HTTP/1.1
+//! request with JSON at a time. A minimal client, so that the measurements are mostly of the server.
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
@@ -47,19 +47,19 @@ impl Connection {
         let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await?;
         let (sender, driver) = handshake(TokioIo::new(tls)).await?;
         tokio::spawn(async move {
-            // An error of the connection is also the error of the request on it, which is told.
+            // An error of the connection is also reported as the error of its request.
             let _ = driver.await;
         });
         Ok(Self { sender, host, authorization })
     }
 
-    /// `GET`, with the whole body.
+    /// Sends a GET and returns the whole body.
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         let (status, body) = self.send(Method::GET, path, Bytes::new()).await?;
         Ok((status, body.collect().await?.to_bytes()))
     }
 
-    /// `GET` in gzip, as Go's clients ask for it; the body stays compressed.
+    /// Sends a GET that accepts gzip, as Go's clients do; the body stays compressed.
     pub(crate) async fn get_compressed(&mut self, path: &str) -> anyhow::Result<Bytes> {
         let mut request = self.prepared(Method::GET, path, JSON, JSON, Bytes::new())?;
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
@@ -70,7 +70,7 @@ impl Connection {
         Ok(response.into_body().collect().await?.to_bytes())
     }
 
-    /// `GET` of what is only counted: the bytes of the body.
+    /// Sends a GET and returns the number of bytes of the body.
     pub(crate) async fn count(&mut self, path: &str, accept: &str) -> anyhow::Result<usize> {
         let (status, mut body) = self.request(Method::GET, path, accept, JSON, Bytes::new()).await?;
         ensure!(status == StatusCode::OK, "{path}: {status}");
@@ -81,7 +81,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// A merge patch that must be taken.
+    /// Sends a merge patch, which must succeed.
     pub(crate) async fn patch(&mut self, path: &str, patch: Bytes) -> anyhow::Result<()> {
         let merge = "application/merge-patch+json";
         let (status, body) = self.request(Method::PATCH, path, JSON, merge, patch).await?;
@@ -90,7 +90,7 @@ impl Connection {
         Ok(())
     }
 
-    /// `POST` of an object that must be created; the answer.
+    /// Creates an object by POST, which must succeed, and returns the answer.
     pub(crate) async fn create(&mut self, path: &str, object: Bytes) -> anyhow::Result<Bytes> {
         let (status, body) = self.send(Method::POST, path, object).await?;
         let body = body.collect().await?.to_bytes();
@@ -98,7 +98,7 @@ impl Connection {
         Ok(body)
     }
 
-    /// `DELETE` of an object or a collection that must be done.
+    /// Deletes an object or a collection, which must succeed.
     pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
         let (status, body) = self.send(Method::DELETE, path, Bytes::new()).await?;
         let body = body.collect().await?.to_bytes();
@@ -106,7 +106,7 @@ impl Connection {
         Ok(())
     }
 
-    /// `GET` of a stream, such as a watch. The connection serves nothing else from then on.
+    /// Opens a stream, such as a watch, by GET. The connection serves no other request from then on.
     pub(crate) async fn stream(mut self, path: &str) -> anyhow::Result<Stream> {
         let (status, body) = self.send(Method::GET, path, Bytes::new()).await?;
         ensure!(status == StatusCode::OK, "{path}: {status}");
@@ -163,8 +163,8 @@ impl Connection {
     }
 }
 
-/// Runs a client that nothing runs beside, on a thread of its own: it and the task of its connection then take turns instead of
-/// waking each other across threads, which would cost more than the server's part of a small request.
+/// Runs a single client on its own thread, together with the task of its connection. On several threads, the
+/// two would wake each other, which costs more than the server's part of a small request.
 pub(crate) async fn alone<T, F>(client: impl FnOnce() -> F + Send + 'static) -> anyhow::Result<T>
 where
     T: Send + 'static,
@@ -174,21 +174,21 @@ where
     tokio::task::spawn_blocking(run).await?
 }
 
-/// Lines of a response that does not end.
+/// The lines of an unending response.
 pub(crate) struct Stream {
     body: Incoming,
     buffer: Vec<u8>,
-    // Dropping it would close the connection.
+    // Dropping the sender would close the connection.
     _sender: SendRequest<Full<Bytes>>,
 }
 
 impl Stream {
-    /// The next bytes, as they come; `None` when the response has ended.
+    /// The next bytes, as they arrive; `None` at the end of the response.
     pub(crate) async fn bytes(&mut self) -> anyhow::Result<Option<Bytes>> {
         Ok(self.body.frame().await.transpose()?.and_then(|frame| frame.into_data().ok()))
     }
 
-    /// The next line, without its end; `None` when the response has ended.
+    /// The next line, without its end; `None` at the end of the response.
     pub(crate) async fn line(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {

@@ -1,10 +1,11 @@
-//! What clusters of many nodes and pods cost, stage by stage: time, and of the server's process, per node or pod, processor time,
-//! commits and wake-ups. Processor time and counts hold on a busy machine, too; the times do not.
+//! The cost of clusters with many nodes and pods, stage by stage: elapsed time, and of the server's process,
+//! per node or pod, CPU time, commits and wake-ups. CPU time and counts are reliable on a busy machine;
+//! elapsed times are not.
 
 use crate::binary::Binary;
 use crate::connection::Connection;
-use crate::figure::Figure;
 use crate::limits::{COSTS_POLL, COSTS_TIMEOUT, IDLE, SETTLE};
+use crate::measurement::Measurement;
 use crate::process::{Server, Storage};
 use crate::spread::Short;
 use crate::usage::{processor_seconds, wakeups};
@@ -19,17 +20,17 @@ const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/many";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: &str = "/api/v1/nodes";
 
-/// A cluster and what it is held to.
+/// The size of a cluster, with the bounds of its times.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub nodes: usize,
     pub replicas: usize,
     pub storage: Storage,
-    /// The bounds of the times: nodes registered, share of a core at rest, replicas ready, replicas deleted.
+    /// Bounds of the times: nodes registered, share of a core at rest, replicas ready, replicas deleted.
     pub bounds: [&'static str; 4],
 }
 
-/// As many nodes as the largest supported Kubernetes cluster has.
+/// As many nodes as the largest supported Kubernetes cluster.
 pub(crate) const LARGE: Size =
     Size {
         nodes: 5000, replicas: 10_000, storage: Storage::Memory, bounds: ["≤ 3 s", "≤ 5 %", "≤ 8 s", ""]
@@ -42,8 +43,8 @@ pub(crate) fn dense(storage: Storage) -> Size {
     }
 }
 
-/// The stages in the life of a cluster of this size.
-pub(crate) async fn measure(binary: Binary, size: Size) -> anyhow::Result<Vec<Figure>> {
+/// Measures the stages of a cluster of this size.
+pub(crate) async fn measure(binary: Binary, size: Size) -> anyhow::Result<Vec<Measurement>> {
     let Size { nodes, replicas, storage, bounds } = size;
     let server = Server::start_with(&binary, storage, &["--nodes", &nodes.to_string()]).await?;
     let staged = stages(&server, size);
@@ -54,22 +55,30 @@ pub(crate) async fn measure(binary: Binary, size: Size) -> anyhow::Result<Vec<Fi
     let [registered, idle, ready, deleted] = bounds;
     let rest = stages.idle.processor / IDLE.as_secs_f64() * 100.0;
     Ok(vec![
-        Figure::new(
+        Measurement::new(
             format!("{nodes} nodes ready after the start, {}", storage.name()),
             registered,
-            stages.registered.told(nodes, "node"),
+            stages.registered.describe(nodes, "node"),
         ),
-        Figure::new(
+        Measurement::new(
             format!("{nodes} nodes at rest, {}", storage.name()),
             idle,
-            format!("{rest:.1} % of a core; {}", stages.idle.told_at_rest(nodes)),
+            format!("{rest:.1} % of a core; {}", stages.idle.describe_at_rest(nodes)),
         ),
-        Figure::new(format!("{replicas} replicas ready {of}"), ready, stages.ready.told(replicas, "pod")),
-        Figure::new(format!("the events of these, after that, {of}"), "", stages.after.told(replicas, "pod")),
-        Figure::new(
+        Measurement::new(
+            format!("{replicas} replicas ready {of}"),
+            ready,
+            stages.ready.describe(replicas, "pod"),
+        ),
+        Measurement::new(
+            format!("the events of these, after that, {of}"),
+            "",
+            stages.after.describe(replicas, "pod"),
+        ),
+        Measurement::new(
             format!("{replicas} pods deleted with their Deployment {of}"),
             deleted,
-            stages.deleted.told(replicas, "pod"),
+            stages.deleted.describe(replicas, "pod"),
         ),
     ])
 }
@@ -84,7 +93,7 @@ struct Stages {
 
 async fn stages(server: &Server, size: Size) -> anyhow::Result<Stages> {
     let Size { nodes, replicas, .. } = size;
-    let mut meter = Meter::of_start(server).await?;
+    let mut meter = CostMeter::of_start(server).await?;
     meter.until(NODES, |count| count >= nodes).await?;
     let registered = meter.stage().await?;
     tokio::time::sleep(SETTLE).await;
@@ -110,18 +119,18 @@ async fn stages(server: &Server, size: Size) -> anyhow::Result<Stages> {
     Ok(Stages { registered, idle, ready, after, deleted })
 }
 
-/// What a stage took.
+/// The cost of one stage.
 struct Cost {
     time: Duration,
-    /// Seconds, over all threads.
+    /// CPU time of all threads, in seconds.
     processor: f64,
     commits: u64,
-    /// How often a thread went to sleep, and so was woken.
+    /// How often a thread of the process was woken after it had blocked.
     wakeups: u64,
 }
 
 impl Cost {
-    fn told(&self, count: usize, unit: &str) -> String {
+    fn describe(&self, count: usize, unit: &str) -> String {
         let each = |total: f64| total / count as f64;
         format!(
             "{}; per {unit} {:.0} µs of processor time, {:.2} commits, {:.2} wake-ups",
@@ -132,7 +141,7 @@ impl Cost {
         )
     }
 
-    fn told_at_rest(&self, nodes: usize) -> String {
+    fn describe_at_rest(&self, nodes: usize) -> String {
         let seconds = self.time.as_secs_f64();
         format!(
             "{:.0} µs of processor time a second and node, {:.1} commits and {:.0} wake-ups a second",
@@ -143,8 +152,8 @@ impl Cost {
     }
 }
 
-/// Reads off what was used since it was last read.
-struct Meter {
+/// Measures the usage since the last reading.
+struct CostMeter {
     process: u32,
     connection: Connection,
     since: Instant,
@@ -153,15 +162,15 @@ struct Meter {
     wakeups: u64,
 }
 
-impl Meter {
-    /// Counts from the start of the process.
+impl CostMeter {
+    /// Starts at the start of the process.
     async fn of_start(server: &Server) -> anyhow::Result<Self> {
         let (process, connection) = (server.id()?, server.connect().await?);
         let since = Instant::now() - server.ready_after;
         Ok(Self { process, connection, since, processor: 0.0, revision: 0, wakeups: 0 })
     }
 
-    /// What the stage that ends now took; the next one begins.
+    /// Returns the cost of the ending stage and begins the next one.
     async fn stage(&mut self) -> anyhow::Result<Cost> {
         let (time, processor, wakeups) =
             (self.since.elapsed(), processor_seconds(self.process)?, wakeups(self.process)?);
@@ -177,7 +186,7 @@ impl Meter {
         Ok(cost)
     }
 
-    /// Asks how many objects there are under `path` until that is enough.
+    /// Polls the number of objects under `path` until it is enough.
     async fn until(&mut self, path: &str, is_enough: impl Fn(usize) -> bool) -> anyhow::Result<()> {
         while !is_enough(count(&mut self.connection, path).await?) {
             tokio::time::sleep(COSTS_POLL).await;
@@ -186,7 +195,7 @@ impl Meter {
     }
 }
 
-/// How many objects there are, from a list of one of them.
+/// The number of objects, from a list of one of them.
 async fn count(connection: &mut Connection, path: &str) -> anyhow::Result<usize> {
     let list = read(connection, &format!("{path}?limit=1")).await?;
     let shown = list["items"].as_array().map_or(0, Vec::len);

@@ -1,5 +1,6 @@
-//! The two engines of the store side by side, on the workload that chose the default one: load, reads of old versions, a
-//! watch of all history, rounds of rewriting and compacting everything with the space they leave, and reopening.
+//! The store's two engines side by side, on the workload that decided the default: load, reads of old
+//! versions, a watch of all history, rounds of rewriting and compacting everything with the disk space, and
+//! reopening.
 
 use crate::{machine, usage};
 use anyhow::Context;
@@ -8,25 +9,25 @@ use kstore_store::{Config, EngineKind, KeyRange, Limits, Op, Range, Revision, St
 use std::path::Path;
 use tokio::time::Instant;
 
-/// Keys, each with a value of [`VALUE`] bytes.
+/// Number of keys, each with a value of [`VALUE`] bytes.
 const KEYS: usize = 30_000;
 const VALUE: usize = 300;
 /// Keys written by one transaction.
 const BATCH: usize = 100;
-/// Reads of old versions.
+/// Number of reads of old versions.
 const READS: usize = 10_000;
-/// Times that everything is rewritten and compacted.
+/// Number of times that everything is rewritten and compacted.
 const ROUNDS: u8 = 10;
 
-/// What was measured of one engine.
-struct Row {
+/// The results of one engine.
+struct EngineResult {
     name: &'static str,
     load: f64,
     load_cpu: f64,
     get: f64,
     scan: f64,
     rewrite: f64,
-    /// Bytes of the engine's files and of all files, after each round and after the end.
+    /// Bytes of the engine's files and of all files, after each round and at the end.
     space: Vec<(u64, u64)>,
     reopen: f64,
 }
@@ -34,7 +35,8 @@ struct Row {
 /// Measures both engines and prints a table in Markdown.
 ///
 /// # Errors
-/// If a store does not do what is measured.
+///
+/// A store fails an operation.
 pub fn main() -> anyhow::Result<()> {
     println!("{}\n", machine::describe());
     let data = (KEYS * VALUE) as f64;
@@ -68,19 +70,19 @@ pub fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Almost nothing is read from the window of recent changes: the engine is what is measured.
+/// A configuration with a small window of recent changes, so that reads reach the engine.
 fn config(dir: &Path, engine: EngineKind) -> Config {
     let limits = Limits { window_revisions: 1, ..Limits::default() };
     Config { engine, limits, ..Config::durable(dir) }
 }
 
-async fn measure(name: &'static str, engine: EngineKind) -> anyhow::Result<Row> {
+async fn measure(name: &'static str, engine: EngineKind) -> anyhow::Result<EngineResult> {
     let dir = tempfile::tempdir()?;
     let config = config(&dir.path().join("data"), engine);
     let store = Store::open(config.clone(), Nondet::real()).await?;
     let (start, cpu) = (Instant::now(), processor()?);
     write_all(&store, 0).await?;
-    // A round trip through the engine: what was written has been taken in.
+    // A round trip through the engine: all earlier writes have reached it.
     store.compact_physical(Revision(1)).await?;
     let load = KEYS as f64 / start.elapsed().as_secs_f64();
     let load_cpu = (processor()? - cpu) * 1e6 / KEYS as f64;
@@ -102,23 +104,23 @@ async fn measure(name: &'static str, engine: EngineKind) -> anyhow::Result<Row> 
     let reopen = start.elapsed().as_secs_f64();
     anyhow::ensure!(
         store.range(&Range::new(KeyRange::all()).limit(1))?.count == KEYS as i64,
-        "keys are gone"
+        "keys are missing"
     );
     store.close().await;
-    Ok(Row { name, load, load_cpu, get, scan, rewrite, space, reopen })
+    Ok(EngineResult { name, load, load_cpu, get, scan, rewrite, space, reopen })
 }
 
 fn processor() -> anyhow::Result<f64> {
     usage::processor_seconds(std::process::id())
 }
 
-/// Bytes on disk of the engine, and of everything.
+/// Bytes on disk of the engine, and of all files.
 fn occupied(config: &Config) -> anyhow::Result<(u64, u64)> {
     let dir = config.dir.as_ref().context("the store has a directory")?;
     Ok((usage::disk_bytes(&dir.join("engine"))?, usage::disk_bytes(dir)?))
 }
 
-/// The key of a number, in an order that is not that of the numbers.
+/// The key of a number; the order of keys is not that of the numbers.
 fn key(number: usize) -> String {
     format!("/registry/pods/default/pod-{:016x}", (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
@@ -136,18 +138,18 @@ fn gets(store: &Store, old: Revision) -> anyhow::Result<f64> {
     let start = Instant::now();
     for at in 0..READS {
         let found = store.range(&Range::key(key(at * 7 % KEYS)).at(old))?;
-        anyhow::ensure!(found.kvs.len() == 1, "an old version is gone");
+        anyhow::ensure!(found.kvs.len() == 1, "an old version is missing");
     }
     Ok(READS as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Events of all history per second.
+/// Events of the whole history per second.
 async fn scan(store: &Store) -> anyhow::Result<f64> {
     let (start, last) = (Instant::now(), store.revision());
     let mut watcher = store.watch(WatchRequest::new(KeyRange::all()).from(Revision(2)))?;
     let mut events = 0;
     loop {
-        let batch = watcher.next().await.context("the watch goes on")??;
+        let batch = watcher.next().await.context("the watch continues")??;
         events += batch.events.len();
         if batch.revision >= last {
             return Ok(events as f64 / start.elapsed().as_secs_f64());

@@ -1,7 +1,8 @@
-//! The headline results of the release binary, each held to a bound. `cargo bench -p kstore-benches --bench gate` prints a table and
-//! fails if a bound is missed; `-- custom` measures one part alone (`cluster`, `custom` or `etcd`). The bounds are about three times the
-//! aims: they catch a start that takes seconds instead of milliseconds, and tolerate a busy machine. Close comparisons are in `figures`
-//! and `etcd`, which people read.
+//! The headline results of the release binary, each with a bound. `cargo bench -p kstore-benches --bench
+//! gate` prints a table and fails if a bound is missed; `-- custom` measures one part (`cluster`, `custom` or
+//! `etcd`). Bounds are about three times the goals: they detect a start that takes seconds instead of
+//! milliseconds, and tolerate a busy machine. Close comparisons are in the benches `figures` and `etcd`, for
+//! people.
 
 mod custom;
 mod result;
@@ -23,11 +24,13 @@ const WRITE_RESULTS: &str = "--write-results";
 /// The page of results, from the root of the workspace.
 const RESULTS_PAGE: &str = "docs/results.md";
 
-/// Builds the release binary if needed, measures, prints the table, and with `--write-results` writes it into docs/results.md.
+/// Builds the release binary if needed, measures, prints the table, and with `--write-results` writes it into
+/// docs/results.md.
 ///
 /// # Errors
-/// If a bound is missed, or something cannot be built, started or measured. The table is printed before that, with a row for each
-/// measurement that failed; the page is left alone then.
+///
+/// A bound is missed, or a binary cannot be built, started or measured. The table is printed first, with a
+/// row for each failed measurement; docs/results.md is then not changed.
 pub fn main() -> anyhow::Result<()> {
     let write_results = std::env::args().any(|argument| argument == WRITE_RESULTS);
     // Cargo adds flags such as `--bench`.
@@ -38,7 +41,7 @@ pub fn main() -> anyhow::Result<()> {
     let mut table = Table::new(machine::describe(), machine::commit());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     println!("{}", table.heading());
-    // The load on the store beside etcd is driven by one thread: it must leave the machine to the servers.
+    // One thread drives the load beside etcd, to leave the machine to the servers.
     let single = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if is_measured("cluster") {
         runtime.block_on(cluster(&binary, &mut table));
@@ -64,7 +67,7 @@ fn milliseconds(spread: &Spread, quantile: f64) -> f64 {
     spread.quantile(quantile).as_secs_f64() * 1e3
 }
 
-/// What a whole cluster and its apiserver do. A measurement that fails becomes a row, and the others still run.
+/// Measures a whole cluster and its apiserver. A failed measurement becomes a row, and the others still run.
 async fn cluster(binary: &Binary, table: &mut Table) {
     for (storage, aim) in [(Storage::Memory, 100.0), (Storage::Disk, 300.0)] {
         let place = storage.name();
@@ -126,7 +129,7 @@ async fn cluster(binary: &Binary, table: &mut Table) {
     }
 }
 
-/// What the store does beside a real etcd, in turns on this machine; nothing without an etcd in PATH.
+/// Measures the store beside a real etcd, in turns on this machine; adds no rows without an etcd in PATH.
 async fn beside_etcd(binary: &Binary, table: &mut Table) {
     let ratios = etcd::ratios(binary.clone()).await;
     let Some(ratios) = table.succeeded("the store beside etcd", ratios) else { return };

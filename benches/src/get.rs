@@ -1,11 +1,11 @@
-//! One object read again and again over TLS: by one client, and by 64 at a time, each on a connection of its own; by an admin with a
-//! certificate, and by a service account with a token.
+//! Reads of one object over TLS: by one client, and by 64 concurrent clients, each on its own connection; as
+//! an admin with a certificate, and as a service account with a token.
 
 use crate::account;
 use crate::binary::Binary;
 use crate::connection::{Connection, alone};
-use crate::figure::Figure;
 use crate::limits::{CONNECTIONS, REPEAT};
+use crate::measurement::Measurement;
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
 use crate::usage::processor_seconds;
@@ -17,9 +17,9 @@ use tokio::time::Instant;
 const OBJECT: &str = "/api/v1/namespaces/default";
 
 /// Rate and latency of reads.
-pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;
-    let mut figures = Vec::new();
+    let mut measurements = Vec::new();
     let token = account::token(&server).await?;
     for (connections, token) in [(1, None), (CONNECTIONS, None), (CONNECTIONS, Some(token.as_str()))] {
         let (started, before) = (Instant::now(), processor_seconds(server.id()?)?);
@@ -28,7 +28,7 @@ pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
                 let kubeconfig = server.kubeconfig.clone();
                 alone(move || async move { read(Connection::open(&kubeconfig).await?).await }).await?
             }
-            _ => together(&server, connections, token).await?,
+            _ => read_concurrently(&server, connections, token).await?,
         };
         let rate = latencies.len() as f64 / started.elapsed().as_secs_f64();
         let cost = (processor_seconds(server.id()?)? - before) * 1e6 / latencies.len() as f64;
@@ -39,24 +39,28 @@ pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
             "{rate:.0}/s ({}); the server's processor time: {cost:.1} µs each",
             Spread::of(latencies).latency()
         );
-        figures.push(Figure::new(what, "", measured));
+        measurements.push(Measurement::new(what, "", measured));
     }
     server.kill().await?;
-    Ok(figures)
+    Ok(measurements)
 }
 
 /// Reads per second with [`CONNECTIONS`] clients.
 pub(crate) async fn rate(binary: &Binary) -> anyhow::Result<f64> {
     let server = Server::start_with(binary, Storage::Memory, &["--components", "apiserver"]).await?;
     let started = Instant::now();
-    let read = together(&server, CONNECTIONS, None).await?.len();
+    let read = read_concurrently(&server, CONNECTIONS, None).await?.len();
     let rate = read as f64 / started.elapsed().as_secs_f64();
     server.kill().await?;
     Ok(rate)
 }
 
-/// So many clients at a time, all with the token if there is one.
-async fn together(server: &Server, connections: usize, token: Option<&str>) -> anyhow::Result<Vec<Duration>> {
+/// Latencies of reads by this many concurrent clients, with the token if there is one.
+async fn read_concurrently(
+    server: &Server,
+    connections: usize,
+    token: Option<&str>,
+) -> anyhow::Result<Vec<Duration>> {
     let mut clients = JoinSet::new();
     for _ in 0..connections {
         clients.spawn(read(server.connect_with(token).await?));
@@ -68,7 +72,7 @@ async fn together(server: &Server, connections: usize, token: Option<&str>) -> a
     Ok(latencies)
 }
 
-/// Reads for a while; gives back how long each took.
+/// Reads for a while. Returns the latency of each read.
 async fn read(mut connection: Connection) -> anyhow::Result<Vec<Duration>> {
     let mut latencies = Vec::new();
     let started = Instant::now();

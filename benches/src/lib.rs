@@ -1,9 +1,10 @@
-//! Figures of the release binary, from outside: a process, a TLS connection, a watch. No microbenchmarks, and no judgement:
-//! a figure is printed beside the bound it is held to, and people compare.
+//! Measurements of the release binary from outside: a process, a TLS connection, a watch. No microbenchmarks,
+//! and no verdict: a result is printed beside its bound, for people to compare.
 //!
-//! Each figure is one file, which says what exactly is measured. [`main`] runs those whose names contain the words of the
-//! command line: `cargo bench -p kstore-benches --bench figures -- startup idle`. [`etcd`] sets the store
-//! beside a real etcd; `informer` a cache in this process beside kube-rs's; [`gate`] holds the headline results to bounds.
+//! Each measurement is one file, whose comment defines it. [`main`] runs those whose names contain a word of
+//! the command line: `cargo bench -p kstore-benches --bench figures -- startup idle`. [`etcd`] compares the
+//! store with a real etcd; `informer` compares a cache in this process with kube-rs's; [`gate`] checks the
+//! headline results against bounds.
 
 mod account;
 mod binary;
@@ -14,7 +15,6 @@ mod costs;
 mod custom;
 pub mod engines;
 pub mod etcd;
-mod figure;
 pub mod gate;
 mod get;
 mod idle;
@@ -24,6 +24,7 @@ mod limits;
 mod list;
 mod machine;
 mod many;
+mod measurement;
 mod pods;
 mod process;
 mod rollout;
@@ -34,28 +35,29 @@ mod usage;
 mod watchers;
 mod writes;
 
-use figure::Figure;
+use measurement::Measurement;
 use process::Storage;
 use std::pin::Pin;
 
-type Outcome = Pin<Box<dyn Future<Output = anyhow::Result<Vec<Figure>>>>>;
+type Outcome = Pin<Box<dyn Future<Output = anyhow::Result<Vec<Measurement>>>>>;
 
 /// Builds the release binary if needed, measures, and prints a table in Markdown.
 ///
 /// # Errors
-/// If the binary cannot be built or does not do what is measured.
+///
+/// The binary cannot be built or fails a measurement.
 pub fn main() -> anyhow::Result<()> {
     // Cargo adds flags such as `--bench`.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let binary = binary::Binary::server()?;
     println!("{}\n", machine::describe());
-    println!("{}", figure::HEAD);
+    println!("{}", measurement::HEAD);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        for (name, measure) in figures(&binary) {
+        for (name, measure) in measurements(&binary) {
             if words.is_empty() || words.iter().any(|word| name.contains(word.as_str())) {
-                for figure in measure.await? {
-                    println!("{figure}");
+                for measurement in measure.await? {
+                    println!("{measurement}");
                 }
             }
         }
@@ -63,8 +65,8 @@ pub fn main() -> anyhow::Result<()> {
     })
 }
 
-/// All figures, in the order of the table. Nothing is started before its turn.
-fn figures(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
+/// All measurements, in the order of the table. Each starts its servers when its turn comes.
+fn measurements(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
     let b = || binary.clone();
     vec![
         ("startup memory", Box::pin(startup::measure(b(), Storage::Memory))),

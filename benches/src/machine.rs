@@ -1,6 +1,6 @@
-//! Where the figures were made, since a figure without its machine says nothing.
+//! The machine and the commit of the measurements, which results are meaningless without.
 
-/// Processor, cores, memory and kernel, as far as Linux tells them.
+/// Processor, cores, memory and kernel, as far as Linux reports them.
 pub(crate) fn describe() -> String {
     let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".to_owned());
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
@@ -11,7 +11,8 @@ pub(crate) fn describe() -> String {
     format!("{processor}, {cores} cores{memory}, Linux {}", kernel.trim())
 }
 
-/// The commit that is checked out, with `-dirty` behind it if files differ from it; `unknown` outside of a git repository.
+/// The checked-out commit, with the suffix `-dirty` if files differ from it; `unknown` outside a git
+/// repository.
 pub(crate) fn commit() -> String {
     let git = std::process::Command::new("git")
         .args([
@@ -29,7 +30,7 @@ pub(crate) fn commit() -> String {
     text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// The value behind `name` in a file of `name: value` lines.
+/// The value of `name` in a file of `name: value` lines.
 pub(crate) fn field(path: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;

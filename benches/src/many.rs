@@ -1,9 +1,9 @@
-//! A hundred thousand pods on disk: the memory that the server has for them, over their bytes as JSON, and how long a start with
-//! them takes until `/readyz` answers. Nothing else runs in that server.
+//! A hundred thousand pods on disk: the server's memory relative to their size as JSON, and the time of a
+//! start with them until `/readyz` answers. The server has no other load.
 
 use crate::binary::Binary;
-use crate::figure::Figure;
 use crate::limits::MANY_PODS;
+use crate::measurement::Measurement;
 use crate::pods::{self, PODS};
 use crate::process::{Server, Storage};
 use crate::spread::Short;
@@ -11,8 +11,8 @@ use crate::usage::resident_mebibytes;
 
 const ALONE: &[&str] = &["--components", "apiserver"];
 
-/// Memory and start.
-pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+/// Memory and start time.
+pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     let server = Server::start_with(&binary, Storage::Disk, ALONE).await?;
     let empty = resident_mebibytes(server.id()?)?;
     pods::create(&server, MANY_PODS).await?;
@@ -27,9 +27,9 @@ pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
         format!("{:.0} MiB, {:.2} × their {json:.0} MiB of JSON", resident, (resident - empty) / json)
     };
     Ok(vec![
-        Figure::new(format!("memory with {MANY_PODS} pods, just written"), "", over(written)),
-        Figure::new(format!("memory with {MANY_PODS} pods, after a start"), "", over(read)),
-        Figure::new(
+        Measurement::new(format!("memory with {MANY_PODS} pods, just written"), "", over(written)),
+        Measurement::new(format!("memory with {MANY_PODS} pods, after a start"), "", over(read)),
+        Measurement::new(
             format!("start to ready with {MANY_PODS} stored pods"),
             "≤ 1.5 s",
             Short(ready).to_string(),

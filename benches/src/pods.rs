@@ -1,4 +1,4 @@
-//! Pods by the thousand, as large as a real one: what lists, watches and memory are measured with.
+//! Thousands of pods, as large as real ones, for measurements of lists, watches and memory.
 
 use crate::connection::Connection;
 use crate::limits::CONNECTIONS;
@@ -7,13 +7,13 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-/// Where they are.
+/// Collection path of the pods.
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Nodes that they are spread over.
+/// Number of nodes that pods are spread over.
 pub(crate) const NODES: usize = 1000;
 
-/// Creates so many, over many connections.
+/// Creates `count` pods, over many connections.
 pub(crate) async fn create(server: &Server, count: usize) -> anyhow::Result<()> {
     let mut clients = JoinSet::new();
     for client in 0..CONNECTIONS {
@@ -25,7 +25,7 @@ pub(crate) async fn create(server: &Server, count: usize) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// This client's part of the pods.
+/// Creates one client's share of the pods.
 async fn share(mut connection: Connection, client: usize, count: usize) -> anyhow::Result<()> {
     for index in (client..count).step_by(CONNECTIONS) {
         connection.create(PODS, pod(index)).await?;
@@ -38,7 +38,7 @@ pub(crate) fn name(index: usize) -> String {
     format!("web-7c5ddbdf54-{index:06}")
 }
 
-/// About 2.3 KB as the server stores it: a pod of a Deployment, with two containers, probes, limits and a volume.
+/// A pod of a Deployment, with two containers, probes, limits and a volume; the server stores about 2.3 KB.
 fn pod(index: usize) -> Bytes {
     let probe = json!({"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10});
     let container = |name: &str| {

@@ -1,4 +1,5 @@
-//! [`Server`]: a running `kstore-server` of our own, with a directory of its own. Both are gone when it is dropped.
+//! [`Server`]: a running `kstore-server` with a temporary directory. Dropping it ends the process and removes
+//! the directory.
 
 use crate::binary::Binary;
 use crate::connection::Connection;
@@ -14,17 +15,17 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-/// Where a server keeps its data.
+/// Storage of a server's data.
 #[derive(Clone, Copy)]
 pub(crate) enum Storage {
-    /// Nowhere.
+    /// Memory only.
     Memory,
-    /// In a new directory, every write synced.
+    /// A new directory, with every write synced.
     Disk,
 }
 
 impl Storage {
-    /// How the table calls it.
+    /// The storage's name in the table.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Memory => "in memory",
@@ -33,23 +34,23 @@ impl Storage {
     }
 }
 
-/// A server process.
+/// A running server.
 pub(crate) struct Server {
     child: Child,
     dir: TempDir,
-    /// Who we are to it.
+    /// The admin's kubeconfig.
     pub kubeconfig: Kubeconfig,
     /// From the start of the process to the first answer of `/readyz`, over a new TLS connection.
     pub ready_after: Duration,
 }
 
 impl Server {
-    /// Starts a server with everything in it; returns when it is ready.
+    /// Starts a server with all components. Returns when it is ready.
     pub(crate) async fn start(binary: &Binary, storage: Storage) -> anyhow::Result<Self> {
         Self::start_with(binary, storage, &[]).await
     }
 
-    /// The same with further flags.
+    /// Starts a server with additional flags.
     pub(crate) async fn start_with(
         binary: &Binary,
         storage: Storage,
@@ -58,7 +59,7 @@ impl Server {
         Self::launch(binary, storage, flags, tempfile::tempdir()?).await
     }
 
-    /// Ends the process now and starts it again with what it has on disk.
+    /// Kills the process and starts it again on its data.
     pub(crate) async fn restart(self, binary: &Binary, flags: &[&str]) -> anyhow::Result<Self> {
         let Self { mut child, dir, .. } = self;
         child.kill().await.context("cannot end the server")?;
@@ -79,7 +80,7 @@ impl Server {
             command.spawn().with_context(|| format!("cannot start {}", binary.path().display()))?;
         let stdout = child.stdout.take().expect("stdout is piped");
         let ready = async {
-            // The block that is printed when the server is ready; its last line names a command.
+            // The ready message; its last line is a command to try.
             let mut lines = BufReader::new(stdout).lines();
             while let Some(line) = lines.next_line().await? {
                 if line.contains("kubeconfig") {
@@ -95,12 +96,12 @@ impl Server {
         Ok(Self { child, dir, kubeconfig, ready_after: started.elapsed() })
     }
 
-    /// A new connection.
+    /// Opens a connection as the admin.
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
         Connection::open(&self.kubeconfig).await
     }
 
-    /// A connection with the token, or with the admin's certificate if there is none.
+    /// Opens a connection with the token, or with the admin's certificate if there is none.
     pub(crate) async fn connect_with(&self, token: Option<&str>) -> anyhow::Result<Connection> {
         match token {
             Some(token) => Connection::open_with_token(&self.kubeconfig, token).await,
@@ -108,17 +109,17 @@ impl Server {
         }
     }
 
-    /// The kubeconfig as a file.
+    /// Path of the kubeconfig.
     pub(crate) fn kubeconfig_path(&self) -> PathBuf {
         self.dir.path().join("kubeconfig")
     }
 
-    /// The process.
+    /// The process ID.
     pub(crate) fn id(&self) -> anyhow::Result<u32> {
         self.child.id().context("the server has ended")
     }
 
-    /// Asks the process to end with SIGTERM; returns how long it took to end with exit code 0.
+    /// Sends SIGTERM. Returns the time until the exit, which must have code 0.
     pub(crate) async fn terminate(mut self) -> anyhow::Result<Duration> {
         let pid = i32::try_from(self.id()?).ok().and_then(Pid::from_raw).context("no such process")?;
         let asked = Instant::now();
@@ -129,7 +130,7 @@ impl Server {
         Ok(asked.elapsed())
     }
 
-    /// Ends the process now. What it would still do is not measured.
+    /// Kills the process: its remaining work is not measured.
     pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("cannot end the server")
     }

@@ -1,9 +1,9 @@
-//! A Deployment of 500 replicas, from its creation until its status says that all are ready, as a watch of it tells. Created
-//! by kubectl where there is one (the time of kubectl's own start counts), and by one request.
+//! Rollout of a Deployment of 500 replicas, from its creation until a watch shows a status with all replicas
+//! ready. Created by kubectl where it is installed (including kubectl's own start), and by one request.
 
 use crate::binary::Binary;
-use crate::figure::Figure;
 use crate::limits::{REPLICAS, ROLLOUT_TIMEOUT, ROLLOUTS, SETTLE};
+use crate::measurement::Measurement;
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
 use anyhow::{Context, ensure};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-/// Who creates the Deployment.
+/// The client that creates the Deployment.
 #[derive(Clone, Copy)]
 pub(crate) enum Creator {
     /// `kubectl create deployment`.
@@ -25,22 +25,26 @@ pub(crate) enum Creator {
     Request,
 }
 
-/// The time from creation to readiness.
-pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<Vec<Figure>> {
-    let mut figures = Vec::new();
+/// Time from creation to readiness.
+pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<Vec<Measurement>> {
+    let mut measurements = Vec::new();
     for (creator, name) in [(Creator::Kubectl, "`kubectl create deployment`"), (Creator::Request, "one POST")]
     {
         let what = format!("{REPLICAS} replicas ready after {name}, {}", storage.name());
-        if matches!(creator, Creator::Kubectl) && !kubectl_is_there().await {
-            figures.push(Figure::new(what, "≤ 1.5 s", "no kubectl here"));
+        if matches!(creator, Creator::Kubectl) && !is_kubectl_installed().await {
+            measurements.push(Measurement::new(what, "≤ 1.5 s", "no kubectl here"));
             continue;
         }
-        figures.push(Figure::new(what, "≤ 1.5 s", times(&binary, storage, creator).await?.to_string()));
+        measurements.push(Measurement::new(
+            what,
+            "≤ 1.5 s",
+            times(&binary, storage, creator).await?.to_string(),
+        ));
     }
-    Ok(figures)
+    Ok(measurements)
 }
 
-/// How long [`ROLLOUTS`] rollouts took, each on a fresh server that was given time to settle.
+/// Times of [`ROLLOUTS`] rollouts, each on a fresh, settled server.
 pub(crate) async fn times(binary: &Binary, storage: Storage, creator: Creator) -> anyhow::Result<Spread> {
     let mut times = Vec::new();
     for _ in 0..ROLLOUTS {
@@ -94,7 +98,7 @@ fn deployment() -> Bytes {
     Bytes::from(object.to_string())
 }
 
-async fn kubectl_is_there() -> bool {
+async fn is_kubectl_installed() -> bool {
     kubectl(&["version", "--client"]).status().await.is_ok_and(|status| status.success())
 }
 

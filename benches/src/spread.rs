@@ -1,20 +1,20 @@
-//! Median and extremes of some durations. Pure.
+//! [`Spread`]: median, quantiles and extremes of durations. Pure.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Durations, sorted; never empty.
+/// Sorted durations; never empty.
 pub(crate) struct Spread(Vec<Duration>);
 
 impl Spread {
-    /// Of at least one duration.
+    /// Sorts at least one duration.
     pub(crate) fn of(mut durations: Vec<Duration>) -> Self {
         assert!(!durations.is_empty(), "a spread is of something");
         durations.sort_unstable();
         Self(durations)
     }
 
-    /// The duration below which `part` of all lie; `part` is between 0 and 1.
+    /// The quantile `part`, between 0 and 1.
     pub(crate) fn quantile(&self, part: f64) -> Duration {
         let last = self.0.len() - 1;
         #[expect(
@@ -31,7 +31,7 @@ impl Spread {
     }
 }
 
-/// Median and worst, for few durations.
+/// Median and maximum, for few durations.
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -44,7 +44,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// A duration in the unit in which it is read.
+/// A duration displayed in a suitable unit.
 pub(crate) struct Short(pub(crate) Duration);
 
 impl fmt::Display for Short {
@@ -73,13 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn one_is_every_quantile() {
+    fn every_quantile_of_one_duration_is_that_duration() {
         let spread = Spread::of(vec![Duration::from_micros(7)]);
         assert_eq!(spread.latency(), "7 µs median, 7 µs p99");
     }
 
     #[test]
-    fn durations_are_told_in_their_unit() {
+    fn durations_are_displayed_in_a_suitable_unit() {
         for (micros, expected) in
             [(999, "999 µs"), (1_500, "1.50 ms"), (12_345, "12 ms"), (1_234_567, "1.23 s")]
         {

@@ -1,19 +1,19 @@
-//! What the disk alone takes for one durable write, beside which a create is judged: a record as long as the log's for such a
-//! ConfigMap, written behind the last one into a file that has its length already, and `fdatasync`. In the directory for
-//! temporary files, where the servers that are measured keep their data, too.
+//! The disk's time for one durable write, as a baseline of creates: a record as long as the log's for such a
+//! ConfigMap, appended to a preallocated file, and `fdatasync`. In the directory for temporary files, where
+//! the measured servers keep their data as well.
 
-use crate::figure::Figure;
 use crate::limits::{REPEAT, SYNCED_BYTES};
+use crate::measurement::Measurement;
 use crate::spread::Spread;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use tokio::time::Instant;
 
-/// How long writes of one record take that are synced one by one.
-pub(crate) async fn measure() -> anyhow::Result<Vec<Figure>> {
+/// Time of single writes of one record, each synced.
+pub(crate) async fn measure() -> anyhow::Result<Vec<Measurement>> {
     let latencies = tokio::task::spawn_blocking(write).await??;
     let measured = Spread::of(latencies).latency();
-    Ok(vec![Figure::new("one record written and synced, without a server", "", measured)])
+    Ok(vec![Measurement::new("one record written and synced, without a server", "", measured)])
 }
 
 fn write() -> anyhow::Result<Vec<std::time::Duration>> {
@@ -33,10 +33,10 @@ fn write() -> anyhow::Result<Vec<std::time::Duration>> {
     Ok(latencies)
 }
 
-/// More than is written in the time.
+/// Size of the preallocated file: more than is written in the time.
 const ALLOCATED: usize = 64 << 20;
 
-/// A file whose blocks are there, so that a sync writes data alone.
+/// A file with allocated blocks, so that a sync writes only data.
 fn allocated() -> anyhow::Result<File> {
     let file = tempfile::tempfile()?;
     file.write_all_at(&vec![0; ALLOCATED], 0)?;

@@ -1,11 +1,12 @@
-//! Watchers of pods over TLS, each on a connection of its own, while pods are patched at a steady rate: what arrived, and how long
-//! after the write was sent. Once as nodes watch (each its own pods, found by the index), once everybody watches everything. And
-//! without a rate: how many events a second the server sends when everybody watches everything, and what one costs it.
+//! Watchers of pods over TLS, each on its own connection, during patches at a steady rate: delivered events,
+//! and their latency from the sending of the write. Once as nodes watch (each its own pods, by an index),
+//! once with all watchers on everything. Then without a rate limit: events per second with all watchers on
+//! everything, and the server's CPU time per event.
 
 use crate::binary::Binary;
 use crate::connection::{Connection, Stream};
-use crate::figure::Figure;
 use crate::limits::{FLOOD_UPDATES, UPDATERS, UPDATES, UPDATES_SHARED, WATCHED_PODS, WATCHERS};
+use crate::measurement::Measurement;
 use crate::pods::{self, NODES, PODS};
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
@@ -16,13 +17,13 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// A watcher that hears nothing for so long, and has not heard all, has lost something.
+/// Time without events after which a watcher has missed one.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long after the start of the watches the updates begin.
+/// Time between the start of the watches and the first update.
 const LEAD: Duration = Duration::from_millis(500);
 
-/// What a watcher watches.
+/// The selection of a watcher.
 #[derive(Clone, Copy)]
 pub(crate) enum Scope {
     /// The pods of one node.
@@ -31,8 +32,8 @@ pub(crate) enum Scope {
     Everything,
 }
 
-/// Deliveries and their latency.
-pub(crate) async fn measure(binary: Binary, scope: Scope) -> anyhow::Result<Vec<Figure>> {
+/// Measures deliveries and their latency.
+pub(crate) async fn measure(binary: Binary, scope: Scope) -> anyhow::Result<Vec<Measurement>> {
     let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;
     let (rate, each) = match scope {
         Scope::Node => (UPDATES, UPDATES * SECONDS / NODES),
@@ -45,7 +46,7 @@ pub(crate) async fn measure(binary: Binary, scope: Scope) -> anyhow::Result<Vec<
         watchers.spawn(watch(stream, epoch, each));
     }
     let begin = Instant::now() + LEAD;
-    let took = update_all(&server, Pace { count: rate * SECONDS, rate, epoch, begin }).await?;
+    let took = update_all(&server, UpdateRate { count: rate * SECONDS, rate, epoch, begin }).await?;
     let mut latencies = Vec::new();
     while let Some(watcher) = watchers.join_next().await {
         latencies.append(&mut watcher??);
@@ -59,11 +60,11 @@ pub(crate) async fn measure(binary: Binary, scope: Scope) -> anyhow::Result<Vec<
     let what = format!("{WATCHERS} watchers {whose}, {real:.0} updates/s, from PATCH sent to event read");
     let expected = WATCHERS * each;
     let delivered = format!("{} of {expected}, {}", latencies.len(), Spread::of(latencies).latency());
-    Ok(vec![Figure::new(what, "", delivered)])
+    Ok(vec![Measurement::new(what, "", delivered)])
 }
 
-/// As many events as the server sends while everybody watches everything and pods are patched as fast as that goes.
-pub(crate) async fn flood(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+/// Measures the largest event rate with all watchers on everything.
+pub(crate) async fn flood(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     let Flood { update_rate, events, bytes, seconds, processor } = flooded(&binary).await?;
     let expected = WATCHERS * FLOOD_UPDATES;
     let what = format!("{WATCHERS} watchers of all pods, {FLOOD_UPDATES} updates at {update_rate:.0}/s");
@@ -73,24 +74,24 @@ pub(crate) async fn flood(binary: Binary) -> anyhow::Result<Vec<Figure>> {
         bytes as f64 / f64::from(1 << 20) / seconds,
         processor * 1e6 / events as f64
     );
-    Ok(vec![Figure::new(what, "", sent)])
+    Ok(vec![Measurement::new(what, "", sent)])
 }
 
-/// What [`WATCHERS`] watchers of all pods received while pods were patched as fast as the server takes it.
+/// The result of patching pods as fast as the server accepts it with [`WATCHERS`] watchers of all pods.
 pub(crate) struct Flood {
     /// Patches per second.
     pub(crate) update_rate: f64,
-    /// Events that the watchers read, of all of them.
+    /// Number of events that all watchers read.
     pub(crate) events: usize,
     /// Bytes of these events.
     pub(crate) bytes: usize,
     /// From the first patch to the last event.
     pub(crate) seconds: f64,
-    /// Processor time of the server, in seconds.
+    /// CPU time of the server, in seconds.
     pub(crate) processor: f64,
 }
 
-/// Floods watchers; see [`Flood`].
+/// Runs a flood, see [`Flood`].
 pub(crate) async fn flooded(binary: &Binary) -> anyhow::Result<Flood> {
     let server = Server::start_with(binary, Storage::Memory, &["--components", "apiserver"]).await?;
     let mut watchers = JoinSet::new();
@@ -100,7 +101,7 @@ pub(crate) async fn flooded(binary: &Binary) -> anyhow::Result<Flood> {
     tokio::time::sleep(LEAD).await;
     let before = processor_seconds(server.id()?)?;
     let begin = Instant::now();
-    let pace = Pace { count: FLOOD_UPDATES, rate: usize::MAX, epoch: begin, begin };
+    let pace = UpdateRate { count: FLOOD_UPDATES, rate: usize::MAX, epoch: begin, begin };
     let updated = update_all(&server, pace).await?;
     let (mut events, mut bytes) = (0, 0);
     while let Some(watcher) = watchers.join_next().await {
@@ -113,7 +114,7 @@ pub(crate) async fn flooded(binary: &Binary) -> anyhow::Result<Flood> {
     Ok(Flood { update_rate: FLOOD_UPDATES as f64 / updated.as_secs_f64(), events, bytes, seconds, processor })
 }
 
-/// Creates the pods and opens the watches, each on a connection of its own.
+/// Creates the pods and opens the watches, each on its own connection.
 async fn open(server: &Server, scope: Scope) -> anyhow::Result<Vec<Stream>> {
     pods::create(server, WATCHED_PODS).await?;
     let version = server.connect().await?.get(&format!("{PODS}?limit=1")).await?.1;
@@ -131,18 +132,18 @@ async fn open(server: &Server, scope: Scope) -> anyhow::Result<Vec<Stream>> {
     Ok(streams)
 }
 
-/// How pods are updated.
+/// The rate and number of updates.
 #[derive(Clone, Copy)]
-struct Pace {
+struct UpdateRate {
     count: usize,
-    /// Per second.
+    /// Updates per second.
     rate: usize,
     epoch: Instant,
     begin: Instant,
 }
 
-/// Carries out all updates; how long that took.
-async fn update_all(server: &Server, pace: Pace) -> anyhow::Result<Duration> {
+/// Sends all updates. Returns the elapsed time.
+async fn update_all(server: &Server, pace: UpdateRate) -> anyhow::Result<Duration> {
     let mut updaters = JoinSet::new();
     for updater in 0..UPDATERS {
         updaters.spawn(update(server.connect().await?, updater, pace));
@@ -153,11 +154,11 @@ async fn update_all(server: &Server, pace: Pace) -> anyhow::Result<Duration> {
     Ok(pace.begin.elapsed())
 }
 
-/// For how many seconds pods are updated.
+/// Duration of updates, in seconds.
 const SECONDS: usize = 5;
 
-/// Patches pods at this updater's part of the rate, with the time of sending inside.
-async fn update(mut connection: Connection, updater: usize, pace: Pace) -> anyhow::Result<()> {
+/// Patches pods at this updater's share of the rate; each patch contains its time of sending.
+async fn update(mut connection: Connection, updater: usize, pace: UpdateRate) -> anyhow::Result<()> {
     for nth in (updater..pace.count).step_by(UPDATERS) {
         sleep_until(pace.begin + Duration::from_secs_f64(nth as f64 / pace.rate as f64)).await;
         let sent = pace.epoch.elapsed().as_micros().to_string();
@@ -168,7 +169,7 @@ async fn update(mut connection: Connection, updater: usize, pace: Pace) -> anyho
     Ok(())
 }
 
-/// Reads events until there were so many, and their bytes.
+/// Reads `expected` events. Returns their number and bytes.
 async fn count(mut stream: Stream, expected: usize) -> anyhow::Result<(usize, usize)> {
     let (mut lines, mut length) = (0, 0);
     while lines < expected {
@@ -180,7 +181,7 @@ async fn count(mut stream: Stream, expected: usize) -> anyhow::Result<(usize, us
     Ok((lines, length))
 }
 
-/// Reads events until there were so many; how old each was.
+/// Reads `expected` events. Returns the latency of each.
 async fn watch(mut stream: Stream, epoch: Instant, expected: usize) -> anyhow::Result<Vec<Duration>> {
     const SENT: &[u8] = b"\"example.com/sent\":\"";
     let mut latencies = Vec::new();

@@ -1,11 +1,12 @@
-//! ConfigMaps of 1 KiB created over TLS: how many per second with one client that waits for each answer, and with 64 of them.
-//! On disk an answered create has been synced, so that one client sees the disk's latency and 64 share its syncs.
+//! Creates of 1 KiB ConfigMaps over TLS: rate with one client that waits for each answer, and with 64
+//! clients. On disk a create is synced before its answer, so that one client observes the disk's latency, and
+//! 64 share syncs.
 
 use crate::account;
 use crate::binary::Binary;
 use crate::connection::{Connection, alone};
-use crate::figure::Figure;
 use crate::limits::{CONNECTIONS, REPEAT, TURNS, VALUE_BYTES};
+use crate::measurement::Measurement;
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
 use bytes::Bytes;
@@ -14,28 +15,28 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Where they are created.
+/// Collection path of the ConfigMaps.
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Rate and latency of creates in a whole cluster, whose controllers hear of each.
-pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<Vec<Figure>> {
+/// Rate and latency of creates in a whole cluster, whose controllers watch them.
+pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<Vec<Measurement>> {
     let server = Server::start(&binary, storage).await?;
-    let figures = vec![one(&server, storage.name()).await?, many(&server, storage.name()).await?];
+    let measurements = vec![one(&server, storage.name()).await?, many(&server, storage.name()).await?];
     server.kill().await?;
-    Ok(figures)
+    Ok(measurements)
 }
 
-/// The same on disk for an apiserver to which no controller listens.
-pub(crate) async fn measure_alone(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+/// Rate and latency on disk, for an apiserver without controllers.
+pub(crate) async fn measure_alone(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     let server = Server::start_with(&binary, Storage::Disk, &["--components", "apiserver"]).await?;
     let place = format!("{}, apiserver alone", Storage::Disk.name());
-    let figures = vec![one(&server, &place).await?, many(&server, &place).await?];
+    let measurements = vec![one(&server, &place).await?, many(&server, &place).await?];
     server.kill().await?;
-    Ok(figures)
+    Ok(measurements)
 }
 
-/// The same in memory under a quota, which every create is charged to.
-pub(crate) async fn measure_under_quota(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+/// Rate and latency in memory, under a quota that every create is charged to.
+pub(crate) async fn measure_under_quota(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
     let server = Server::start(&binary, Storage::Memory).await?;
     let spec = json!({ "hard": { "count/configmaps": "1000000000" } });
@@ -47,57 +48,57 @@ pub(crate) async fn measure_under_quota(binary: Binary) -> anyhow::Result<Vec<Fi
     while !is_in_force(&serde_json::from_slice(&connection.get(&format!("{QUOTAS}/q")).await?.1)?) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let figures = vec![many(&server, &format!("{}, under a quota", Storage::Memory.name())).await?];
+    let measurements = vec![many(&server, &format!("{}, under a quota", Storage::Memory.name())).await?];
     server.kill().await?;
-    Ok(figures)
+    Ok(measurements)
 }
 
-async fn one(server: &Server, place: &str) -> anyhow::Result<Figure> {
+async fn one(server: &Server, place: &str) -> anyhow::Result<Measurement> {
     let kubeconfig = server.kubeconfig.clone();
     let started = Instant::now();
     let client = move || async move { create(Connection::open(&kubeconfig).await?, "c1".into()).await };
     let latencies = alone(client).await?;
-    Ok(figure("1 connection", place, latencies, started.elapsed()))
+    Ok(measurement("1 connection", place, latencies, started.elapsed()))
 }
 
-async fn many(server: &Server, place: &str) -> anyhow::Result<Figure> {
+async fn many(server: &Server, place: &str) -> anyhow::Result<Measurement> {
     let started = Instant::now();
-    let latencies = together(server, "many", None).await?;
-    Ok(figure(&format!("{CONNECTIONS} connections"), place, latencies, started.elapsed()))
+    let latencies = create_concurrently(server, "many", None).await?;
+    Ok(measurement(&format!("{CONNECTIONS} connections"), place, latencies, started.elapsed()))
 }
 
-fn figure(clients: &str, place: &str, latencies: Vec<Duration>, took: Duration) -> Figure {
+fn measurement(clients: &str, place: &str, latencies: Vec<Duration>, took: Duration) -> Measurement {
     let rate = latencies.len() as f64 / took.as_secs_f64();
     let measured = format!("{rate:.0}/s ({})", Spread::of(latencies).latency());
-    Figure::new(format!("creates of 1 KiB ConfigMaps, {clients}, {place}"), "", measured)
+    Measurement::new(format!("creates of 1 KiB ConfigMaps, {clients}, {place}"), "", measured)
 }
 
 /// Creates per second with [`CONNECTIONS`] clients on a whole cluster.
 pub(crate) async fn rate(binary: &Binary, storage: Storage) -> anyhow::Result<f64> {
     let server = Server::start(binary, storage).await?;
     let started = Instant::now();
-    let created = together(&server, "c", None).await?.len();
+    let created = create_concurrently(&server, "c", None).await?.len();
     let rate = created as f64 / started.elapsed().as_secs_f64();
     server.kill().await?;
     Ok(rate)
 }
 
-/// How many creates with a service account's token there are for each with a certificate: both in turns on one server, with
-/// [`CONNECTIONS`] clients.
+/// Creates with a service account's token relative to creates with a certificate, in turns on one server,
+/// with [`CONNECTIONS`] clients.
 pub(crate) async fn with_token(binary: &Binary) -> anyhow::Result<f64> {
     let server = Server::start(binary, Storage::Memory).await?;
     let token = account::token(&server).await?;
     let (mut by_certificate, mut by_token) = (0, 0);
     for turn in 0..TURNS {
-        by_certificate += together(&server, &format!("certificate{turn}"), None).await?.len();
-        by_token += together(&server, &format!("token{turn}"), Some(&token)).await?.len();
+        by_certificate += create_concurrently(&server, &format!("certificate{turn}"), None).await?.len();
+        by_token += create_concurrently(&server, &format!("token{turn}"), Some(&token)).await?.len();
     }
     server.kill().await?;
     Ok(by_token as f64 / by_certificate as f64)
 }
 
-/// Creates by [`CONNECTIONS`] clients at a time, all with the token if there is one.
-pub(crate) async fn together(
+/// Creates with [`CONNECTIONS`] concurrent clients, with the token if there is one.
+pub(crate) async fn create_concurrently(
     server: &Server,
     prefix: &str,
     token: Option<&str>,
@@ -113,7 +114,7 @@ pub(crate) async fn together(
     Ok(latencies)
 }
 
-/// Creates one after the other for a while; gives back how long each took.
+/// Creates one object after the other for a while. Returns the latencies.
 async fn create(mut connection: Connection, prefix: String) -> anyhow::Result<Vec<Duration>> {
     let value = "x".repeat(VALUE_BYTES);
     let mut latencies = Vec::new();

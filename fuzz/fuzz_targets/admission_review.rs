@@ -1,4 +1,4 @@
-//! Answers to AdmissionReviews.
+//! Fuzz target: decoding of AdmissionReview answers.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Stories of managers that apply and update, against the laws of ownership.
+//! Fuzz target: sequences of applies and updates by several managers, checked against the rules of field
+//! ownership.
 
 #![no_main]
 

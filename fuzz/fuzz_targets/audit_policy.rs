@@ -1,4 +1,4 @@
-//! Texts that claim to be audit policies.
+//! Fuzz target: parsing of audit policies.
 
 #![no_main]
 

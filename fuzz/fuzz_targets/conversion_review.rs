@@ -1,4 +1,4 @@
-//! Answers to ConversionReviews.
+//! Fuzz target: decoding of ConversionReview answers.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Texts as expressions and as rules of schemas.
+//! Fuzz target: CEL expressions, alone and as rules of schemas.
 
 #![no_main]
 

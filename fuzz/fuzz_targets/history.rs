@@ -1,4 +1,4 @@
-//! Bytes as a file of the engine and as the list of its files.
+//! Fuzz target: decoding of an engine file and of the engine's file list.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! JSON patches, against the laws of differences and tests.
+//! Fuzz target: JSON patches, checked against properties of diffs and test operations.
 
 #![no_main]
 

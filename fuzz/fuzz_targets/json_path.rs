@@ -1,4 +1,4 @@
-//! Paths of printer columns, on objects.
+//! Fuzz target: JSON paths of printer columns, evaluated on objects.
 
 #![no_main]
 

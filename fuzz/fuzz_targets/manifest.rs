@@ -1,4 +1,4 @@
-//! Bytes as a manifest.
+//! Fuzz target: decoding of the engine's manifest.
 
 #![no_main]
 

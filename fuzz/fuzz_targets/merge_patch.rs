@@ -1,4 +1,4 @@
-//! Merge patches, against what they say.
+//! Fuzz target: merge patches, checked against their definition.
 
 #![no_main]
 

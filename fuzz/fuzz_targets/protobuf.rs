@@ -1,4 +1,4 @@
-//! Bytes that claim to be an object.
+//! Fuzz target: decoding of objects in protobuf.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Objects of every kind, there and back.
+//! Fuzz target: protobuf round trips of objects of every kind.
 
 #![no_main]
 

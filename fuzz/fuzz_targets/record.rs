@@ -1,4 +1,4 @@
-//! Bytes as records of the log.
+//! Fuzz target: decoding of log records.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The head of a request.
+//! Fuzz target: routing of request heads.
 
 #![no_main]
 

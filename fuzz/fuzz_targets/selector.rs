@@ -1,4 +1,4 @@
-//! Texts that claim to be selectors.
+//! Fuzz target: parsing of selectors.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Bytes as a snapshot that is to be restored.
+//! Fuzz target: restoring of snapshot files.
 
 #![no_main]
 

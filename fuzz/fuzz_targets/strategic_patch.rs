@@ -1,4 +1,4 @@
-//! Strategic merge patches, against the slow second implementation.
+//! Fuzz target: strategic merge patches, compared with a second, slow implementation.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Definitions, and objects of their kinds.
+//! Fuzz target: CustomResourceDefinitions, and objects of their kinds.
 
 #![no_main]
 

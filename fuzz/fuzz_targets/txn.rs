@@ -1,4 +1,4 @@
-//! Transactions that the bytes describe, on the store and on the model.
+//! Fuzz target: transactions described by the bytes, on the store and on the model.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! A log written, damaged and cut off as the bytes say reads back as a prefix of what was written.
+//! Fuzz target: a log that is written, damaged and truncated as the bytes describe replays to a prefix of the
+//! written records.
 
 #![no_main]
 

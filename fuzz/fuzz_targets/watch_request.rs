@@ -1,4 +1,4 @@
-//! Bytes as a request on a watch stream; what decodes is encoded to something that decodes to the same.
+//! Fuzz target: watch stream requests; a decoded request is encoded to bytes that decode to the same request.
 
 #![no_main]
 
@@ -8,6 +8,6 @@ use prost::Message;
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(request) = WatchRequest::decode(bytes) {
         let again = WatchRequest::decode(&request.encode_to_vec()[..]);
-        assert_eq!(again.ok(), Some(request), "what is written is read");
+        assert_eq!(again.ok(), Some(request), "the encoded request decodes");
     }
 });

@@ -1,4 +1,4 @@
-//! Texts that claim to be YAML.
+//! Fuzz target: parsing of YAML.
 
 #![no_main]
 

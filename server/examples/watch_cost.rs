@@ -1,5 +1,6 @@
-//! What following a kind in the server's own process costs, for each event: over the gRPC door with its messages and bodies, and
-//! by the feed, which hands the watch cache's bytes over. Prints processor time above that of the same writes without a watch.
+//! CPU time per event of a watch in the server's own process: over gRPC with messages and bodies, and over
+//! the feed, which passes the watch cache's bytes. Prints the CPU time beyond that of the same writes without
+//! a watch.
 //!
 //! `cargo run --release -p kstore-server --example watch_cost [EVENTS]`
 
@@ -16,24 +17,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Writes between two looks of the watcher: what a busy server has in one batch.
+/// Writes between two reads of the watcher, about one batch of a busy server.
 const BURST: u64 = 8;
 const ROUNDS: usize = 5;
 
-/// As little of an object as an informer needs, so that decoding does not hide what carries it.
+/// The fields that an informer needs, so that decoding does not dominate the transport.
 #[derive(Deserialize)]
-struct Slim {
-    metadata: Meta,
+struct SlimObject {
+    metadata: SlimMeta,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Meta {
+struct SlimMeta {
     name: String,
     resource_version: String,
 }
 
-impl Object for Slim {
+impl Object for SlimObject {
     fn key(&self) -> Key {
         Key::new("default", &self.metadata.name)
     }
@@ -46,7 +47,7 @@ impl Object for Slim {
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+enum Transport {
     None,
     Wire,
     Feed,
@@ -57,7 +58,7 @@ fn main() -> anyhow::Result<()> {
     let events = std::env::args().nth(1).map_or(Ok(50_000), |events| events.parse())?;
     let mut best = [f64::MAX; 3];
     for _ in 0..ROUNDS {
-        for (way, best) in [Way::None, Way::Wire, Way::Feed].into_iter().zip(&mut best) {
+        for (way, best) in [Transport::None, Transport::Wire, Transport::Feed].into_iter().zip(&mut best) {
             *best = best.min(runtime.block_on(round(way, events))?);
         }
     }
@@ -69,7 +70,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
+async fn round(way: Transport, events: u64) -> anyhow::Result<f64> {
     let (nondet, stop) = (Nondet::simulated(1), CancellationToken::new());
     let store = Store::open(Config::memory(), nondet.clone()).await?;
     let options = Options {
@@ -88,17 +89,17 @@ async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
     };
     let follow = |task| drop(tokio::spawn(task));
     let api = ApiServer::start(Arc::new(Embedded::new(store.clone())), options, follow).await?;
-    let door = api.in_process(UserInfo::new("kubernetes-admin", ["system:masters"]));
-    let client = Client::over(door.clone(), "bench");
+    let in_process = api.in_process(UserInfo::new("kubernetes-admin", ["system:masters"]));
+    let client = Client::over(in_process.clone(), "bench");
     let client = match way {
-        Way::None | Way::Wire => client,
-        Way::Feed => client.with_feed(move |request| door.watch(request)),
+        Transport::None | Transport::Wire => client,
+        Transport::Feed => client.with_feed(move |request| in_process.watch(request)),
     };
     let maps = client.dynamic(Gvr::new("", "v1", "configmaps"));
-    let source = maps.project(WatchParams::default(), |json| serde_json::from_slice::<Slim>(json));
+    let source = maps.project(WatchParams::default(), |json| serde_json::from_slice::<SlimObject>(json));
     let informer = match way {
-        Way::None => None,
-        Way::Wire | Way::Feed => Some(Builder::new(source).spawn(&stop)),
+        Transport::None => None,
+        Transport::Wire | Transport::Feed => Some(Builder::new(source).spawn(&stop)),
     };
     if let Some(informer) = &informer {
         informer.synced().await?;
@@ -127,7 +128,7 @@ async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
     Ok(cost)
 }
 
-/// Processor time of this process.
+/// CPU time of this process.
 fn spent() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)

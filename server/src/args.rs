@@ -1,5 +1,4 @@
-//! The command line: what a person can ask for, checked and turned into a [`Config`]. The only place that knows flag names.
-//! Not the meaning of a flag: that is `wiring`.
+//! The command line, checked and turned into a [`Config`]. Only here are flag names known; `wiring` applies the flags.
 
 mod access;
 mod audit;
@@ -16,14 +15,14 @@ mod run;
 mod store;
 
 pub(crate) use access::{
-    AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, Given, access, audit_webhook, duration,
+    AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, access, audit_webhook, duration,
 };
 pub use access::{
-    AccessConfig, AuditWebhook, Authentication, Authorization, IssuersFrom, ModeChoice, TokenWebhookFile,
+    AccessConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice, TokenWebhookFile,
 };
 pub use audit::{AuditConfig, AuditDestination};
 pub use dropin::{AsArgs, AssetsArgs};
-pub use etcd::{EtcdAddress, EtcdDoor, EtcdTls};
+pub use etcd::{EtcdAddress, EtcdListen, EtcdTls};
 pub use explain::{ExplainArgs, ExplainOutput};
 pub use external::ExternalEtcd;
 pub(crate) use external::time;
@@ -49,16 +48,16 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The default data directory.
+/// Data directory if --data-dir is not given.
 pub const DEFAULT_DATA_DIR: &str = "./kstore-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:6443";
 const DEFAULT_COMPONENTS: &str = "apiserver,controllers,scheduler,kubelet-sim";
-/// The default history of a cluster. Watch caches hold the current state, so only watches that fell behind read the history.
+/// Default --history of a cluster. Watch caches hold the current objects, so only watchers that lag need older revisions.
 const CLUSTER_HISTORY: History = History::For(Duration::from_secs(300));
-/// More simulated nodes than this do not fit in one process; the largest supported Kubernetes cluster has 5 000.
+/// Largest number of simulated nodes that fits in one process; the largest supported Kubernetes cluster has 5 000.
 const MAX_NODES: u32 = 20_000;
 
-// The headings under which --help groups flags.
+// Headings of `--help`.
 const STORAGE: &str = "Storage";
 const SERVING: &str = "Serving";
 const COMPONENTS: &str = "Components";
@@ -87,12 +86,12 @@ Examples:
 Logging: warnings by default. RUST_LOG=info logs each request, start-up, leadership, compaction and alarms;
 RUST_LOG=info,kstore_apiserver::access=warn leaves requests out; RUST_LOG=kstore_apiserver=debug shows more of one crate.";
 
-/// The whole command line.
+/// The parsed command line.
 #[derive(Debug, Parser)]
 #[command(name = "kstore-server", version = crate::VERSION, about = "A Kubernetes-style control plane in one process")]
 #[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES, max_term_width = 120)]
 pub struct Cli {
-    /// What to do, if not to serve.
+    /// Subcommand; without one the server runs.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Flags of the server.
@@ -103,7 +102,7 @@ pub struct Cli {
     pub log_format: LogFormat,
 }
 
-/// What can be done besides serving.
+/// Subcommands besides running the server.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a command against a fresh in-memory cluster that ends with it
@@ -127,7 +126,7 @@ pub enum Command {
     /// Write the manual pages of all commands (used when packages are made)
     #[command(hide = true)]
     Man(ManArgs),
-    /// Become another program that dies with its parent (used by `run`)
+    /// Replace this process by another program that is killed when its parent exits (used by `run`)
     #[command(name = "exec-guarded", hide = true)]
     ExecGuarded(ExecArgs),
 }
@@ -170,7 +169,7 @@ pub struct ServeArgs {
 /// Arguments of the hidden `exec-guarded`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
-    /// The process to die with
+    /// Process ID of the parent
     #[arg(long)]
     pub parent: i32,
     /// The command and its arguments
@@ -178,22 +177,21 @@ pub struct ExecArgs {
     pub command: Vec<OsString>,
 }
 
-/// Flags that every way of running a cluster has.
+/// Flags that the server and `run` share.
 #[derive(Debug, Args)]
 pub struct ClusterArgs {
     /// History that automatic compaction keeps: a time (5m, 2h), a number of revisions (10000revs), or all
     /// [default: 5m; all with the store alone]
     #[arg(long, value_name = "KEEP", help_heading = STORAGE)]
     history: Option<History>,
-    /// Network of service addresses; two with a comma between them, one of each IP family, for dual stack
-    /// [default: 10.96.0.0/12]
+    /// Network of Service addresses, or two separated by a comma, one per IP family, for dual stack [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR[,CIDR]", help_heading = SERVING)]
     service_cluster_ip_range: Option<ServiceRanges>,
-    /// Reach the Service NAMESPACE/NAME of a webhook or APIService at HOST:PORT, such as a program on this machine; its
-    /// certificate must be for NAME.NAMESPACE.svc. May be given several times
+    /// Send requests for the Service NAMESPACE/NAME of a webhook or APIService to HOST:PORT, such as a program on this machine;
+    /// its certificate must be valid for NAME.NAMESPACE.svc. May be given several times
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", help_heading = SERVING)]
     webhook_service_resolve: Vec<ServiceBackend>,
-    /// Serve requests without credentials as the user system:anonymous, who may ask for health and version; with false they are
+    /// Serve requests without credentials as the user system:anonymous, which may read health and version; with false they are
     /// refused with 401
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = SERVING)]
     anonymous_auth: Option<bool>,
@@ -210,11 +208,10 @@ pub struct ClusterArgs {
     /// Controllers to run, by Kubernetes' names: NAME, -NAME, or * for all others [default: *]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, value_parser = controllers, help_heading = COMPONENTS)]
     controllers: Option<Selection>,
-    /// Give Services of type LoadBalancer addresses out of these blocks, at which nothing listens. Without it they stay pending
+    /// Address blocks for Services of type LoadBalancer, which stay pending without it. Nothing listens at the addresses
     #[arg(long, value_name = "CIDR,...", help_heading = COMPONENTS)]
     load_balancer_pool: Option<Blocks>,
-    /// Give nodes that register without a pod network one out of these, of 24 bits for IPv4 and 64 for IPv6. Simulated nodes
-    /// bring their own
+    /// Address blocks for nodes without a pod network (/24 for IPv4, /64 for IPv6 each). Simulated nodes have their own
     #[arg(long, value_name = "CIDR,...", help_heading = COMPONENTS)]
     cluster_cidr: Option<Blocks>,
     /// Number of simulated nodes
@@ -224,12 +221,12 @@ pub struct ClusterArgs {
     metrics: MetricsArgs,
 }
 
-/// A part of the control plane.
+/// A component of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Component {
-    /// The store alone, for clients of the etcd API.
+    /// The store alone, which serves only the etcd API.
     Store,
-    /// The store and the API in front of it.
+    /// The store and the Kubernetes API.
     Apiserver,
     /// The workload controllers.
     Controllers,
@@ -240,7 +237,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// As `--components` has it.
+    /// The component's name in `--components`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Store => "store",
@@ -252,16 +249,16 @@ impl Component {
     }
 }
 
-/// When a write is acknowledged.
+/// Which point a write must reach before it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Durability {
-    /// Once it is synced to disk.
+    /// The write is synced to disk.
     Sync,
-    /// Before; a crash of the machine may lose the last 100 ms.
+    /// The write is in memory; a crash of the machine may lose the last 100 ms.
     Relaxed,
 }
 
-/// Where checkpointed history lives.
+/// Storage engine of checkpointed history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     /// Immutable log segments.
@@ -270,155 +267,157 @@ pub enum Engine {
     Sled,
 }
 
-/// Where objects live.
+/// Storage of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// In memory only.
+    /// Memory only; nothing survives the process.
     Memory,
-    /// In a directory.
+    /// A data directory.
     Disk {
-        /// The data directory.
+        /// Path of the directory.
         dir: PathBuf,
-        /// When a write is answered.
+        /// Which point a write must reach before it is acknowledged.
         durability: Durability,
-        /// Where checkpointed history lives.
+        /// Storage engine of checkpointed history.
         engine: Engine,
-        /// Whether a store that cannot be opened is replaced by what can be read of it.
+        /// Whether a damaged store is replaced by its readable part.
         salvage: bool,
     },
-    /// In an etcd that is not ours.
+    /// An external etcd.
     External {
-        /// Which.
+        /// Its addresses and credentials.
         etcd: ExternalEtcd,
-        /// Where certificates and kubeconfigs are, if anywhere.
+        /// Directory of certificates and kubeconfigs; `None` keeps them in memory.
         dir: Option<PathBuf>,
     },
 }
 
-/// Where the API is.
+/// Where this process finds the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Api {
-    /// In this process.
+    /// This process serves the API.
     Here {
-        /// Where objects live.
+        /// Storage of objects.
         storage: Storage,
-        /// Where it listens.
+        /// Address of the API listener.
         listen: ListenAddress,
-        /// Where the etcd API is, if anywhere.
-        etcd: Option<EtcdDoor>,
-        /// How much may be kept.
+        /// Listener of the etcd API, if it is served.
+        etcd: Option<EtcdListen>,
+        /// Quota of stored bytes.
         quota: Quota,
-        /// What automatic compaction keeps.
+        /// History that automatic compaction keeps.
         history: History,
-        /// The networks of services.
+        /// Networks of Service addresses.
         service_ranges: ServiceRanges,
-        /// Where Services of webhooks are served outside of the cluster.
+        /// Addresses of webhook Services outside the cluster.
         service_backends: ServiceBackends,
         /// Whether requests without credentials are served.
         anonymous: bool,
-        /// The audit log, if there is one.
+        /// The audit log, if configured.
         audit: Option<Box<AuditConfig>>,
-        /// Who is asked who a user is, and what they may do.
+        /// Authenticators and authorizers that flags configure.
         access: Box<AccessConfig>,
-        /// A second copy of the admin kubeconfig.
+        /// Path of a second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
-        /// What it does about metrics.k8s.io.
+        /// How metrics.k8s.io is served.
         metrics: MetricsServer,
     },
-    /// Nowhere: this process is a plain etcd.
+    /// No Kubernetes API: this process is a plain etcd.
     Store {
-        /// Where the keys live.
+        /// Storage of keys.
         storage: Storage,
-        /// Where the etcd API is.
-        etcd: EtcdDoor,
-        /// How much may be kept.
+        /// Listener of the etcd API.
+        etcd: EtcdListen,
+        /// Quota of stored bytes.
         quota: Quota,
-        /// What automatic compaction keeps.
+        /// History that automatic compaction keeps.
         history: History,
     },
-    /// Where this kubeconfig says.
+    /// Another process serves the API; this kubeconfig locates it.
     Elsewhere(PathBuf),
 }
 
 /// A checked command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where the API is.
+    /// Where this process finds the API.
     pub api: Api,
-    /// What else runs in this process; never contains the apiserver.
+    /// Components that run as clients of the API in this process; never the apiserver.
     pub loops: BTreeSet<Component>,
-    /// Which controllers run, if [`Component::Controllers`] does.
+    /// Controllers to run, if [`Component::Controllers`] runs.
     pub controllers: Selection,
-    /// The addresses that controllers give away.
+    /// Address blocks from which controllers assign.
     pub networks: Networks,
     /// Number of simulated nodes.
     pub nodes: u32,
 }
 
-/// A combination of flags that has no meaning.
+/// An invalid combination of flags.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UsageError {
-    /// Loops without an API.
-    #[error("--components without `apiserver` needs --kubeconfig FILE, which says where an apiserver is")]
+    /// Components that need an API, and no kubeconfig of one.
+    #[error("--components without `apiserver` needs --kubeconfig FILE of an apiserver in another process")]
     NoApi,
-    /// Two APIs.
-    #[error("--kubeconfig only makes sense without `apiserver` in --components: this process has its own")]
-    TwoApis,
-    /// A flag of the apiserver without one.
-    #[error("{0} only makes sense with `apiserver` in --components")]
-    NeedsApiserver(&'static str),
-    /// A flag that needs the apiserver in this process, by its name without dashes.
-    #[error("--{0} only makes sense with `apiserver` in --components")]
-    NeedsApiserverFlag(&'static str),
-    /// The store beside other things.
+    /// A kubeconfig of another apiserver although this process serves the API.
     #[error(
-        "`store` in --components stands alone: the apiserver brings its own store, and the others know no store"
+        "--kubeconfig cannot be combined with `apiserver` in --components: this process serves its own API"
     )]
-    StoreAlone,
-    /// A store without an address at which clients could reach it.
+    TwoApis,
+    /// A flag of the apiserver in a process that does not run it.
+    #[error("{0} requires `apiserver` in --components")]
+    NeedsApiserver(&'static str),
+    /// A flag of the apiserver, named without dashes, in a process that does not run it.
+    #[error("--{0} requires `apiserver` in --components")]
+    NeedsApiserverFlag(&'static str),
+    /// The component `store` together with others.
+    #[error(
+        "`store` in --components cannot be combined: the apiserver has its own store, and other components use none"
+    )]
+    StoreNotAlone,
+    /// The component `store` without a listener.
     #[error(
         "--components store needs --etcd-listen ADDR, for example 127.0.0.1:2379 or unix:///path/to.sock"
     )]
     NoEtcdListen,
-    /// A flag of the etcd API without one.
-    #[error("{0} only makes sense with --etcd-listen")]
+    /// A flag of the etcd API without --etcd-listen.
+    #[error("{0} requires --etcd-listen")]
     NeedsEtcdListen(&'static str),
-    /// A flag of an external etcd without one.
-    #[error("{0} only makes sense with --etcd-servers")]
+    /// A flag of an external etcd without --etcd-servers.
+    #[error("{0} requires --etcd-servers")]
     NeedsEtcdServers(&'static str),
-    /// External etcd over https without a certificate authority.
-    #[error("https in --etcd-servers needs --etcd-cafile FILE: the authority that certifies them")]
+    /// TLS to etcd without a certificate authority.
+    #[error("https in --etcd-servers needs --etcd-cafile FILE, the certificate authority of those servers")]
     NeedsAuthority,
-    /// A flag of the controllers where none runs.
-    #[error("{0} only makes sense with `controllers` in --components")]
+    /// A flag of the controllers in a process that does not run them.
+    #[error("{0} requires `controllers` in --components")]
     NeedsControllers(&'static str),
-    /// Pod networks that nodes cannot get.
+    /// A --cluster-cidr that cannot be split into node networks.
     #[error("--cluster-cidr: {0}")]
     ClusterCidr(#[from] BadPodNetworks),
-    /// A flag of a store that is not used.
-    #[error("{0} is about a store of our own, and --etcd-servers says that objects live elsewhere")]
+    /// A flag of the embedded store together with an external etcd.
+    #[error("{0} configures the embedded store and cannot be combined with --etcd-servers")]
     OwnStoreOnly(&'static str),
-    /// A flag of the audit log without another one.
+    /// A flag of the audit log without a flag that it requires.
     #[error("{0} needs {1}")]
     NeedsAuditFlag(&'static str, &'static str),
     /// A value that cannot be used.
     #[error(transparent)]
     Flag(#[from] FlagError),
-    /// Two manifests from standard input.
+    /// Standard input given as two manifest files.
     #[error("--crd and --manifest can read standard input (-) only once")]
     StdinTwice,
 }
 
 impl ServeArgs {
-    /// Checks what clap cannot: whether the flags make sense together.
+    /// Checks what clap cannot: whether the flags are valid together.
     pub fn into_config(self) -> Result<Config, UsageError> {
-        let parts = self.cluster.split()?;
+        let role = self.cluster.role()?;
         let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
         let networks = self.cluster.networks()?;
-        let (api, loops) = match parts {
-            Split::Store => (self.into_store()?, BTreeSet::new()),
-            Split::Apiserver(loops) => (self.into_here(&loops)?, loops),
-            Split::Loops(loops) => (self.into_elsewhere()?, loops),
+        let (api, loops) = match role {
+            ProcessRole::Store => (self.into_store()?, BTreeSet::new()),
+            ProcessRole::Apiserver(loops) => (self.into_here(&loops)?, loops),
+            ProcessRole::Loops(loops) => (self.into_elsewhere()?, loops),
         };
         Ok(Config { api, loops, controllers, networks, nodes })
     }
@@ -442,12 +441,12 @@ impl ServeArgs {
         if !self.cluster.webhook_service_resolve.is_empty() {
             return Err(UsageError::NeedsApiserver("--webhook-service-resolve"));
         }
-        if let Some(flag) = self.cluster.access_flag() {
+        if let Some(flag) = self.cluster.apiserver_only_flag_error() {
             return Err(flag);
         }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
-        let etcd = self.etcd.into_door()?.ok_or(UsageError::NoEtcdListen)?;
+        let etcd = self.etcd.into_listen()?.ok_or(UsageError::NoEtcdListen)?;
         Ok(Api::Store { storage, etcd, quota: Quota::of(self.quota_bytes), history })
     }
 
@@ -465,7 +464,7 @@ impl ServeArgs {
         Ok(Api::Here {
             storage,
             listen: self.listen,
-            etcd: self.etcd.into_door()?,
+            etcd: self.etcd.into_listen()?,
             quota,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
@@ -478,7 +477,7 @@ impl ServeArgs {
         })
     }
 
-    /// A flag that says something about a store of our own, if one was given.
+    /// The first given flag that only concerns the embedded store.
     fn own_store_flag(&self) -> Option<&'static str> {
         let flags = [
             ("--durability", self.durability.is_some()),
@@ -497,7 +496,7 @@ impl ServeArgs {
             ("--in-memory", self.in_memory),
             ("--quota-bytes", self.quota_bytes.is_some()),
             ("--etcd-servers", self.external.is_given()),
-            ("--etcd-listen", self.etcd.into_door()?.is_some()),
+            ("--etcd-listen", self.etcd.into_listen()?.is_some()),
             ("--service-cluster-ip-range", self.cluster.service_cluster_ip_range.is_some()),
             ("--anonymous-auth", self.cluster.anonymous_auth.is_some()),
             ("--webhook-service-resolve", !self.cluster.webhook_service_resolve.is_empty()),
@@ -505,7 +504,7 @@ impl ServeArgs {
         ];
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
         let given = flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
-        match given.map(UsageError::NeedsApiserver).or(self.cluster.access_flag()) {
+        match given.map(UsageError::NeedsApiserver).or(self.cluster.apiserver_only_flag_error()) {
             Some(error) => Err(error),
             None => Ok(Api::Elsewhere(kubeconfig)),
         }
@@ -523,7 +522,7 @@ impl ServeArgs {
 }
 
 impl Storage {
-    /// Whether a store that cannot be opened is replaced by what can be read of it.
+    /// Whether a damaged store is replaced by its readable part.
     pub fn salvages(&self) -> bool {
         matches!(self, Self::Disk { salvage: true, .. })
     }
@@ -538,7 +537,7 @@ impl Storage {
     }
 }
 
-/// The controllers of a list.
+/// Parses --controllers.
 fn controllers(list: &str) -> Result<Selection, String> {
     let (selected, missing) = Selection::parse(list.split(',')).map_err(|error| error.to_string())?;
     match &missing[..] {
@@ -547,19 +546,19 @@ fn controllers(list: &str) -> Result<Selection, String> {
     }
 }
 
-/// What runs here.
-enum Split {
+/// Components of this process, by the part that serves the API.
+enum ProcessRole {
     /// The store alone.
     Store,
-    /// An apiserver and these loops.
+    /// The apiserver, and these components as its clients.
     Apiserver(BTreeSet<Component>),
-    /// These loops.
+    /// These components, as clients of an apiserver elsewhere.
     Loops(BTreeSet<Component>),
 }
 
 impl ClusterArgs {
-    /// A flag of the audit log, of the metrics server or about access, which only an apiserver has.
-    fn access_flag(&self) -> Option<UsageError> {
+    /// The error for the first given flag of the audit log, the metrics server or access, which need an apiserver.
+    fn apiserver_only_flag_error(&self) -> Option<UsageError> {
         let other = self.audit.given().or_else(|| self.metrics.given()).map(UsageError::NeedsApiserver);
         other.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
     }
@@ -584,12 +583,16 @@ impl ClusterArgs {
         Ok(Networks { load_balancers: self.load_balancer_pool.clone().unwrap_or_default(), pods })
     }
 
-    fn split(&self) -> Result<Split, UsageError> {
+    fn role(&self) -> Result<ProcessRole, UsageError> {
         let mut all: BTreeSet<Component> = self.components.iter().copied().collect();
         if all.remove(&Component::Store) {
-            return if all.is_empty() { Ok(Split::Store) } else { Err(UsageError::StoreAlone) };
+            return if all.is_empty() { Ok(ProcessRole::Store) } else { Err(UsageError::StoreNotAlone) };
         }
-        Ok(if all.remove(&Component::Apiserver) { Split::Apiserver(all) } else { Split::Loops(all) })
+        Ok(if all.remove(&Component::Apiserver) {
+            ProcessRole::Apiserver(all)
+        } else {
+            ProcessRole::Loops(all)
+        })
     }
 }
 

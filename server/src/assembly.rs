@@ -1,8 +1,9 @@
-//! The start of each part of a cluster. `wiring` calls these functions, and owns the order of start and end.
+//! Starts each part of a cluster with the function of its crate. `wiring` calls this in order and ends the
+//! parts.
 
 use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, History, Quota, Storage};
-use crate::etcd_door::OpenDoor;
-use crate::listen::Rebindable;
+use crate::etcd_listener::BoundEtcdListener;
+use crate::listen::RebindableListener;
 use crate::metrics_server::WithMetricsServer;
 use crate::phase::Phase;
 use crate::pki::{self, Identity};
@@ -33,56 +34,53 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-/// How often `relaxed` durability syncs.
+/// Interval of syncs under `relaxed` durability.
 const RELAXED: Duration = Duration::from_millis(100);
 
-/// The inputs for the parts of a cluster: configuration, listeners, directories and certificates.
+/// What a cluster is started from: configuration, randomness, listeners and certificates.
 #[derive(Debug)]
-pub(crate) struct Parts<'a> {
-    /// The checked command line.
+pub(crate) struct ClusterInputs<'a> {
     pub config: &'a Config,
-    /// Time and chance.
+    /// Clock and randomness.
     pub nondet: Nondet,
-    /// The listener of the Kubernetes API, if the apiserver is in this process.
-    pub door: Option<Door>,
-    /// The listener of the etcd API, if it is served.
-    pub etcd: Option<OpenDoor>,
-    /// The data directory, if there is one.
-    pub data_dir: Option<PathBuf>,
-    /// The certificates by which pods verify the apiserver, or "" if it is elsewhere.
+    /// The bound API listener, if the apiserver runs in this process.
+    pub api_listener: Option<ApiListener>,
+    /// The bound etcd listener, if the etcd API is served.
+    pub etcd_listener: Option<BoundEtcdListener>,
+    pub data_path: Option<PathBuf>,
+    /// PEM of the authority by which pods verify the apiserver; empty if the apiserver is elsewhere.
     pub ca_pem: String,
-    /// What signs CertificateSigningRequests; none if the authority is elsewhere.
+    /// Signer of CertificateSigningRequests; `None` if the authority's key is elsewhere.
     pub signing: Option<Signing>,
 }
 
-/// The listener of the Kubernetes API, and the settings with which it is served.
+/// The bound listener of the Kubernetes API, with its certificates and the apiserver's settings.
 #[derive(Debug)]
-pub(crate) struct Door {
-    /// The bound listener.
+pub(crate) struct ApiListener {
     pub listener: TcpListener,
-    /// The serving certificate, and the authorities of client certificates.
+    /// Server certificate, and verification of client certificates.
     pub tls: Arc<ServerConfig>,
-    /// `host:port` for clients.
+    /// `host:port` under which clients reach the API.
     pub advertised: String,
-    /// The key for tokens of service accounts.
+    /// The key of service account tokens.
     pub tokens: Arc<Tokens>,
-    /// PEM of the authorities of client certificates, if there are any.
+    /// PEM of the client certificate authorities, if any.
     pub client_ca: Option<String>,
-    /// Our certificate for API servers behind this one, if there is one.
+    /// Client certificate for aggregated API servers, if any.
     pub front_proxy: Option<FrontProxy>,
-    /// PEM of the authority of that certificate.
+    /// PEM of the authority of [`Self::front_proxy`].
     pub front_proxy_ca: Option<String>,
-    /// Further settings of the apiserver.
     pub settings: Settings,
-    /// Network connections that may be open at a time.
+    /// Largest number of open network connections.
     pub connections: usize,
 }
 
-/// Store, apiserver and the configured loops; returns the apiserver when the API answers. The store closes at the end of `core`.
+/// Starts the store, the apiserver and the configured loops. Returns when the API answers; the store closes
+/// when `core` ends.
 pub(crate) async fn everything(
-    parts: Parts<'_>,
+    parts: ClusterInputs<'_>,
     core: &Phase,
-    doors: &Phase,
+    listeners: &Phase,
     loops: &Phase,
 ) -> anyhow::Result<ApiServer> {
     let Api::Here {
@@ -98,27 +96,28 @@ pub(crate) async fn everything(
     else {
         unreachable!("the apiserver is here")
     };
-    let door = parts.door.context("an apiserver has a door")?;
-    if let Some(audit) = &door.settings.audit {
-        audit::keep(core, audit.clone());
+    let api_listener = parts.api_listener.context("an apiserver has a listener")?;
+    if let Some(audit) = &api_listener.settings.audit {
+        audit::flush_at_end(core, audit.clone());
     }
-    let outbound = WithMetricsServer::new(network(door.front_proxy, backends), *metrics, backends);
+    let outbound = WithMetricsServer::new(network(api_listener.front_proxy, backends), *metrics, backends);
     let options = Options {
         nondet: parts.nondet.clone(),
-        stop: doors.stop(),
-        advertised: door.advertised,
-        client_ca: door.client_ca,
-        front_proxy_ca: door.front_proxy_ca,
-        tokens: Some(door.tokens),
+        stop: listeners.stop(),
+        advertised: api_listener.advertised,
+        client_ca: api_listener.client_ca,
+        front_proxy_ca: api_listener.front_proxy_ca,
+        tokens: Some(api_listener.tokens),
         service_ranges: *service_ranges,
         outbound: Arc::new(outbound.clone()),
         local_components: local_components(parts.config),
         anonymous: *anonymous,
-        settings: door.settings.clone(),
-        connections: door.connections,
+        settings: api_listener.settings.clone(),
+        connections: api_listener.connections,
     };
     let metrics = Registry::new();
-    // The follower ends when the storage closes, which `core` does at its end; if it ends before, the server must not go on.
+    // The follower ends when the storage closes, which happens when `core` ends. If the follower ends
+    // earlier, the process must stop.
     let follow = |task| core.spawn("watch-cache", task);
     let api = match storage {
         Storage::External { etcd, .. } => {
@@ -126,23 +125,23 @@ pub(crate) async fn everything(
             start_apiserver(storage, options, follow).await.with_context(|| unreachable_etcd(etcd))?
         }
         Storage::Memory | Storage::Disk { .. } => {
-            let config = store_config(storage, *quota, parts.data_dir.as_deref());
+            let config = store_config(storage, *quota, parts.data_path.as_deref());
             let store = open_store(config, storage.salvages(), &parts.nondet).await?;
             let embedded = Arc::new(Embedded::new(store.clone()));
             let api = start_apiserver(embedded, options, follow).await?;
-            if let Some(door) = parts.etcd {
-                open_etcd(doors, &store, door, &metrics);
+            if let Some(listener) = parts.etcd_listener {
+                open_etcd(listeners, &store, listener, &metrics);
             }
             keep_store(core, store, *history, &parts.nondet, &metrics);
             api
         }
     };
     outbound.begin(|| client(&api, pki::METRICS_SERVER));
-    info!(address = %door.listener.local_addr()?, "apiserver listening");
+    info!(address = %api_listener.listener.local_addr()?, "apiserver listening");
     let identity = api.clone();
-    doors.supervise("identity", &metrics, move |_| identity.keep_identity(hostname()));
-    serve_api(doors, &api, door.listener, door.tls, &metrics)?;
-    let loops = Loops {
+    listeners.supervise("identity", &metrics, move |_| identity.keep_identity(hostname()));
+    serve_api(listeners, &api, api_listener.listener, api_listener.tls, &metrics)?;
+    let loops = LoopStarter {
         config: parts.config,
         nondet: parts.nondet,
         ca_pem: &parts.ca_pem,
@@ -151,11 +150,11 @@ pub(crate) async fn everything(
         phase: loops,
     };
     api.pipeline().metrics().append(move |page| metrics.render(page));
-    loops.start_beside(&api, node_identities(&api, door.settings.authorization.judge_nodes()));
+    loops.start_beside(&api, node_identities(&api, api_listener.settings.authorization.judge_nodes()));
     Ok(api)
 }
 
-/// The network, on which API servers behind this one are shown the certificate.
+/// The network of outbound calls, which shows the front proxy certificate to aggregated API servers.
 fn network(front_proxy: Option<FrontProxy>, backends: &ServiceBackends) -> Network {
     match front_proxy {
         Some(front_proxy) => Network::with_front_proxy(backends.clone(), front_proxy),
@@ -163,13 +162,14 @@ fn network(front_proxy: Option<FrontProxy>, backends: &ServiceBackends) -> Netwo
     }
 }
 
-/// A client of the apiserver in this process.
-pub(crate) fn client(api: &ApiServer, who: Identity) -> Client {
-    let door = api.in_process(UserInfo::new(who.user, who.group));
-    Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
+/// A client of the apiserver in this process, as this identity.
+pub(crate) fn client(api: &ApiServer, identity: Identity) -> Client {
+    let in_process = api.in_process(UserInfo::new(identity.user, identity.group));
+    Client::over(in_process.clone(), identity.file).with_feed(move |request| in_process.watch(request))
 }
 
-/// Identities of the simulated nodes: a user for each node where the mode Node judges them, else one for all.
+/// Identities of the simulated nodes: one user per node where the Node authorizer is active, else one user
+/// for all.
 fn node_identities(api: &ApiServer, are_judged: bool) -> Identities {
     if !are_judged {
         return Identities::shared();
@@ -178,14 +178,14 @@ fn node_identities(api: &ApiServer, are_judged: bool) -> Identities {
     Identities::own(move |node| Client::over(api.in_process(UserInfo::node(node)), node))
 }
 
-/// Opens the store, and says what it found.
+/// Opens the store and logs its revision, its size and a reason for refused writes.
 async fn open_store(config: kstore_store::Config, salvages: bool, nondet: &Nondet) -> anyhow::Result<Store> {
     let began = Instant::now();
     let dir = config.dir.as_ref().map(|dir| tracing::field::display(dir.display()));
     let store = match Store::open(config.clone(), nondet.clone()).await {
         Err(error @ (OpenError::Damaged { .. } | OpenError::EngineLost { .. })) => {
             if !salvages {
-                return Err(error).context("--salvage goes on with what can be read of a damaged store");
+                return Err(error).context("to continue with the readable part of the store, add --salvage");
             }
             salvage::replace(&config, &error, nondet).await?;
             Store::open(config.clone(), nondet.clone()).await?
@@ -200,7 +200,7 @@ async fn open_store(config: kstore_store::Config, salvages: bool, nondet: &Nonde
     Ok(store)
 }
 
-/// Starts the apiserver on what is stored.
+/// Starts the apiserver on a storage.
 async fn start_apiserver(
     storage: SharedStorage,
     options: Options,
@@ -218,13 +218,13 @@ pub(crate) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The host name that is assumed where the system has no `uname`.
+/// The host name of this machine, where the system offers no call for it.
 #[cfg(not(unix))]
 pub(crate) fn hostname() -> String {
     "localhost".to_owned()
 }
 
-/// An external etcd; it is let go of at the end of `core`.
+/// Opens an external etcd; the connection closes when `core` ends.
 fn external_storage(
     etcd: &ExternalEtcd,
     core: &Phase,
@@ -246,31 +246,35 @@ fn unreachable_etcd(etcd: &ExternalEtcd) -> String {
     format!("cannot start on the etcd at {}", servers.join(", "))
 }
 
-/// A store with the etcd API in front of it, and nothing else.
-pub(crate) async fn store_only(parts: Parts<'_>, core: &Phase, doors: &Phase) -> anyhow::Result<()> {
+/// Starts a store with the etcd API and nothing of Kubernetes.
+pub(crate) async fn store_only(
+    parts: ClusterInputs<'_>,
+    core: &Phase,
+    listeners: &Phase,
+) -> anyhow::Result<()> {
     let Api::Store { storage, quota, history, .. } = &parts.config.api else { unreachable!("a store alone") };
-    let config = store_config(storage, *quota, parts.data_dir.as_deref());
+    let config = store_config(storage, *quota, parts.data_path.as_deref());
     let store = open_store(config, storage.salvages(), &parts.nondet).await?;
     let metrics = Registry::new();
-    let mut door = parts.etcd.context("a store alone has the etcd API")?;
+    let mut listener = parts.etcd_listener.context("a store alone has the etcd API")?;
     let shown = metrics.clone();
-    door.options.extra_metrics = ExtraMetrics::new(move |page| shown.render(page));
-    open_etcd(doors, &store, door, &metrics);
+    listener.options.extra_metrics = ExtraMetrics::new(move |page| shown.render(page));
+    open_etcd(listeners, &store, listener, &metrics);
     keep_store(core, store, *history, &parts.nondet, &metrics);
     Ok(())
 }
 
-/// Serves the Kubernetes API and kstore's own on the one port.
+/// Serves the REST and gRPC APIs on the API listener.
 fn serve_api(
-    doors: &Phase,
+    listeners: &Phase,
     api: &ApiServer,
     listener: TcpListener,
     tls: Arc<ServerConfig>,
     metrics: &Registry,
 ) -> anyhow::Result<()> {
-    let (api, mut listeners) = (api.clone(), Rebindable::new(listener)?);
-    doors.supervise("apiserver", metrics, move |_| {
-        let (api, tls, listener) = (api.clone(), tls.clone(), listeners.next());
+    let (api, mut rebindable) = (api.clone(), RebindableListener::new(listener)?);
+    listeners.supervise("apiserver", metrics, move |_| {
+        let (api, tls, listener) = (api.clone(), tls.clone(), rebindable.next());
         async move {
             if let Some(listener) = listener.await {
                 api.serve(listener, tls).await;
@@ -280,21 +284,21 @@ fn serve_api(
     Ok(())
 }
 
-fn open_etcd(doors: &Phase, store: &Store, door: OpenDoor, metrics: &Registry) {
-    info!(url = door.options.advertised, "etcd API listening");
-    let (store, options, listener) = (store.clone(), door.options, Arc::new(Mutex::new(door.listener)));
-    doors.supervise("etcd", metrics, move |tasks| {
+fn open_etcd(listeners: &Phase, store: &Store, bound: BoundEtcdListener, metrics: &Registry) {
+    info!(url = bound.options.advertised, "etcd API listening");
+    let (store, options, listener) = (store.clone(), bound.options, Arc::new(Mutex::new(bound.listener)));
+    listeners.supervise("etcd", metrics, move |tasks| {
         let (store, options, listener) = (store.clone(), options.clone(), Arc::clone(&listener));
         async move {
-            let bound = listener.lock().await.next().await;
-            if let Some(listener) = bound {
+            let next = listener.lock().await.next().await;
+            if let Some(listener) = next {
                 kstore_etcd::serve(store, listener, options, tasks.stop().clone()).await;
             }
         }
     });
 }
 
-/// Compacts the store as long as `core` lives, and closes it at its end.
+/// Compacts the store until `core` ends, then closes it.
 fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet, metrics: &Registry) {
     start_retention(core, &store, history, nondet, metrics);
     let stop = core.stop();
@@ -304,7 +308,7 @@ fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet, met
     });
 }
 
-/// What runs beside the apiserver.
+/// Which components run in this process beside the apiserver.
 fn local_components(config: &Config) -> LocalComponents {
     let runs = |component| config.loops.contains(&component);
     LocalComponents {
@@ -314,17 +318,21 @@ fn local_components(config: &Config) -> LocalComponents {
     }
 }
 
-/// The configured loops, as clients of the apiserver that the kubeconfig names.
-pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phase) -> anyhow::Result<()> {
+/// Starts the configured loops as clients of the apiserver that the kubeconfig names.
+pub(crate) async fn loops_only(
+    parts: ClusterInputs<'_>,
+    kubeconfig: &Path,
+    loops: &Phase,
+) -> anyhow::Result<()> {
     let config = Kubeconfig::read(kubeconfig).map_err(|error| anyhow!("cannot use --kubeconfig: {error}"))?;
     for component in &parts.config.loops {
-        let who = wiring::identity(*component);
-        let client = Client::connect(&config, who.file).await?;
+        let identity = wiring::identity(*component);
+        let client = Client::connect(&config, identity.file).await?;
         let accounts = service_accounts(&config, &client)?;
         let accounts = Accounts::own(move |account| accounts.client(account));
         let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
         let nondet = parts.nondet.clone();
-        let loops = Loops {
+        let loops = LoopStarter {
             config: parts.config,
             nondet,
             ca_pem: &ca_pem,
@@ -332,13 +340,13 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
             metrics: Registry::new(),
             phase: loops,
         };
-        // Nodes in another process have one certificate, and one user.
+        // Nodes in another process share one certificate and therefore one user.
         loops.start(*component, client, accounts, Identities::shared());
     }
     Ok(())
 }
 
-/// Accounts of the controllers over the network, whose tokens `client` asks for.
+/// Clients with the controllers' service account tokens, which `client` requests.
 pub(crate) fn service_accounts(
     kubeconfig: &Kubeconfig,
     client: &Client,
@@ -346,18 +354,18 @@ pub(crate) fn service_accounts(
     ServiceAccounts::connect_lazy(kubeconfig, client, "kube-system")
 }
 
-/// What the loops have in common.
-struct Loops<'a> {
+/// Starts loops with their shared configuration.
+struct LoopStarter<'a> {
     config: &'a Config,
     nondet: Nondet,
     ca_pem: &'a str,
     signing: Option<Signing>,
-    /// Where their figures are shown.
+    /// Registry of their metrics.
     metrics: Registry,
     phase: &'a Phase,
 }
 
-impl Loops<'_> {
+impl LoopStarter<'_> {
     /// Starts all configured loops as clients of the apiserver in this process.
     fn start_beside(&self, api: &ApiServer, identities: Identities) {
         let of_account = api.clone();
@@ -374,7 +382,7 @@ impl Loops<'_> {
         let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
         info!(component = component.name(), "component started");
         match component {
-            Component::Apiserver | Component::Store => unreachable!("{component:?} is no loop"),
+            Component::Apiserver | Component::Store => unreachable!("{component:?} does not run as a loop"),
             Component::Controllers => {
                 let root_ca = self.ca_pem.to_owned();
                 let controllers = self.config.controllers.clone();

@@ -1,5 +1,5 @@
-//! The audit log of a server: its policy is read, its file opened, and its writer runs on a thread of its own; the sender to a webhook
-//! runs as a task.
+//! Opens the audit log: reads its policy, opens its file, and starts a thread that writes events and a task
+//! that posts them to a webhook.
 
 use crate::access;
 use crate::args::{AuditConfig, AuditDestination};
@@ -10,7 +10,7 @@ use kstore_nondet::Nondet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the log and starts its writers, which end with the last user of the log.
+/// Opens the log and starts its writers, which end when the last reference to the log is dropped.
 pub(crate) fn open(config: &AuditConfig, nondet: &Nondet) -> anyhow::Result<Arc<Audit>> {
     let mut audit = Audit::by(read_policy(&config.policy)?);
     if let Some(destination) = &config.log {
@@ -32,8 +32,8 @@ pub(crate) fn open(config: &AuditConfig, nondet: &Nondet) -> anyhow::Result<Arc<
     Ok(Arc::new(audit))
 }
 
-/// Writes what is left of the log at the end of `core`, when no request comes any more.
-pub(crate) fn keep(core: &Phase, audit: Arc<Audit>) {
+/// Writes the remaining events of the log when `core` ends; no request is served by then.
+pub(crate) fn flush_at_end(core: &Phase, audit: Arc<Audit>) {
     let stop = core.stop();
     core.spawn("audit", async move {
         stop.cancelled().await;
@@ -41,7 +41,7 @@ pub(crate) fn keep(core: &Phase, audit: Arc<Audit>) {
     });
 }
 
-/// With the errors of kube-apiserver.
+/// Reads the policy file. Error texts are those of kube-apiserver.
 fn read_policy(path: &Path) -> anyhow::Result<Policy> {
     let shown = path.display();
     let text = std::fs::read(path).map_err(|error| {

@@ -1,5 +1,5 @@
-//! The data directory: made, and held by one process at a time. Not what is inside: wal/ and engine/ are the store's, pki/ is
-//! `pki`'s.
+//! [`DataDir`]: creates the data directory and locks it for one process. The store owns `wal/` and `engine/`,
+//! the module `pki` owns `pki/`.
 
 use anyhow::{Context, bail};
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -7,8 +7,8 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A directory that no other process of ours uses as long as this value lives; the system releases it with the process,
-/// however that ends.
+/// A data directory locked by this process. The system releases the lock when the value is dropped or the
+/// process ends in any way.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
@@ -16,12 +16,12 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Makes the directory if needed and takes it.
+    /// Creates the directory if needed, and locks it.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        // The modes that the store demands; one that exists already is the store's to judge.
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.with_context(|| format!("cannot create the data directory {shown}"))?;
+        // The modes that the store requires. The store checks the modes of an existing directory.
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        created.with_context(|| format!("cannot create the data directory {shown}"))?;
         let path =
             fs::canonicalize(path).with_context(|| format!("cannot use the data directory {shown}"))?;
         let lock_path = path.join("server.lock");
@@ -41,7 +41,7 @@ impl DataDir {
                 let holder =
                     if holder.is_empty() { "another process".into() } else { format!("process {holder}") };
                 bail!(
-                    "the data directory {shown} is in use by {holder}; stop that one, or choose another with --data-dir or --in-memory"
+                    "the data directory {shown} is in use by {holder}; stop that process, or use --data-dir with another directory or --in-memory"
                 );
             }
             Err(TryLockError::Error(error)) => {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_holder_is_told_who_the_first_is_and_may_come_after_it() {
+    fn a_locked_data_directory_reports_the_process_that_holds_it() {
         let dir = tempfile::tempdir().unwrap();
         let first = DataDir::open(dir.path()).unwrap();
         let refused = DataDir::open(dir.path()).unwrap_err().to_string();
@@ -74,14 +74,15 @@ mod tests {
         DataDir::open(dir.path()).unwrap();
     }
 
-    /// A first start warned that other users had access to a directory that it had just made.
+    /// Regression: a first start warned that other users had access to the directory that it had just
+    /// created.
     #[test]
-    fn a_new_directory_and_its_lock_are_of_their_owner_alone() {
+    fn a_new_data_directory_and_its_lock_are_accessible_to_their_owner_only() {
         use std::os::unix::fs::PermissionsExt;
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("data");
-        let held = DataDir::open(&path).unwrap();
+        let data_dir = DataDir::open(&path).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&path), mode(&held.path().join("server.lock"))), (0o700, 0o600));
+        assert_eq!((mode(&path), mode(&data_dir.path().join("server.lock"))), (0o700, 0o600));
     }
 }

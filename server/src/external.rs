@@ -1,11 +1,11 @@
-//! The connection settings of an external etcd, from flags and files. `apiserver::storage` connects to it.
+//! Opens an external etcd: reads the files that its flags name. `apiserver::storage` speaks to it.
 
 use crate::args::ExternalEtcd;
 use anyhow::Context;
 use kstore_apiserver::storage::etcd::{Config, Network, User};
 use std::path::Path;
 
-/// Reads the files. It does not connect: the first request finds out whether etcd is available.
+/// Reads the files. Nothing is dialled: the first request finds out whether the etcd answers.
 pub(crate) fn open(etcd: &ExternalEtcd) -> anyhow::Result<(Config, Network)> {
     let network = match &etcd.authority {
         None => Network::plain(),
@@ -16,12 +16,12 @@ pub(crate) fn open(etcd: &ExternalEtcd) -> anyhow::Result<(Config, Network)> {
             });
             let identity = identity.transpose()?;
             let shown = identity.as_ref().map(|(certificate, key)| (&certificate[..], &key[..]));
-            Network::tls(&authority, shown).context("TLS to --etcd-servers")?
+            Network::tls(&authority, shown).context("cannot set up TLS to --etcd-servers")?
         }
     };
     let user = etcd.user.as_ref().map(|(name, file)| {
         let password = String::from_utf8(read(file, "--etcd-password-file")?);
-        let password = password.context("--etcd-password-file is no text")?;
+        let password = password.context("--etcd-password-file is not UTF-8 text")?;
         let password = password.trim_end_matches(['\n', '\r']).to_owned();
         Ok::<_, anyhow::Error>(User { name: name.clone(), password })
     });

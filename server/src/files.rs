@@ -1,11 +1,11 @@
-//! Writing small secret files. Not the store's files: those are the store's.
+//! Writes small secret files, such as keys and kubeconfigs. The store writes its files itself.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Replaces `path` by `content`, readable by the owner only, as are directories that are made for it. A reader sees the old file or the whole new one, and so does
-/// a crash.
+/// Replaces the file at `path` by `content`, readable only by its owner, and creates missing directories with
+/// owner-only access. A reader sees the old file or the complete new one, also after a crash.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -23,13 +23,14 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// `admin.kubeconfig` → `.admin.kubeconfig.<pid>.new`, in the same directory, so that the rename is atomic.
+/// Path of the temporary file: `admin.kubeconfig` → `.admin.kubeconfig.<pid>.new`, in the same directory so
+/// that the rename is atomic.
 fn sibling(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.new", std::process::id()))
 }
 
-/// Makes a directory and those above it, where they are missing, whatever the umask.
+/// Creates missing directories of the path with mode 0700, whatever the umask.
 fn create_private_directories(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -1,11 +1,12 @@
-//! Writing kubeconfig files for the users that `pki` certifies. Not reading them: that is the client's.
+//! Writes kubeconfigs for the users that `pki` certifies. The crate `client` reads them.
 
 use crate::pki::Credential;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::net::SocketAddr;
 
-/// The kubeconfig of one user of one cluster, as YAML. Certificates are inside, so that the file can be copied anywhere.
+/// The YAML of a kubeconfig for one user of one cluster. It embeds the certificates, so the file can be
+/// copied anywhere.
 pub(crate) fn render(server: SocketAddr, ca_pem: &str, user: &str, credential: &Credential) -> String {
     let ca = STANDARD.encode(ca_pem);
     let certificate = STANDARD.encode(&credential.certificate_pem);

@@ -1,5 +1,5 @@
-//! The library behind the binary `kstore-server`: command line, certificates, kubeconfigs, the composition of all crates,
-//! and their orderly end. It is the only place where all crates meet; it holds no rule of Kubernetes.
+//! The library of the binary `kstore-server`: command line, certificates, kubeconfigs, and the start and end
+//! of a cluster in one process. Only here do all crates meet; no Kubernetes rule is implemented here.
 
 mod access;
 pub mod args;
@@ -7,7 +7,7 @@ mod assembly;
 mod audit;
 mod data_dir;
 pub mod dropin;
-mod etcd_door;
+mod etcd_listener;
 mod explain;
 mod external;
 mod files;
@@ -36,10 +36,10 @@ pub use telemetry::LogFormat;
 use args::Command;
 use std::process::ExitCode;
 
-/// The version, in release builds from a clone with the commit: `0.1.0 (abcdef123456)`.
+/// The version; release builds from a clone include the commit: `0.1.0 (abcdef123456)`.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("KSTORE_COMMIT_SUFFIX"));
 
-/// Carries out a parsed command line and returns the exit code of the process.
+/// Executes a parsed command line and returns the exit code of the process.
 pub fn main(cli: Cli) -> ExitCode {
     if let Some(Command::As(asked)) = cli.command {
         return dropin::run_as(asked.program, asked.flags);

@@ -1,4 +1,5 @@
-//! Opening the port, also again for a task that is restarted, and naming it for clients. Not accepting: that is the apiserver's.
+//! Binds TCP listeners, also again for a restarted task, and determines the addresses that clients use. The
+//! apiserver accepts connections.
 
 use crate::args::ListenAddress;
 use anyhow::{Context, anyhow};
@@ -6,7 +7,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::TcpListener;
 
-/// Binds the address that `flag` gave. Errors say what helps.
+/// Binds the address given by `flag`. Errors suggest a fix.
 pub(crate) async fn bind(address: &ListenAddress, flag: &str) -> anyhow::Result<TcpListener> {
     let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
     let shown = format!("{}:{}", address.host, address.port);
@@ -23,7 +24,7 @@ pub(crate) async fn bind(address: &ListenAddress, flag: &str) -> anyhow::Result<
     })
 }
 
-/// The address a client on this machine uses: a wildcard becomes loopback.
+/// The address for a client on this machine: loopback in place of a wildcard.
 pub(crate) fn reachable(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
     let mut address = listener.local_addr().context("the listener has no address")?;
     match address.ip() {
@@ -34,22 +35,23 @@ pub(crate) fn reachable(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-/// The listener of a task that may be restarted. The first generation gets the socket that is bound already; it is gone with
-/// that generation, and each later one binds the same address again.
+/// The listener of a task that may be restarted. The first generation of the task gets the bound socket and
+/// closes it at its end; each later generation binds the same address again.
 #[derive(Debug)]
-pub(crate) struct Rebindable {
+pub(crate) struct RebindableListener {
     address: SocketAddr,
     bound: Option<TcpListener>,
 }
 
-impl Rebindable {
-    /// Of a listener that is bound.
+impl RebindableListener {
+    /// Wraps a bound listener.
     pub(crate) fn new(bound: TcpListener) -> anyhow::Result<Self> {
         let address = bound.local_addr().context("the listener has no address")?;
         Ok(Self { address, bound: Some(bound) })
     }
 
-    /// The listener for the next generation; none, with a line in the log, if the address cannot be bound.
+    /// The listener for the next generation. `None`, with an error in the log, if the address cannot be
+    /// bound.
     pub(crate) fn next(&mut self) -> impl Future<Output = Option<TcpListener>> + Send + use<> {
         let (bound, address) = (self.bound.take(), self.address);
         async move {
@@ -69,20 +71,20 @@ mod tests {
     #[tokio::test]
     async fn a_restarted_task_listens_at_the_address_of_the_first() {
         let first = bind(&"127.0.0.1:0".parse().unwrap(), "--listen").await.unwrap();
-        let mut listeners = Rebindable::new(first).unwrap();
+        let mut listeners = RebindableListener::new(first).unwrap();
         let first = listeners.next().await.unwrap();
         let address = first.local_addr().unwrap();
         let client = tokio::net::TcpStream::connect(address).await.unwrap();
         let served = first.accept().await.unwrap();
         assert!(listeners.next().await.is_none(), "the first generation has it");
-        // Connections of the first generation do not keep the address.
+        // Open connections of the first generation do not occupy the address.
         drop(first);
         assert_eq!(listeners.next().await.unwrap().local_addr().unwrap(), address);
         drop((client, served));
     }
 
     #[tokio::test]
-    async fn a_taken_port_is_said_so_and_a_wildcard_is_reached_on_loopback() {
+    async fn a_port_in_use_is_reported_and_a_wildcard_is_reached_on_loopback() {
         let any = bind(&":0".parse().unwrap(), "--listen").await.unwrap();
         let taken = reachable(&any).unwrap();
         assert_eq!(taken.ip(), Ipv4Addr::LOCALHOST);

@@ -1,9 +1,9 @@
-//! The entry point of `kstore-server`: parses the command line and hands over to the library.
+//! The binary `kstore-server`: parses the command line and calls the library.
 
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Gives memory back after a busy time: see "Memory" in ARCHITECTURE.md.
+/// Allocator that returns memory to the system after a busy time: see "Memory" in ARCHITECTURE.md.
 #[cfg(not(target_env = "msvc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -1,10 +1,11 @@
-//! A file that other processes of this user can read by path and that cannot outlive this process. On Linux it is memory,
-//! reached through `/proc/<pid>/fd`, so that even SIGKILL leaves nothing. Elsewhere it is a temporary file, removed on drop.
+//! [`MemoryFile`]: a file that other processes of this user can read by path and that does not outlive this
+//! process. On Linux it is memory, reached through `/proc/<pid>/fd`, so that even SIGKILL leaves nothing.
+//! Elsewhere it is a temporary file, removed on drop.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The file; gone when this value or the process is.
+/// A readable file that disappears when the value is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct MemoryFile {
     path: PathBuf,
@@ -15,7 +16,7 @@ pub(crate) struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Makes the file with this content.
+    /// Creates a file with this content.
     #[cfg(target_os = "linux")]
     pub(crate) fn new(name: &str, content: &[u8]) -> io::Result<Self> {
         use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
@@ -27,7 +28,7 @@ impl MemoryFile {
         Ok(Self { path, _file: file })
     }
 
-    /// Makes the file with this content.
+    /// Creates a file with this content.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn new(name: &str, content: &[u8]) -> io::Result<Self> {
         let mut file = tempfile::Builder::new().prefix("kstore-").suffix(&format!("-{name}")).tempfile()?;
@@ -35,7 +36,7 @@ impl MemoryFile {
         Ok(Self { path: file.path().into(), _file: file })
     }
 
-    /// Where others read it.
+    /// The path for other processes.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_process_reads_it_and_it_goes_with_its_value() {
+    fn a_memory_file_is_readable_by_other_processes_until_it_is_dropped() {
         let file = MemoryFile::new("kubeconfig", b"content").unwrap();
         let read = std::process::Command::new("cat").arg(file.path()).output().unwrap();
         assert_eq!(read.stdout, b"content");

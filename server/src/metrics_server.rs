@@ -1,8 +1,8 @@
-//! The metrics server in the process of the apiserver: requests for its Service are answered here instead of being dialled, and its
-//! objects are created in the background. What it answers is `kstore_metrics_server`'s; when a request is for its Service, and whether
-//! it is available, the aggregator's.
+//! The metrics server in the apiserver's process: answers requests for its Service instead of dialling it,
+//! and creates its objects in the background. The crate `metrics-server` computes the answers; the
+//! apiserver's aggregator decides which requests are for the Service and whether it is available.
 
-use crate::args::MetricsServer as Choice;
+use crate::args::MetricsServer as MetricsServerMode;
 use axum::body::Body;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -19,34 +19,34 @@ use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// The first wait before the objects are written again after a failure; it doubles up to [`RETRY_CAP`].
+/// Delay before the first retry of failed object writes; it doubles up to [`RETRY_CAP`].
 const RETRY_BASE: Duration = Duration::from_millis(250);
-/// The longest such wait.
+/// Longest delay between retries.
 const RETRY_CAP: Duration = Duration::from_secs(30);
 
-/// The place of the metrics server, which needs an apiserver, which needs its outbound connections before. Requests wait until it is
-/// taken.
+/// A metrics server that is set later: it needs an apiserver, which needs its outbound connections first.
+/// Requests wait until it is set.
 type Slot = Arc<SetOnce<MetricsServer>>;
 
-/// The [`Network`], but for requests to the Service of the metrics server.
+/// A [`Network`] that answers requests for the metrics server's Service itself.
 #[derive(Clone, Debug)]
 pub(crate) struct WithMetricsServer {
     network: Network,
-    /// `None`: requests for that Service go to the network as well.
+    /// `None`: the network also gets the requests for that Service.
     slot: Option<Slot>,
 }
 
 impl WithMetricsServer {
-    /// The network with the metrics server of `choice`. A backend that the user named for its Service takes precedence.
-    pub(crate) fn new(network: Network, choice: Choice, backends: &ServiceBackends) -> Self {
-        let is_here = choice != Choice::Off && !backends.serves(NAMESPACE, NAME, PORT);
+    /// Wraps a network. A backend that the user configured for the metrics server's Service takes precedence.
+    pub(crate) fn new(network: Network, choice: MetricsServerMode, backends: &ServiceBackends) -> Self {
+        let is_here = choice != MetricsServerMode::Off && !backends.serves(NAMESPACE, NAME, PORT);
         Self { network, slot: is_here.then(Slot::default) }
     }
 
-    /// Lets the metrics server answer, as this client. Only the first one counts.
+    /// Sets the metrics server, with this client. Only the first call has an effect.
     pub(crate) fn begin(&self, client: impl FnOnce() -> Client) {
         if let Some(slot) = &self.slot {
-            // It is set once, by the one place that starts an apiserver.
+            // Only the function that starts the apiserver sets it.
             let _ = slot.set(MetricsServer::new(client()));
         }
     }
@@ -86,9 +86,9 @@ impl Outbound for WithMetricsServer {
     }
 }
 
-/// Creates the objects of the metrics server, or deletes its APIService if it is off, and waits for `stop`. Failures are repeated: a
-/// store that is full or not reached may take them later.
-pub(crate) async fn keep_objects(client: Client, choice: Choice, stop: CancellationToken) {
+/// Creates the objects of the metrics server, or deletes its APIService if the mode is off, then waits for
+/// `stop`. Failures are retried, since a full or unreachable store may recover.
+pub(crate) async fn keep_objects(client: Client, choice: MetricsServerMode, stop: CancellationToken) {
     let mut wait = RETRY_BASE;
     loop {
         let done = tokio::select! {
@@ -98,7 +98,7 @@ pub(crate) async fn keep_objects(client: Client, choice: Choice, stop: Cancellat
         };
         let Err(error) = done else { break };
         if wait == RETRY_BASE {
-            warn!(%error, "the objects of the metrics server cannot be written; trying again");
+            warn!(%error, "the objects of the metrics server cannot be written; retrying");
         }
         tokio::select! {
             biased;
@@ -110,11 +110,11 @@ pub(crate) async fn keep_objects(client: Client, choice: Choice, stop: Cancellat
     stop.cancelled().await;
 }
 
-async fn write_objects(client: &Client, choice: Choice) -> Result<(), ApiError> {
+async fn write_objects(client: &Client, choice: MetricsServerMode) -> Result<(), ApiError> {
     match choice {
-        Choice::Off => kstore_metrics_server::uninstall(client).await,
-        Choice::Answers => Ok(()),
-        Choice::Installed => {
+        MetricsServerMode::Off => kstore_metrics_server::uninstall(client).await,
+        MetricsServerMode::Answers => Ok(()),
+        MetricsServerMode::Installed => {
             kstore_metrics_server::install(client).await?;
             info!("the metrics API is registered");
             Ok(())
@@ -128,19 +128,19 @@ mod tests {
     use kstore_apiserver::outbound::Trust;
 
     #[test]
-    fn only_the_service_of_the_metrics_server_is_answered_here_and_only_unless_the_user_names_a_backend() {
+    fn only_the_metrics_servers_service_is_answered_in_process_and_a_configured_backend_takes_precedence() {
         let none = ServiceBackends::default;
         let named =
             || ServiceBackends::new(vec!["kube-system/metrics-server=127.0.0.1:4443".parse().unwrap()]);
         let own = (NAMESPACE, NAME, PORT);
         let cases = [
-            (Choice::Installed, none(), own, true),
-            (Choice::Answers, none(), own, true),
-            (Choice::Off, none(), own, false),
-            (Choice::Installed, named(), own, false),
-            (Choice::Installed, none(), (NAMESPACE, NAME, 444), false),
-            (Choice::Installed, none(), (NAMESPACE, "other", PORT), false),
-            (Choice::Installed, none(), ("default", NAME, PORT), false),
+            (MetricsServerMode::Installed, none(), own, true),
+            (MetricsServerMode::Answers, none(), own, true),
+            (MetricsServerMode::Off, none(), own, false),
+            (MetricsServerMode::Installed, named(), own, false),
+            (MetricsServerMode::Installed, none(), (NAMESPACE, NAME, 444), false),
+            (MetricsServerMode::Installed, none(), (NAMESPACE, "other", PORT), false),
+            (MetricsServerMode::Installed, none(), ("default", NAME, PORT), false),
         ];
         for (choice, backends, (namespace, name, port), wanted) in cases {
             let outbound = WithMetricsServer::new(Network::new(backends.clone()), choice, &backends);

@@ -1,16 +1,18 @@
-//! The limit of open files: raised at the start, and how many network connections fit below it. Not the counting of connections.
+//! Raises the limit of open files at start and derives the largest number of network connections from it. The
+//! apiserver counts connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};
 
-/// Files that are kept free for what is not a connection: log, engine and snapshot files, listeners, streams to pods.
+/// File descriptors reserved for files that are not connections: log, engine and snapshot files, listeners,
+/// streams to pods.
 const RESERVE: u64 = 256;
 
-/// The limit that is assumed where the system reports none.
+/// Limit assumed if the system reports none.
 const UNLIMITED: u64 = 1 << 20;
 
-/// Raises the soft limit of open files to the hard one, and returns how many connections may be open at a time. What cannot be
-/// raised is used as it is.
+/// Raises the soft limit of open files to the hard limit and returns the largest number of open connections.
+/// If raising fails, the current limit is used.
 pub(crate) fn raise() -> usize {
     let before = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: before.maximum, maximum: before.maximum };
@@ -25,9 +27,9 @@ pub(crate) fn raise() -> usize {
     connections
 }
 
-/// Connections that fit below a limit of open files.
+/// Largest number of connections under a limit of open files.
 fn connections(limit: u64) -> usize {
-    // A small limit is shared: a quarter for files is what an idle server needs.
+    // Under a small limit a quarter is reserved, which is what an idle server needs.
     let reserve = RESERVE.min(limit / 4);
     usize::try_from((limit - reserve).max(1)).unwrap_or(usize::MAX)
 }

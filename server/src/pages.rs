@@ -1,5 +1,5 @@
-//! `kstore-server completion` and the hidden `kstore-server man`: texts made from the definition of the command line. They are made
-//! when a person or a package asks for them; a server that starts does none of this work.
+//! `kstore-server completion` and the hidden `kstore-server man`: texts generated from the definition of the
+//! command line, only when these commands run.
 
 use crate::args::{Cli, Shell};
 use anyhow::Context;
@@ -8,14 +8,14 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The name that the shell completes.
+/// Name of the completed program.
 const PROGRAM: &str = "kstore-server";
 
 /// Prints the completions of `shell` on standard output.
 ///
 /// # Errors
 ///
-/// Standard output cannot be written, unless its reader has left.
+/// Writing to standard output fails. A closed pipe is not an error.
 pub(crate) fn completion(shell: Shell) -> anyhow::Result<ExitCode> {
     match std::io::stdout().write_all(&completion_text(shell)) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot print completions"),
@@ -34,14 +34,15 @@ fn completion_text(shell: Shell) -> Vec<u8> {
     text
 }
 
-/// Writes one manual page for the program and one for each command that `--help` shows: `kstore-server.1`, `kstore-server-run.1`, ….
+/// Writes a manual page for the program and for each command in `--help`: `kstore-server.1`,
+/// `kstore-server-run.1`, ….
 ///
 /// # Errors
 ///
-/// The folder cannot be made, or a page cannot be written.
+/// The folder cannot be created, or a page cannot be written.
 pub(crate) fn man(directory: &Path) -> anyhow::Result<ExitCode> {
     let shown = directory.display();
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {shown}"))?;
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot create the directory {shown}"))?;
     clap_mangen::generate_to(Cli::command(), directory)
         .with_context(|| format!("cannot write manual pages to {shown}"))?;
     Ok(ExitCode::SUCCESS)
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_page_for_every_command_that_help_shows() {
+    fn every_visible_command_has_a_manual_page() {
         let dir = tempfile::tempdir().unwrap();
         man(dir.path()).unwrap();
         let page = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! [`Phase`]: a group of tasks that end together. A cluster has three phases, which end in this order: listeners (`doors`), loops,
+//! [`Phase`]: tasks that stop together. A cluster has three phases, stopped in the order listeners, loops,
 //! core.
 
 use crate::telemetry::millis;
@@ -12,25 +12,26 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
-/// A group of tasks with one signal to end.
+/// A group of tasks with one stop signal.
 #[derive(Debug)]
 pub(crate) struct Phase {
     name: &'static str,
     stop: CancellationToken,
     tasks: TaskTracker,
     failed: CancellationToken,
-    /// Names of the tasks that have not ended.
+    /// Names of the running tasks.
     running: Arc<Mutex<Vec<&'static str>>>,
 }
 
 impl Phase {
-    /// An empty phase. `failed` is cancelled when one of its tasks ends without having been asked to.
+    /// An empty phase. `failed` is cancelled when a task of the phase ends although the phase was not
+    /// stopped.
     pub(crate) fn new(name: &'static str, failed: &CancellationToken) -> Self {
         let (stop, tasks, running) = (CancellationToken::new(), TaskTracker::new(), Arc::default());
         Self { name, stop, tasks, failed: failed.clone(), running }
     }
 
-    /// The signal that a task of this phase must watch.
+    /// The stop signal, which every task of this phase must watch.
     pub(crate) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
@@ -41,14 +42,14 @@ impl Phase {
         self.running.lock().push(task);
         let running = self.running.clone();
         let guard = self.tasks.track_future(async move {
-            // A panic drops this guard on the way out, so that it counts as an end, too.
-            let _end = TaskEnd { task, stop, failed, running };
+            // A panic drops this guard as well, so that it counts as an end.
+            let _end = TaskEndGuard { task, stop, failed, running };
             future.await;
         });
         tokio::spawn(guard);
     }
 
-    /// Runs a task that is started again by `start` if it panics or ends unasked. Restarts are counted in `metrics`.
+    /// Runs a task that `start` starts again if it panics or ends early. Restarts are counted in `metrics`.
     pub(crate) fn supervise<F>(
         &self,
         task: &'static str,
@@ -60,33 +61,33 @@ impl Phase {
         self.spawn(task, Supervisor::new(task, metrics).run(self.stop(), start));
     }
 
-    /// Asks all tasks to end and waits for them, until `deadline` at most.
+    /// Stops all tasks and waits for their end until `deadline`.
     pub(crate) async fn end(&self, deadline: Instant) {
         let began = Instant::now();
         self.stop.cancel();
         self.tasks.close();
         if timeout_at(deadline, self.tasks.wait()).await.is_err() {
             let tasks = self.running.lock().join(",");
-            warn!(phase = self.name, tasks, "tasks did not end in time and are dropped");
+            warn!(phase = self.name, tasks, "tasks did not stop in time and are dropped");
         }
         info!(phase = self.name, ms = millis(began), "phase ended");
     }
 }
 
-/// A guard that records the end of its task, by a panic too. An end before the phase was stopped is a failure.
-struct TaskEnd {
+/// Drop guard of a task: records its end, and reports a failure if the phase was not stopped.
+struct TaskEndGuard {
     task: &'static str,
     stop: CancellationToken,
     failed: CancellationToken,
     running: Arc<Mutex<Vec<&'static str>>>,
 }
 
-impl Drop for TaskEnd {
+impl Drop for TaskEndGuard {
     fn drop(&mut self) {
         debug!(task = self.task, "task ended");
         self.running.lock().retain(|task| *task != self.task);
         if !self.stop.is_cancelled() {
-            error!(task = self.task, "ended unexpectedly");
+            error!(task = self.task, "task ended unexpectedly");
             self.failed.cancel();
         }
     }
@@ -98,7 +99,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
-    async fn tasks_end_when_asked_and_a_stubborn_one_is_left_at_the_deadline() {
+    async fn tasks_stop_on_request_and_are_abandoned_at_the_deadline() {
         let failed = CancellationToken::new();
         let phase = Phase::new("loops", &failed);
         let stop = phase.stop();
@@ -113,14 +114,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_supervised_task_that_panics_is_no_failure() {
         let (failed, metrics) = (CancellationToken::new(), Registry::new());
-        let phase = Phase::new("doors", &failed);
-        let (told, mut generations) = tokio::sync::mpsc::channel(2);
+        let phase = Phase::new("listeners", &failed);
+        let (started, mut generations) = tokio::sync::mpsc::channel(2);
         let mut generation = 0;
         phase.supervise("clumsy", &metrics, move |tasks| {
             generation += 1;
-            let (told, generation) = (told.clone(), generation);
+            let (started, generation) = (started.clone(), generation);
             async move {
-                told.send(generation).await.unwrap();
+                started.send(generation).await.unwrap();
                 assert_ne!(generation, 1, "the first one meets a bug");
                 tasks.stop().cancelled().await;
             }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_ends_by_itself_is_a_failure() {
+    async fn a_task_that_ends_before_the_stop_signal_is_a_failure() {
         let failed = CancellationToken::new();
         let phase = Phase::new("loops", &failed);
         phase.spawn("brief", async {});

@@ -1,9 +1,9 @@
-//! Certificates: the server's own certificate authority, its certificate and the clients'. They are made on the first start and
-//! kept under `pki/`; in memory mode they are never written. A certificate states only a name and a group; authorization decides
-//! what these permit.
+//! Certificates: the cluster's certificate authority, the server's certificate and the clients'. They are
+//! created at the first start and kept under `pki/`, or only in memory without a data directory. A
+//! certificate carries a user name and a group; authorization is elsewhere.
 //!
-//! Keys are ECDSA P-256 and come from the system's generator: cryptography is the one place where chance does not come from
-//! `nondet`, since a seeded key would be a known key.
+//! Keys are ECDSA P-256 from the system's generator. Cryptography is the only randomness that does not come
+//! from `nondet`: a key from a seed would be a known key.
 
 use crate::files::write_private;
 use anyhow::{Context, anyhow};
@@ -18,13 +18,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 
-/// Our certificates are valid this long: a development cluster should not die of old age.
+/// Validity of certificates. Long, so that a development cluster does not stop working by its age.
 const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
-/// A certificate with less than this left is replaced at the next start.
+/// Remaining validity below which a certificate is replaced at the next start.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// Certificates are valid from a little earlier than now, for clients whose clock is behind.
+/// How far certificates are valid before their creation, for clients whose clock is behind.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_hours(1);
-/// The names by which the API is reached from inside a cluster and on this machine.
+/// Names under which clients reach the API inside a cluster and on this machine.
 const SERVING_NAMES: [&str; 7] = [
     "localhost",
     "127.0.0.1",
@@ -35,10 +35,10 @@ const SERVING_NAMES: [&str; 7] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// A user for whom the authority issues a client certificate.
+/// A user with a client certificate of this cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
-    /// The stem of file names: `admin` → `pki/admin.crt`, `admin.kubeconfig`.
+    /// Stem of file names: `admin` for `pki/admin.crt` and `admin.kubeconfig`.
     pub file: &'static str,
     /// The user name (common name).
     pub user: &'static str,
@@ -46,10 +46,10 @@ pub(crate) struct Identity {
     pub group: Option<&'static str>,
 }
 
-/// The administrator of the cluster.
+/// The cluster's administrator.
 pub(crate) const ADMIN: Identity =
     Identity { file: "admin", user: "kubernetes-admin", group: Some("system:masters") };
-/// The workload controllers.
+/// The controllers.
 pub(crate) const CONTROLLERS: Identity =
     Identity { file: "controllers", user: "system:kube-controller-manager", group: None };
 /// The scheduler.
@@ -58,43 +58,42 @@ pub(crate) const SCHEDULER: Identity =
 /// The simulated nodes.
 pub(crate) const KUBELET_SIM: Identity =
     Identity { file: "kubelet-sim", user: "system:kstore:kubelet-sim", group: Some("system:nodes") };
-/// The metrics server of this process. It has no certificate: it is never in another process.
+/// The metrics server. It has no certificate, since it never runs in another process.
 pub(crate) const METRICS_SERVER: Identity =
     Identity { file: "metrics-server", user: "system:kstore:metrics-server", group: None };
 
-/// The apiserver's identity as a front proxy of aggregated API servers. A separate authority signs it, so that no other client
-/// certificate of this cluster is accepted as a front proxy.
+/// The apiserver as a front proxy of aggregated API servers. A separate authority signs its certificate, so
+/// that no other client certificate of this cluster is accepted as a front proxy.
 const FRONT_PROXY: Identity =
     Identity { file: "front-proxy-client", user: kstore_apiserver::FRONT_PROXY, group: None };
 
-/// An authority of ours.
-struct Authority {
-    /// The stem of file names.
+/// File and common names of a certificate authority.
+struct AuthorityNames {
+    /// Stem of file names.
     file: &'static str,
-    /// The common name.
     name: &'static str,
 }
 
-const CLIENTS_AND_SERVERS: Authority = Authority { file: "ca", name: "kstore-ca" };
-const FRONT_PROXIES: Authority = Authority { file: "front-proxy-ca", name: "kstore-front-proxy-ca" };
+const CLIENTS_AND_SERVERS: AuthorityNames = AuthorityNames { file: "ca", name: "kstore-ca" };
+const FRONT_PROXIES: AuthorityNames =
+    AuthorityNames { file: "front-proxy-ca", name: "kstore-front-proxy-ca" };
 
-/// A certificate and its key, both PEM.
+/// A certificate and its private key in PEM.
 #[derive(Clone)]
 pub(crate) struct Credential {
-    /// The certificate.
     pub certificate_pem: String,
-    /// The private key, PKCS#8.
+    /// PKCS#8.
     pub key_pem: String,
 }
 
-/// Keys do not belong in logs.
+/// Prints no key: debug output may end up in logs.
 impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credential").finish_non_exhaustive()
     }
 }
 
-/// Our certificate authority.
+/// A certificate authority, and the files of its certificates.
 pub(crate) struct Pki {
     issuer: Issuer<'static, KeyPair>,
     ca_pem: String,
@@ -104,17 +103,18 @@ pub(crate) struct Pki {
 }
 
 impl Pki {
-    /// A new authority that is never written.
+    /// Creates an authority that is never written to disk.
     pub(crate) fn in_memory(now: Timestamp) -> anyhow::Result<Self> {
         Self::over(new_authority(&CLIENTS_AND_SERVERS, now)?, None, now)
     }
 
-    /// The authority kept in `directory`, made if there is none yet.
+    /// Loads the authority in `directory`, or creates it.
     pub(crate) fn open(directory: &Path, now: Timestamp) -> anyhow::Result<Self> {
         Self::kept(&CLIENTS_AND_SERVERS, directory, now)
     }
 
-    /// The certificate of the apiserver as a front proxy, and that of its authority in PEM; kept where this authority is.
+    /// The apiserver's certificate as a front proxy, and the PEM of the authority that signed it. Both are
+    /// kept in this authority's directory.
     pub(crate) fn front_proxy(&self) -> anyhow::Result<(Credential, String)> {
         let authority = match &self.directory {
             Some(directory) => Self::kept(&FRONT_PROXIES, directory, self.now)?,
@@ -123,7 +123,7 @@ impl Pki {
         Ok((authority.client(&FRONT_PROXY)?, authority.ca_pem))
     }
 
-    fn kept(authority: &Authority, directory: &Path, now: Timestamp) -> anyhow::Result<Self> {
+    fn kept(authority: &AuthorityNames, directory: &Path, now: Timestamp) -> anyhow::Result<Self> {
         let kept = match load(directory, authority.file)? {
             Some(credential) => credential,
             None => {
@@ -142,19 +142,20 @@ impl Pki {
         Ok(Self { issuer, ca_pem: ca.certificate_pem, ca_key_pem: ca.key_pem, directory, now })
     }
 
-    /// The authority's certificate.
+    /// The authority's certificate in PEM.
     pub(crate) fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// The authority as the signer of CertificateSigningRequests: certificates of approved requests are known as clients' here.
+    /// The authority as the signer of approved CertificateSigningRequests; the server accepts the
+    /// certificates from clients.
     pub(crate) fn signing(&self) -> anyhow::Result<Signing> {
         let authority = SigningAuthority::from_pem(&self.ca_pem, &self.ca_key_pem)?;
         Ok(Signing { authority, longest: Signing::LONGEST })
     }
 
-    /// The server's certificate, for this machine's names, `host` (an address or a name), in-cluster names, and the address of the
-    /// Service `default/kubernetes`.
+    /// The server's certificate for the names of this machine, `host` (an address or a name), in-cluster
+    /// names, and the address of the Service `default/kubernetes`.
     pub(crate) fn serving(&self, host: &str, service: IpAddr) -> anyhow::Result<Credential> {
         let names = serving_names(host, service);
         self.leaf(
@@ -169,17 +170,17 @@ impl Pki {
         )
     }
 
-    /// The certificate of a user.
-    pub(crate) fn client(&self, who: &Identity) -> anyhow::Result<Credential> {
+    /// The client certificate of a user.
+    pub(crate) fn client(&self, identity: &Identity) -> anyhow::Result<Credential> {
         self.leaf(
-            who.file,
+            identity.file,
             |_| true,
-            || Ok(self.leaf_params(who.user, who.group, ExtendedKeyUsagePurpose::ClientAuth)),
+            || Ok(self.leaf_params(identity.user, identity.group, ExtendedKeyUsagePurpose::ClientAuth)),
         )
     }
 
-    /// The key that signs tokens of service accounts: `sa.key`, made once. It outlives the certificates: with a
-    /// new key, a restart would invalidate every token in use.
+    /// The signing key of service account tokens: `sa.key`, created once. It is not renewed with
+    /// certificates, because that would invalidate all issued tokens.
     pub(crate) fn service_account_key(&self) -> anyhow::Result<Tokens> {
         let path = self.directory.as_ref().map(|directory| directory.join("sa.key"));
         let kept = match &path {
@@ -190,16 +191,15 @@ impl Pki {
             Some(text) => KeyPair::from_pem(&text?),
             None => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
         };
-        let key = key.context("cannot use the key of service accounts, sa.key")?;
+        let key = key.context("cannot use sa.key, the key of service accounts")?;
         if let Some(path) = path.filter(|path| !path.exists()) {
             write_private(&path, key.serialize_pem().as_bytes())
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Tokens::new(&key.serialize_der())
-            .context("the key of service accounts, sa.key, is no key of the curve P-256")
+        Tokens::new(&key.serialize_der()).context("sa.key, the key of service accounts, is not a P-256 key")
     }
 
-    /// The kept certificate if it is still good, else a new one.
+    /// The kept certificate if it is still valid and fits, else a new one.
     fn leaf(
         &self,
         file: &str,
@@ -235,7 +235,7 @@ impl Pki {
         params
     }
 
-    /// Whether a kept certificate is signed by this authority, has time left and fits.
+    /// Whether this authority signed the certificate, its validity is long enough, and it fits.
     fn is_good(
         &self,
         kept: &Credential,
@@ -249,7 +249,7 @@ impl Pki {
         };
         let (Ok(ca), Ok(leaf)) = (ca.parse_x509(), leaf.parse_x509()) else { return false };
         let enough = self.now.as_second() + RENEW_BEFORE.as_secs();
-        // The authority's key identifier is derived from its key: an equal one means the same authority.
+        // The key identifier is derived from the authority's key: equal identifiers mean the same authority.
         issuer_key_id(&leaf) == subject_key_id(&ca)
             && leaf.issuer() == ca.subject()
             && leaf.validity().not_after.timestamp() > enough
@@ -259,8 +259,8 @@ impl Pki {
     }
 }
 
-/// The self-signed certificate `apiserver.crt` for these names and its key in `directory`, made and written if one of them is missing;
-/// without a directory, a new one that is not written. What is there is used as it is.
+/// A self-signed server certificate for these names. With a directory it is loaded from `apiserver.crt` and
+/// `apiserver.key`, unchanged; if one is missing, both are created. Without a directory it is only in memory.
 pub(crate) fn self_signed(
     directory: Option<&Path>,
     names: &[String],
@@ -286,8 +286,8 @@ pub(crate) fn self_signed(
     Ok(credential)
 }
 
-/// The names of the server's certificate: this machine's, `host` (an address or a name), in-cluster names, and the address of the
-/// Service `default/kubernetes`.
+/// Names of the server's certificate: this machine's, `host` (an address or a name), in-cluster names, and
+/// the address of the Service `default/kubernetes`.
 pub(crate) fn serving_names(host: &str, service: IpAddr) -> Vec<String> {
     let mut names: Vec<String> = SERVING_NAMES.map(String::from).into();
     names.push(service.to_string());
@@ -298,7 +298,7 @@ pub(crate) fn serving_names(host: &str, service: IpAddr) -> Vec<String> {
     names
 }
 
-fn new_authority(authority: &Authority, now: Timestamp) -> anyhow::Result<Credential> {
+fn new_authority(authority: &AuthorityNames, now: Timestamp) -> anyhow::Result<Credential> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = validity(now);
     params.distinguished_name = name(authority.name, None);
@@ -327,7 +327,7 @@ fn name(user: &str, group: Option<&str>) -> DistinguishedName {
     name
 }
 
-/// Whether the certificate is valid for every one of these names.
+/// Whether the certificate is valid for all of these names.
 fn covers(certificate: &x509_parser::certificate::X509Certificate<'_>, names: &[String]) -> bool {
     use x509_parser::extensions::GeneralName;
     let Ok(Some(extension)) = certificate.subject_alternative_name() else { return false };
@@ -358,7 +358,8 @@ fn issuer_key_id(certificate: &x509_parser::certificate::X509Certificate<'_>) ->
     })
 }
 
-/// The pair kept under this name; None if there is none (or only half: a crash between the two writes).
+/// Loads the certificate and key under this name. `None` if one of the files is missing, as after a crash
+/// between the two writes.
 fn load(directory: &Path, file: &str) -> anyhow::Result<Option<Credential>> {
     let read = |extension: &str| {
         let path = directory.join(format!("{file}.{extension}"));
@@ -372,7 +373,7 @@ fn load(directory: &Path, file: &str) -> anyhow::Result<Option<Credential>> {
     Ok(certificate.zip(key).map(|(certificate_pem, key_pem)| Credential { certificate_pem, key_pem }))
 }
 
-/// Writes the key first: a certificate on disk always has its key beside it.
+/// Writes the key, then the certificate: a certificate on disk always has its key.
 fn save(directory: &Path, file: &str, credential: &Credential) -> anyhow::Result<()> {
     let write = |extension: &str, text: &str| {
         let path = directory.join(format!("{file}.{extension}"));
@@ -390,7 +391,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
     #[test]
-    fn certificates_are_made_once_and_kept() {
+    fn certificates_are_created_once_and_reused() {
         let dir = tempfile::tempdir().unwrap();
         let first = Pki::open(dir.path(), NOW).unwrap();
         let (admin, serving) = (first.client(&ADMIN).unwrap(), first.serving("127.0.0.1", SERVICE).unwrap());
@@ -415,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_proxy_has_an_authority_of_its_own_which_is_kept() {
+    fn the_front_proxy_has_its_own_persistent_authority() {
         let dir = tempfile::tempdir().unwrap();
         let pki = Pki::open(dir.path(), NOW).unwrap();
         let (credential, ca) = pki.front_proxy().unwrap();
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_certificate_says_user_and_group() {
+    fn a_client_certificate_names_user_and_group() {
         let pki = Pki::in_memory(NOW).unwrap();
         let pem = pki.client(&KUBELET_SIM).unwrap().certificate_pem;
         let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).unwrap();

@@ -1,22 +1,22 @@
-//! The text that is printed when the cluster answers. It is for people; scripts should use `/readyz` or wait for the
-//! kubeconfig file.
+//! The message printed when a cluster or a store is ready. It is for people; scripts should poll `/readyz` or
+//! wait for the kubeconfig file.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The addresses and files that the program prints after the start of a cluster or a store.
+/// Addresses and paths in the message printed after a start.
 #[derive(Debug)]
-pub(crate) struct Ready {
-    /// Where the API answers, and the admin kubeconfig, if there is one.
+pub(crate) struct ReadyMessage {
+    /// Address of the API, and path of the admin kubeconfig, if the API is served.
     pub api: Option<(SocketAddr, PathBuf)>,
-    /// Where the etcd API answers, if it is served.
+    /// URL of the etcd API, if it is served.
     pub etcd: Option<String>,
-    /// Whether anything stays when the process ends.
+    /// Whether all data is lost when the process ends.
     pub in_memory: bool,
 }
 
-impl fmt::Display for Ready {
+impl fmt::Display for ReadyMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let memory = if self.in_memory { " (in memory: nothing stays when this process ends)" } else { "" };
         write!(f, "kstore is ready{memory}")?;

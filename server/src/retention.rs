@@ -1,5 +1,5 @@
-//! Automatic compaction (`--history`): what is older than the setting becomes unreadable history. Not the compaction itself:
-//! that is the store's.
+//! Automatic compaction (`--history`): compacts history that is older than the setting allows. The store does
+//! the compaction.
 
 use crate::args::History;
 use jiff::SignedDuration;
@@ -11,10 +11,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// How often the store's revision is noted, at most; histories shorter than ten of these are noted ten times.
+/// Longest interval between samples of the store's revision. A history shorter than ten intervals is sampled
+/// ten times in its length.
 const SAMPLE: Duration = Duration::from_secs(30);
 
-/// Compacts by `history` until `stop`.
+/// Compacts the store by `history` until `stop`.
 pub(crate) async fn run(store: Store, history: History, clock: Clock, stop: CancellationToken) {
     let mut samples = VecDeque::new();
     loop {
@@ -30,15 +31,16 @@ pub(crate) async fn run(store: Store, history: History, clock: Clock, stop: Canc
             continue;
         }
         match store.compact(revision).await {
-            // The store logs it.
+            // The store logs compactions.
             Ok(()) => {}
             Err(error) => warn!(%error, %revision, "history could not be compacted"),
         }
     }
 }
 
-/// The newest revision that automatic compaction may go to. The states before the newest revision stay readable: a client that resumes
-/// inside the newest revision needs them, and while nothing is written there is no newer one for it to list at.
+/// The newest revision to which automatic compaction may compact. The states before the newest revision stay
+/// readable: a client that resumes inside the newest revision needs them, and without further writes there is
+/// no newer revision at which it could list.
 fn before_newest(store: &Store) -> Revision {
     Revision(store.revision().0 - 1)
 }
@@ -50,7 +52,8 @@ fn period(history: History) -> Duration {
     }
 }
 
-/// The newest revision that may go, by samples of (time, revision) in rising order. Used samples are dropped.
+/// The newest revision that may be compacted. `samples` are times and revisions, ascending; used samples are
+/// removed.
 fn due(history: History, samples: &mut VecDeque<(Timestamp, Revision)>, now: Timestamp) -> Option<Revision> {
     match history {
         History::All => None,
@@ -81,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_keeps_what_is_younger_and_a_count_what_is_newer() {
+    fn history_is_kept_by_age_or_by_number_of_revisions() {
         let samples =
             || VecDeque::from([(at(0), Revision(5)), (at(60), Revision(9)), (at(400), Revision(30))]);
         let five = History::For(Duration::from_secs(300));

@@ -1,48 +1,49 @@
-//! Signals: the first asks for an orderly end, the second ends at once. Not what an orderly end is: that is `wiring`.
+//! Signals: the first one requests an orderly end, the second one ends the process at once. `wiring`
+//! implements the orderly end.
 
 use anyhow::Context;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// An orderly end may take this long; what has not ended by then is dropped. The store loses nothing: what was answered
-/// is on disk.
+/// Time limit of an orderly end; tasks that still run are dropped then. No data is lost: acknowledged writes
+/// are on disk.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
-/// SIGINT and SIGTERM.
+/// Handlers of SIGINT and SIGTERM.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-/// Which of them came.
+/// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Caught {
-    /// Ctrl-C.
+pub(crate) enum CaughtSignal {
+    /// SIGINT, as from Ctrl-C.
     Interrupt,
-    /// A polite kill.
+    /// SIGTERM.
     Terminate,
 }
 
 impl Signals {
-    /// From now on the signals no longer end the process by themselves.
+    /// Installs the handlers: from now on the signals do not end the process by themselves.
     pub(crate) fn catch() -> anyhow::Result<Self> {
         let of = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self { interrupt: of(SignalKind::interrupt())?, terminate: of(SignalKind::terminate())? })
     }
 
-    /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Caught {
+    /// Waits for the next signal.
+    pub(crate) async fn next(&mut self) -> CaughtSignal {
         tokio::select! {
             biased;
-            _ = self.terminate.recv() => Caught::Terminate,
-            _ = self.interrupt.recv() => Caught::Interrupt,
+            _ = self.terminate.recv() => CaughtSignal::Terminate,
+            _ = self.interrupt.recv() => CaughtSignal::Interrupt,
         }
     }
 }
 
-impl Caught {
-    /// The exit code of a process that this signal ended, as shells say it.
+impl CaughtSignal {
+    /// The exit code of a process that this signal ended, as shells report it.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,

@@ -1,4 +1,5 @@
-//! [`SocketFile`]: a Unix socket to which only the user of this process may connect, from the moment at which it can be found.
+//! [`SocketFile`]: a Unix socket to which only the user of this process can connect, from the moment the file
+//! exists.
 
 use anyhow::{Context, anyhow, bail};
 use parking_lot::Mutex;
@@ -8,24 +9,24 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Names that are tried for the private directory: one can be left over from a process that was killed, many cannot.
+/// Number of names tried for the private directory. One name may be left from a killed process; many cannot.
 const TRIES: u32 = 16;
 
-/// A socket file at a path, removed when this is dropped.
+/// A socket file at a path, removed on drop.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// Device and inode of the newest file.
+    /// Device and inode of the last file that this value created.
     made: Mutex<Option<(u64, u64)>>,
 }
 
 impl SocketFile {
-    /// A file that does not exist before [`SocketFile::bind`].
+    /// A socket file that is created by [`SocketFile::bind`].
     pub(crate) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), made: Mutex::default() }
     }
 
-    /// Removes the file, if it still is the one that was made here.
+    /// Removes the file, unless another process has replaced it.
     pub(crate) fn remove(&self) {
         let Some(made) = self.made.lock().take() else { return };
         let is_ours = |metadata: fs::Metadata| (metadata.dev(), metadata.ino()) == made;
@@ -36,15 +37,16 @@ impl SocketFile {
         }
     }
 
-    /// Listens at the path. A socket without a listener is replaced.
+    /// Listens at the path. An existing socket without a listener is replaced.
     ///
-    /// The socket is made in a directory that only our user may enter, and gets its final name when its mode is set: a mode that is
-    /// set after the socket can be found, or a umask, which all threads share, would let others in for a moment.
+    /// The socket is created in a directory with owner-only access, and is linked to its final name after its
+    /// mode is set. Setting the mode of a visible socket, or a umask, which all threads share, would admit
+    /// other users for a moment.
     pub(crate) fn bind(&self) -> anyhow::Result<UnixListener> {
         let path = &self.path;
         let parent = path.parent().context("a socket has a directory")?;
         let private = PrivateDir::make(parent)
-            .with_context(|| format!("cannot make a socket in the directory {}", parent.display()))?;
+            .with_context(|| format!("cannot create a socket in the directory {}", parent.display()))?;
         let (socket, old) = (private.0.join("s"), private.0.join("o"));
         let listener = UnixListener::bind(&socket).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => anyhow!("the path {} is too long for a socket", path.display()),
@@ -53,12 +55,12 @@ impl SocketFile {
         fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         let metadata = fs::metadata(&socket)?;
-        // A link, and not a rename, which would replace the socket of another process that was just made.
+        // A link and not a rename: a rename would replace a socket that another process has just created.
         while let Err(error) = fs::hard_link(&socket, path) {
             if error.kind() != ErrorKind::AlreadyExists {
-                return Err(error).with_context(|| format!("cannot make the socket {}", path.display()));
+                return Err(error).with_context(|| format!("cannot create the socket {}", path.display()));
             }
-            make_way(path, &old)?;
+            replace_unused(path, &old)?;
         }
         *self.made.lock() = Some((metadata.dev(), metadata.ino()));
         Ok(listener)
@@ -71,10 +73,10 @@ impl Drop for SocketFile {
     }
 }
 
-/// Removes a socket without a listener. It is moved to `old` and tested again there before it is removed: at `path`, another process
-/// may have made a new socket since the first test.
-fn make_way(path: &Path, old: &Path) -> anyhow::Result<()> {
-    refuse_living(path, path)?;
+/// Removes a socket without a listener. It is first moved to `old` and checked again there, so that the
+/// removed file is the checked one and not the socket that another process has created meanwhile.
+fn replace_unused(path: &Path, old: &Path) -> anyhow::Result<()> {
+    refuse_if_in_use(path, path)?;
     match fs::rename(path, old) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -83,32 +85,33 @@ fn make_way(path: &Path, old: &Path) -> anyhow::Result<()> {
                 .with_context(|| format!("cannot replace the unused socket {}", path.display()));
         }
     }
-    if let Err(refusal) = refuse_living(old, path) {
+    if let Err(refusal) = refuse_if_in_use(old, path) {
         fs::hard_link(old, path).with_context(|| format!("{refusal}, and could not be put back"))?;
         return Err(refusal);
     }
-    tracing::info!(path = %path.display(), "an abandoned socket is replaced");
+    tracing::info!(path = %path.display(), "replaced a socket without a listener");
     fs::remove_file(old).with_context(|| format!("cannot remove {}", old.display()))
 }
 
-/// Fails if the file is not a socket, or if a process listens on it. `shown` is the path for messages.
-fn refuse_living(path: &Path, shown: &Path) -> anyhow::Result<()> {
+/// Fails if the file is not a socket, or a process listens on it. `shown` is the path in error messages.
+fn refuse_if_in_use(path: &Path, shown: &Path) -> anyhow::Result<()> {
     let shown = shown.display();
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {}
         Ok(_) => bail!("{shown} exists and is not a socket; choose another path"),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("cannot look at {shown}")),
+        Err(error) => return Err(error).with_context(|| format!("cannot stat {shown}")),
     }
     match UnixStream::connect(path) {
         Ok(_) => bail!("another process listens on {shown}; stop it or choose another path"),
         Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(()),
-        // A listener with a full queue is alive, and a socket that this process may not open belongs to another user.
-        Err(error) => Err(error).with_context(|| format!("cannot tell whether {shown} is in use")),
+        // A listener with a full queue is alive, and a socket without permission belongs to another user.
+        Err(error) => Err(error).with_context(|| format!("cannot determine whether {shown} is in use")),
     }
 }
 
-/// A directory for our user alone, removed with what is in it. Its name is short, since paths of sockets must be.
+/// A directory with owner-only access, removed with its contents on drop. Its name is short, since the length
+/// of socket paths is limited.
 struct PrivateDir(PathBuf);
 
 impl PrivateDir {
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_its_owners_alone_and_goes_with_its_handle() {
+    fn a_socket_is_accessible_to_its_owner_only_and_removed_on_drop() {
         let dir = tempfile::tempdir().unwrap();
         let file = SocketFile::new(&dir.path().join("etcd.sock"));
         let listener = file.bind().unwrap();
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_without_a_listener_is_replaced_and_a_living_one_is_not() {
+    fn an_unused_socket_is_replaced_and_one_in_use_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("etcd.sock");
         drop(UnixListener::bind(&path).unwrap());
@@ -167,7 +170,7 @@ mod tests {
         assert!(refusal.contains("another process listens on"), "{refusal}");
         drop(second);
         UnixStream::connect(&path).unwrap();
-        // A restart of what listened.
+        // A restarted server binds the path again.
         drop(listener);
         let again = first.bind().unwrap();
         UnixStream::connect(&path).unwrap();
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_stay_and_a_successors_socket_is_left_alone() {
+    fn other_files_are_not_replaced_and_a_successors_socket_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("etcd.sock");
         fs::write(&path, "precious").unwrap();
@@ -192,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_cannot_be_says_why() {
+    fn an_unusable_socket_path_reports_the_reason() {
         let dir = tempfile::tempdir().unwrap();
         let none = SocketFile::new(&dir.path().join("none/etcd.sock")).bind().unwrap_err();
-        assert!(format!("{none:#}").contains("cannot make a socket in the directory"), "{none:#}");
+        assert!(format!("{none:#}").contains("cannot create a socket in the directory"), "{none:#}");
         let long = dir.path().join("d".repeat(100));
         fs::create_dir(&long).unwrap();
         let long = SocketFile::new(&long.join("etcd.sock")).bind().unwrap_err();

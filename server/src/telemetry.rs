@@ -1,4 +1,5 @@
-//! Logging to standard error, steered by RUST_LOG; warnings only if that is unset. Not metrics: those are the apiserver's.
+//! Logging to standard error, filtered by RUST_LOG; only warnings and errors if that is unset. The apiserver
+//! serves metrics.
 
 mod peer_warnings;
 
@@ -10,27 +11,27 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// A line of text for people.
+    /// Text for people.
     #[default]
     Text,
-    /// A JSON object per line for programs.
+    /// One JSON object per line, for programs.
     Json,
 }
 
-/// Starts logging for the whole process. A second call does nothing, so that tests may call it freely.
+/// Starts logging for the process. Further calls have no effect, so that tests may call it freely.
 pub(crate) fn init(format: LogFormat) {
     init_at(format, "warn");
 }
 
-/// As [`init`], with the level at which lines are written if RUST_LOG is unset.
+/// Starts logging, with `level` as the filter if RUST_LOG is unset.
 pub(crate) fn init_at(format: LogFormat, level: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        // Colours are for terminals; a file would show their codes.
+        // Colour codes only for terminals.
         .with_ansi(std::io::stderr().is_terminal());
     let written = tracing_subscriber::registry().with(filter).with(PeerWarnings::default());
     let _ = match format {
@@ -39,7 +40,7 @@ pub(crate) fn init_at(format: LogFormat, level: &str) {
     };
 }
 
-/// Milliseconds since `began`, as log lines show them.
+/// Milliseconds since `began`, for log fields.
 pub(crate) fn millis(began: Instant) -> f64 {
     began.elapsed().as_micros() as f64 / 1000.0
 }

@@ -1,5 +1,5 @@
-//! TLS of the one port: our certificate, client certificates of known authorities (optional, so that a caller without one is
-//! anonymous rather than refused), HTTP/2 and HTTP/1.1.
+//! TLS of the API listener: server certificate, HTTP/2 and HTTP/1.1, and optional client certificates of
+//! known authorities. A client without a certificate is anonymous rather than refused.
 
 mod listed_clients;
 
@@ -13,13 +13,14 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use std::sync::Arc;
 
-/// The server side of TLS for this authority and certificate.
+/// TLS configuration of a server with this certificate, for clients of this authority.
 pub(crate) fn server(pki: &Pki, serving: &Credential) -> anyhow::Result<Arc<ServerConfig>> {
     server_for_clients_of(serving, pki.ca_pem())
 }
 
-/// The server side of TLS with a certificate chain, for clients whose certificates one of the authorities in `client_ca` (PEM) signed,
-/// or that are in there themselves. If it is empty no client certificate is asked for.
+/// TLS configuration of a server with this certificate chain. It accepts client certificates that an
+/// authority in `client_ca` (PEM) signed, or that are themselves in `client_ca`. If `client_ca` is empty, the
+/// server requests no client certificate.
 pub(crate) fn server_for_clients_of(
     serving: &Credential,
     client_ca: &str,
@@ -38,7 +39,8 @@ pub(crate) fn server_for_clients_of(
     Ok(config.into())
 }
 
-/// Verifies client certificates that one of the authorities (PEM) signed, or that are in there themselves. A client may show none.
+/// A verifier of client certificates that one of the authorities (PEM) signed, or that are themselves in the
+/// list. A client may show none.
 pub(crate) fn client_verifier(authorities: &str) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     let listed: Vec<_> = CertificateDer::pem_slice_iter(authorities.as_bytes()).collect::<Result<_, _>>()?;
     let mut roots = RootCertStore::empty();
@@ -49,6 +51,6 @@ pub(crate) fn client_verifier(authorities: &str) -> anyhow::Result<Arc<dyn Clien
     let authorities = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
         .allow_unauthenticated()
         .build()
-        .context("cannot verify clients by the authorities that are given")?;
+        .context("cannot verify client certificates by the given authorities")?;
     Ok(Arc::new(ListedClients { authorities, listed }))
 }

@@ -1,16 +1,16 @@
-//! The composition, top to bottom: what a cluster in one process consists of, in the order in which it starts, and in which
-//! order it ends. Which crate's function starts a part is in `assembly`; rules are nowhere here.
+//! The start and end of a cluster in one process: which parts it has, and the order in which they start and
+//! stop. `assembly` calls the crates' functions.
 
-use crate::args::{Api, Component, Config, EtcdDoor, MetricsServer, Storage};
-use crate::assembly::{self, Door, Parts};
+use crate::args::{Api, Component, Config, EtcdListen, MetricsServer, Storage};
+use crate::assembly::{self, ApiListener, ClusterInputs};
 use crate::data_dir::DataDir;
-use crate::etcd_door::{self, OpenDoor};
+use crate::etcd_listener::{self, BoundEtcdListener};
 use crate::files::write_private;
 use crate::memory_file::MemoryFile;
 use crate::open_files;
 use crate::phase::Phase;
 use crate::pki::{self, Identity, Pki};
-use crate::ready::Ready;
+use crate::ready::ReadyMessage;
 use crate::shutdown::{GRACE, Signals};
 use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
@@ -30,12 +30,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-/// Runs a cluster until a signal or a failure ends it.
+/// Runs a cluster until a signal or a failure.
 pub(crate) fn serve(config: Config) -> anyhow::Result<ExitCode> {
     serve_started(async { start(&config).await })
 }
 
-/// Runs a cluster that starts with this future until a signal or a failure ends it.
+/// Starts a cluster by this future, and runs it until a signal or a failure.
 pub(crate) fn serve_started(
     starting: impl Future<Output = anyhow::Result<Cluster>>,
 ) -> anyhow::Result<ExitCode> {
@@ -47,14 +47,14 @@ pub(crate) fn serve_started(
             started = starting => started?,
         };
         if let Some(ready) = &cluster.ready {
-            // The write fails if standard output is closed; the cluster runs on.
+            // The reader of standard output may have exited; the cluster runs on.
             let _ = writeln!(std::io::stdout(), "{ready}");
         }
         tokio::select! {
             biased;
             () = cluster.failed.cancelled() => {
                 cluster.stop().await;
-                bail!("a part of the control plane ended unexpectedly; the log above says which");
+                bail!("a component of the control plane ended unexpectedly; see the log above");
             }
             caught = signals.next() => info!(signal = ?caught, "stopping"),
         }
@@ -66,8 +66,8 @@ pub(crate) fn serve_started(
     })
 }
 
-/// Runs a future on a runtime of our size, on this thread. Two to four workers: a control plane is mostly idle, and threads
-/// cost memory.
+/// Runs a future on this thread, with a runtime of two to four workers: a control plane is mostly idle, and
+/// threads cost memory.
 pub(crate) fn block_on<F: Future<Output = anyhow::Result<ExitCode>>>(future: F) -> anyhow::Result<ExitCode> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -77,53 +77,60 @@ pub(crate) fn block_on<F: Future<Output = anyhow::Result<ExitCode>>>(future: F) 
         .build()
         .context("cannot start the runtime")?;
     let outcome = runtime.block_on(future);
-    // What is still running has had its time.
+    // Remaining tasks have had their time.
     runtime.shutdown_background();
     outcome
 }
 
-/// A running cluster, or the loops of one whose apiserver is elsewhere.
+/// A running cluster, or the loops of a cluster whose apiserver is elsewhere.
 pub(crate) struct Cluster {
     failed: CancellationToken,
-    doors: Phase,
+    listeners: Phase,
     loops: Phase,
     core: Phase,
     admin_kubeconfig: String,
-    /// The apiserver, if it is in this process.
+    /// The apiserver, if it runs in this process.
     api: Option<ApiServer>,
-    ready: Option<Ready>,
-    /// The socket of the etcd API, if it has one.
+    ready: Option<ReadyMessage>,
+    /// The Unix socket of the etcd API, if there is one.
     etcd_socket: Option<Arc<SocketFile>>,
-    // Held until the end: the data directory for us alone, and the kubeconfig that is nowhere on disk.
+    // Held until the end: the lock of the data directory, and the kubeconfig that is only in memory.
     _data_dir: Option<DataDir>,
     _memory_file: Option<MemoryFile>,
 }
 
-/// Starts what `config` asks for; on return the API answers.
+/// Starts the parts that `config` selects. Returns when the API answers.
 pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
     let (began, mut cluster) = (Instant::now(), Cluster::new());
     let nondet = Nondet::real();
     match &config.api {
         Api::Elsewhere(kubeconfig) => {
             let ca_pem = String::new();
-            let parts =
-                Parts { config, nondet, door: None, etcd: None, data_dir: None, ca_pem, signing: None };
+            let parts = ClusterInputs {
+                config,
+                nondet,
+                api_listener: None,
+                etcd_listener: None,
+                data_path: None,
+                ca_pem,
+                signing: None,
+            };
             assembly::loops_only(parts, kubeconfig, &cluster.loops).await?;
         }
         Api::Store { storage, etcd, .. } => cluster.start_store(config, nondet, storage, etcd).await?,
         Api::Here { etcd, .. } => {
             let mut etcd = match etcd {
-                Some(door) => {
-                    etcd_door::warn_beside_apiserver(door);
-                    Some(etcd_door::open(door).await?)
+                Some(listen) => {
+                    etcd_listener::warn_beside_apiserver(listen);
+                    Some(etcd_listener::open(listen).await?)
                 }
                 None => None,
             };
-            cluster.etcd_socket = etcd.as_ref().and_then(|door| door.listener.socket_file());
-            // Two listeners share the files of the process.
+            cluster.etcd_socket = etcd.as_ref().and_then(|bound| bound.listener.socket_file());
+            // Both listeners share the process's open files.
             let connections = open_files::raise() / if etcd.is_some() { 2 } else { 1 };
-            if let Some(door) = &mut etcd {
-                door.options.connections = connections;
+            if let Some(bound) = &mut etcd {
+                bound.options.connections = connections;
             }
             cluster.start_here(config, nondet, etcd, connections).await?;
         }
@@ -133,12 +140,12 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
 }
 
 impl Cluster {
-    /// Runs a task that lets clients in, until the cluster stops. It must not end before.
-    pub(crate) fn run_door<F>(&self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
+    /// Runs a task that accepts connections, until the cluster stops. It must not end before.
+    pub(crate) fn run_listener<F>(&self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.doors.spawn(name, task(self.doors.stop()));
+        self.listeners.spawn(name, task(self.listeners.stop()));
     }
 
     /// Runs a task that is a client of the API, until the cluster stops. It must not end before.
@@ -149,11 +156,11 @@ impl Cluster {
         self.loops.spawn(name, task(self.loops.stop()));
     }
 
-    /// With nothing in it.
+    /// A cluster without any part.
     pub(crate) fn new() -> Self {
         let failed = CancellationToken::new();
         Self {
-            doors: Phase::new("doors", &failed),
+            listeners: Phase::new("listeners", &failed),
             loops: Phase::new("loops", &failed),
             core: Phase::new("core", &failed),
             failed,
@@ -166,25 +173,25 @@ impl Cluster {
         }
     }
 
-    /// An apiserver on an external etcd whose certificates and keys are the caller's; it writes nothing to disk. `root_ca` is what pods
-    /// verify it by.
+    /// Starts an apiserver on an external etcd with the caller's certificates and keys. It writes nothing to
+    /// disk. `root_ca` is the PEM by which pods verify the apiserver.
     pub(crate) async fn start_apiserver(
         config: &Config,
         nondet: Nondet,
-        door: Door,
+        listener: ApiListener,
         root_ca: String,
     ) -> anyhow::Result<Self> {
         let cluster = Self::new();
-        let parts = Parts {
+        let parts = ClusterInputs {
             config,
             nondet,
-            door: Some(door),
-            etcd: None,
-            data_dir: None,
+            api_listener: Some(listener),
+            etcd_listener: None,
+            data_path: None,
             ca_pem: root_ca,
             signing: None,
         };
-        assembly::everything(parts, &cluster.core, &cluster.doors, &cluster.loops).await?;
+        assembly::everything(parts, &cluster.core, &cluster.listeners, &cluster.loops).await?;
         Ok(cluster)
     }
 
@@ -193,26 +200,26 @@ impl Cluster {
         config: &Config,
         nondet: Nondet,
         storage: &Storage,
-        door: &EtcdDoor,
+        listen: &EtcdListen,
     ) -> anyhow::Result<()> {
         let data_dir = data_dir(storage)?;
-        let mut door = etcd_door::open(door).await?;
-        door.options.connections = open_files::raise();
-        self.etcd_socket = door.listener.socket_file();
-        let url = door.options.advertised.clone();
+        let mut bound = etcd_listener::open(listen).await?;
+        bound.options.connections = open_files::raise();
+        self.etcd_socket = bound.listener.socket_file();
+        let url = bound.options.advertised.clone();
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let ca_pem = String::new();
-        let parts = Parts {
+        let parts = ClusterInputs {
             config,
             nondet,
-            door: None,
-            etcd: Some(door),
-            data_dir: data_path,
+            api_listener: None,
+            etcd_listener: Some(bound),
+            data_path,
             ca_pem,
             signing: None,
         };
-        assembly::store_only(parts, &self.core, &self.doors).await?;
-        self.ready = Some(Ready { api: None, etcd: Some(url), in_memory: data_dir.is_none() });
+        assembly::store_only(parts, &self.core, &self.listeners).await?;
+        self.ready = Some(ReadyMessage { api: None, etcd: Some(url), in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
         Ok(())
     }
@@ -221,7 +228,7 @@ impl Cluster {
         &mut self,
         config: &Config,
         nondet: Nondet,
-        etcd: Option<OpenDoor>,
+        etcd_listener: Option<BoundEtcdListener>,
         connections: usize,
     ) -> anyhow::Result<()> {
         let Api::Here {
@@ -255,7 +262,7 @@ impl Cluster {
         let front_proxy = FrontProxy::from_pem(&credential.certificate_pem, &credential.key_pem)?;
         info!(ms = millis(began), "certificates and keys loaded");
         let advertised = address.to_string();
-        let door = Some(Door {
+        let api_listener = Some(ApiListener {
             listener,
             tls,
             advertised,
@@ -267,12 +274,12 @@ impl Cluster {
             connections,
         });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
-        let etcd_url = etcd.as_ref().map(|door| door.options.advertised.clone());
+        let etcd_url = etcd_listener.as_ref().map(|bound| bound.options.advertised.clone());
         let (ca_pem, signing) = (pki.ca_pem().to_owned(), Some(pki.signing()?));
-        let parts = Parts { config, nondet, door, etcd, data_dir: data_path, ca_pem, signing };
-        self.api = Some(assembly::everything(parts, &self.core, &self.doors, &self.loops).await?);
+        let parts = ClusterInputs { config, nondet, api_listener, etcd_listener, data_path, ca_pem, signing };
+        self.api = Some(assembly::everything(parts, &self.core, &self.listeners, &self.loops).await?);
 
-        // Only now: a kubeconfig that exists works.
+        // Written last: an existing kubeconfig works.
         self.admin_kubeconfig = kubeconfig_of(&pki, address, &pki::ADMIN)?;
         let admin = &self.admin_kubeconfig;
         let written = data_dir.as_ref().map(|dir| write_kubeconfigs(dir.path(), &pki, address, admin));
@@ -290,9 +297,9 @@ impl Cluster {
             }
         };
         self.ready =
-            Some(Ready { api: Some((address, path)), etcd: etcd_url, in_memory: data_dir.is_none() });
+            Some(ReadyMessage { api: Some((address, path)), etcd: etcd_url, in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
-        // Last, so that the start does not wait for it.
+        // In the background, so that the start does not wait for it.
         self.keep_metrics_server(*metrics);
         Ok(())
     }
@@ -304,21 +311,22 @@ impl Cluster {
         }
     }
 
-    /// The kubeconfig of the admin; empty if the apiserver is elsewhere.
+    /// The admin's kubeconfig; empty if the apiserver is elsewhere.
     pub(crate) fn admin_kubeconfig(&self) -> &str {
         &self.admin_kubeconfig
     }
 
-    /// A client of the apiserver in this process, as the admin; none if the apiserver is elsewhere. What it writes has the field manager
-    /// `kstore-server`.
+    /// A client of the apiserver in this process, as the admin, with the field manager `kstore-server`.
+    /// `None` if the apiserver is elsewhere.
     pub(crate) fn client(&self) -> Option<Client> {
         self.api.as_ref().map(|api| assembly::client(api, pki::ADMIN).agent("kstore-server"))
     }
 
-    /// Stops the cluster: first the listeners close, then the loops finish their current work, then the core closes the store.
+    /// Stops the cluster in order: listeners close, then loops finish their current work, then the core
+    /// closes the store.
     pub(crate) async fn stop(&self) {
         let deadline = Instant::now() + GRACE;
-        self.doors.end(deadline).await;
+        self.listeners.end(deadline).await;
         if let Some(socket) = &self.etcd_socket {
             socket.remove();
         }
@@ -328,7 +336,8 @@ impl Cluster {
     }
 }
 
-/// The API's own service has an address of the first network, and leads here: they must be of one family, as with kube-apiserver.
+/// Checks that the first Service network and the API's address are of one IP family, as kube-apiserver
+/// requires: the Service `kubernetes` has an address of that network and leads to the API.
 pub(crate) fn check_family(ranges: &ServiceRanges, address: SocketAddr) -> anyhow::Result<()> {
     let primary = ranges.primary();
     if primary.is_ipv4() != address.is_ipv4() {
@@ -342,18 +351,21 @@ fn data_dir(storage: &Storage) -> anyhow::Result<Option<DataDir>> {
     storage.dir().map(|dir| DataDir::open(&dir)).transpose()
 }
 
-/// All kubeconfigs of a data directory; returns the admin's.
+/// Writes all kubeconfigs of a data directory. Returns the path of the admin's.
 fn write_kubeconfigs(dir: &Path, pki: &Pki, address: SocketAddr, admin: &str) -> anyhow::Result<PathBuf> {
-    for who in [pki::CONTROLLERS, pki::SCHEDULER, pki::KUBELET_SIM] {
-        write_kubeconfig(&dir.join(format!("{}.kubeconfig", who.file)), &kubeconfig_of(pki, address, &who)?)?;
+    for identity in [pki::CONTROLLERS, pki::SCHEDULER, pki::KUBELET_SIM] {
+        write_kubeconfig(
+            &dir.join(format!("{}.kubeconfig", identity.file)),
+            &kubeconfig_of(pki, address, &identity)?,
+        )?;
     }
     let path = dir.join("admin.kubeconfig");
     write_kubeconfig(&path, admin)?;
     Ok(path)
 }
 
-fn kubeconfig_of(pki: &Pki, address: SocketAddr, who: &Identity) -> anyhow::Result<String> {
-    Ok(kubeconfig::render(address, pki.ca_pem(), who.user, &pki.client(who)?))
+fn kubeconfig_of(pki: &Pki, address: SocketAddr, identity: &Identity) -> anyhow::Result<String> {
+    Ok(kubeconfig::render(address, pki.ca_pem(), identity.user, &pki.client(identity)?))
 }
 
 fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -361,7 +373,7 @@ fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write the kubeconfig {}", path.display()))
 }
 
-/// The identity that a loop presents to the apiserver, in this process or in another.
+/// The identity with which a component authenticates at the apiserver.
 pub(crate) fn identity(component: Component) -> Identity {
     match component {
         Component::Apiserver | Component::Store => pki::ADMIN,

@@ -1,5 +1,5 @@
-//! The binary as its users meet it: starting, ending, `run`, and the errors of its command line. Behaviour of the API itself is
-//! tested elsewhere.
+//! Tests of the `kstore-server` binary: start, stop, `run`, `store`, and errors of its command line.
+//! Behaviour of the API is tested in `tests`.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-/// A started server that does not outlive its test.
+/// A running server that is killed on drop.
 struct Server {
     process: Child,
     stdout: BufReader<ChildStdout>,
@@ -30,7 +30,7 @@ fn binary() -> Command {
     command
 }
 
-/// Starts a server and waits for its ready block.
+/// Starts a server and waits for its ready message.
 fn start(arguments: &[&str]) -> Server {
     let mut command = binary();
     command.args(arguments);
@@ -67,7 +67,7 @@ fn terminate(process: &Child) {
 }
 
 #[test]
-fn a_polite_kill_ends_a_server_in_order() {
+fn sigterm_stops_a_server_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let mut server = start(&[
@@ -84,7 +84,7 @@ fn a_polite_kill_ends_a_server_in_order() {
     assert_eq!(server.process.wait().unwrap().code(), Some(0));
     let mut rest = String::new();
     server.stdout.read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "", "the ready block was all it said");
+    assert_eq!(rest, "", "only the ready message was printed");
 
     let again = start(&[
         "--listen",
@@ -128,7 +128,7 @@ fn a_server_in_memory_has_a_kubeconfig_but_writes_no_file() {
 }
 
 #[test]
-fn the_store_alone_is_ready_without_an_apiserver_and_keeps_its_directory() {
+fn the_store_runs_without_an_apiserver_and_reopens_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     for _ in 0..2 {
@@ -149,7 +149,7 @@ fn the_store_alone_is_ready_without_an_apiserver_and_keeps_its_directory() {
 }
 
 #[test]
-fn run_passes_on_the_exit_code_and_a_working_kubeconfig() {
+fn run_returns_the_commands_exit_code_and_provides_a_kubeconfig() {
     let script = "test -r \"$KUBECONFIG\" && grep -q client-key-data \"$KUBECONFIG\" && exit 7";
     let run = output(&["run", "--components", "apiserver", "--", "sh", "-c", script]);
     assert_eq!(run.status.code(), Some(7), "{}", text(&run.stderr));
@@ -160,7 +160,7 @@ fn run_passes_on_the_exit_code_and_a_working_kubeconfig() {
     assert!(text(&missing.stderr).contains("cannot run /does/not/exist"));
 }
 
-/// `run` of a command that tells its process id and its kubeconfig and then waits for ever.
+/// Starts `run` with a command that prints its process ID and its kubeconfig and then waits forever.
 fn run_waiting() -> (Child, String, PathBuf) {
     let script = "echo $$; echo \"$KUBECONFIG\"; exec sleep 1000";
     let mut run = binary()
@@ -176,7 +176,7 @@ fn run_waiting() -> (Child, String, PathBuf) {
 
 fn is_alive(id: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // A killed process whose new parent has not looked yet is no longer alive.
+    // A killed process that its new parent has not reaped yet is no longer alive.
     !state.is_empty() && !state.contains(") Z ")
 }
 
@@ -187,7 +187,7 @@ fn run_leaves_nothing_behind_even_when_it_is_killed() {
     assert!(kubeconfig.exists());
     run.kill().unwrap();
     run.wait().unwrap();
-    // The kernel kills the command on the way out of the last thread; it needs a moment to be gone.
+    // The kernel kills the command when the last thread exits, which takes a moment.
     let gone = (0..1000).any(|_| {
         std::thread::yield_now();
         Command::new("true").status().unwrap();
@@ -198,14 +198,14 @@ fn run_leaves_nothing_behind_even_when_it_is_killed() {
 }
 
 #[test]
-fn run_hands_a_polite_kill_to_the_command() {
+fn run_forwards_sigterm_to_the_command() {
     let (mut run, _, _) = run_waiting();
     terminate(&run);
     assert_eq!(run.wait().unwrap().code(), Some(143));
 }
 
 #[test]
-fn meaningless_command_lines_are_refused_with_a_hint() {
+fn contradictory_command_lines_are_refused_with_a_hint() {
     let refused = |arguments: &[&str]| {
         let output = output(arguments);
         assert!(!output.status.success());
@@ -219,7 +219,7 @@ fn meaningless_command_lines_are_refused_with_a_hint() {
     let open = ["--components", "store", "--in-memory", "--etcd-listen", "0.0.0.0:0"];
     assert!(refused(&open).contains("--etcd-allow-anyone"));
     assert!(refused(&["explain", "deployment"]).contains("KIND/NAME"));
-    assert!(refused(&["explain", "gadget/x"]).contains("no kind"));
+    assert!(refused(&["explain", "gadget/x"]).contains("not a kind"));
     assert!(refused(&["run", "--components", "scheduler", "--", "true"]).contains("apiserver"));
     for help in [&["--help"][..], &["run", "--help"], &["explain", "--help"], &["store", "--help"]] {
         assert!(text(&output(help).stdout).contains("Examples:"), "{help:?}");
@@ -283,7 +283,7 @@ fn a_store_is_saved_verified_and_restored_without_a_server() {
     assert!(!store(&["snapshot", "restore", &file, "--bump-revision", "1"]).2.is_empty());
 }
 
-/// Raises an alarm as a store does that has run out of space.
+/// Raises an alarm as a store does when it runs out of space.
 fn raise_an_alarm(data: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -295,7 +295,7 @@ fn raise_an_alarm(data: &str) {
 }
 
 #[test]
-fn alarms_are_taken_back_without_a_server() {
+fn alarms_are_disarmed_without_a_server() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data").to_str().unwrap().to_owned();
     let store = |arguments: &[&str]| {
@@ -312,7 +312,7 @@ fn alarms_are_taken_back_without_a_server() {
     assert_eq!(store(&["alarm", "disarm"])["disarmed"], serde_json::json!([]));
 }
 
-/// A server of the etcd API that does not outlive its test: ours or a real etcd.
+/// A running server of the etcd API, kstore or a real etcd, that is killed on drop.
 struct Member {
     process: Child,
     url: String,
@@ -325,18 +325,18 @@ impl Drop for Member {
     }
 }
 
-/// The peers of a real etcd, of whom there are none.
+/// Peer URL of a single real etcd; no peer exists.
 const PEER: &str = "http://127.0.0.1:1";
 
 impl Member {
-    /// The store alone.
+    /// Starts the store alone.
     fn kstore(data: &str) -> Self {
         let mut command = binary();
         command.args(["--components", "store", "--etcd-listen", "127.0.0.1:0", "--data-dir", data]);
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
         let url = lines.find_map(|line| Some(line.trim().strip_prefix("etcd")?.trim().to_owned()));
-        // What to try is the block's last line.
+        // The last line of the message is a command to try.
         lines.next().unwrap();
         Self { process, url: url.unwrap() }
     }
@@ -357,20 +357,21 @@ impl Member {
         tool("etcdctl", &[&["--endpoints", &self.url], arguments].concat())
     }
 
-    /// The hash of its whole history.
+    /// The hash of the server's whole history.
     fn hash(&self) -> String {
         self.ctl(&["endpoint", "hashkv"]).trim().rsplit(' ').next().unwrap().to_owned()
     }
 }
 
-/// What one of etcd's programs prints.
+/// Runs one of etcd's programs and returns its output.
 fn tool(name: &str, arguments: &[&str]) -> String {
     let output = Command::new(name).args(arguments).output().unwrap();
     assert!(output.status.success(), "{name} {arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// Whether etcd's programs are there; if not, the test is skipped, unless it must not be.
+/// Whether etcd's programs are installed. If not, the test is skipped, or fails if KSTORE_REQUIRE_ETCD is
+/// set.
 fn etcd_is_installed() -> bool {
     let missing = ["etcd", "etcdctl", "etcdutl"]
         .into_iter()
@@ -383,7 +384,7 @@ fn etcd_is_installed() -> bool {
 }
 
 #[test]
-fn data_moves_to_an_etcd_and_back_with_etcds_own_tools() {
+fn snapshots_move_data_to_an_etcd_and_back_with_etcds_tools() {
     if !etcd_is_installed() {
         return;
     }

@@ -1,6 +1,6 @@
-//! The program itself and an API server on the same machine, over TLS: requests, watches and upgrades go through, the API server
-//! takes them from the front proxy only, and kubectl lists its resources as any others. What is handed on in which form is
-//! `api::aggregated`'s.
+//! The kstore-server program and an aggregated API server on the same machine, over TLS. Requests, watches
+//! and upgrades are proxied; the API server accepts them only from the front proxy; kubectl lists its
+//! resources like any others. The form of proxied requests is tested in `api::aggregated`.
 
 use crate::SERVER;
 use axum::Router;
@@ -25,7 +25,8 @@ fn flunder(name: &str) -> Value {
         "metadata": { "name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z" } })
 }
 
-/// The API server: a list, a watch that sends one event and goes on, an echo after an upgrade, and who asked.
+/// The aggregated API server: a list, a watch that sends one event and stays open, an echo after an upgrade,
+/// and the requesting user.
 fn wardle() -> Router {
     let resources = json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "wardle.example.com/v1alpha1", "resources": [
         { "name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder", "verbs": ["get", "list", "watch"] }] });
@@ -34,7 +35,7 @@ fn wardle() -> Router {
         .route(GROUP, get(move || async move { json(&resources) }))
         .route(&below, get(flunders))
         .route(&format!("{below}/{{name}}/echo"), any(echo))
-        .route(&format!("{below}/{{name}}/caller"), get(caller))
+        .route(&format!("{below}/{{name}}/requesting_user"), get(requesting_user))
 }
 
 fn json(value: &Value) -> Response {
@@ -64,7 +65,7 @@ async fn echo(request: Request) -> Response {
     (StatusCode::SWITCHING_PROTOCOLS, [("connection", "Upgrade"), ("upgrade", "echo")]).into_response()
 }
 
-async fn caller(headers: HeaderMap) -> Response {
+async fn requesting_user(headers: HeaderMap) -> Response {
     let said = headers.get_all("x-remote-group").iter().map(|value| value.to_str().unwrap().to_owned());
     json(&json!({ "user": headers["x-remote-user"].to_str().unwrap(), "groups": said.collect::<Vec<_>>() }))
 }
@@ -81,7 +82,7 @@ async fn until_available(https: &Https, wanted: &str) {
     panic!("Available is not {wanted}: {}", seen["status"]);
 }
 
-/// Reads until the text has come.
+/// Reads until the text has arrived.
 async fn read_until(stream: &mut (impl tokio::io::AsyncRead + Unpin), wanted: &str) -> String {
     let mut seen = Vec::new();
     let read = async {
@@ -97,7 +98,7 @@ async fn read_until(stream: &mut (impl tokio::io::AsyncRead + Unpin), wanted: &s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_on_this_machine_serves_its_group_through_the_program() {
+async fn an_aggregated_api_server_on_this_machine_is_served_through_the_apiserver() {
     let dir = tempfile::tempdir().unwrap();
     let wardle_server = TlsServer::bind("wardle.default.svc").await;
     let (address, ca_bundle) = (wardle_server.address(), wardle_server.ca_bundle());
@@ -105,7 +106,7 @@ async fn an_api_server_on_this_machine_serves_its_group_through_the_program() {
     let launch = Launch::in_memory(SERVER, dir.path()).args(&["--webhook-service-resolve", &resolve]);
     let server = launch.start().unwrap();
     let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
-    // As every API server behind another one does, it reads there whom to believe.
+    // Like every aggregated API server, it reads the front proxy's authority from this ConfigMap.
     let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     let data = https.call("GET", map, "").await.json()["data"].clone();
     assert_eq!(data["requestheader-allowed-names"], "[\"front-proxy-client\"]");
@@ -122,15 +123,15 @@ async fn an_api_server_on_this_machine_serves_its_group_through_the_program() {
 
     let flunders = format!("{GROUP}/namespaces/default/flunders");
     assert_eq!(https.call("GET", &flunders, "").await.json()["items"].as_array().unwrap().len(), 2);
-    let caller = https.call("GET", &format!("{flunders}/one/caller"), "").await.json();
+    let requesting_user = https.call("GET", &format!("{flunders}/one/requesting_user"), "").await.json();
     assert_eq!(
-        caller,
+        requesting_user,
         json!({ "user": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"] })
     );
     let anonymous = https.without_certificate().call("GET", &flunders, "").await;
     assert_eq!(anonymous.code, 403, "{}", anonymous.json());
 
-    // A watch shows what comes while it goes on.
+    // A watch delivers events while it is open.
     let mut watch = https.try_connect().await.unwrap();
     let request = format!("GET {flunders}?watch=true HTTP/1.1\r\nHost: here\r\n\r\n");
     watch.write_all(request.as_bytes()).await.unwrap();
@@ -154,7 +155,7 @@ async fn an_api_server_on_this_machine_serves_its_group_through_the_program() {
         assert_eq!(names, ["NAME", "one", "two"], "{said}{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    // When it is gone, its requests fail at once, and all others do not.
+    // When the API server is down, only its requests fail, at once.
     drop(serving);
     drop((watch, upgraded));
     let mut code = 200;

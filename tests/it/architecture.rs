@@ -1,11 +1,12 @@
-//! The dependency table of ARCHITECTURE.md, read from `cargo metadata`: arrows go only to a lower level, and only as drawn.
+//! Checks the dependency table of ARCHITECTURE.md against `cargo metadata`: dependencies point only to a
+//! lower level, and only as listed.
 
 use crate::workspace_root;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Crate, level, and which of ours it may use. The tests may use all.
+/// Crate, its level, and the workspace crates that it may use. Tests may use all.
 const TABLE: [(&str, u8, &[&str]); 18] = [
     ("nondet", 0, &[]),
     ("cel", 0, &[]),
@@ -48,22 +49,23 @@ const TABLE: [(&str, u8, &[&str]); 18] = [
     ),
 ];
 
-/// The crates at the top, which nothing uses.
+/// Crates at the top, which no other crate uses.
 const TOP: [&str; 3] = ["tests", "benches", "fuzz"];
 
-/// Edges that only tests of a crate have.
+/// Edges that only a crate's tests may have.
 const TESTS_ONLY: [(&str, &str); 4] = [
-    // What its clients see is judged.
+    // The checker judges histories of the store's clients.
     ("store", "checker"),
-    // Its loop is tested against a small API server of its own, which speaks the wire.
+    // The scheduler's loop is tested against a small API server that speaks the wire protocol.
     ("scheduler", "proto"),
-    // The code that it makes names the client, and its documentation shows it.
+    // The generated code names the client, and so do the documentation's examples.
     ("derive", "client"),
-    // Derived kinds are tried on a whole cluster.
+    // Derived kinds are tested on a whole cluster.
     ("testing", "derive"),
 ];
 
-/// Our crates, each with ours that it names, for its tests or otherwise: a crate's tests stand on the same ground as the crate.
+/// Workspace crates with the workspace crates that they use, test dependencies included: a crate's tests may
+/// use only what the crate may use.
 fn edges() -> BTreeMap<String, BTreeSet<String>> {
     let cargo = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
@@ -103,7 +105,7 @@ fn crates_use_only_what_the_table_allows() {
 }
 
 #[test]
-fn the_table_has_the_shape_that_the_architecture_promises() {
+fn the_table_points_down_and_limits_users_as_documented() {
     let level = |name: &str| TABLE.iter().find(|row| row.0 == name).expect("the table is closed").1;
     for (name, own, uses) in TABLE {
         for used in uses {
@@ -114,14 +116,14 @@ fn the_table_has_the_shape_that_the_architecture_promises() {
         |of: &str| TABLE.iter().filter(|row| row.2.contains(&of)).map(|row| row.0).collect::<Vec<_>>();
     assert_eq!(users("store"), ["etcd", "apiserver", "testing", "server"]);
     for component in ["controllers", "scheduler", "kubelet-sim", "apiserver"] {
-        assert_eq!(users(component), ["testing", "server"], "who uses {component}");
+        assert_eq!(users(component), ["testing", "server"], "users of {component}");
     }
     assert_eq!(users("etcd"), ["server"]);
 }
 
-/// Schemas from Rust types are for programs that define kinds.
+/// Schemas derived from Rust types are only for programs that define kinds.
 #[test]
-fn the_server_brings_no_derive_macro_and_no_feature_for_it() {
+fn the_server_depends_on_no_derive_macro_and_enables_no_feature_for_it() {
     let tree =
         ["tree", "--package", "kstore-server", "--edges", "normal,features", "--prefix", "none", "--offline"];
     let cargo =
@@ -134,9 +136,10 @@ fn the_server_brings_no_derive_macro_and_no_feature_for_it() {
     }
 }
 
-/// Who takes the informer for something else than kstore takes nothing of kstore's along, nor a client of Kubernetes.
+/// Programs that use the informer without kstore must not pull in another kstore crate or a Kubernetes
+/// client.
 #[test]
-fn the_informer_alone_brings_no_transport_and_no_kubernetes() {
+fn the_informer_depends_on_no_transport_and_no_kubernetes_client() {
     let tree = ["tree", "--package", "kstore-informer", "--edges", "normal", "--prefix", "none", "--offline"];
     let cargo =
         Command::new(env!("CARGO")).args(tree).current_dir(workspace_root()).output().expect("cargo runs");
@@ -149,9 +152,9 @@ fn the_informer_alone_brings_no_transport_and_no_kubernetes() {
     assert!(foreign.iter().all(|name| !crates.contains(name)), "{crates:?}");
 }
 
-/// Features of the crates that the informer brings, with its feature `kube`: they are also its users'.
+/// Features that the informer enables, with its feature `kube`: they are enabled for its users as well.
 #[test]
-fn the_informer_chooses_no_version_of_kubernetes_and_no_features_of_tokio_that_it_does_not_use() {
+fn the_informer_selects_no_kubernetes_version_and_only_the_tokio_features_it_uses() {
     let tree = [
         "tree",
         "--package",

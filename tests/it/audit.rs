@@ -1,4 +1,5 @@
-//! The audit log of the program: which events a request leaves, over REST and gRPC, and what becomes of the file.
+//! The audit log of the kstore-server program: events of requests over REST and gRPC, and rotation and
+//! failures of its file.
 
 use crate::SERVER;
 use kstore_client::{Gvr, Kubeconfig};
@@ -13,8 +14,8 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const METADATA: &str = "rules: [{level: Metadata, users: [kubernetes-admin]}]";
 
-/// A server with an audit log, and where the log is.
-struct Audited {
+/// A server with an audit log, and the log's path.
+struct AuditedServer {
     server: Server,
     log: PathBuf,
     https: Https,
@@ -26,12 +27,12 @@ fn launch(dir: &Path, policy: &str, flags: &[&str]) -> Launch {
     Launch::in_memory(SERVER, dir).args(&["--audit-policy-file", file.to_str().unwrap()]).args(flags)
 }
 
-fn start(dir: &Path, policy: &str, flags: &[&str]) -> Audited {
+fn start(dir: &Path, policy: &str, flags: &[&str]) -> AuditedServer {
     let log = dir.join("logs/audit.log");
     let server =
         launch(dir, policy, flags).args(&["--audit-log-path", log.to_str().unwrap()]).start().unwrap();
     let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
-    Audited { server, log, https }
+    AuditedServer { server, log, https }
 }
 
 fn events_of(log: &Path) -> Vec<Value> {
@@ -39,8 +40,8 @@ fn events_of(log: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-impl Audited {
-    /// Events with this value at a pointer.
+impl AuditedServer {
+    /// Events with this value at a JSON pointer.
     fn events(&self, pointer: &str, value: &str) -> Vec<Value> {
         let has = |event: &Value| event.pointer(pointer).is_some_and(|found| *found == value);
         events_of(&self.log).into_iter().filter(has).collect()
@@ -52,7 +53,7 @@ impl Audited {
         events.iter().map(|event| event["stage"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Waits for events that come after the response.
+    /// Waits for events that are logged after the response.
     async fn until_stages(&self, pointer: &str, value: &str, stages: &[&str]) {
         let began = Instant::now();
         while self.stages(pointer, value) != stages {
@@ -62,7 +63,7 @@ impl Audited {
         }
     }
 
-    /// A GET with further headers.
+    /// A GET with additional headers.
     async fn get_with(&self, path: &str, headers: &str) -> Reply {
         raw(&self.https, path, headers).await
     }
@@ -72,7 +73,7 @@ async fn raw(https: &Https, path: &str, headers: &str) -> Reply {
     parse_reply(&exchange(https, path, headers).await)
 }
 
-/// What a server sends until it closes the connection.
+/// The bytes that a server sends until it closes the connection.
 async fn exchange(https: &Https, path: &str, headers: &str) -> Vec<u8> {
     let mut tls = https.try_connect().await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n");
@@ -102,7 +103,7 @@ rules:
 "#;
 
 #[test]
-fn a_write_over_rest_and_over_grpc_leaves_the_same_event() {
+fn writes_over_rest_and_grpc_log_equal_events() {
     let dir = tempfile::tempdir().unwrap();
     let audited = start(dir.path(), POLICY, &["--components", "apiserver"]);
     connected(async {
@@ -153,7 +154,7 @@ fn a_write_over_rest_and_over_grpc_leaves_the_same_event() {
 }
 
 #[test]
-fn refusals_name_who_was_refused_and_why() {
+fn events_of_refused_requests_name_user_and_reason() {
     let dir = tempfile::tempdir().unwrap();
     let audited = start(dir.path(), POLICY, &["--components", "apiserver"]);
     connected(async {
@@ -207,13 +208,13 @@ fn refusals_name_who_was_refused_and_why() {
 }
 
 #[test]
-fn long_running_requests_have_an_event_at_their_start_and_one_at_their_end() {
+fn long_running_requests_log_an_event_at_start_and_at_end() {
     let dir = tempfile::tempdir().unwrap();
     let policy = "rules: [{level: Metadata, users: [kubernetes-admin]}]";
     let audited = start(dir.path(), policy, &["--nodes", "1"]);
     connected(async {
         let path = "/api/v1/namespaces?watch=true&timeoutSeconds=1";
-        // A body in chunks, which `parse_reply` does not read.
+        // A chunked body, which `parse_reply` does not decode.
         let mut tls = audited.https.try_connect().await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         tls.write_all(request.as_bytes()).await.unwrap();
@@ -246,7 +247,7 @@ fn long_running_requests_have_an_event_at_their_start_and_one_at_their_end() {
         let (mut socket, _) = tokio_tungstenite::client_async(request, tls).await.unwrap();
         audited.until_stages("/objectRef/subresource", "exec", &all[..2]).await;
         sleep(Duration::from_millis(100)).await;
-        assert_eq!(audited.stages("/objectRef/subresource", "exec"), all[..2], "the stream goes on");
+        assert_eq!(audited.stages("/objectRef/subresource", "exec"), all[..2], "the stream is still open");
         socket.close(None).await.unwrap();
         drop(socket);
         audited.until_stages("/objectRef/subresource", "exec", &all).await;
@@ -257,7 +258,7 @@ fn long_running_requests_have_an_event_at_their_start_and_one_at_their_end() {
 }
 
 #[test]
-fn a_full_log_is_rotated_and_old_ones_are_removed() {
+fn a_full_audit_log_is_rotated_and_old_files_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let policy =
         "omitStages: [RequestReceived]\nrules: [{level: RequestResponse, users: [kubernetes-admin]}]";
@@ -276,7 +277,7 @@ fn a_full_log_is_rotated_and_old_ones_are_removed() {
         .collect();
     files.sort();
     assert_eq!(files.len(), 3, "{files:?}");
-    // One event of two objects in each; the oldest files are gone.
+    // Each event contains two objects; the oldest files are removed.
     let names: Vec<_> = files
         .iter()
         .flat_map(|file| events_of(file))
@@ -286,7 +287,7 @@ fn a_full_log_is_rotated_and_old_ones_are_removed() {
 }
 
 #[test]
-fn events_that_wait_are_written_before_the_end() {
+fn queued_events_are_written_before_shutdown() {
     let dir = tempfile::tempdir().unwrap();
     let audited = start(dir.path(), METADATA, &["--components", "apiserver", "--audit-log-mode", "batch"]);
     connected(async {
@@ -300,7 +301,7 @@ fn events_that_wait_are_written_before_the_end() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_fails_requests_in_strict_mode_only() {
+fn audit_log_failures_fail_requests_in_strict_mode_only() {
     let dir = tempfile::tempdir().unwrap();
     for (mode, code) in [("blocking", 200), ("blocking-strict", 500)] {
         let flags = ["--components", "apiserver", "--audit-log-path", "/dev/full", "--audit-log-mode", mode];
@@ -324,7 +325,7 @@ fn a_log_that_cannot_be_written_fails_requests_in_strict_mode_only() {
 }
 
 #[test]
-fn a_bad_policy_keeps_the_server_from_starting() {
+fn an_invalid_audit_policy_prevents_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("audit.log").display().to_string();
     for (policy, want) in [
@@ -341,7 +342,7 @@ fn a_bad_policy_keeps_the_server_from_starting() {
 }
 
 #[test]
-fn events_carry_the_reasons_of_authorization_and_the_notes_of_admission() {
+fn events_carry_authorization_reasons_and_admission_annotations() {
     let dir = tempfile::tempdir().unwrap();
     let audited = start(dir.path(), POLICY, &["--components", "apiserver"]);
     connected(async {
@@ -378,7 +379,7 @@ fn events_carry_the_reasons_of_authorization_and_the_notes_of_admission() {
 }
 
 #[test]
-fn events_carry_what_pod_security_finds() {
+fn events_carry_pod_security_annotations() {
     let dir = tempfile::tempdir().unwrap();
     let audited = start(dir.path(), POLICY, &["--components", "apiserver"]);
     connected(async {

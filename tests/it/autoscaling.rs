@@ -1,5 +1,6 @@
-//! HorizontalPodAutoscalers in a whole cluster: a metrics server behind the apiserver says what pods use, and workloads grow and shrink.
-//! The metrics server is a made-up one, or kstore's own, which asks simulated nodes.
+//! HorizontalPodAutoscalers in a whole cluster: a metrics server behind the apiserver reports the usage of
+//! pods, and workloads are scaled up and down. The metrics server is a fake, or kstore's own, which queries
+//! simulated nodes.
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
 
-/// What all pods of a namespace use together, in thousandths of a processor.
+/// Total usage of all pods of a namespace, in thousandths of a CPU.
 type Load = Arc<AtomicI64>;
 
 fn reply(body: &Value) -> Response<Body> {
@@ -23,7 +24,7 @@ fn reply(body: &Value) -> Response<Body> {
     response
 }
 
-/// A metrics server: the load is spread evenly over the running pods that the request selects.
+/// A fake metrics server: it distributes the load evenly over the running pods that the request selects.
 async fn metrics_server(request: Request<Body>, pods: Client, load: Load) -> Response<Body> {
     let path = request.uri().path();
     if path == METRICS {
@@ -56,7 +57,7 @@ async fn metrics_server(request: Request<Body>, pods: Client, load: Load) -> Res
     )
 }
 
-/// Installs a metrics server.
+/// Installs the fake metrics server.
 async fn measure(cluster: &Cluster) -> Load {
     let load = Load::default();
     let (client, of_server) = (cluster.client().clone(), load.clone());
@@ -69,7 +70,7 @@ async fn measure(cluster: &Cluster) -> Load {
     load
 }
 
-/// Creates a Service that has an address, which the simulated network reaches.
+/// Creates a Service with an address that the simulated network can reach.
 async fn reach(cluster: &Cluster, namespace: &str, name: &str) {
     cluster
         .create(
@@ -100,7 +101,7 @@ async fn wait_available(cluster: &Cluster) {
         .await;
 }
 
-/// Installs kstore's own metrics server, as `kstore-server` does; a Service leads to it.
+/// Installs kstore's own metrics server, as `kstore-server` does, behind a Service.
 async fn measure_nodes(cluster: &Cluster) {
     let user = UserInfo::new("system:kstore:metrics-server", None::<&str>);
     let server = MetricsServer::new(Client::over(cluster.apiserver().in_process(user), "metrics-server"));
@@ -127,7 +128,7 @@ fn requesting(name: &str) -> Value {
     deployment
 }
 
-/// Reason of a condition.
+/// The reason of a condition.
 fn reason(autoscaler: &Value, kind: &str) -> String {
     condition(autoscaler, kind).map(|one| one["reason"].as_str().unwrap().to_owned()).unwrap_or_default()
 }
@@ -149,7 +150,7 @@ async fn events_about(cluster: &Cluster, name: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_deployment_follows_the_load_of_its_pods() {
+fn a_deployment_is_scaled_with_the_load_of_its_pods() {
     simulate(Setup::seed(81), async |cluster| {
         let load = measure(cluster).await;
         cluster.create(requesting("web")).await;
@@ -173,8 +174,8 @@ fn a_deployment_follows_the_load_of_its_pods() {
         assert_eq!(reason(&hpa, "ScalingActive"), "ValidMetricFound");
         let grown = "New size: 4; reason: cpu resource utilization (percentage of request) above target";
         let grown = ("SuccessfulRescale".to_owned(), grown.to_owned());
-        let is_told = async || events_about(cluster, "web").await.contains(&grown);
-        cluster.wait_until("an event tells of the first step", is_told).await;
+        let is_reported = async || events_about(cluster, "web").await.contains(&grown);
+        cluster.wait_until("an event reports the first step", is_reported).await;
 
         load.store(90, Ordering::Relaxed);
         let began = cluster.nondet().clock.now();
@@ -182,7 +183,7 @@ fn a_deployment_follows_the_load_of_its_pods() {
         let took = cluster.nondet().clock.now().duration_since(began).as_secs();
         assert!((240..400).contains(&took), "the recommendations of five minutes count: {took} s");
 
-        // A rule without a window lets it shrink at once.
+        // Without a stabilization window it scales down at once.
         let rules = json!({"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 15}]});
         cluster
             .merge("horizontalpodautoscalers", "web", json!({"spec": {"behavior": {"scaleDown": rules}}}))
@@ -195,7 +196,7 @@ fn a_deployment_follows_the_load_of_its_pods() {
 }
 
 #[test]
-fn without_metrics_an_autoscaler_says_so_and_holds_its_bounds() {
+fn without_metrics_an_autoscaler_reports_it_and_enforces_its_bounds() {
     simulate(Setup::seed(82), async |cluster| {
         cluster.create(requesting("web")).await;
         let mut hpa = autoscaler("web", 5);
@@ -211,13 +212,13 @@ fn without_metrics_an_autoscaler_says_so_and_holds_its_bounds() {
         let expected = "the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get metrics for resource cpu: \
             unable to fetch metrics from resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)";
         assert_eq!(condition(&hpa, "ScalingActive").unwrap()["message"], expected);
-        let is_told = async || {
+        let is_reported = async || {
             events_about(cluster, "web")
                 .await
                 .iter()
                 .any(|(reason, _)| reason == "FailedComputeMetricsReplicas")
         };
-        cluster.wait_until("an event says that the metrics are missing", is_told).await;
+        cluster.wait_until("an event says that the metrics are missing", is_reported).await;
 
         let mut lost = autoscaler("lost", 5);
         lost["spec"]["scaleTargetRef"]["name"] = json!("nothing");
@@ -258,7 +259,7 @@ fn custom_kinds_with_a_scale_are_scaled() {
     });
 }
 
-/// Lets all pods of the namespace `default` use this much.
+/// Sets the annotated usage of all pods of the namespace `default`.
 async fn annotate_pods(cluster: &Cluster, cpu: &str) {
     for pod in cluster.list("pods", "default").await {
         let patch = json!({"metadata": {"annotations": {"kubelet-sim.kstore.io/cpu": cpu}}});
@@ -267,7 +268,7 @@ async fn annotate_pods(cluster: &Cluster, cpu: &str) {
 }
 
 #[test]
-fn a_deployment_of_simulated_pods_follows_their_annotations() {
+fn simulated_pods_are_scaled_by_their_usage_annotations() {
     simulate(Setup::seed(84), async |cluster| {
         measure_nodes(cluster).await;
         let mut deployment = requesting("web");
@@ -314,7 +315,7 @@ fn a_deployment_of_simulated_pods_follows_their_annotations() {
 }
 
 #[test]
-fn a_metrics_server_that_a_user_installed_is_left_alone() {
+fn a_metrics_server_installed_by_the_user_is_not_replaced() {
     simulate(Setup::seed(85).nodes(1), async |cluster| {
         let client = cluster.client();
         cluster.create(api_service("of-the-user")).await;

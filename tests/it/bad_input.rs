@@ -1,5 +1,5 @@
-//! What Kubernetes answers to requests that cannot be served, and what a good program says about a start that cannot work.
-//! Nothing is lost or half done by any of it.
+//! Invalid requests get the answers of Kubernetes, and impossible starts of the program end with an
+//! explanation. Neither loses data nor is executed in part.
 
 use crate::SERVER;
 use futures::StreamExt as _;
@@ -272,7 +272,7 @@ async fn send(cluster: &Cluster, case: &Case) -> Reply {
     cluster.rest().call_as(method, path, content_type, body.clone()).await
 }
 
-fn judge(case: &Case, reply: &Reply) -> Option<String> {
+fn mismatch(case: &Case, reply: &Reply) -> Option<String> {
     let (method, path, _, body, code, reason, message) = case;
     let is_status = reply.text("/kind") == "Status"
         && reply.text("/status") == "Failure"
@@ -292,7 +292,7 @@ fn judge(case: &Case, reply: &Reply) -> Option<String> {
 }
 
 #[test]
-fn every_wrong_request_gets_the_answer_that_kubernetes_gives() {
+fn every_invalid_request_gets_the_answer_of_kubernetes() {
     simulate(Setup::api_alone(), async |cluster| {
         let stale = cluster.create(manifests::config_map("there", "1")).await;
         let there = cluster.merge("configmaps", "there", json!({ "data": { "value": "2" } })).await;
@@ -300,7 +300,7 @@ fn every_wrong_request_gets_the_answer_that_kubernetes_gives() {
         let mut wrong = Vec::new();
         for case in [bodies(), paths(), changes(&stale)].into_iter().flatten() {
             let reply = send(cluster, &case).await;
-            wrong.extend(judge(&case, &reply));
+            wrong.extend(mismatch(&case, &reply));
         }
         assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
         assert_eq!(cluster.store().revision(), revision, "nothing was written");
@@ -309,7 +309,7 @@ fn every_wrong_request_gets_the_answer_that_kubernetes_gives() {
 }
 
 #[test]
-fn who_may_not_hears_403_and_nothing_else() {
+fn unauthorized_users_get_403_without_details() {
     simulate(Setup::api_alone(), async |cluster| {
         let jane = UserInfo::new("jane", ["system:authenticated"]);
         let reply = cluster.rest_as(jane).call("GET", &format!("{CONFIG_MAPS}/none"), "").await;
@@ -342,23 +342,23 @@ fn connected<T>(test: impl Future<Output = T>) -> T {
 fn a_body_beyond_the_limit_is_refused_over_a_real_connection() {
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
-    let door = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
+    let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
     connected(async {
-        let reply = door.call("POST", CONFIG_MAPS, &"x".repeat(3 * 1024 * 1024 + 1)).await;
+        let reply = https.call("POST", CONFIG_MAPS, &"x".repeat(3 * 1024 * 1024 + 1)).await;
         assert_eq!((reply.code, reply.text("/reason").as_str()), (413, "RequestEntityTooLarge"));
         let fits = config_map(json!({ "name": "fits", "annotations": { "a": "x".repeat(200_000) } }));
-        assert_eq!(door.call("POST", CONFIG_MAPS, &fits).await.code, 201);
+        assert_eq!(https.call("POST", CONFIG_MAPS, &fits).await.code, 201);
     });
 }
 
-/// A Kubernetes apiserver keeps the connection: Go's HTTP/2 server bounds no answers that come before the body.
+/// A kube-apiserver keeps the connection: Go's HTTP/2 server does not limit answers that precede the body.
 #[test]
 fn a_watch_survives_thousands_of_refused_requests_with_bodies_on_its_connection() {
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
-    let door = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
+    let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
     connected(async {
-        let connection = door.http2().await;
+        let connection = https.http2().await;
         let send = |method: &'static str, path: &'static str, body: String| {
             let request = http::Request::builder().method(method).uri(format!("https://server{path}"));
             let request = request.header("content-type", JSON).body(tonic::body::Body::new(body)).unwrap();
@@ -397,7 +397,7 @@ fn a_data_directory_serves_one_process_at_a_time() {
 }
 
 #[test]
-fn a_port_in_use_is_said_so() {
+fn a_port_in_use_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
@@ -410,7 +410,7 @@ fn a_port_in_use_is_said_so() {
 }
 
 #[test]
-fn flags_without_meaning_are_refused_before_anything_starts() {
+fn contradictory_flags_are_refused_before_the_start() {
     let dir = tempfile::tempdir().unwrap();
     for (args, part) in [
         (&["--nodes", "many"][..], "many"),
@@ -425,14 +425,16 @@ fn flags_without_meaning_are_refused_before_anything_starts() {
     }
 }
 
-/// The segment of the write-ahead log that was written last, and where its last group of records ends.
+/// The segment of the write-ahead log that was written last, and the offset at which its last group of
+/// records ends.
 fn tail(dir: &Path) -> (PathBuf, u64) {
     let entries = fs::read_dir(dir.join("data/wal")).unwrap().map(|entry| entry.unwrap().path());
     let mut segments: Vec<_> =
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "wal")).collect();
     segments.sort();
     let newest = segments.pop().expect("a log has a segment");
-    // Segments are made ahead, full of zeros. A group ends with a checksum, which may end with zeros, at a multiple of eight.
+    // Segments are preallocated with zeros. A group ends at a multiple of eight with a checksum, which may
+    // itself end with zeros.
     let bytes = fs::read(&newest).unwrap();
     let last = bytes.iter().rposition(|byte| *byte != 0).expect("a segment has a header");
     (newest, (last as u64 + 4).next_multiple_of(8))
@@ -444,7 +446,7 @@ fn overwrite(file: &Path, at: u64, bytes: &[u8]) {
     file.write_all(bytes).unwrap();
 }
 
-/// Creates a ConfigMap; what the server answered.
+/// Creates a ConfigMap and returns the answer.
 async fn create(server: &Server, name: &str) -> Value {
     let api = server.client("test").await.dynamic(Gvr::new("", "v1", "configmaps"));
     api.create("default", &manifests::config_map(name, "1")).await.unwrap()
@@ -456,7 +458,7 @@ async fn list(server: &Server) -> Vec<Value> {
 }
 
 #[test]
-fn a_torn_tail_of_the_log_loses_nothing_that_was_answered() {
+fn a_torn_log_tail_loses_no_acknowledged_write() {
     let dir = tempfile::tempdir().unwrap();
     let launch = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]);
     let mut answered = Vec::new();
@@ -480,7 +482,7 @@ fn a_torn_tail_of_the_log_loses_nothing_that_was_answered() {
 }
 
 #[test]
-fn a_log_that_was_damaged_in_the_middle_is_refused_and_left_as_it_is() {
+fn a_log_damaged_in_the_middle_is_refused_and_not_modified() {
     let dir = tempfile::tempdir().unwrap();
     let launch = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]);
     let server = launch.start().unwrap();

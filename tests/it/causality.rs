@@ -1,12 +1,13 @@
-//! Why something happened: from the deployment that a person created to the status of its pods, as one tree.
+//! The causal trace of an object: from the deployment that a user created to the status of its pods, as one
+//! tree.
 
 use kstore_tests::{Setup, manifests, simulate};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// One write of the tree: what it touched, how, who did it, and under what it hangs.
+/// One write of the tree: object, verb, actor, and the index of its parent.
 #[derive(Debug)]
-struct Write {
+struct TraceWrite {
     kind: String,
     verb: String,
     agent: String,
@@ -15,8 +16,8 @@ struct Write {
     parent: Option<usize>,
 }
 
-/// The tree as a list in which every write comes after its parent.
-fn flatten(trace: &Value) -> Vec<Write> {
+/// The tree as a list in which every write follows its parent.
+fn flatten(trace: &Value) -> Vec<TraceWrite> {
     let mut writes = Vec::new();
     let mut open: Vec<(&Value, Option<usize>)> =
         trace["writes"].as_array().unwrap().iter().map(|w| (w, None)).collect();
@@ -27,7 +28,14 @@ fn flatten(trace: &Value) -> Vec<Write> {
         let (verb, agent, user) = (text("verb"), text("agent"), text("user"));
         let agent = agent.split('/').next().unwrap_or_default().to_owned();
         assert!(text("time").parse::<jiff::Timestamp>().is_ok(), "{node}");
-        writes.push(Write { kind, verb, agent, user, revision: node["revision"].as_i64().unwrap(), parent });
+        writes.push(TraceWrite {
+            kind,
+            verb,
+            agent,
+            user,
+            revision: node["revision"].as_i64().unwrap(),
+            parent,
+        });
         let own = writes.len() - 1;
         open.extend(node["children"].as_array().unwrap().iter().map(|child| (child, Some(own))));
     }
@@ -62,17 +70,18 @@ fn a_trace_leads_from_the_deployment_to_the_status_of_its_pods() {
         }
 
         let of = |kind: &str, verb: &str, agent: &str| {
-            let found = |write: &&Write| write.kind == kind && write.verb == verb && write.agent == agent;
+            let found =
+                |write: &&TraceWrite| write.kind == kind && write.verb == verb && write.agent == agent;
             writes.iter().filter(found).collect::<Vec<_>>()
         };
-        let parents = |writes: &[&Write], all: &[Write]| -> BTreeSet<String> {
+        let parents = |writes: &[&TraceWrite], all: &[TraceWrite]| -> BTreeSet<String> {
             writes.iter().filter_map(|write| write.parent).map(|parent| all[parent].kind.clone()).collect()
         };
         let sets = of("replicasets", "create", "deployment-controller");
         assert_eq!((sets.len(), parents(&sets, &writes)), (1, ["deployments".to_owned()].into()));
         let pods = of("pods", "create", "replicaset-controller");
         assert_eq!((pods.len(), parents(&pods, &writes)), (2, ["replicasets".to_owned()].into()));
-        // The user is the account of the controller.
+        // The user is the controller's service account.
         for write in sets.iter().chain(&pods) {
             assert_eq!(write.user, format!("system:serviceaccount:kube-system:{}", write.agent));
         }
@@ -85,14 +94,14 @@ fn a_trace_leads_from_the_deployment_to_the_status_of_its_pods() {
                 && kubelet.iter().all(|write| write.kind == "pods" && write.verb.ends_with("/status"))
         );
         assert!(parents(&kubelet, &writes).contains("pods"), "{kubelet:?}");
-        let told =
+        let status_writes =
             writes.iter().filter(|write| write.kind == "deployments" && write.verb.ends_with("/status"));
-        assert!(told.count() > 0, "the deployment's status follows from its pods");
+        assert!(status_writes.count() > 0, "the deployment's status follows from its pods");
     });
 }
 
 #[test]
-fn a_trace_of_nothing_says_so() {
+fn a_trace_of_a_missing_object_answers_not_found() {
     simulate(Setup::api_alone(), async |cluster| {
         let trace =
             async |query: &str| cluster.rest().call("GET", &format!("/kstore/v1/trace?{query}"), "").await;

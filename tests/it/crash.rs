@@ -1,5 +1,6 @@
-//! The program dies at any moment (SIGKILL, in the middle of a burst of writes) and comes back: what was answered is there, what
-//! was not answered is there whole or not at all, revisions go on, and everything goes on working.
+//! Crash tests of the program: SIGKILL at any moment, in the middle of a burst of writes, then a restart.
+//! Acknowledged writes are present, unacknowledged ones are complete or absent, revisions continue, and the
+//! cluster works.
 
 use crate::SERVER;
 use futures::StreamExt as _;
@@ -16,19 +17,20 @@ use tokio::time::Instant;
 
 const CREATES: usize = 500;
 const CONNECTIONS: usize = 4;
-/// Requests that each connection has under way.
+/// Number of requests in flight per connection.
 const IN_FLIGHT: usize = 8;
 
-/// What became of the objects so far, over all lives of the server.
+/// Expected and possible objects, over all lifetimes of the server.
 #[derive(Default)]
 struct Ledger {
-    /// By name: exactly what the server answered.
+    /// Objects as the server acknowledged them, by name.
     answered: BTreeMap<String, Value>,
-    /// Asked for, but not answered.
+    /// Names of requested objects without an acknowledgement.
     unknown: BTreeSet<String>,
 }
 
-/// Object `n` of a life: every fifth is a Service, whose address is claimed by further keys in the same transaction.
+/// Object `n` of a lifetime. Every fifth is a Service, whose address is claimed by further keys in the same
+/// transaction.
 fn object(life: usize, n: usize) -> Value {
     let name = format!("life{life}-{n:03}");
     if n.is_multiple_of(5) {
@@ -42,7 +44,7 @@ fn api(client: &Client, object: &Value) -> DynamicApi {
     client.dynamic(if object["kind"] == "Service" { Gvr::of::<Service>() } else { Gvr::of::<ConfigMap>() })
 }
 
-/// Creates from several connections at once; kills the server when `until` creates were answered.
+/// Creates objects over several connections at once. Kills the server after `until` acknowledged creates.
 async fn burst(server: Server, life: usize, until: usize, ledger: &mut Ledger) {
     let (count, full) = (Cell::new(0), tokio::sync::Notify::new());
     let answers = RefCell::new(Vec::new());
@@ -76,7 +78,7 @@ fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// All objects of all lives, by name, and the revision of the store.
+/// All objects of all lifetimes by name, and the revision of the store.
 async fn stored(client: &Client) -> (BTreeMap<String, Value>, u64) {
     let mut all = BTreeMap::new();
     let mut newest = 0;
@@ -91,7 +93,7 @@ async fn stored(client: &Client) -> (BTreeMap<String, Value>, u64) {
     (all, newest)
 }
 
-/// Compares what is stored with what was answered.
+/// Compares the stored objects with the acknowledged ones.
 async fn check(client: &Client, ledger: &mut Ledger) {
     let (stored, newest) = stored(client).await;
     for (name, answered) in &ledger.answered {
@@ -102,7 +104,7 @@ async fn check(client: &Client, ledger: &mut Ledger) {
     for (name, object) in &stored {
         assert!(
             ledger.answered.contains_key(name) || ledger.unknown.contains(name),
-            "nobody asked for {name}"
+            "{name} was never requested"
         );
         assert!(
             revisions.insert(revision(object)) && revision(object) <= newest,
@@ -119,13 +121,14 @@ async fn check(client: &Client, ledger: &mut Ledger) {
             _ => assert_eq!(object["data"]["value"], name.repeat(20), "{name} is whole"),
         }
     }
-    // What survived unanswered is from now on as good as answered.
+    // An unacknowledged object that survived once must survive from now on.
     ledger.answered.extend(stored);
     ledger.unknown.clear();
 }
 
-/// The cluster works: a deployment of this life becomes ready, and those of the lives before still are.
-async fn go_on(client: &Client, life: usize, ledger: &Ledger) {
+/// Checks that the cluster works: a deployment of this lifetime becomes ready, and those of earlier ones
+/// still are.
+async fn check_cluster_works(client: &Client, life: usize, ledger: &Ledger) {
     let deployments = client.dynamic(Gvr::of::<Deployment>());
     let created =
         deployments.create("default", &manifests::deployment(&format!("app{life}"), 2)).await.unwrap();
@@ -136,26 +139,26 @@ async fn go_on(client: &Client, life: usize, ledger: &Ledger) {
     }
 }
 
-/// So many lives on one data directory, each ended by SIGKILL.
-async fn lives(args: &[&str], lives: usize) {
+/// Runs this many lifetimes on one data directory, each ended by SIGKILL.
+async fn run_lifetimes(args: &[&str], run_lifetimes: usize) {
     let rng = Rng::from_os();
     let dir = tempfile::tempdir().unwrap();
     let launch = Launch::on_disk(SERVER, dir.path()).args(args).args(&["--nodes", "2"]);
     let mut ledger = Ledger::default();
-    let moments: Vec<_> = (0..lives).map(|_| 1 + rng.below(CREATES as u64 - 1) as usize).collect();
+    let moments: Vec<_> = (0..run_lifetimes).map(|_| 1 + rng.below(CREATES as u64 - 1) as usize).collect();
     eprintln!("{args:?}: killed after these many answers: {moments:?}");
     for (life, until) in moments.into_iter().enumerate() {
         let server = launch.start().unwrap();
         let client = server.client("crash-test").await;
         check(&client, &mut ledger).await;
-        go_on(&client, life, &ledger).await;
+        check_cluster_works(&client, life, &ledger).await;
         burst(server, life, until, &mut ledger).await;
         assert!(ledger.answered.len() >= until);
     }
     let server = launch.start().unwrap();
     let client = server.client("crash-test").await;
     check(&client, &mut ledger).await;
-    go_on(&client, lives, &ledger).await;
+    check_cluster_works(&client, run_lifetimes, &ledger).await;
 }
 
 fn connected<T>(test: impl Future<Output = T>) -> T {
@@ -163,22 +166,22 @@ fn connected<T>(test: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn ten_kills_in_a_burst_of_creates_lose_nothing_that_was_answered() {
-    connected(lives(&[], 10));
+fn ten_kills_during_creates_lose_no_acknowledged_write() {
+    connected(run_lifetimes(&[], 10));
 }
 
 #[test]
-fn neither_does_sled_lose_anything() {
-    connected(lives(&["--engine", "sled"], 3));
+fn kills_lose_no_acknowledged_write_with_sled() {
+    connected(run_lifetimes(&["--engine", "sled"], 3));
 }
 
 #[test]
-fn relaxed_durability_outlives_the_process_too() {
-    connected(lives(&["--durability", "relaxed"], 3));
+fn kills_lose_no_acknowledged_write_with_relaxed_durability() {
+    connected(run_lifetimes(&["--durability", "relaxed"], 3));
 }
 
 #[test]
-fn a_kill_during_the_first_start_leaves_a_directory_that_starts() {
+fn a_kill_during_the_first_start_leaves_a_usable_directory() {
     let rng = Rng::from_os();
     for _ in 0..5 {
         let dir = tempfile::tempdir().unwrap();
@@ -191,15 +194,15 @@ fn a_kill_during_the_first_start_leaves_a_directory_that_starts() {
 }
 
 #[test]
-fn a_polite_end_is_quick_and_complete() {
+fn a_shutdown_with_open_watches_is_quick_and_complete() {
     let dir = tempfile::tempdir().unwrap();
     let launch = Launch::on_disk(SERVER, dir.path());
     let server = launch.start().unwrap();
     connected(async {
         let client = server.client("crash-test").await;
         let mut ledger = Ledger::default();
-        go_on(&client, 0, &ledger).await;
-        // A watch is open while the server is asked to end.
+        check_cluster_works(&client, 0, &ledger).await;
+        // A watch is open during the shutdown.
         let watch = client.dynamic(Gvr::of::<ConfigMap>());
         let created = watch.create("default", &object(0, 1)).await.unwrap();
         ledger.answered.insert("life0-001".to_owned(), created);
@@ -212,11 +215,11 @@ fn a_polite_end_is_quick_and_complete() {
         let status = server.terminate();
         let took = asked.elapsed();
         assert!(status.success(), "{status}");
-        // The promise is two seconds; the third is for a busy machine.
+        // The limit is two seconds; the third is for a busy machine.
         assert!(took.as_secs() < 3, "{took:?}");
         let server = launch.start().unwrap();
         let client = server.client("crash-test").await;
         check(&client, &mut ledger).await;
-        go_on(&client, 1, &ledger).await;
+        check_cluster_works(&client, 1, &ledger).await;
     });
 }

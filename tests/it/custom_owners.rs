@@ -1,4 +1,5 @@
-//! Owner references of and to custom objects, in a whole cluster: the garbage collector learns of kinds while it runs.
+//! Owner references from and to custom objects in a whole cluster: the garbage collector discovers kinds
+//! while it runs.
 
 use kstore_client::{DeleteParams, DynamicApi, Gvr, Patch, Propagation};
 use kstore_tests::{Cluster, Setup, manifests, simulate};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 const GROUP: &str = "shop.example.com";
 
-/// A definition of a kind without a schema worth its name, with these versions; the last one is stored.
+/// A definition with a permissive schema and these versions; the last one is stored.
 fn definition(plural: &str, kind: &str, scope: &str, versions: &[&str]) -> Value {
     let version = |name: &&str| {
         json!({"name": name, "served": true, "storage": Some(name) == versions.last(),
@@ -65,7 +66,7 @@ async fn is_there(api: &DynamicApi, name: &str) -> bool {
 }
 
 async fn wait_gone(cluster: &Cluster, api: &DynamicApi, name: &str) {
-    cluster.wait_until(&format!("{name} is gone"), async || !is_there(api, name).await).await;
+    cluster.wait_until(&format!("{name} is deleted"), async || !is_there(api, name).await).await;
 }
 
 async fn rest() {
@@ -77,7 +78,7 @@ fn background_deletions_follow_owners_between_custom_and_built_in_kinds() {
     simulate(Setup::seed(3).nodes(1), async |cluster| {
         define(cluster, "lamps", "Lamp", &["v1"]).await;
         let (lamps, maps) = (api(cluster, "v1", "lamps"), cluster.resource("configmaps"));
-        // lamp → config map → lamp, and one that stays.
+        // lamp → config map → lamp, and one without an owner.
         let first = make(cluster, "v1", "lamps", "Lamp", "first", None).await;
         let map = config_map(cluster, "map", Some(&first)).await;
         make(cluster, "v1", "lamps", "Lamp", "last", Some(&map)).await;
@@ -93,7 +94,7 @@ fn background_deletions_follow_owners_between_custom_and_built_in_kinds() {
 }
 
 #[test]
-fn a_custom_owner_in_the_foreground_waits_for_dependents_that_block_it() {
+fn foreground_deletion_of_a_custom_owner_waits_for_blocking_dependents() {
     simulate(Setup::seed(4).nodes(1), async |cluster| {
         define(cluster, "lamps", "Lamp", &["v1"]).await;
         let (lamps, maps) = (api(cluster, "v1", "lamps"), cluster.resource("configmaps"));
@@ -151,7 +152,7 @@ fn references_in_all_versions_of_a_kind_name_one_owner() {
         for name in names {
             assert!(is_there(&maps, name).await, "{name}");
         }
-        // The stored version is no longer served: the collector goes on through the other one.
+        // The stored version is no longer served: the collector continues with the other one.
         let versions = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
         let definitions = cluster.resource("customresourcedefinitions");
         definitions.patch("", &format!("lamps.{GROUP}"), "", &Patch::Json(versions)).await.unwrap();
@@ -170,10 +171,10 @@ fn references_in_all_versions_of_a_kind_name_one_owner() {
 }
 
 #[test]
-fn dependents_of_a_kind_go_when_its_definition_goes_and_are_judged_when_it_comes() {
+fn dependents_are_collected_when_their_owners_kind_is_deleted_or_defined() {
     simulate(Setup::seed(7).nodes(1), async |cluster| {
         let maps = cluster.resource("configmaps");
-        // The kind is unknown: whether the owner exists cannot be known.
+        // The kind is unknown, so the owner's existence cannot be determined.
         let ghost = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Lamp", "metadata": {"name": "ghost", "uid": "0-0"}});
         config_map(cluster, "of-ghost", Some(&ghost)).await;
         rest().await;
@@ -192,15 +193,15 @@ fn dependents_of_a_kind_go_when_its_definition_goes_and_are_judged_when_it_comes
             wait_gone(cluster, &maps, name).await;
         }
         let gone = async || definitions.get("", &format!("lamps.{GROUP}")).await.is_err();
-        cluster.wait_until("the definition is gone", gone).await;
-        // A reference to an owner of a withdrawn kind, made after the fact.
+        cluster.wait_until("the definition is deleted", gone).await;
+        // A reference to an owner of a deleted kind, created after the deletion.
         config_map(cluster, "late", Some(&ghost)).await;
         wait_gone(cluster, &maps, "late").await;
     });
 }
 
 #[test]
-fn the_collector_follows_more_kinds_than_one_stream_carries() {
+fn the_collector_watches_more_kinds_than_one_stream_can_carry() {
     simulate(Setup::seed(8).nodes(1), async |cluster| {
         let kinds = 40;
         for index in 0..kinds {

@@ -1,5 +1,6 @@
-//! Typed and dynamic clients over a custom kind, and every source of informers: kstore's gRPC interface with and without a wire, and
-//! the REST interface through kube-rs, with a type and without one. All keep the contract of sources.
+//! A custom kind with typed and dynamic clients, and with every source of informers: kstore's gRPC interface
+//! with and without a wire, and REST through kube-rs, typed and untyped. All sources keep the source
+//! contract.
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -10,7 +11,7 @@ use kstore_client::{
 use kstore_informer::kube::{Kube, KubeSource};
 use kstore_informer::testing::contract::ContractWorld;
 use kstore_informer::{Builder, Key, ListerWatcher, Revision, source_contract};
-use kstore_tests::{Cluster, Line, Setup, simulate};
+use kstore_tests::{Cluster, Setup, Switchable, simulate};
 use kube_client::core::{ApiResource, GroupVersionKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, from_value, json};
@@ -88,10 +89,10 @@ fn typed_and_dynamic_clients_read_and_write_custom_objects_over_grpc() {
     });
 }
 
-/// Waits, but not for ever: the informer goes on trying, so virtual time would go on too.
+/// Awaits with a timeout: an informer retries forever, so virtual time would never stop.
 async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(Duration::from_secs(600), wait).await;
-    waited.unwrap_or_else(|_| panic!("in vain waited until {what}"))
+    waited.unwrap_or_else(|_| panic!("timed out waiting until {what}"))
 }
 
 #[test]
@@ -108,12 +109,12 @@ fn an_informer_that_starts_before_its_kind_is_defined_follows_it_through_its_lif
         api.create("default", &Lamp::new("hall", LampSpec { number: 1 })).await.unwrap();
         let seen = within("the object is seen", lamps.until(&key, |lamp| lamp.is_some())).await;
         assert_eq!(seen.unwrap().unwrap().spec.number, 1);
-        // The definition goes, and the objects before it.
+        // The definition is deleted, and its objects before it.
         let definitions = cluster.resource("customresourcedefinitions");
         definitions.delete("", "lamps.shop.example.com", &DeleteParams::default()).await.unwrap();
-        within("the object is gone", lamps.until(&key, |lamp| lamp.is_none())).await.unwrap();
+        within("the object is deleted", lamps.until(&key, |lamp| lamp.is_none())).await.unwrap();
         let gone = async || definitions.get("", "lamps.shop.example.com").await.is_err();
-        cluster.wait_until("the definition is gone", gone).await;
+        cluster.wait_until("the definition is deleted", gone).await;
         cluster.create(definition()).await;
         let again = api.create("default", &Lamp::new("hall", LampSpec { number: 2 })).await.unwrap();
         let seen = within("the new object is seen", lamps.until(&key, |lamp| lamp.is_some())).await;
@@ -123,19 +124,19 @@ fn an_informer_that_starts_before_its_kind_is_defined_follows_it_through_its_lif
     });
 }
 
-/// Lamps of the namespace `default`, seen by a source of type `S`.
-struct World<S> {
+/// Lamps of the namespace `default`, read by a source of type `S`.
+struct LampSourceFixture<S> {
     client: Client,
     cluster: Cluster,
-    line: Line,
+    line: Switchable,
     source: fn(&Self) -> S,
 }
 
-impl<S> World<S> {
+impl<S> LampSourceFixture<S> {
     async fn new(source: fn(&Self) -> S, wired: bool) -> Self {
         let cluster = Cluster::start(Setup::api_alone()).await;
         cluster.create(definition()).await;
-        let line = Line::new(cluster.doors());
+        let line = Switchable::new(cluster.in_process());
         let client = Client::over(line.clone(), "contract");
         let feed = line.clone();
         let client = match wired {
@@ -150,7 +151,7 @@ impl<S> World<S> {
     }
 }
 
-/// The number in a lamp.
+/// An object with the number of a lamp.
 trait Numbered {
     fn number(&self) -> u64;
 }
@@ -179,7 +180,7 @@ impl Numbered for Kube<kube_client::core::DynamicObject> {
     }
 }
 
-impl<S: ListerWatcher<Obj: Numbered>> ContractWorld for World<S> {
+impl<S: ListerWatcher<Obj: Numbered>> ContractWorld for LampSourceFixture<S> {
     type Source = S;
 
     fn source(&self) -> S {
@@ -197,7 +198,7 @@ impl<S: ListerWatcher<Obj: Numbered>> ContractWorld for World<S> {
 
     async fn delete(&self, name: &str) -> Revision {
         self.lamps().delete("default", name, &DeleteParams::default()).await.unwrap();
-        // There is no other writer: the newest revision is the deletion.
+        // Without other writers, the newest revision is the deletion's.
         self.lamps().list("default", &ListParams::default()).await.unwrap().1
     }
 
@@ -230,8 +231,8 @@ fn of_default() -> WatchParams {
 mod typed_over_grpc {
     use super::*;
 
-    async fn world() -> World<Source<Obj<Lamp>>> {
-        World::new(|world| world.lamps().source(of_default()), true).await
+    async fn world() -> LampSourceFixture<Source<Obj<Lamp>>> {
+        LampSourceFixture::new(|world| world.lamps().source(of_default()), true).await
     }
 
     source_contract!(
@@ -243,8 +244,8 @@ mod typed_over_grpc {
 mod dynamic_without_a_wire {
     use super::*;
 
-    async fn world() -> World<Source<DynamicObject>> {
-        World::new(|world| world.client.dynamic(lamps()).source(of_default()), false).await
+    async fn world() -> LampSourceFixture<Source<DynamicObject>> {
+        LampSourceFixture::new(|world| world.client.dynamic(lamps()).source(of_default()), false).await
     }
 
     source_contract!(
@@ -253,7 +254,7 @@ mod dynamic_without_a_wire {
     );
 }
 
-fn kube<S>(world: &World<S>) -> kube_client::Client {
+fn kube<S>(world: &LampSourceFixture<S>) -> kube_client::Client {
     kube_client::Client::new(world.line.clone(), "default")
 }
 
@@ -262,11 +263,11 @@ mod typed_over_rest {
 
     type Lamps = KubeSource<Kube<Lamp>>;
 
-    async fn world() -> World<Lamps> {
-        let source = |world: &World<Lamps>| {
+    async fn world() -> LampSourceFixture<Lamps> {
+        let source = |world: &LampSourceFixture<Lamps>| {
             Lamps::new(&kube(world)).namespace("default").progress_every(Duration::from_secs(60))
         };
-        World::new(source, true).await
+        LampSourceFixture::new(source, true).await
     }
 
     source_contract!(
@@ -280,14 +281,14 @@ mod dynamic_over_rest_without_streaming_lists {
 
     type Lamps = KubeSource<Kube<kube_client::core::DynamicObject>>;
 
-    async fn world() -> World<Lamps> {
-        let source = |world: &World<Lamps>| {
+    async fn world() -> LampSourceFixture<Lamps> {
+        let source = |world: &LampSourceFixture<Lamps>| {
             let kind = GroupVersionKind::gvk("shop.example.com", "v1", "Lamp");
             let resource = ApiResource::from_gvk_with_plural(&kind, "lamps");
             let lamps = Lamps::of(&kube(world), &resource).namespace("default");
             lamps.progress_every(Duration::from_secs(60)).without_streaming()
         };
-        World::new(source, true).await
+        LampSourceFixture::new(source, true).await
     }
 
     source_contract!(

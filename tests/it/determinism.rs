@@ -1,10 +1,11 @@
-//! One thread, virtual time, a seed: the same seed gives the same revisions, byte for byte.
+//! Determinism of the simulation: with one thread and virtual time, equal seeds give equal revisions, byte
+//! for byte.
 
 use kstore_client::DeleteParams;
 use kstore_tests::{Change, Cluster, Setup, manifests, simulate};
 
-/// Rolls a Deployment out, updates it, loses a node under it until its pods are evicted, and deletes it.
-async fn life(cluster: &Cluster) -> Vec<Change> {
+/// Rolls out a Deployment, updates it, stops one of its nodes until the pods are evicted, and deletes it.
+async fn run_deployment(cluster: &Cluster) -> Vec<Change> {
     cluster.create(manifests::deployment("web", 6)).await;
     cluster.wait_rolled_out("web").await;
     cluster.strategic("deployments", "web", manifests::image("nginx:2")).await;
@@ -15,7 +16,7 @@ async fn life(cluster: &Cluster) -> Vec<Change> {
         let live = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         live.filter_map(|pod| pod["spec"]["nodeName"].as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
-    // Which nodes have pods is up to the seed.
+    // The seed decides which nodes have pods.
     let node = nodes().await.into_iter().min().expect("a Deployment that is rolled out has pods on nodes");
     cluster.nodes().stop_node(&node).await.unwrap();
     let there = async || nodes().await.iter().filter(|of| **of == node).count();
@@ -32,8 +33,8 @@ async fn life(cluster: &Cluster) -> Vec<Change> {
 }
 
 #[test]
-fn a_seed_decides_every_byte_of_every_revision() {
-    let run = |seed| simulate(Setup::seed(seed), life);
+fn a_seed_determines_every_byte_of_every_revision() {
+    let run = |seed| simulate(Setup::seed(seed), run_deployment);
     let (first, second, other) = (run(7), run(7), run(8));
     if let Some(at) = (0..first.len().max(second.len())).find(|at| first.get(*at) != second.get(*at)) {
         let from = at.saturating_sub(3);
@@ -47,5 +48,5 @@ fn a_seed_decides_every_byte_of_every_revision() {
         );
     }
     assert_ne!(first, other, "another seed is another run");
-    assert!(first.len() > 100, "a life leaves traces: {}", first.len());
+    assert!(first.len() > 100, "a rollout leaves traces: {}", first.len());
 }

@@ -1,4 +1,4 @@
-//! Disruption budgets end to end: what their controller counts, and what evictions are let through.
+//! Disruption budgets end to end: the counts of their controller, and the evictions that they allow.
 
 use futures::future::join_all;
 use kstore_client::{DeleteParams, Patch, Propagation};
@@ -20,8 +20,8 @@ async fn roll_out(cluster: &Cluster, replicas: u32) {
     cluster.wait_rolled_out("web").await;
 }
 
-/// Makes the budget `web` of the pods `app=web`.
-async fn guard(cluster: &Cluster, mut spec: Value) {
+/// Creates the budget `web` for pods `app=web`.
+async fn create_budget(cluster: &Cluster, mut spec: Value) {
     spec["selector"] = json!({"matchLabels": {"app": "web"}});
     let metadata = json!({"name": "web"});
     let budget =
@@ -29,7 +29,7 @@ async fn guard(cluster: &Cluster, mut spec: Value) {
     cluster.create(budget).await;
 }
 
-/// Expected, desired, healthy, allowed.
+/// Expected, desired, healthy and allowed counts.
 fn counts(budget: &Value) -> [i64; 4] {
     ["expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"]
         .map(|field| budget["status"][field].as_i64().unwrap_or(-1))
@@ -40,7 +40,7 @@ async fn counted(cluster: &Cluster, wanted: [i64; 4]) -> Value {
     cluster.wait_object("poddisruptionbudgets", "web", &what, |budget| counts(budget) == wanted).await
 }
 
-/// The code of the answer.
+/// Evicts a pod and returns the code of the answer.
 async fn evict(cluster: &Cluster, pod: &str) -> u16 {
     let path = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
     let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "default"}});
@@ -56,7 +56,7 @@ fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap().to_owned()
 }
 
-/// The pods that nobody is deleting.
+/// Names of the pods that are not being deleted.
 async fn live_pods(cluster: &Cluster) -> Vec<String> {
     let pods = cluster.list("pods", "default").await;
     pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).map(name).collect()
@@ -72,10 +72,10 @@ fn seconds_since(cluster: &Cluster, start: jiff::Timestamp) -> i64 {
 }
 
 #[test]
-fn however_many_are_evicted_at_once_as_many_go_as_the_budget_allows() {
+fn concurrent_evictions_never_exceed_the_budget() {
     simulate(setup(31), async |cluster| {
         roll_out(cluster, 3).await;
-        guard(cluster, json!({"minAvailable": 2})).await;
+        create_budget(cluster, json!({"minAvailable": 2})).await;
         let budget = counted(cluster, [3, 2, 3, 1]).await;
         assert_eq!(condition(&budget, "DisruptionAllowed").unwrap()["reason"], "SufficientPods");
         assert_eq!(budget["status"]["observedGeneration"], 1);
@@ -95,14 +95,14 @@ fn however_many_are_evicted_at_once_as_many_go_as_the_budget_allows() {
 }
 
 #[test]
-fn a_drain_never_leaves_fewer_pods_than_the_budget_wants() {
+fn a_drain_never_leaves_fewer_pods_than_the_budget_requires() {
     simulate(setup(32), async |cluster| {
         roll_out(cluster, 10).await;
-        guard(cluster, json!({"minAvailable": "65%"})).await;
+        create_budget(cluster, json!({"minAvailable": "65%"})).await;
         counted(cluster, [10, 7, 10, 3]).await;
         let old = live_pods(cluster).await;
         let (fewest, gone) = (std::cell::Cell::new(usize::MAX), std::cell::Cell::new(0));
-        // Asks for all of them after every change, as several drains at once would.
+        // Evicts all pods after every change, as several concurrent drains would.
         let drained = async || {
             let live = live_pods(cluster).await;
             let left: Vec<_> = old.iter().filter(|pod| live.contains(pod)).collect();
@@ -114,21 +114,21 @@ fn a_drain_never_leaves_fewer_pods_than_the_budget_wants() {
             fewest.set(fewest.get().min(pods.iter().filter(healthy).count()));
             left.is_empty()
         };
-        cluster.wait_until("all old pods are gone", drained).await;
+        cluster.wait_until("all old pods are deleted", drained).await;
         assert_eq!((fewest.get(), gone.get()), (7, 10));
     });
 }
 
 #[test]
-fn a_pod_that_was_let_go_and_stays_counts_again_after_two_minutes() {
+fn an_evicted_pod_that_stays_counts_again_after_two_minutes() {
     simulate(setup(33), async |cluster| {
         roll_out(cluster, 3).await;
-        guard(cluster, json!({"maxUnavailable": 1})).await;
+        create_budget(cluster, json!({"maxUnavailable": 1})).await;
         counted(cluster, [3, 2, 3, 1]).await;
         let pod = live_pods(cluster).await.remove(0);
         let start = cluster.nondet().clock.now();
         let now = jiff::Timestamp::from_second(start.as_second()).unwrap().to_string();
-        // What an eviction leaves behind that ends between charge and deletion; ours does both at once.
+        // The state left by an eviction that fails between charge and deletion; kstore commits both at once.
         let charged = json!({"disruptionsAllowed": 0, "disruptedPods": {&pod: now}});
         patch_status(cluster, "poddisruptionbudgets", "web", charged).await;
         let budget = counted(cluster, [3, 2, 2, 0]).await;
@@ -138,19 +138,19 @@ fn a_pod_that_was_let_go_and_stays_counts_again_after_two_minutes() {
         assert!(budget["status"]["disruptedPods"].is_null(), "{budget}");
         let waited = seconds_since(cluster, start);
         assert!((119..=121).contains(&waited), "after {waited} s");
-        let told = async || {
+        let has_event = async || {
             let events = cluster.list("events", "default").await;
             events.iter().any(|e| e["reason"] == "NotDeleted" && e["involvedObject"]["name"] == pod)
         };
-        cluster.wait_until("somebody is told", told).await;
+        cluster.wait_until("an event is recorded", has_event).await;
     });
 }
 
 #[test]
-fn what_is_wanted_counts_and_not_what_is_there() {
+fn budgets_count_desired_replicas_and_not_current_ones() {
     simulate(setup(34), async |cluster| {
         roll_out(cluster, 4).await;
-        guard(cluster, json!({"maxUnavailable": "30%"})).await;
+        create_budget(cluster, json!({"maxUnavailable": "30%"})).await;
         counted(cluster, [4, 2, 4, 2]).await;
         cluster.merge("deployments", "web", json!({"spec": {"replicas": 7}})).await;
         counted(cluster, [7, 4, 7, 3]).await;
@@ -161,7 +161,7 @@ fn what_is_wanted_counts_and_not_what_is_there() {
         counted(cluster, [9, 6, 9, 3]).await;
         cluster.merge("statefulsets", "db", json!({"spec": {"replicas": 5}})).await;
         counted(cluster, [12, 8, 12, 4]).await;
-        // Its pods then belong to nobody, and are healthy all the same.
+        // Its pods then have no owner and still count as healthy.
         let orphan = DeleteParams::default().propagation(Propagation::Orphan);
         cluster.delete("statefulsets", "db", orphan).await;
         counted(cluster, [7, 4, 12, 8]).await;
@@ -183,9 +183,9 @@ fn what_is_wanted_counts_and_not_what_is_there() {
 }
 
 #[test]
-fn a_pod_that_leaves_the_selector_or_the_cluster_is_not_counted_any_more() {
+fn pods_outside_the_selector_or_deleted_are_not_counted() {
     simulate(setup(35), async |cluster| {
-        guard(cluster, json!({"minAvailable": 1})).await;
+        create_budget(cluster, json!({"minAvailable": 1})).await;
         counted(cluster, [0, 1, 0, 0]).await;
         for pod in ["a", "b", "c"] {
             let mut pod = manifests::pod(pod, json!({}));
@@ -206,7 +206,7 @@ fn a_pod_that_leaves_the_selector_or_the_cluster_is_not_counted_any_more() {
 }
 
 #[test]
-fn a_pod_that_was_to_be_removed_and_stays_says_so_after_two_minutes() {
+fn a_stale_disruption_target_condition_is_reset_after_two_minutes() {
     simulate(setup(36), async |cluster| {
         cluster.create(manifests::pod("web", json!({}))).await;
         let pod = cluster.wait_ready("web").await;

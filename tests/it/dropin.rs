@@ -1,4 +1,5 @@
-//! The programs `kube-apiserver` and `etcd` as test harnesses start them: the same flags, files, order and end. Bounded in time.
+//! The `kube-apiserver` and `etcd` replacement programs as test harnesses start them: equal flags, files,
+//! order and shutdown, within time limits.
 
 mod elections;
 mod programs;
@@ -13,7 +14,8 @@ use kstore_proto::etcd::etcdserverpb::watch_client::WatchClient;
 use kstore_tests::webhooks::reviewed;
 use kstore_tests::{Https, TlsServer, free_port};
 use programs::{
-    Authority, Pair, Program, assets, etcd_ready, get, https, output, ready, self_signed_client, send, words,
+    Authority, CertificatePair, Program, assets, etcd_ready, get, https, output, ready, self_signed_client,
+    send, words,
 };
 use serde_json::json;
 use std::path::Path;
@@ -22,14 +24,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep};
 use tonic::transport::Endpoint;
 
-/// Help, version and a wrong flag, of a debug build on a busy machine.
+/// Time limit of --help, --version and flag errors, for a debug build on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// The end after SIGTERM; harnesses wait 20 s and fail the suite then.
+/// Time limit of an exit after SIGTERM; harnesses fail the suite after 20 s.
 const END: Duration = Duration::from_secs(3);
 const DEFAULT: &str = "/api/v1/namespaces/default";
 
 #[test]
-fn help_and_version_are_what_harnesses_look_for() {
+fn help_and_version_have_the_form_that_harnesses_parse() {
     let dir = tempfile::tempdir().unwrap();
     let folder = assets(dir.path());
     let text = |program: &str, args: &[&str], code: i32| {
@@ -47,7 +49,7 @@ fn help_and_version_are_what_harnesses_look_for() {
     assert!(text("etcd", &["--nonsense"], 2).contains("flag provided but not defined: -nonsense"));
 }
 
-/// The pair as envtest starts it, with its certificates in a folder.
+/// The two programs as envtest starts them, with its certificates in a folder.
 struct Envtest {
     dir: tempfile::TempDir,
     etcd: Option<Program>,
@@ -63,7 +65,7 @@ impl Envtest {
         Self::start_in(&[]).await
     }
 
-    /// With variables in the environment of the apiserver.
+    /// Starts both, with variables in the environment of the apiserver.
     async fn start_in(environment: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let folder = assets(dir.path());
@@ -111,14 +113,14 @@ impl Envtest {
         std::fs::write(path, kubeconfig.to_string()).unwrap();
     }
 
-    /// A client whose certificate is made now.
+    /// A client with a newly issued certificate.
     fn client(&self, user: &str, group: &str) -> Https {
         https(self.port, &self.serving.pair.certificate, &self.clients.client(user, group))
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_suite_of_envtest_finds_what_it_relies_on() {
+async fn envtest_suites_find_the_behaviour_they_rely_on() {
     let mut envtest = Envtest::start().await;
     let admin = envtest.client("admin", "system:masters");
     let namespace = admin.call("GET", DEFAULT, "").await;
@@ -129,7 +131,7 @@ async fn a_suite_of_envtest_finds_what_it_relies_on() {
     assert_eq!(get(&admin.without_certificate(), DEFAULT, "").await.unwrap().code, 403, "RBAC");
     let user = envtest.client("ann", "dev");
     assert_eq!(user.call("GET", DEFAULT, "").await.code, 403, "a user without rights");
-    // An authority with the same subject does not certify clients.
+    // A different authority with the same subject does not certify clients.
     let foreign = https(
         envtest.port,
         &envtest.serving.pair.certificate,
@@ -185,7 +187,7 @@ async fn definitions_are_discovered_at_once(admin: &Https) {
     }
 }
 
-/// A token is signed with the given key, in the name of the given issuer.
+/// Checks that a service account token is signed with the given key, for the given issuer.
 async fn tokens_of_accounts_are_good(admin: &Https, port: u16) {
     let accounts = format!("{DEFAULT}/serviceaccounts");
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "builder"}});
@@ -204,7 +206,8 @@ async fn tokens_of_accounts_are_good(admin: &Https, port: u16) {
     assert_eq!(document["issuer"], format!("https://127.0.0.1:{port}/"));
 }
 
-/// A `caBundle` that is the server's certificate itself, a URL with two slashes, and a configuration in force in the next write.
+/// Checks webhooks with a `caBundle` that is the server's own certificate, and a URL with two slashes; a
+/// configuration applies to the next write.
 async fn webhooks_with_their_own_certificate_are_called(admin: &Https) {
     let server = TlsServer::bind("127.0.0.1").await;
     let (address, bundle) = (server.address(), server.own_bundle());
@@ -228,7 +231,7 @@ async fn webhooks_with_their_own_certificate_are_called(admin: &Https) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_programs_end_at_once_with_open_watches() {
+async fn both_programs_exit_quickly_with_open_watches() {
     let mut envtest = Envtest::start().await;
     let admin = envtest.client("admin", "system:masters");
     let mut watch = admin.try_connect().await.unwrap();
@@ -259,7 +262,7 @@ async fn both_programs_end_at_once_with_open_watches() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_components_run_beside_the_apiserver_if_its_environment_asks_for_them() {
+async fn the_apiserver_runs_other_components_if_its_environment_enables_them() {
     let environment = [("KSTORE_CONTROLLERS", "all"), ("KSTORE_SCHEDULER", "1"), ("KSTORE_NODES", "2")];
     let mut envtest = Envtest::start_in(&environment).await;
     let admin = envtest.client("admin", "system:masters");
@@ -268,7 +271,7 @@ async fn other_components_run_beside_the_apiserver_if_its_environment_asks_for_t
     assert_eq!(nodes["items"].as_array().unwrap().len(), 2);
 }
 
-/// Makes a Deployment and waits until its pod is available.
+/// Creates a Deployment and waits until its pod is available.
 async fn rolls_out(admin: &Https, programs: &mut [&mut Program]) {
     let labels = json!({"app": "web"});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -290,7 +293,8 @@ async fn rolls_out(admin: &Https, programs: &mut [&mut Program]) {
     }
 }
 
-/// kwokctl's and metacontroller's: controllers and scheduler are programs of their own, with a kubeconfig, health checks and metrics.
+/// As kwokctl and metacontroller start them: controllers and scheduler are separate programs, with a
+/// kubeconfig, health checks and metrics.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controllers_and_scheduler_are_programs_of_their_own() {
     let mut envtest = Envtest::start_in(&[("KSTORE_NODES", "1")]).await;
@@ -326,7 +330,7 @@ async fn controllers_and_scheduler_are_programs_of_their_own() {
     let page = String::from_utf8_lossy(&metrics.body).into_owned();
     assert!(metrics.code == 200 && page.contains("# TYPE"), "{page}");
 
-    // The garbage collector was left out: the ReplicaSet stays when its Deployment goes.
+    // The garbage collector is disabled: the ReplicaSet stays when its Deployment is deleted.
     let path = "/apis/apps/v1/namespaces/default";
     assert_eq!(admin.call("DELETE", &format!("{path}/deployments/web"), "").await.code, 200);
     let sets = admin.call("GET", &format!("{path}/replicasets"), "").await.json();
@@ -389,15 +393,15 @@ async fn a_controller_manager_waits_for_its_apiserver() {
     }
 }
 
-/// fabric8's kube-api-test: one dash, separate words, every interface, keys in PKCS#1, and a client CA that is the client's own
-/// self-signed certificate.
+/// As fabric8's kube-api-test starts it: single-dash flags, separate words, every interface, PKCS#1 keys, and
+/// the client's self-signed certificate as client CA.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_is_known_by_its_own_self_signed_certificate() {
+async fn a_client_authenticates_by_a_listed_self_signed_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let folder = assets(dir.path());
     let files = dir.path().join("files");
     std::fs::create_dir(&files).unwrap();
-    let serving = Pair {
+    let serving = CertificatePair {
         certificate: include_str!("../../apiserver/testdata/token-keys/rsa.crt.pem").into(),
         key: include_str!("../../apiserver/testdata/token-keys/rsa.pkcs1.pem").into(),
     };
@@ -431,7 +435,7 @@ async fn a_client_is_known_by_its_own_self_signed_certificate() {
     assert!(refused.is_none_or(|reply| reply.code == 401), "another certificate of the same subject");
 }
 
-/// kwokctl's flags: a front proxy names the user in headers, and is known by an authority of its own.
+/// As kwokctl starts it: a front proxy, certified by a separate authority, names the user in headers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_front_proxy_names_the_user_of_a_request() {
     let dir = tempfile::tempdir().unwrap();
@@ -463,10 +467,12 @@ async fn a_front_proxy_names_the_user_of_a_request() {
          --unsafe-no-fsync"
     ));
     let _etcd = Program::start(&folder.join("etcd"), &etcd, dir.path());
-    let client = |pair: &Pair| https(port, &serving.pair.certificate, pair);
+    let client = |pair: &CertificatePair| https(port, &serving.pair.certificate, pair);
     ready(&client(&front).without_certificate(), "/healthz", "", &mut apiserver).await;
     let admin = "X-Remote-User: ann\r\nX-Remote-Group: system:masters\r\n";
-    let code = async |pair: &Pair, headers: &str| get(&client(pair), DEFAULT, headers).await.unwrap().code;
+    let code = async |pair: &CertificatePair, headers: &str| {
+        get(&client(pair), DEFAULT, headers).await.unwrap().code
+    };
     assert_eq!(code(&front, admin).await, 200);
     assert_eq!(code(&front, "X-Remote-User: ann\r\n").await, 403, "ann without her group");
     assert_eq!(code(&front, "").await, 401, "a proxy is no user");
@@ -474,16 +480,17 @@ async fn a_front_proxy_names_the_user_of_a_request() {
     assert_eq!(code(&users.client("kwok-ca", ""), admin).await, 403, "a user, whatever the headers say");
     let anonymous = get(&client(&front).without_certificate(), DEFAULT, admin).await.unwrap();
     assert_eq!(anonymous.code, 403, "no certificate: {}", anonymous.json());
-    let told = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
-    let told = get(&client(&users.client("root", "system:masters")), told, "").await.unwrap().json();
-    assert_eq!(told["data"]["requestheader-client-ca-file"], proxies.pair.certificate.as_str());
-    assert_eq!(told["data"]["requestheader-allowed-names"], r#"["kwok-ca"]"#);
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let map = get(&client(&users.client("root", "system:masters")), path, "").await.unwrap().json();
+    assert_eq!(map["data"]["requestheader-client-ca-file"], proxies.pair.certificate.as_str());
+    assert_eq!(map["data"]["requestheader-allowed-names"], r#"["kwok-ca"]"#);
 }
 
-/// metacontroller's framework: the apiserver before its etcd, an empty directory of certificates that others read from early, a token
-/// file, and everything allowed. The etcd is on a Unix socket here, as Kubernetes' own integration tests have it.
+/// As metacontroller's framework starts it: the apiserver before its etcd, an empty certificate directory
+/// that other programs read early, a token file, and AlwaysAllow. The etcd listens on a Unix socket, as in
+/// Kubernetes' integration tests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_apiserver_waits_for_its_etcd_and_makes_its_certificate_early() {
+async fn an_apiserver_waits_for_its_etcd_after_creating_its_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let folder = assets(dir.path());
     let shown = dir.path().display();
@@ -499,7 +506,7 @@ async fn an_apiserver_waits_for_its_etcd_and_makes_its_certificate_early() {
     ));
     let mut apiserver = Program::start(&folder.join("kube-apiserver"), &apiserver, dir.path());
     let ca = made(&dir.path().join("made/apiserver.crt"), &mut apiserver).await;
-    // Longer than the longest pause between two tries.
+    // Longer than the longest delay between two retries.
     sleep(Duration::from_millis(300)).await;
     apiserver.check();
     let etcd = words(&format!(
@@ -514,13 +521,13 @@ async fn an_apiserver_waits_for_its_etcd_and_makes_its_certificate_early() {
     let code = async |headers: &str| get(&server, DEFAULT, headers).await.unwrap().code;
     assert_eq!(code(&bearer("secret")).await, 200, "everything is allowed");
     assert_eq!(code(&bearer("wrong")).await, 401);
-    assert_eq!(code("").await, 401, "nobody is anonymous where everything is allowed");
+    assert_eq!(code("").await, 401, "AlwaysAllow disables anonymous requests");
     assert_eq!(grant_a_role(&server, &bearer("secret")).await, 201, "roles are not asked either");
     let document = get(&server, "/apis", &bearer("secret")).await.unwrap().json();
     assert!(document["groups"].is_array(), "{document}");
 }
 
-/// The certificate that a program makes.
+/// Waits for the certificate that a program creates.
 async fn made(path: &Path, program: &mut Program) -> String {
     let began = Instant::now();
     loop {
@@ -534,7 +541,7 @@ async fn made(path: &Path, program: &mut Program) -> String {
     }
 }
 
-/// A role that grants more than its writer holds by any role.
+/// Creates a role that grants more than its author's roles do.
 async fn grant_a_role(server: &Https, headers: &str) -> u16 {
     let rules = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -545,7 +552,7 @@ async fn grant_a_role(server: &Https, headers: &str) -> u16 {
 }
 
 #[test]
-fn a_flag_that_cannot_be_honoured_ends_the_program_with_the_reason() {
+fn an_unsupported_flag_value_ends_the_program_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["--secure-port=1", "--encryption-provider-config=f"];
     let (output, _) = output(&assets(dir.path()).join("kube-apiserver"), &args);

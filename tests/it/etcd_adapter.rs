@@ -1,5 +1,5 @@
-//! The way to an external etcd, in virtual time: our own etcd API over pipes, behind a gate that shuts and loses answers. What a
-//! real etcd adds is in `etcd_storage`.
+//! The apiserver's storage on an external etcd, in virtual time: kstore's etcd API over pipes, with injected
+//! disconnections and lost answers. `etcd_storage` tests with a real etcd.
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -12,7 +12,7 @@ use kstore_client::{Gvr, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, SourceError, Start};
 use kstore_nondet::Nondet;
 use kstore_store::{Config, KeyRange, Put, Range, Store};
-use kstore_tests::{Gate, OnEtcd, Pipes, Rest, etcd_config};
+use kstore_tests::{FaultyDial, OnEtcd, Pipes, Rest, etcd_config};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,36 +23,36 @@ use tokio_util::task::TaskTracker;
 
 const KEY: &str = "/registry/configmaps/default/a";
 
-/// A store, and ways to it.
-struct World {
+/// A store, with connections to it that can fail.
+struct ExternalEtcdFixture {
     store: Store,
     nondet: Nondet,
     pipes: Arc<Pipes>,
-    gate: Arc<Gate>,
+    faulty_dial: Arc<FaultyDial>,
 }
 
-impl World {
+impl ExternalEtcdFixture {
     async fn new() -> Self {
         let nondet = Nondet::simulated(1);
         let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
         let pipes = Pipes::new(&store, &CancellationToken::new(), &TaskTracker::new());
-        let gate = Gate::new(pipes.clone());
-        Self { store, nondet, pipes, gate }
+        let faulty_dial = FaultyDial::new(pipes.clone());
+        Self { store, nondet, pipes, faulty_dial }
     }
 
-    /// A storage behind the gate.
+    /// A storage whose connections can fail.
     fn storage(&self) -> Arc<Etcd> {
         let config = etcd_config(&["http://etcd.invalid:2379"]);
-        let (storage, work) = Etcd::new(&config, self.gate.clone(), &self.nondet.rng).unwrap();
+        let (storage, work) = Etcd::new(&config, self.faulty_dial.clone(), &self.nondet.rng).unwrap();
         tokio::spawn(work);
         storage
     }
 
-    /// An apiserver, behind the gate or beside it.
-    async fn apiserver(&self, gated: bool) -> OnEtcd {
+    /// An apiserver, over connections that can fail or not.
+    async fn apiserver(&self, is_faulty: bool) -> OnEtcd {
         let config = etcd_config(&["http://etcd.invalid:2379"]);
-        if gated {
-            return OnEtcd::start(&config, self.gate.clone(), &self.nondet).await.unwrap();
+        if is_faulty {
+            return OnEtcd::start(&config, self.faulty_dial.clone(), &self.nondet).await.unwrap();
         }
         OnEtcd::start(&config, self.pipes.clone(), &self.nondet).await.unwrap()
     }
@@ -84,16 +84,16 @@ fn committed(outcome: Result<Outcome, CommitError>) -> i64 {
 }
 
 #[test]
-fn a_commit_whose_answer_is_lost_happens_once_and_is_recognised() {
+fn a_commit_with_a_lost_answer_is_applied_once_and_recognised() {
     in_virtual_time(async {
-        let world = World::new().await;
+        let world = ExternalEtcdFixture::new().await;
         let storage = world.storage();
         let first = committed(storage.commit(put("1", 0)).await);
-        // Nobody else writes meanwhile; somebody writes something else; somebody overwrites it.
+        // Between the attempts: no other write, a write to another key, an overwrite of the key.
         for (round, between) in [(1, None), (2, Some("/registry/other")), (3, Some(KEY))] {
             let before = world.store.revision().0;
             let revision = world.store.range(&Range::key(KEY)).unwrap().kvs[0].mod_revision().0;
-            world.gate.lose_answers();
+            world.faulty_dial.lose_answers();
             let commit = tokio::spawn({
                 let storage = storage.clone();
                 async move { storage.commit(put(&format!("round {round}"), revision)).await }
@@ -109,8 +109,8 @@ fn a_commit_whose_answer_is_lost_happens_once_and_is_recognised() {
                 beside.close().await;
             }
             let after = world.store.revision().0;
-            world.gate.shut();
-            world.gate.open();
+            world.faulty_dial.shut();
+            world.faulty_dial.open();
             assert_eq!(committed(commit.await.unwrap()), before + 1, "round {round}");
             assert_eq!(world.store.revision().0, after, "it was not carried out again");
         }
@@ -121,22 +121,22 @@ fn a_commit_whose_answer_is_lost_happens_once_and_is_recognised() {
 }
 
 #[test]
-fn the_outcome_is_unknown_only_if_it_may_have_happened_and_nobody_can_be_asked() {
+fn a_commit_outcome_is_unknown_only_if_no_member_can_be_asked() {
     in_virtual_time(async {
-        let world = World::new().await;
+        let world = ExternalEtcdFixture::new().await;
         let storage = world.storage();
         committed(storage.commit(put("1", 0)).await);
-        world.gate.lose_answers();
+        world.faulty_dial.lose_answers();
         let began = Instant::now();
         let (outcome, ()) = tokio::join!(storage.commit(put("2", 2)), async {
             sleep(Duration::from_secs(1)).await;
-            world.gate.shut();
+            world.faulty_dial.shut();
         });
         assert!(matches!(outcome, Err(CommitError::Unknown(_))), "{outcome:?}");
         assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
         assert_eq!(world.value().unwrap(), "2", "this time it had happened");
 
-        // By now it is known that etcd is away: nothing is sent, and everybody hears so at once.
+        // The client knows that etcd is unreachable: nothing is sent, and calls fail at once.
         let began = Instant::now();
         let outcome = storage.commit(put("3", 3)).await;
         assert!(matches!(outcome, Err(CommitError::Unavailable(_))), "{outcome:?}");
@@ -145,8 +145,8 @@ fn the_outcome_is_unknown_only_if_it_may_have_happened_and_nobody_can_be_asked()
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
         assert!(!storage.is_healthy());
 
-        // It is noticed that it is back although nobody asks.
-        world.gate.open();
+        // The client notices the reconnection without a call.
+        world.faulty_dial.open();
         sleep(Duration::from_secs(3)).await;
         assert!(storage.is_healthy());
         committed(storage.commit(put("3", 3)).await);
@@ -155,22 +155,23 @@ fn the_outcome_is_unknown_only_if_it_may_have_happened_and_nobody_can_be_asked()
 }
 
 #[test]
-fn a_call_that_is_never_answered_is_repeated_although_etcd_had_been_away_before() {
+fn an_unanswered_call_is_retried_after_an_earlier_outage() {
     in_virtual_time(async {
-        let world = World::new().await;
+        let world = ExternalEtcdFixture::new().await;
         let storage = world.storage();
         committed(storage.commit(put("1", 0)).await);
-        // A leader dies; a member that does not know it yet takes a commit, and passes it on to nobody.
-        world.gate.shut();
+        // A leader dies; a member that does not know it yet accepts a commit and forwards it to no other
+        // member.
+        world.faulty_dial.shut();
         let (asking, writing) = (storage.clone(), storage.clone());
         let asked = tokio::spawn(async move { asking.revision().await });
         sleep(Duration::from_millis(500)).await;
-        world.gate.open();
-        world.gate.lose_answers();
+        world.faulty_dial.open();
+        world.faulty_dial.lose_answers();
         let commit = tokio::spawn(async move { writing.commit(put("2", 2)).await });
         sleep(Duration::from_millis(5500)).await;
-        world.gate.shut();
-        world.gate.open();
+        world.faulty_dial.shut();
+        world.faulty_dial.open();
         assert_eq!(committed(commit.await.unwrap()), 3);
         assert!(asked.await.unwrap().is_ok());
         assert_eq!(world.value().unwrap(), "2");
@@ -179,14 +180,14 @@ fn a_call_that_is_never_answered_is_repeated_although_etcd_had_been_away_before(
 }
 
 #[test]
-fn while_etcd_is_away_requests_are_refused_and_the_server_is_not_ready() {
+fn while_etcd_is_unreachable_requests_fail_and_the_server_is_not_ready() {
     in_virtual_time(async {
-        let world = World::new().await;
+        let world = ExternalEtcdFixture::new().await;
         let server = world.apiserver(true).await;
         let rest = server.rest();
         let path = "/api/v1/namespaces/default";
         assert_eq!(rest.call("GET", "/readyz", "").await.code, 200);
-        world.gate.shut();
+        world.faulty_dial.shut();
         let began = Instant::now();
         for method in ["GET", "DELETE"] {
             let reply = rest.call(method, path, "").await;
@@ -194,7 +195,7 @@ fn while_etcd_is_away_requests_are_refused_and_the_server_is_not_ready() {
         }
         assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
         assert_eq!(rest.call("GET", "/readyz", "").await.code, 500);
-        world.gate.open();
+        world.faulty_dial.open();
         sleep(Duration::from_secs(3)).await;
         assert_eq!(rest.call("GET", "/readyz", "").await.code, 200);
         assert_eq!(rest.call("GET", path, "").await.code, 200);
@@ -202,15 +203,15 @@ fn while_etcd_is_away_requests_are_refused_and_the_server_is_not_ready() {
     });
 }
 
-/// Carries commits out and forgets to say so, while told to.
-struct Forgetful {
+/// A storage that executes commits and, while enabled, reports their outcome as unknown.
+struct ForgetfulStorage {
     inner: Arc<Etcd>,
     forgets: AtomicBool,
     commits: AtomicUsize,
 }
 
 #[async_trait]
-impl Layer for Forgetful {
+impl Layer for ForgetfulStorage {
     fn inner(&self) -> &dyn Storage {
         &*self.inner
     }
@@ -223,11 +224,11 @@ impl Layer for Forgetful {
 }
 
 #[test]
-fn a_guaranteed_update_tries_nothing_more_when_the_outcome_is_unknown() {
+fn an_update_is_not_retried_when_its_outcome_is_unknown() {
     in_virtual_time(async {
-        let world = World::new().await;
+        let world = ExternalEtcdFixture::new().await;
         let (forgets, commits) = Default::default();
-        let storage = Arc::new(Forgetful { inner: world.storage(), forgets, commits });
+        let storage = Arc::new(ForgetfulStorage { inner: world.storage(), forgets, commits });
         let options = Options {
             nondet: world.nondet.clone(),
             stop: CancellationToken::new(),
@@ -253,16 +254,16 @@ fn a_guaranteed_update_tries_nothing_more_when_the_outcome_is_unknown() {
         assert_eq!((reply.code, reply.text("/reason")), (504, "Timeout".into()), "{:?}", reply.json());
         assert!(reply.text("/message").contains("the outcome is unknown"), "{:?}", reply.json());
         assert_eq!(storage.commits.load(Ordering::SeqCst), 1);
-        // Who reads first, as the answer says, sees that it had happened.
+        // A client that reads first, as the answer advises, sees that the write happened.
         assert_eq!(rest.call("GET", path, "").await.text("/metadata/labels/a"), "1");
         storage.close().await;
     });
 }
 
 #[test]
-fn other_peoples_keys_hold_up_no_reader() {
+fn writes_to_foreign_keys_delay_no_reader() {
     in_virtual_time(async {
-        let world = World::new().await;
+        let world = ExternalEtcdFixture::new().await;
         let server = world.apiserver(true).await;
         let cache = server.api.pipeline().cache().clone();
         for _ in 0..5 {
@@ -277,9 +278,9 @@ fn other_peoples_keys_hold_up_no_reader() {
 }
 
 #[test]
-fn after_a_compaction_that_it_slept_through_the_cache_is_filled_again_and_watches_begin_anew() {
+fn a_compaction_during_an_outage_reloads_the_cache_and_restarts_watches() {
     in_virtual_time(async {
-        let world = World::new().await;
+        let world = ExternalEtcdFixture::new().await;
         let (asleep, awake) = (world.apiserver(true).await, world.apiserver(false).await);
         let maps = Gvr::new("", "v1", "configmaps");
         let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
@@ -292,14 +293,14 @@ fn after_a_compaction_that_it_slept_through_the_cache_is_filled_again_and_watche
         let start = || Start::After(Revision(u64::try_from(seen).unwrap()));
         let mut watch = source().watch(start()).await.unwrap();
 
-        world.gate.shut();
+        world.faulty_dial.shut();
         there.delete("default", "lost", &Default::default()).await.unwrap();
         there.create("default", &map("new")).await.unwrap();
         world.store.compact(world.store.revision()).await.unwrap();
         there.create("default", &map("newer")).await.unwrap();
-        world.gate.open();
+        world.faulty_dial.open();
 
-        // Whatever is still told is in order; then it ends, and from where it was there is no going on.
+        // The remaining events are in order; then the watch ends, and cannot resume from its last revision.
         let end = timeout(Duration::from_secs(60), async {
             loop {
                 match watch.next().await {
@@ -328,9 +329,9 @@ fn after_a_compaction_that_it_slept_through_the_cache_is_filled_again_and_watche
 }
 
 #[test]
-fn notes_survive_and_are_told_to_whoever_starts_later() {
+fn provenance_survives_a_restart_and_is_visible_to_later_servers() {
     in_virtual_time(async {
-        let world = World::new().await;
+        let world = ExternalEtcdFixture::new().await;
         let first = world.apiserver(false).await;
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
         let created =

@@ -1,17 +1,17 @@
-//! The judge of client histories over real connections: a real etcd passes and so does ours; a server that does one thing
-//! wrong does not, whatever it is.
+//! The history checker over real connections: a real etcd and kstore's etcd API pass; a server with one
+//! injected fault is detected, whatever the fault.
 
 use kstore_checker::grpc::{Mix, Plan, Recording, Workload};
 use kstore_checker::{Guarantee, Verdict, judge};
 use kstore_etcd::Options;
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
-use kstore_tests::{Etcd, Middleman, Wrong};
+use kstore_tests::{Etcd, Fault, FaultyProxy};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// A store, served; its URL.
+/// Serves a store and returns its URL.
 async fn serve(config: Config, stop: CancellationToken) -> String {
     let store = Store::open(config, Nondet::real()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -20,7 +20,7 @@ async fn serve(config: Config, stop: CancellationToken) -> String {
     url
 }
 
-/// Some time of traffic, and however slow the machine is, some calls.
+/// Records traffic for some time, and at least some calls on a slow machine.
 async fn record(plan: Plan, seconds: u64, calls: u64) -> Recording {
     let workload = Workload::start(plan).await.unwrap();
     tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -28,7 +28,7 @@ async fn record(plan: Plan, seconds: u64, calls: u64) -> Recording {
     workload.finish().await.unwrap()
 }
 
-/// Traffic of both mixes against one server; everything must hold.
+/// Runs both traffic mixes against one server and asserts every guarantee.
 async fn must_pass(what: &str, url: &str, seconds: u64) {
     for (mix, seconds) in [(Mix::Etcd, seconds * 2 / 3), (Mix::Kubernetes, seconds / 3)] {
         let plan = Plan { mix, timeout: Duration::from_secs(5), lease_ttl: 2, ..Plan::new(url, 7) };
@@ -44,10 +44,10 @@ async fn must_pass(what: &str, url: &str, seconds: u64) {
     }
 }
 
-/// As after a restart of the server behind its last write: the watch on everything resumes in the future, where no event
-/// and no word of progress comes.
+/// As after a server restart that follows the last write: the watch of all keys resumes at a future
+/// revision, where it gets neither events nor progress.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_that_had_heard_everything_before_it_resumed_is_complete() {
+async fn a_watch_resumed_beyond_the_last_event_is_complete() {
     let stop = CancellationToken::new();
     let url = serve(Config::memory(), stop.clone()).await;
     let quiet = Plan { clients: 0, watchers: 0, ..Plan::new(url, 5) };
@@ -67,18 +67,18 @@ async fn a_real_etcd_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn our_own_passes() {
+async fn kstores_etcd_api_passes() {
     let (dir, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
     let url = serve(Config::durable(dir.path()), stop.clone()).await;
     must_pass("kstore", &url, 9).await;
     stop.cancel();
 }
 
-/// Some traffic with somebody in between who does wrong.
-async fn spoiled(wrong: Wrong) -> Verdict {
+/// Traffic through a proxy with an injected fault.
+async fn check_with_fault(fault: Fault) -> Verdict {
     let stop = CancellationToken::new();
     let url = serve(Config::memory(), stop.clone()).await;
-    let between = Middleman::start(&url, wrong, stop.clone()).await;
+    let between = FaultyProxy::start(&url, fault, stop.clone()).await;
     let plan = Plan { timeout: Duration::from_secs(5), rate: 0, ..Plan::new(between, 11) };
     let recording = record(plan, 1, 1_000).await;
     stop.cancel();
@@ -86,25 +86,25 @@ async fn spoiled(wrong: Wrong) -> Verdict {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_does_wrong_on_the_way_is_found_out() {
-    let cases: [(Wrong, &[Guarantee]); 7] = [
-        (Wrong::Nothing, &[]),
-        // The first of a watch's events, the last before word of progress, and the others.
-        (Wrong::Drop, &[Guarantee::Reliable, Guarantee::Resumable, Guarantee::Bookmarkable]),
-        (Wrong::Repeat, &[Guarantee::Unique]),
-        (Wrong::Reorder, &[Guarantee::Ordered]),
-        (Wrong::Stale, &[Guarantee::Linearizable]),
-        (Wrong::PrevKv, &[Guarantee::PrevKv]),
-        (Wrong::Forget, &[Guarantee::Linearizable, Guarantee::OneHistory]),
+async fn every_injected_fault_is_detected() {
+    let cases: [(Fault, &[Guarantee]); 7] = [
+        (Fault::Nothing, &[]),
+        // The fault hits the first event of a watch, the last before a progress notification, and others.
+        (Fault::Drop, &[Guarantee::Reliable, Guarantee::Resumable, Guarantee::Bookmarkable]),
+        (Fault::Repeat, &[Guarantee::Unique]),
+        (Fault::Reorder, &[Guarantee::Ordered]),
+        (Fault::Stale, &[Guarantee::Linearizable]),
+        (Fault::PrevKv, &[Guarantee::PrevKv]),
+        (Fault::Forget, &[Guarantee::Linearizable, Guarantee::OneHistory]),
     ];
-    for (wrong, guarantees) in cases {
-        let verdict = spoiled(wrong).await;
+    for (fault, guarantees) in cases {
+        let verdict = check_with_fault(fault).await;
         if guarantees.is_empty() {
-            assert!(verdict.is_good(), "{wrong:?}: {verdict}");
+            assert!(verdict.is_good(), "{fault:?}: {verdict}");
         } else {
-            println!("{wrong:?}: {verdict}");
+            println!("{fault:?}: {verdict}");
             let named = guarantees.iter().any(|guarantee| verdict.breaks(*guarantee));
-            assert!(named, "{wrong:?} must break one of {guarantees:?}: {verdict}");
+            assert!(named, "{fault:?} must break one of {guarantees:?}: {verdict}");
         }
     }
 }

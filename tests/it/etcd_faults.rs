@@ -1,6 +1,6 @@
-//! The program serves etcd's API to many clients while it is killed, stopped, and started again at random moments; then the
-//! whole history is judged: nothing that anybody was told is lost, nothing that anybody saw was something else, and watches
-//! go on where they ended. `KSTORE_FAULT_SECONDS` says for how long.
+//! Fault injection on the program's etcd API: it serves many clients while it is killed, paused and restarted
+//! at random. Then the checker judges the whole history: no acknowledged write is lost, reads are consistent,
+//! and watches resume without gaps. `KSTORE_FAULT_SECONDS` sets the duration.
 
 use crate::SERVER;
 use kstore_checker::grpc::{Plan, Workload};
@@ -11,13 +11,13 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long each engine is tried, if nothing is said.
+/// Default duration per engine.
 const SECONDS: u64 = 10;
 
-/// The shortest time that a lease can be granted for; pauses go beyond it.
+/// Shortest lease that can be granted; pauses exceed it.
 const LEASE_SECONDS: i64 = 2;
 
-/// What was done to the server.
+/// Counts of injected faults.
 #[derive(Debug, Default)]
 struct Faults {
     kills: usize,
@@ -35,7 +35,7 @@ async fn milliseconds(rng: &Rng, range: std::ops::Range<u64>) {
     sleep(Duration::from_millis(range.start + rng.below(range.end - range.start))).await;
 }
 
-/// One fault, from a running server to a running server.
+/// Injects one fault into a running server. Returns a running server.
 async fn fault(launch: &Launch, mut server: Server, rng: &Rng, faults: &mut Faults) -> Server {
     match rng.below(10) {
         0..5 => {
@@ -48,7 +48,7 @@ async fn fault(launch: &Launch, mut server: Server, rng: &Rng, faults: &mut Faul
             server = launch.start_silent();
         }
         5..9 => {
-            // Short, or longer than the shortest lease; now and then it dies without waking up again.
+            // Short, or longer than the shortest lease; sometimes the paused server is killed.
             let long = rng.below(3) == 0;
             server.pause();
             milliseconds(rng, if long { 2_000..2_600 } else { 5..400 }).await;
@@ -97,7 +97,7 @@ async fn run(engine: &str, dir: &Path, seed: u64) -> (Faults, bool, Verdict) {
     (faults, recording.complete, verdict)
 }
 
-/// A bad history is worth more than its verdict.
+/// Keeps a failing history in a file for analysis.
 fn keep(history: &kstore_checker::History, dir: &Path, engine: &str) {
     let file = dir.join(format!("{engine}.jsonl"));
     let mut to = std::io::BufWriter::new(std::fs::File::create(&file).unwrap());
@@ -118,11 +118,11 @@ async fn must_hold(engine: &str, seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_segments_faults_break_no_guarantee() {
+async fn faults_break_no_guarantee_with_segments() {
     must_hold("segments", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_sled_faults_break_no_guarantee() {
+async fn faults_break_no_guarantee_with_sled() {
     must_hold("sled", 2).await;
 }

@@ -1,5 +1,5 @@
-//! Apiservers on a real etcd that changes under them: writers at both of two servers, a leader that is killed, a login that
-//! expires. Real time.
+//! Apiservers on a real etcd that changes at run time: concurrent writers at two servers, a killed leader, an
+//! expired login. Real time.
 
 use crate::etcd_storage::{map, maps, restrict, server, two};
 use futures::StreamExt as _;
@@ -19,7 +19,7 @@ use tonic::transport::Endpoint;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_server_has_answered_the_other_reads_at_once_while_many_write_to_both() {
+async fn a_write_acknowledged_by_one_server_is_read_at_once_at_the_other_under_load() {
     let dir = tempfile::tempdir().unwrap();
     let Some(etcd) = Etcd::start(dir.path()) else { return };
     let (a, b) = two(&etcd).await;
@@ -49,27 +49,27 @@ async fn what_one_server_has_answered_the_other_reads_at_once_while_many_write_t
     tokio::join!(a.stop(), b.stop());
 }
 
-/// What became of a write, by its answer.
+/// The outcome of a write, by its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Answer {
+enum WriteOutcome {
     Done,
-    /// 503: it has not happened, and will not.
+    /// 503: the write was not applied and will not be.
     Refused,
-    /// 504: nobody knows, for this reason.
+    /// 504: the outcome is unknown, for this reason.
     Unknown(String),
 }
 
-/// Sets a value that nobody else sets, again and again, until told to end.
-async fn write(client: Client, name: String, ends: &Cell<bool>) -> Vec<(String, Answer)> {
+/// Writes values that no other client writes, until stopped.
+async fn write(client: Client, name: String, ends: &Cell<bool>) -> Vec<(String, WriteOutcome)> {
     let mut answers = Vec::new();
     while !ends.get() {
         let value = format!("{name}-{}", answers.len());
         let patch = Patch::Merge(json!({"data": {"v": value}}));
         let answer = match client.dynamic(maps()).patch("default", &name, "", &patch).await {
-            Ok(_) => Answer::Done,
+            Ok(_) => WriteOutcome::Done,
             Err(error) => match error.code() {
-                Some(503) => Answer::Refused,
-                Some(504) => Answer::Unknown(error.to_string()),
+                Some(503) => WriteOutcome::Refused,
+                Some(504) => WriteOutcome::Unknown(error.to_string()),
                 _ => panic!("{value}: {error:?}"),
             },
         };
@@ -78,25 +78,25 @@ async fn write(client: Client, name: String, ends: &Cell<bool>) -> Vec<(String, 
     answers
 }
 
-/// The values that a watch tells of, in order, up to the one that ends it.
+/// Collects the values that a watch delivers, in order, up to the final one.
 async fn follow(server: &OnEtcd) -> impl Future<Output = Vec<String>> + use<> {
     let seen = server.api.pipeline().cache().fresh().await.unwrap();
     let start = Start::After(Revision(u64::try_from(seen).unwrap()));
     let mut watch =
         server.client().dynamic(maps()).source(WatchParams::default()).watch(start).await.unwrap();
     async move {
-        let mut told = Vec::new();
-        while told.last().is_none_or(|last| last != "end") {
-            for frame in watch.next().await.expect("the watch goes on").unwrap() {
+        let mut delivered = Vec::new();
+        while delivered.last().is_none_or(|last| last != "end") {
+            for frame in watch.next().await.expect("the watch continues").unwrap() {
                 let Frame::Put(object) = frame else { continue };
-                told.extend(object.value()["data"]["v"].as_str().map(str::to_owned));
+                delivered.extend(object.value()["data"]["v"].as_str().map(str::to_owned));
             }
         }
-        told
+        delivered
     }
 }
 
-/// Which member leads, as soon as one does.
+/// The index of the leading member, as soon as there is one.
 async fn leader(members: &[Etcd]) -> usize {
     loop {
         for (index, member) in members.iter().enumerate() {
@@ -108,7 +108,7 @@ async fn leader(members: &[Etcd]) -> usize {
     }
 }
 
-/// Whether a member leads; none if it does not answer.
+/// Whether a member leads; `None` if it does not answer.
 async fn leads(url: &str) -> Option<bool> {
     let channel = Endpoint::new(url.to_owned()).unwrap().connect().await.ok()?;
     let status = MaintenanceClient::new(channel).status(pb::StatusRequest {}).await.ok()?.into_inner();
@@ -116,7 +116,7 @@ async fn leads(url: &str) -> Option<bool> {
 }
 
 #[tokio::test]
-async fn when_a_leader_is_killed_nothing_that_was_answered_is_lost_and_nothing_happens_twice() {
+async fn killing_the_leader_loses_and_repeats_no_acknowledged_write() {
     let dir = tempfile::tempdir().unwrap();
     let Some(mut members) = Etcd::start_members(dir.path()) else { return };
     let urls = members.each_ref().map(Etcd::url);
@@ -148,46 +148,46 @@ async fn when_a_leader_is_killed_nothing_that_was_answered_is_lost_and_nothing_h
     a.client().dynamic(maps()).patch("default", "m0", "", &last).await.unwrap();
     let [one, other] = timeout(Duration::from_secs(20), join_all(watches)).await.unwrap().try_into().unwrap();
     let (one, other): (Vec<String>, Vec<String>) = (one.unwrap(), other.unwrap());
-    assert_eq!(one, other, "both tell the same, in the same order");
+    assert_eq!(one, other, "both deliver the same values in the same order");
     for (writer, answers) in answers.iter().enumerate() {
-        judge(answers, &one);
-        let done = answers.iter().filter(|(_, answer)| *answer == Answer::Done).count();
+        check_outcomes(answers, &one);
+        let done = answers.iter().filter(|(_, answer)| *answer == WriteOutcome::Done).count();
         assert!(done > 10, "writer {writer} wrote {done} times");
     }
-    let unknown = answers.iter().flatten().filter(|(_, answer)| *answer != Answer::Done);
+    let unknown = answers.iter().flatten().filter(|(_, answer)| *answer != WriteOutcome::Done);
     let total: usize = answers.iter().map(Vec::len).sum();
     eprintln!("{total} writes, without success {:?}", unknown.collect::<Vec<_>>());
     tokio::join!(a.stop(), b.stop());
 }
 
-/// Holds what was answered against what has happened.
-fn judge(answers: &[(String, Answer)], told: &[String]) {
+/// Compares the answers with the delivered values.
+fn check_outcomes(answers: &[(String, WriteOutcome)], delivered: &[String]) {
     for (value, answer) in answers {
-        let times = told.iter().filter(|told| *told == value).count();
+        let times = delivered.iter().filter(|delivered| *delivered == value).count();
         match answer {
-            Answer::Done => assert_eq!(times, 1, "{value} was answered"),
-            Answer::Refused => assert_eq!(times, 0, "{value} was refused"),
-            Answer::Unknown(_) => assert!(times <= 1, "{value} happened {times} times"),
+            WriteOutcome::Done => assert_eq!(times, 1, "{value} was answered"),
+            WriteOutcome::Refused => assert_eq!(times, 0, "{value} was refused"),
+            WriteOutcome::Unknown(_) => assert!(times <= 1, "{value} happened {times} times"),
         }
     }
     let ours: Vec<&String> =
-        told.iter().filter(|told| answers.iter().any(|(value, _)| value == *told)).collect();
+        delivered.iter().filter(|delivered| answers.iter().any(|(value, _)| value == *delivered)).collect();
     let in_order = answers.iter().map(|(value, _)| value).filter(|value| ours.contains(value));
     assert!(in_order.eq(ours.iter().copied()), "{ours:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_that_expires_or_is_forgotten_is_renewed_and_nobody_notices() {
+async fn an_expired_or_forgotten_login_is_renewed_transparently() {
     let dir = tempfile::tempdir().unwrap();
     let Some(mut etcd) = Etcd::start_forgetful(dir.path()) else { return };
-    // Whoever comes first waits until it is up.
+    // The first caller waits until etcd is up.
     server(&etcd_config(&[etcd.url()])).await.stop().await;
     restrict(etcd.url(), "kube", "secret", "/other").await;
     let user = User { name: "kube".into(), password: "secret".into() };
     let config = Config { prefix: "/other".into(), user: Some(user), ..etcd_config(&[etcd.url()]) };
     let api = server(&config).await;
     api.client().dynamic(maps()).create("default", &map("m")).await.unwrap();
-    let told = tokio::spawn(follow(&api).await);
+    let delivered = tokio::spawn(follow(&api).await);
     let set = async |value: &str| {
         let patch = Patch::Merge(json!({"data": {"v": value}}));
         let set = api.client().dynamic(maps()).patch("default", "m", "", &patch).await;
@@ -195,19 +195,19 @@ async fn a_login_that_expires_or_is_forgotten_is_renewed_and_nobody_notices() {
     };
     let get = async || api.rest().call("GET", &format!("{MAPS}/m"), "").await.json()["data"]["v"].clone();
     set("fresh").await;
-    // Writers find it expired, then readers.
+    // Writers hit the expired login, then readers.
     sleep(Duration::from_secs(3)).await;
     set("expired").await;
     sleep(Duration::from_secs(3)).await;
     assert_eq!(get().await, Value::from("expired"));
-    // One that was restarted knows nobody, and breaks watches too.
+    // A restarted member has forgotten all logins, and ends watches too.
     etcd.restart();
     set("forgotten").await;
     etcd.restart();
     assert_eq!(get().await, Value::from("forgotten"));
     set("end").await;
-    let told = timeout(Duration::from_secs(20), told).await.unwrap().unwrap();
-    assert_eq!(told, ["fresh", "expired", "forgotten", "end"]);
+    let delivered = timeout(Duration::from_secs(20), delivered).await.unwrap().unwrap();
+    assert_eq!(delivered, ["fresh", "expired", "forgotten", "end"]);
     assert_eq!(api.rest().call("GET", "/readyz", "").await.code, 200);
     api.stop().await;
 }

@@ -1,10 +1,10 @@
-//! The tests of the API hold on every storage: this program once more, with another one under every simulated cluster. The
-//! embedded store is under them in the first run.
+//! Runs the API tests again on other storages: this test binary is started once more with a different storage
+//! under every simulated cluster. The first run uses the embedded store.
 
 use kstore_tests::{Etcd, STORAGE};
 use std::process::Command;
 
-/// What is run again. Whoever has the time runs everything with that variable.
+/// Modules that are run again. Setting the variable by hand runs all tests.
 const MODULES: [&str; 11] = [
     "api::",
     "bad_input::",
@@ -19,16 +19,16 @@ const MODULES: [&str; 11] = [
     "watch_consistency::",
 ];
 
-/// What cannot hold on a real etcd, with the reason.
+/// Tests that cannot pass on a real etcd, with the reason.
 const NOT_ON_A_REAL_ETCD: [(&str, &str); 2] = [
-    ("determinism::a_seed_decides_every_byte_of_every_revision", ONE_ROW),
-    ("watch_consistency::a_race_is_the_same_every_time", ONE_ROW),
+    ("determinism::a_seed_determines_every_byte_of_every_revision", SHARED_REVISIONS),
+    ("watch_consistency::equal_seeds_give_equal_races", SHARED_REVISIONS),
 ];
 
-const ONE_ROW: &str =
-    "it compares the revisions of several clusters, and theirs are all out of the etcd's one row";
+const SHARED_REVISIONS: &str =
+    "it compares the revisions of several clusters, which share the revision counter of one etcd";
 
-/// Real ones, and tests at a time.
+/// Number of real etcds, and of concurrent tests.
 const ETCDS: usize = 2;
 
 fn is_rerun() -> bool {
@@ -38,7 +38,7 @@ fn is_rerun() -> bool {
 fn rerun(storage: &str, more: &[&str]) {
     let program = std::env::current_exe().unwrap();
     let mut run = Command::new(program);
-    // Names are found by a part of them; what is in `clients` runs the program itself.
+    // Test names match by substring; `clients` starts the program itself.
     let run = run.args(MODULES).args(["--skip", "clients::"]).args(more);
     let run = run.env(STORAGE, storage).output();
     let run = run.expect("the tests run");
@@ -49,14 +49,14 @@ fn rerun(storage: &str, more: &[&str]) {
 }
 
 #[test]
-fn the_tests_of_the_api_hold_on_an_etcd_api_of_ours() {
+fn the_api_tests_pass_on_kstores_etcd_api() {
     if !is_rerun() {
         rerun("etcd", &[]);
     }
 }
 
 #[test]
-fn the_tests_of_the_api_hold_on_a_real_etcd() {
+fn the_api_tests_pass_on_a_real_etcd() {
     if is_rerun() {
         return;
     }

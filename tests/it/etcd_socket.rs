@@ -1,4 +1,4 @@
-//! The etcd API on a Unix socket: who may connect, and what becomes of the file.
+//! The etcd API on a Unix socket: access control, and the lifetime of the socket file.
 
 use crate::SERVER;
 use hyper_util::rt::TokioIo;
@@ -12,14 +12,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tonic::transport::Endpoint;
 
-/// An apiserver alone, in memory, whose umask forbids nothing and whose etcd API is at `listen`.
+/// An apiserver alone, in memory, with umask 0 and its etcd API at `listen`.
 fn apiserver(dir: &Path, listen: &str) -> Launch {
     let open = "umask 0; exec \"$0\" \"$@\"";
     let args = ["-c", open, SERVER, "--listen", "127.0.0.1:0", "--in-memory", "--components", "apiserver"];
     Launch::new("sh", dir).args(&args).args(&["--etcd-listen", listen])
 }
 
-/// How many keys there are, as a client of the socket reads them.
+/// The number of keys, read over the socket.
 async fn keys(socket: &Path) -> Result<i64, String> {
     let path = PathBuf::from(socket);
     let connect = tower::service_fn(move |_| {
@@ -39,7 +39,7 @@ async fn keys(socket: &Path) -> Result<i64, String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_etcd_socket_is_its_owners_alone_and_goes_with_the_server() {
+async fn the_etcd_socket_is_private_to_its_owner_and_removed_with_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("etcd.sock");
     let url = format!("unix://{}", socket.display());
@@ -51,9 +51,9 @@ async fn the_etcd_socket_is_its_owners_alone_and_goes_with_the_server() {
 
     let refusal = apiserver(dir.path(), &url).start().err().unwrap();
     assert!(refusal.contains("another process listens on") && refusal.contains("etcd.sock"), "{refusal}");
-    assert!(keys(&socket).await.is_ok(), "the first server goes on");
+    assert!(keys(&socket).await.is_ok(), "the first server still serves");
 
-    // A file that was left over is replaced.
+    // A leftover socket file is replaced.
     server.kill();
     assert!(socket.exists() && keys(&socket).await.is_err());
     let server = apiserver(dir.path(), &url).start().unwrap();
@@ -64,7 +64,7 @@ async fn the_etcd_socket_is_its_owners_alone_and_goes_with_the_server() {
     assert!(!log.contains("Secrets included"), "{log}");
 }
 
-/// The page `/metrics` of the socket.
+/// The page `/metrics`, read over the socket.
 async fn metrics(socket: &Path) -> std::io::Result<String> {
     let mut connection = UnixStream::connect(socket).await?;
     connection.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
@@ -74,7 +74,7 @@ async fn metrics(socket: &Path) -> std::io::Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_alone_on_a_socket_shows_how_often_its_parts_were_restarted() {
+async fn a_store_on_a_socket_exports_component_restarts() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("etcd.sock");
     let url = format!("unix://{}", socket.display());
@@ -96,7 +96,7 @@ async fn a_store_alone_on_a_socket_shows_how_often_its_parts_were_restarted() {
 }
 
 #[test]
-fn an_etcd_port_for_every_local_user_beside_an_apiserver_is_warned_of() {
+fn an_etcd_port_open_to_local_users_beside_an_apiserver_causes_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let server = apiserver(dir.path(), "127.0.0.1:0").start().unwrap();
     let log = std::fs::read_to_string(dir.path().join("server.log")).unwrap();
@@ -105,7 +105,7 @@ fn an_etcd_port_for_every_local_user_beside_an_apiserver_is_warned_of() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_of_the_etcd_api_are_in_the_access_log_if_it_is_asked_for() {
+async fn etcd_calls_are_logged_at_the_access_log_level() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("etcd.sock");
     let url = format!("unix://{}", socket.display());

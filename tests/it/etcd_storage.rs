@@ -1,5 +1,5 @@
-//! Apiservers on a real etcd, where one is installed: what two of them see of each other, what happens when etcd dies, and how
-//! they get in where certificates or passwords are asked for. Real time; faults that need precision are in `etcd_adapter`.
+//! Apiservers on a real etcd, if one is installed: consistency between two servers, an etcd that dies, and
+//! authentication by certificate or password. Real time; `etcd_adapter` tests precise faults.
 
 use crate::SERVER;
 use futures::StreamExt as _;
@@ -25,12 +25,12 @@ pub(super) async fn server(config: &Config) -> OnEtcd {
     OnEtcd::start(config, Arc::new(Network::plain()), &Nondet::real()).await.unwrap()
 }
 
-/// What etcd's own clients use.
+/// A channel as etcd's own clients open it.
 async fn channel(url: &str) -> Channel {
     Endpoint::new(url.to_owned()).unwrap().connect().await.unwrap()
 }
 
-/// Two apiservers that were started at once.
+/// Two apiservers that are started concurrently.
 pub(super) async fn two(etcd: &Etcd) -> (OnEtcd, OnEtcd) {
     let config = etcd_config(&[etcd.url()]);
     tokio::join!(server(&config), server(&config))
@@ -45,7 +45,7 @@ pub(super) fn map(name: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_apiservers_begin_on_an_empty_etcd_and_see_each_others_writes_at_once() {
+async fn two_apiservers_start_on_an_empty_etcd_and_see_each_others_writes_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let Some(etcd) = Etcd::start(dir.path()) else { return };
     let (a, b) = two(&etcd).await;
@@ -65,15 +65,15 @@ async fn two_apiservers_begin_on_an_empty_etcd_and_see_each_others_writes_at_onc
         assert_eq!(other.rest().call("GET", &format!("{path}/{name}"), "").await.code, 404, "{name}");
         other.client().dynamic(maps()).create("default", &map(&name)).await.unwrap();
     }
-    let told = timeout(Duration::from_secs(10), async {
-        let mut told = 0;
-        while told < 60 {
+    let delivered = timeout(Duration::from_secs(10), async {
+        let mut delivered = 0;
+        while delivered < 60 {
             let frames = watch.next().await.unwrap().unwrap();
-            told += frames.iter().filter(|frame| !matches!(frame, Frame::Progress { .. })).count();
+            delivered += frames.iter().filter(|frame| !matches!(frame, Frame::Progress { .. })).count();
         }
-        told
+        delivered
     });
-    assert_eq!(told.await.unwrap(), 60, "create, delete, create: twenty times");
+    assert_eq!(delivered.await.unwrap(), 60, "create, delete, create: twenty times");
     tokio::join!(a.stop(), b.stop());
 }
 
@@ -87,7 +87,7 @@ async fn no_update_is_lost_between_two_apiservers_and_no_address_is_given_twice(
         let client = if writer % 2 == 0 { a.client() } else { b.client() };
         async move {
             for n in 0..10 {
-                // Adds what nobody else adds: none may be missing in the end.
+                // Every patch adds a different key: none may be missing in the end.
                 let patch = Patch::Merge(json!({"data": {format!("{writer}-{n}"): "x"}}));
                 client.dynamic(maps()).patch("default", "m", "", &patch).await.unwrap();
             }
@@ -97,7 +97,7 @@ async fn no_update_is_lost_between_two_apiservers_and_no_address_is_given_twice(
     let end = b.client().dynamic(maps()).get("default", "m").await.unwrap();
     assert_eq!(end["data"].as_object().unwrap().len(), 80);
 
-    // Each sees only its own cache when it looks what is free; the commit tells.
+    // Each server sees only its own cache when it looks for a free address; the commit decides.
     for round in 0..5 {
         let service = |name: &str| {
             let (address, port) = (format!("10.96.0.{}", 10 + round), 30_100 + round);
@@ -118,7 +118,7 @@ async fn no_update_is_lost_between_two_apiservers_and_no_address_is_given_twice(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_that_was_killed_comes_back_and_watches_go_on_without_a_gap() {
+async fn watches_continue_without_a_gap_after_etcd_is_killed_and_restarted() {
     let dir = tempfile::tempdir().unwrap();
     let Some(mut etcd) = Etcd::start(dir.path()) else { return };
     let api = server(&etcd_config(&["http://127.0.0.1:1", etcd.url()])).await;
@@ -133,7 +133,7 @@ async fn an_etcd_that_was_killed_comes_back_and_watches_go_on_without_a_gap() {
                 let name = format!("m{n}");
                 match client.dynamic(maps()).create("default", &map(&name)).await {
                     Ok(_) => answered.push(name),
-                    // 504: it may be there. 503: it is not.
+                    // 504: the object may exist. 503: it does not.
                     Err(error) => assert!(format!("{error:?}").contains("50"), "{error:?}"),
                 }
             }
@@ -151,26 +151,26 @@ async fn an_etcd_that_was_killed_comes_back_and_watches_go_on_without_a_gap() {
     let (stored, _) = api.client().dynamic(maps()).list("default", &Default::default()).await.unwrap();
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
     let mut missing: Vec<String> = stored.iter().map(name).collect();
-    assert!(answered.iter().all(|name| missing.contains(name)), "what was answered is there");
+    assert!(answered.iter().all(|name| missing.contains(name)), "acknowledged objects exist");
     timeout(Duration::from_secs(10), async {
         while !missing.is_empty() {
             for frame in watch.next().await.unwrap().unwrap() {
                 if let Frame::Put(object) = frame {
-                    let told = name(object.value());
-                    assert!(missing.contains(&told), "{told} is told twice, or is not there");
-                    missing.retain(|name| *name != told);
+                    let delivered = name(object.value());
+                    assert!(missing.contains(&delivered), "{delivered} is delivered twice, or is missing");
+                    missing.retain(|name| *name != delivered);
                 }
             }
         }
     })
     .await
-    .expect("everything is told, once");
+    .expect("every object is delivered once");
     assert_eq!(api.rest().call("GET", "/readyz", "").await.code, 200);
     api.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_apiservers_compact_one_etcd_and_their_watches_do_not_notice() {
+async fn watches_survive_compactions_by_two_apiservers() {
     let dir = tempfile::tempdir().unwrap();
     let Some(etcd) = Etcd::start(dir.path()) else { return };
     let config = Config { compaction: Duration::from_millis(300), ..etcd_config(&[etcd.url()]) };
@@ -196,7 +196,7 @@ async fn two_apiservers_compact_one_etcd_and_their_watches_do_not_notice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_cluster_lives_under_another_prefix_with_another_user() {
+async fn clusters_share_an_etcd_under_separate_prefixes_and_users() {
     let dir = tempfile::tempdir().unwrap();
     let Some(etcd) = Etcd::start(dir.path()) else { return };
     let config = etcd_config(&[etcd.url()]);
@@ -216,7 +216,7 @@ async fn another_cluster_lives_under_another_prefix_with_another_user() {
     open.stop().await;
 }
 
-/// Makes a user who may do everything below `prefix`, and nobody anything else.
+/// Creates a user with permission for the keys below `prefix`, and removes all other permissions.
 pub(super) async fn restrict(url: &str, name: &str, password: &str, prefix: &str) {
     let mut auth = AuthClient::new(channel(url).await);
     for (user, role) in [("root", "root"), (name, "cluster")] {
@@ -246,7 +246,7 @@ fn certificates(dir: &Path) {
     let authority = params.self_signed(&key).unwrap();
     std::fs::write(dir.join("ca.pem"), authority.pem()).unwrap();
     let issuer = Issuer::new(params, key);
-    // etcd's gateway is a client of itself, so that its certificate is for both.
+    // etcd's gateway connects to etcd itself, so the certificate is for servers and clients.
     let both = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     for name in ["server", "client"] {
         let key = KeyPair::generate().unwrap();
@@ -260,7 +260,7 @@ fn certificates(dir: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_tls_etcd_knows_us_by_our_certificate() {
+async fn the_apiserver_authenticates_at_etcd_by_client_certificate() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let Some(etcd) = Etcd::start_tls(&dir.path().join("data"), dir.path()) else { return };
@@ -279,7 +279,7 @@ async fn over_tls_etcd_knows_us_by_our_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_share_a_lease_and_what_is_too_large_is_refused() {
+async fn events_share_a_lease_and_oversized_objects_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let Some(etcd) = Etcd::start(dir.path()) else { return };
     let api = server(&etcd_config(&[etcd.url()])).await;
@@ -300,7 +300,7 @@ async fn events_share_a_lease_and_what_is_too_large_is_refused() {
     let leases: Vec<i64> = kv.range(all).await.unwrap().into_inner().kvs.iter().map(|kv| kv.lease).collect();
     assert_eq!(leases.len(), 5);
     assert!(leases[0] != 0 && leases.iter().all(|lease| *lease == leases[0]), "{leases:?}");
-    // The API's own bounds are tighter; this is what an etcd says to whoever gets past them.
+    // The API's own limits are tighter; this is etcd's answer to a larger write.
     let write = Write::Put { key: "/registry/x".into(), value: vec![0; 2_000_000].into(), ttl_seconds: 0 };
     let refused = api.storage.commit(Commit { writes: vec![write], ..Commit::default() }).await;
     assert!(matches!(refused, Err(CommitError::TooLarge(_))), "{refused:?}");
@@ -340,10 +340,10 @@ fn kubectl_rolls_a_deployment_out_on_an_etcd_and_a_second_program_serves_it() {
 }
 
 #[test]
-fn a_server_that_finds_no_etcd_says_so() {
+fn an_unreachable_etcd_is_reported_at_start() {
     let dir = tempfile::tempdir().unwrap();
-    let nobody = format!("http://127.0.0.1:{}", kstore_tests::free_port());
-    let start = Launch::in_memory(SERVER, dir.path()).args(&["--etcd-servers", &nobody]).start();
+    let unreachable = format!("http://127.0.0.1:{}", kstore_tests::free_port());
+    let start = Launch::in_memory(SERVER, dir.path()).args(&["--etcd-servers", &unreachable]).start();
     let log = start.err().unwrap();
-    assert!(log.contains("cannot start on the etcd at") && log.contains(&nobody), "{log}");
+    assert!(log.contains("cannot start on the etcd at") && log.contains(&unreachable), "{log}");
 }

@@ -1,6 +1,5 @@
-//! Fences of leaders over both doors: what a deposed leader still sends is refused by the server, whatever anyone's clock
-//! says (property L2 of the informer). And what a fence looks like on the wire, from the one who prints it to the one who
-//! reads it.
+//! Fences of leaders over REST and gRPC: the server refuses late writes of a deposed leader, independent of
+//! clocks (property L2 of the informer). Also the encoding of a fence on the wire.
 
 use http_body_util::Full;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
@@ -19,16 +18,16 @@ fn lease(cluster: &Cluster) -> ClientLease {
     ClientLease::new(cluster.client(), "kube-system", "office")
 }
 
-/// Terms of one candidate that a test may leave unheard.
+/// Queue length for terms of a candidate that a test does not read.
 const TERMS: usize = 8;
 
-/// A candidate that leads until it is stopped, and tells each term that begins.
+/// Starts a candidate that leads until it is stopped and sends each term that begins.
 fn candidate(cluster: &Cluster, name: &str) -> (CancellationToken, mpsc::Receiver<Fence>) {
-    let (stop, (told, terms)) = (CancellationToken::new(), mpsc::channel(TERMS));
+    let (stop, (sender, terms)) = (CancellationToken::new(), mpsc::channel(TERMS));
     let elector = Elector::new(lease(cluster), name, cluster.nondet());
     let work = move |leadership: Leadership| {
-        // Who asked may have gone away.
-        let _ = told.try_send(leadership.fence().clone());
+        // The receiver may be gone.
+        let _ = sender.try_send(leadership.fence().clone());
         async move { leadership.lost().cancelled().await }
     };
     tokio::spawn(elector.run(stop.clone(), work));
@@ -58,14 +57,14 @@ async fn rest(cluster: &Cluster, method: &str, path: &str, fence: &str, body: Va
     cluster.rest().send(request.header("kstore-fence", fence).body(Full::new(body.into())).unwrap()).await
 }
 
-/// L2, over gRPC: every kind of write.
+/// Property L2 over gRPC, for every kind of write.
 #[test]
 fn late_writes_of_a_deposed_leader_are_refused_over_grpc() {
     simulate(Setup::api_alone(), async |cluster| {
         let (stop, mut terms) = candidate(cluster, "first");
         let old = terms.recv().await.unwrap();
         maps(cluster, &old).create("default", &map("one", "1")).await.unwrap();
-        // A term goes on over renewals.
+        // A term continues over renewals.
         sleep(Duration::from_secs(60)).await;
         maps(cluster, &old).patch("default", "one", &value_patch("2")).await.unwrap();
 
@@ -97,9 +96,9 @@ fn late_writes_of_a_deposed_leader_are_refused_over_grpc() {
     });
 }
 
-/// L2, over REST, and what is no fence at all.
+/// Property L2 over REST, and malformed fences.
 #[test]
-fn the_same_header_works_at_the_rest_door() {
+fn late_writes_of_a_deposed_leader_are_refused_over_rest() {
     simulate(Setup::api_alone(), async |cluster| {
         let (_stop, mut terms) = candidate(cluster, "höst/1 a");
         let fence = terms.recv().await.unwrap().to_string();
@@ -130,9 +129,9 @@ fn the_same_header_works_at_the_rest_door() {
     });
 }
 
-/// What Kubernetes' own candidates find in the Lease, field by field, from a candidate of ours.
+/// The Lease of a kstore candidate has the fields that Kubernetes' candidates read.
 #[test]
-fn the_lease_has_the_fields_that_other_candidates_expect() {
+fn the_leader_lease_has_the_fields_of_client_go() {
     simulate(Setup::api_alone(), async |cluster| {
         let (stop, mut terms) = candidate(cluster, "ours");
         terms.recv().await.unwrap();
@@ -159,9 +158,9 @@ fn the_lease_has_the_fields_that_other_candidates_expect() {
     });
 }
 
-/// A record as client-go writes it is waited for, and followed by the next transition.
+/// A Lease written by client-go is awaited, and followed by the next transition.
 #[test]
-fn a_lease_of_another_make_is_waited_for_and_taken_over() {
+fn a_lease_of_client_go_is_awaited_and_taken_over() {
     simulate(Setup::api_alone(), async |cluster| {
         let spec = json!({ "holderIdentity": "go_1f", "leaseDurationSeconds": 4, "leaseTransitions": 8,
             "acquireTime": "2031-05-06T07:08:09.000001Z", "renewTime": "2031-05-06T07:08:09.654321Z" });

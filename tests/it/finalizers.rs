@@ -1,4 +1,4 @@
-//! The finalizer helper of the informer against the real rules of deletion.
+//! The informer's finalizer helper against the apiserver's deletion.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kstore_client::{Api, ApiError, DeleteParams, Obj, WatchParams};
@@ -13,20 +13,20 @@ const OURS: &str = "example.com/ours";
 
 type Outcome = Result<Finalized, FinalizeError<ApiError, ApiError>>;
 
-struct World {
+struct FinalizerFixture {
     api: Api<ConfigMap>,
     cache: Informer<Obj<ConfigMap>>,
     duties: RefCell<Vec<Duty>>,
 }
 
-impl World {
+impl FinalizerFixture {
     fn new(cluster: &Cluster, stop: &CancellationToken) -> Self {
         let api: Api<ConfigMap> = cluster.client().api();
         let cache = Builder::new(api.source(WatchParams::default().ns("default"))).spawn(stop);
         Self { api, cache, duties: RefCell::default() }
     }
 
-    /// One run for the object as the cache shows it, at least as it was at `seen`.
+    /// Runs the helper once for the object in the cache, at least as new as `seen`.
     async fn run(&self, seen: Revision) -> Outcome {
         self.cache.wait_for(seen).await.unwrap();
         let object = self.cache.get(&Key::new("default", "one")).unwrap();
@@ -39,17 +39,17 @@ impl World {
 }
 
 #[test]
-fn an_object_goes_when_its_finalizer_has_cleaned_up_and_others_entries_are_left_alone() {
+fn an_object_is_deleted_after_its_cleanup_and_other_finalizers_are_kept() {
     simulate(Setup::api_alone(), async |cluster| {
         let stop = CancellationToken::new();
-        let world = World::new(cluster, &stop);
+        let world = FinalizerFixture::new(cluster, &stop);
         cluster.create(manifests::config_map("one", "1")).await;
         let created = world.cache.until(&Key::new("default", "one"), |o| o.is_some()).await.unwrap().unwrap();
         let added = world.run(kstore_informer::Object::revision(&*created)).await.unwrap().wrote.unwrap();
         assert!(world.duties.borrow().is_empty(), "nothing is done before the entry is in place");
         let theirs = json!({"metadata": {"finalizers": ["example.com/theirs", OURS]}});
         cluster.merge("configmaps", "one", theirs).await;
-        // The cache may still show the list of before: the entry that is taken out is ours or none.
+        // The cache may still show the older list: only the helper's own entry is removed, or none.
         world.run(added).await.unwrap();
         world.api.delete("default", "one", &DeleteParams::default()).await.unwrap();
         let key = Key::new("default", "one");

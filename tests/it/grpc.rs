@@ -1,4 +1,5 @@
-//! The gRPC door: every call of `kstore.v1`, on the wire types, in process; and the client over TLS against the program.
+//! The gRPC API `kstore.v1`: every call in process with the wire types; and the client over TLS against the
+//! program.
 
 use crate::SERVER;
 use futures::StreamExt as _;
@@ -14,8 +15,8 @@ use pb::patch_request::Type as PatchType;
 use pb::watch_event::Type;
 use serde_json::{Value, json};
 
-fn door(cluster: &Cluster) -> KstoreClient<InProcess> {
-    KstoreClient::new(cluster.doors())
+fn grpc_client(cluster: &Cluster) -> KstoreClient<InProcess> {
+    KstoreClient::new(cluster.in_process())
 }
 
 fn reference(resource: &str, name: &str) -> Option<pb::Ref> {
@@ -67,28 +68,28 @@ fn patch(resource: &str, name: &str, kind: PatchType, document: &Value) -> pb::P
 }
 
 #[test]
-fn an_object_is_created_read_replaced_and_deleted() {
+fn objects_are_created_read_replaced_and_deleted_over_grpc() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = door(cluster);
+        let mut grpc_client = grpc_client(cluster);
         let object = manifests::config_map("one", "1");
         let dry = pb::CreateRequest { dry_run: true, ..create("configmaps", &object) };
-        door.create(dry).await.unwrap();
+        grpc_client.create(dry).await.unwrap();
         let get = |revision| pb::GetRequest { r#ref: reference("configmaps", "one"), revision };
         assert_eq!(
-            door.get(get(0)).await.unwrap_err().code(),
+            grpc_client.get(get(0)).await.unwrap_err().code(),
             tonic::Code::NotFound,
             "a dry run stores nothing"
         );
 
-        let created = door.create(create("configmaps", &object)).await.unwrap().into_inner();
-        let again = door.create(create("configmaps", &object)).await.unwrap_err();
+        let created = grpc_client.create(create("configmaps", &object)).await.unwrap().into_inner();
+        let again = grpc_client.create(create("configmaps", &object)).await.unwrap_err();
         assert_eq!(again.code(), tonic::Code::AlreadyExists);
         let mut object = value(&created);
         object["data"]["value"] = json!("2");
-        let updated = door.update(update("configmaps", &object)).await.unwrap().into_inner();
+        let updated = grpc_client.update(update("configmaps", &object)).await.unwrap().into_inner();
         assert!(updated.revision > created.revision);
-        assert_eq!(value(&door.get(get(0)).await.unwrap().into_inner())["data"]["value"], "2");
-        let old = door.get(get(created.revision)).await.unwrap().into_inner();
+        assert_eq!(value(&grpc_client.get(get(0)).await.unwrap().into_inner())["data"]["value"], "2");
+        let old = grpc_client.get(get(created.revision)).await.unwrap().into_inner();
         assert_eq!(
             (value(&old)["data"]["value"].as_str(), old.revision),
             (Some("1"), created.revision),
@@ -97,16 +98,16 @@ fn an_object_is_created_read_replaced_and_deleted() {
 
         let delete =
             pb::DeleteRequest { r#ref: reference("configmaps", "one"), options_json: Default::default() };
-        let deleted = door.delete(delete).await.unwrap().into_inner();
+        let deleted = grpc_client.delete(delete).await.unwrap().into_inner();
         let answer: Value = serde_json::from_slice(&deleted.json).unwrap();
         assert_eq!(answer["kind"], "Status");
-        assert!(deleted.revision > updated.revision, "who waits for its own write knows for which");
-        assert_eq!(door.get(get(0)).await.unwrap_err().code(), tonic::Code::NotFound);
+        assert!(deleted.revision > updated.revision, "a client can wait for its own write");
+        assert_eq!(grpc_client.get(get(0)).await.unwrap_err().code(), tonic::Code::NotFound);
     });
 }
 
 #[test]
-fn a_refusal_carries_the_status_that_the_rest_door_answers() {
+fn grpc_errors_carry_the_status_of_rest() {
     simulate(Setup::api_alone(), async |cluster| {
         let api = cluster.resource("configmaps");
         let first = cluster.create(manifests::config_map("one", "1")).await;
@@ -145,12 +146,14 @@ fn a_refusal_carries_the_status_that_the_rest_door_answers() {
 }
 
 #[test]
-fn every_kind_of_patch_does_what_it_does_elsewhere() {
+fn every_patch_type_has_the_effect_of_rest() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = door(cluster);
+        let mut grpc_client = grpc_client(cluster);
         cluster.create(manifests::deployment("web", 1)).await;
         let mut send = async |kind, document: Value| {
-            value(&door.patch(patch("deployments", "web", kind, &document)).await.unwrap().into_inner())
+            value(
+                &grpc_client.patch(patch("deployments", "web", kind, &document)).await.unwrap().into_inner(),
+            )
         };
         let merged =
             send(PatchType::Merge, json!({ "metadata": { "labels": { "a": "1", "app": null } } })).await;
@@ -175,19 +178,20 @@ fn every_kind_of_patch_does_what_it_does_elsewhere() {
 }
 
 #[test]
-fn spec_and_status_are_written_apart() {
+fn spec_and_status_are_written_separately() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = door(cluster);
+        let mut grpc_client = grpc_client(cluster);
         let mut object = cluster.create(manifests::deployment("web", 1)).await;
         object["spec"]["replicas"] = json!(7);
         object["status"] = json!({ "observedGeneration": 1, "replicas": 1 });
-        let status = value(&door.update_status(update("deployments", &object)).await.unwrap().into_inner());
+        let status =
+            value(&grpc_client.update_status(update("deployments", &object)).await.unwrap().into_inner());
         assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(1), &json!(1)));
         assert_eq!(status["metadata"]["generation"], 1);
         let mut object = status;
         object["spec"]["replicas"] = json!(7);
         object["status"]["replicas"] = json!(9);
-        let spec = value(&door.update(update("deployments", &object)).await.unwrap().into_inner());
+        let spec = value(&grpc_client.update(update("deployments", &object)).await.unwrap().into_inner());
         assert_eq!((&spec["spec"]["replicas"], &spec["status"]["replicas"]), (&json!(7), &json!(1)));
         assert_eq!(spec["metadata"]["generation"], 2);
     });
@@ -196,7 +200,7 @@ fn spec_and_status_are_written_apart() {
 #[test]
 fn a_list_comes_in_chunks_of_one_revision() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = door(cluster);
+        let mut grpc_client = grpc_client(cluster);
         for n in 0..1100 {
             cluster.create(manifests::config_map(&format!("c{n:04}"), "1")).await;
         }
@@ -208,15 +212,15 @@ fn a_list_comes_in_chunks_of_one_revision() {
             r#continue: token.into(),
             ..Default::default()
         };
-        let chunks = collect(door.list(request(0, 0, "")).await.unwrap().into_inner()).await;
+        let chunks = collect(grpc_client.list(request(0, 0, "")).await.unwrap().into_inner()).await;
         assert!(chunks.len() > 2 && chunks.iter().all(|chunk| chunk.revision == before), "{}", chunks.len());
         let names = names(&chunks);
         assert!(names.len() == 1100 && names.is_sorted());
 
-        // Page by page, while the world moves on: still the same state.
+        // Pages of one list during other writes: still one state.
         let (mut pages, mut token) = (Vec::new(), String::new());
         loop {
-            let page = collect(door.list(request(400, 0, &token)).await.unwrap().into_inner()).await;
+            let page = collect(grpc_client.list(request(400, 0, &token)).await.unwrap().into_inner()).await;
             token = page.last().unwrap().r#continue.clone();
             pages.extend(page);
             cluster
@@ -227,7 +231,7 @@ fn a_list_comes_in_chunks_of_one_revision() {
             }
         }
         assert_eq!(self::names(&pages), names);
-        let past = collect(door.list(request(0, before - 100, "")).await.unwrap().into_inner()).await;
+        let past = collect(grpc_client.list(request(0, before - 100, "")).await.unwrap().into_inner()).await;
         assert_eq!(self::names(&past), names[..1000]);
     });
 }
@@ -256,15 +260,15 @@ fn watch(resources: &[&str], after_revision: i64) -> pb::WatchRequest {
     pb::WatchRequest { selectors: selectors.collect(), after_revision, progress: false }
 }
 
-/// The next `count` events of a stream: (revision, selector, type, name).
+/// The next `count` events of a stream: revision, selector, type and name.
 async fn events(
     stream: &mut tonic::Streaming<pb::WatchBatch>,
     count: usize,
 ) -> Vec<(i64, u32, Type, String)> {
     let (mut seen, mut at) = (Vec::new(), 0);
     while seen.len() < count {
-        let batch = stream.message().await.unwrap().expect("the stream goes on");
-        assert!(batch.revision >= at, "progress never goes back");
+        let batch = stream.message().await.unwrap().expect("the stream continues");
+        assert!(batch.revision >= at, "progress never decreases");
         at = batch.revision;
         for event in batch.events {
             let object: Value = serde_json::from_slice(&event.json).unwrap();
@@ -276,12 +280,12 @@ async fn events(
 }
 
 #[test]
-fn one_stream_shows_several_kinds_in_revision_order_and_resumes_anywhere() {
+fn one_watch_stream_carries_several_kinds_in_revision_order_and_resumes_anywhere() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = door(cluster);
+        let mut grpc_client = grpc_client(cluster);
         let begin = cluster.store().revision().0;
         let kinds = ["configmaps", "namespaces", "deployments"];
-        let mut live = door.watch(watch(&kinds, begin)).await.unwrap().into_inner();
+        let mut live = grpc_client.watch(watch(&kinds, begin)).await.unwrap().into_inner();
         for n in 0..20 {
             cluster.create(manifests::config_map(&format!("c{n}"), "1")).await;
             cluster.create(manifests::namespace(&format!("n{n}"))).await;
@@ -293,7 +297,7 @@ fn one_stream_shows_several_kinds_in_revision_order_and_resumes_anywhere() {
         assert!(seen.is_sorted_by(|a, b| a.0 < b.0), "one order for all kinds");
         assert_eq!(seen.iter().filter(|event| event.2 == Type::Gone).count(), 20);
         for (at, (revision, ..)) in seen.iter().enumerate().step_by(7) {
-            let mut resumed = door.watch(watch(&kinds, *revision)).await.unwrap().into_inner();
+            let mut resumed = grpc_client.watch(watch(&kinds, *revision)).await.unwrap().into_inner();
             let rest = &seen[at + 1..];
             assert_eq!(events(&mut resumed, rest.len()).await, rest, "resumed after {revision}");
         }
@@ -301,13 +305,13 @@ fn one_stream_shows_several_kinds_in_revision_order_and_resumes_anywhere() {
 }
 
 #[test]
-fn a_watch_from_nothing_begins_with_the_state_and_says_when_that_is_complete() {
+fn a_watch_without_a_revision_begins_with_the_current_objects_and_marks_their_end() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = door(cluster);
+        let mut grpc_client = grpc_client(cluster);
         for n in 0..3 {
             cluster.create(manifests::config_map(&format!("c{n}"), "1")).await;
         }
-        let mut stream = door.watch(watch(&["configmaps"], 0)).await.unwrap().into_inner();
+        let mut stream = grpc_client.watch(watch(&["configmaps"], 0)).await.unwrap().into_inner();
         let (mut puts, mut done) = (0, 0);
         while done == 0 {
             let batch = stream.message().await.unwrap().unwrap();
@@ -322,12 +326,12 @@ fn a_watch_from_nothing_begins_with_the_state_and_says_when_that_is_complete() {
 }
 
 #[test]
-fn an_object_that_stops_matching_is_gone_and_one_that_begins_to_match_is_put() {
+fn objects_leaving_a_selector_are_gone_and_entering_ones_are_put() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = door(cluster);
+        let mut grpc_client = grpc_client(cluster);
         let mut request = watch(&["configmaps"], cluster.store().revision().0);
         request.selectors[0].label_selector = "tier=front".into();
-        let mut stream = door.watch(request).await.unwrap().into_inner();
+        let mut stream = grpc_client.watch(request).await.unwrap().into_inner();
         cluster.create(manifests::config_map("one", "1")).await;
         for tier in ["front", "front", "back", "front"] {
             let patch =
@@ -335,17 +339,17 @@ fn an_object_that_stops_matching_is_gone_and_one_that_begins_to_match_is_put() {
             cluster.merge("configmaps", "one", patch).await;
         }
         let seen: Vec<_> = events(&mut stream, 3).await.into_iter().map(|event| event.2).collect();
-        // The second write of the same changed nothing.
+        // The second, equal write changed nothing.
         assert_eq!(seen, [Type::Put, Type::Gone, Type::Put]);
     });
 }
 
 #[test]
-fn a_quiet_stream_says_how_far_it_has_come_if_asked() {
+fn a_quiet_stream_reports_progress_on_request() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut request = watch(&["secrets"], cluster.store().revision().0);
         request.progress = true;
-        let mut stream = door(cluster).watch(request).await.unwrap().into_inner();
+        let mut stream = grpc_client(cluster).watch(request).await.unwrap().into_inner();
         cluster.create(manifests::config_map("other", "1")).await;
         let batch = stream.message().await.unwrap().unwrap();
         assert_eq!((batch.events.len(), batch.revision), (0, cluster.store().revision().0));
@@ -353,11 +357,11 @@ fn a_quiet_stream_says_how_far_it_has_come_if_asked() {
 }
 
 #[test]
-fn what_has_been_compacted_is_expired_on_both_doors() {
+fn compacted_revisions_are_expired_over_rest_and_grpc() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = door(cluster);
+        let mut grpc_client = grpc_client(cluster);
         let old = cluster.store().revision().0;
-        // More than the apiserver keeps in memory, so that the storage must be asked.
+        // More than the apiserver caches, so that it reads from the storage.
         cluster.create(manifests::config_map("one", "0")).await;
         for n in 0..17_000 {
             let key = format!("/registry/configmaps/default/fill{}", n % 3);
@@ -372,13 +376,13 @@ fn what_has_been_compacted_is_expired_on_both_doors() {
         }
         cluster.apiserver().pipeline().cache().fresh().await.unwrap();
         cluster.store().compact(Revision(cluster.store().revision().0 - 1)).await.unwrap();
-        let refused = match door.watch(watch(&["configmaps"], old)).await {
+        let refused = match grpc_client.watch(watch(&["configmaps"], old)).await {
             Ok(stream) => stream.into_inner().message().await.unwrap_err(),
             Err(refused) => refused,
         };
         assert_eq!(refused.code(), tonic::Code::OutOfRange, "{refused}");
         let get = pb::GetRequest { r#ref: reference("configmaps", "one"), revision: old };
-        assert_eq!(door.get(get).await.unwrap_err().code(), tonic::Code::OutOfRange);
+        assert_eq!(grpc_client.get(get).await.unwrap_err().code(), tonic::Code::OutOfRange);
         let reply = cluster
             .rest()
             .call("GET", &format!("/api/v1/configmaps?resourceVersion={old}&resourceVersionMatch=Exact"), "")
@@ -388,9 +392,9 @@ fn what_has_been_compacted_is_expired_on_both_doors() {
 }
 
 #[test]
-fn a_pod_is_bound_once_and_only_if_it_is_the_one_that_was_meant() {
+fn a_pod_is_bound_once_and_only_with_the_right_uid() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = door(cluster);
+        let mut grpc_client = grpc_client(cluster);
         let account =
             json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
         cluster.create(account).await;
@@ -401,12 +405,12 @@ fn a_pod_is_bound_once_and_only_if_it_is_the_one_that_was_meant() {
             uid: uid.into(),
             node: "node-7".into(),
         };
-        assert_eq!(door.bind(bind("another")).await.unwrap_err().code(), tonic::Code::Aborted);
-        door.bind(bind(pod["metadata"]["uid"].as_str().unwrap())).await.unwrap();
+        assert_eq!(grpc_client.bind(bind("another")).await.unwrap_err().code(), tonic::Code::Aborted);
+        grpc_client.bind(bind(pod["metadata"]["uid"].as_str().unwrap())).await.unwrap();
         let bound = cluster.get("pods", "default", "one").await.unwrap();
         assert_eq!(bound["spec"]["nodeName"], "node-7");
         assert_eq!(
-            door.bind(bind("")).await.unwrap_err().code(),
+            grpc_client.bind(bind("")).await.unwrap_err().code(),
             tonic::Code::Aborted,
             "a pod is bound once"
         );
@@ -414,17 +418,18 @@ fn a_pod_is_bound_once_and_only_if_it_is_the_one_that_was_meant() {
 }
 
 #[test]
-fn reflection_names_the_services_and_health_says_serving() {
+fn reflection_lists_the_services_and_health_is_serving() {
     use tonic_health::pb::{
         HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
     };
     use tonic_reflection::pb::v1 as reflection;
     simulate(Setup::api_alone(), async |cluster| {
-        let mut health = HealthClient::new(cluster.doors());
+        let mut health = HealthClient::new(cluster.in_process());
         let answer = health.check(HealthCheckRequest { service: String::new() }).await.unwrap().into_inner();
         assert_eq!(answer.status(), ServingStatus::Serving);
 
-        let mut client = reflection::server_reflection_client::ServerReflectionClient::new(cluster.doors());
+        let mut client =
+            reflection::server_reflection_client::ServerReflectionClient::new(cluster.in_process());
         let ask = reflection::server_reflection_request::MessageRequest::ListServices(String::new());
         let request = reflection::ServerReflectionRequest { host: String::new(), message_request: Some(ask) };
         let answers =
@@ -439,7 +444,7 @@ fn reflection_names_the_services_and_health_says_serving() {
 }
 
 #[test]
-fn the_client_does_over_tls_what_it_does_in_process() {
+fn the_client_works_over_tls_as_in_process() {
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! Jobs and CronJobs end to end: pods that run to their end on simulated nodes, in virtual time.
+//! Jobs and CronJobs end to end: pods that run to completion on simulated nodes, in virtual time.
 
 use kstore_client::{DeleteParams, Propagation};
 use kstore_tests::wait::condition;
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The finalizer of pods that are not counted yet.
+/// The finalizer of pods that the Job controller has not counted yet.
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-/// The annotation with which a pod says how its containers behave.
+/// The annotation that scripts the behaviour of a pod's containers.
 const SCRIPT: &str = "kubelet-sim.kstore.io";
 
-/// A Job whose pods run this long and end with this code.
+/// A Job whose pods run for this many seconds and exit with this code.
 fn job(name: &str, seconds: u32, code: u8, spec: Value) -> Value {
     let script = json!({format!("{SCRIPT}/run-seconds"): seconds.to_string(), format!("{SCRIPT}/exit-code"): code.to_string()});
     let template = json!({"metadata": {"annotations": script},
@@ -28,14 +28,14 @@ async fn ended(cluster: &Cluster, name: &str, type_: &str) -> Value {
     cluster.wait_object("jobs", name, &format!("is {type_}"), is_true).await
 }
 
-/// The states that an object went through.
+/// The states of an object over its history.
 fn states(cluster: &Cluster, key: &str) -> Vec<Value> {
     let of_key = |change: &Change| change.key == key;
     let values = cluster.history().into_iter().filter(of_key).filter_map(|change| change.value);
     values.map(|value| serde_json::from_slice(&value).unwrap()).collect()
 }
 
-/// The pods that a Job ever had, each by its last state.
+/// All pods that a Job ever had, each in its last state.
 fn pods_of(cluster: &Cluster, job: &str) -> Vec<Value> {
     let prefix = format!("/registry/pods/default/{job}-");
     let keys: BTreeSet<String> = cluster
@@ -51,9 +51,9 @@ fn is_tracked(pod: &Value) -> bool {
     pod["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|f| f == TRACKING))
 }
 
-/// What was told about an object: reason and message, each once.
-async fn told(cluster: &Cluster, name: &str) -> BTreeSet<(String, String)> {
-    // The recorder may still be at work.
+/// Reason and message of all events about an object, without duplicates.
+async fn events_about(cluster: &Cluster, name: &str) -> BTreeSet<(String, String)> {
+    // The event recorder may still be working.
     tokio::time::sleep(Duration::from_secs(30)).await;
     let events = cluster.list("events", "default").await;
     let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
@@ -61,12 +61,12 @@ async fn told(cluster: &Cluster, name: &str) -> BTreeSet<(String, String)> {
     about.map(|event| (text(event, "reason"), text(event, "message"))).collect()
 }
 
-fn has(told: &BTreeSet<(String, String)>, reason: &str, message: &str) -> bool {
-    told.iter().any(|(r, m)| r == reason && m.starts_with(message))
+fn has_event(events_about: &BTreeSet<(String, String)>, reason: &str, message: &str) -> bool {
+    events_about.iter().any(|(r, m)| r == reason && m.starts_with(message))
 }
 
 #[test]
-fn a_job_works_off_its_completions_two_at_a_time() {
+fn a_job_completes_with_two_pods_at_a_time() {
     simulate(Setup::seed(41), async |cluster| {
         cluster.create(job("work", 10, 0, json!({"completions": 5, "parallelism": 2}))).await;
         let done = ended(cluster, "work", "Complete").await;
@@ -87,16 +87,17 @@ fn a_job_works_off_its_completions_two_at_a_time() {
         let is_interim = |state: &&Value| condition(state, "SuccessCriteriaMet").is_some();
         let interim: Vec<&Value> = states.iter().filter(is_interim).collect();
         assert!(condition(interim[0], "Complete").is_none(), "a job says first that it will be complete");
-        let told = told(cluster, "work").await;
+        let events_about = events_about(cluster, "work").await;
         assert!(
-            has(&told, "SuccessfulCreate", "Created pod: work-") && has(&told, "Completed", "Job completed"),
-            "{told:?}"
+            has_event(&events_about, "SuccessfulCreate", "Created pod: work-")
+                && has_event(&events_about, "Completed", "Job completed"),
+            "{events_about:?}"
         );
     });
 }
 
 #[test]
-fn the_pods_of_an_indexed_job_know_their_index() {
+fn pods_of_an_indexed_job_have_their_index() {
     simulate(Setup::seed(42), async |cluster| {
         let script = "sleep 5; test $JOB_COMPLETION_INDEX != 1";
         let template = json!({"spec": {"restartPolicy": "Never", "subdomain": "work",
@@ -124,7 +125,7 @@ fn the_pods_of_an_indexed_job_know_their_index() {
 }
 
 #[test]
-fn a_failing_job_is_tried_again_with_back_off_until_its_limit() {
+fn a_failing_job_is_retried_with_back_off_up_to_its_limit() {
     simulate(Setup::seed(43), async |cluster| {
         cluster.create(job("work", 1, 3, json!({"backoffLimit": 3}))).await;
         let done = ended(cluster, "work", "Failed").await;
@@ -137,18 +138,18 @@ fn a_failing_job_is_tried_again_with_back_off_until_its_limit() {
         let mut created: Vec<i64> = pods_of(cluster, "work").iter().map(time).collect();
         created.sort_unstable();
         let gaps: Vec<i64> = created.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // A run takes a second and some to start; then ten, twenty, forty seconds of back-off.
+        // A pod takes little more than a second to start and run; then the back-off is 10, 20 and 40 seconds.
         for (gap, back_off) in gaps.iter().zip([10, 20, 40]) {
             assert!((back_off + 1..back_off + 6).contains(gap), "{gaps:?}");
         }
-        let told = told(cluster, "work").await;
+        let events_about = events_about(cluster, "work").await;
         let message = "Job has reached the specified backoff limit";
-        assert!(has(&told, "BackoffLimitExceeded", message), "{told:?}");
+        assert!(has_event(&events_about, "BackoffLimitExceeded", message), "{events_about:?}");
     });
 }
 
 #[test]
-fn a_pod_failure_policy_tells_failures_apart() {
+fn a_pod_failure_policy_distinguishes_failures() {
     simulate(Setup::seed(44), async |cluster| {
         let on_code = |action: &str, code: u8| json!({"action": action, "onExitCodes": {"operator": "In", "values": [code]}});
         let policy = json!({"podFailurePolicy": {"rules": [on_code("FailJob", 42), on_code("Ignore", 7)]}});
@@ -169,7 +170,7 @@ fn a_pod_failure_policy_tells_failures_apart() {
 }
 
 #[test]
-fn a_suspended_job_has_no_pods_and_begins_anew_when_it_resumes() {
+fn a_suspended_job_has_no_pods_and_restarts_when_resumed() {
     simulate(Setup::seed(45), async |cluster| {
         let spec = json!({"completions": 2, "parallelism": 2, "suspend": true, "activeDeadlineSeconds": 60});
         cluster.create(job("work", 40, 0, spec)).await;
@@ -188,27 +189,27 @@ fn a_suspended_job_has_no_pods_and_begins_anew_when_it_resumes() {
         suspend(true).await;
         cluster.wait_object("jobs", "work", "is suspended again", says("True")).await;
         let gone = async || cluster.list("pods", "default").await.is_empty();
-        cluster.wait_until("its pods are gone", gone).await;
+        cluster.wait_until("its pods are deleted", gone).await;
         tokio::time::sleep(Duration::from_secs(600)).await;
 
         suspend(false).await;
         let done = ended(cluster, "work", "Complete").await;
         assert_eq!((&done["status"]["succeeded"], &done["status"]["failed"]), (&json!(2), &Value::Null));
-        let told = told(cluster, "work").await;
+        let events_about = events_about(cluster, "work").await;
         for (reason, message) in [("Suspended", "Job suspended"), ("Resumed", "Job resumed")] {
-            assert!(has(&told, reason, message), "{told:?}");
+            assert!(has_event(&events_about, reason, message), "{events_about:?}");
         }
     });
 }
 
 #[test]
-fn a_finished_job_goes_with_its_pods_when_its_time_is_over() {
+fn a_finished_job_and_its_pods_are_deleted_after_their_ttl() {
     simulate(Setup::seed(46), async |cluster| {
         cluster.create(job("work", 1, 0, json!({"ttlSecondsAfterFinished": 100}))).await;
         ended(cluster, "work", "Complete").await;
         let end = cluster.nondet().clock.now();
         let is_gone = async || cluster.get("jobs", "default", "work").await.is_none();
-        cluster.wait_until("the job is gone", is_gone).await;
+        cluster.wait_until("the job is deleted", is_gone).await;
         let waited = cluster.nondet().clock.now().duration_since(end).as_secs();
         assert!((99..=103).contains(&waited), "after {waited} s");
         assert!(cluster.list("pods", "default").await.is_empty());
@@ -227,7 +228,7 @@ fn pods_that_lose_their_job_can_be_deleted() {
             let pods = cluster.list("pods", "default").await;
             pods.into_iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == name).collect::<Vec<_>>()
         };
-        cluster.wait_until("one pod is gone", async || of("taken").await.is_empty()).await;
+        cluster.wait_until("one pod is deleted", async || of("taken").await.is_empty()).await;
         let is_free = async || {
             let pods = of("left").await;
             !is_tracked(&pods[0]) && pods[0]["metadata"]["ownerReferences"].is_null()
@@ -235,12 +236,12 @@ fn pods_that_lose_their_job_can_be_deleted() {
         cluster.wait_until("the other one is free", is_free).await;
         let name = of("left").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
         cluster.delete("pods", &name, DeleteParams::default()).await;
-        cluster.wait_until("the other one is gone", async || of("left").await.is_empty()).await;
+        cluster.wait_until("the other pod is deleted", async || of("left").await.is_empty()).await;
     });
 }
 
 #[test]
-fn a_job_that_another_controller_manages_is_left_alone() {
+fn a_job_managed_by_another_controller_is_ignored() {
     simulate(Setup::seed(48), async |cluster| {
         cluster.create(job("work", 1, 0, json!({"managedBy": "example.com/other"}))).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -249,7 +250,7 @@ fn a_job_that_another_controller_manages_is_left_alone() {
     });
 }
 
-/// A CronJob whose Jobs have one pod that takes this long.
+/// A CronJob whose Jobs have one pod that runs for this many seconds.
 fn cron_job(name: &str, seconds: u32, spec: Value) -> Value {
     cron_job_of(name, json!({}), seconds, spec)
 }
@@ -262,7 +263,7 @@ fn cron_job_of(name: &str, work: Value, seconds: u32, spec: Value) -> Value {
     cron
 }
 
-/// The names of all Jobs that a CronJob ever had.
+/// The names of all Jobs that a CronJob ever created.
 fn jobs_of(cluster: &Cluster, cron: &str) -> Vec<String> {
     let prefix = format!("/registry/jobs/default/{cron}-");
     let history = cluster.history();
@@ -274,7 +275,7 @@ fn jobs_of(cluster: &Cluster, cron: &str) -> Vec<String> {
 fn a_cron_job_runs_each_hour_and_keeps_three_jobs() {
     simulate(Setup::seed(49).nodes(0), async |cluster| {
         let start = cluster.nondet().clock.now().as_second() / 60;
-        // Jobs without pods, in a cluster without nodes: hours of heartbeats take long.
+        // Jobs without pods, in a cluster without nodes: hours of heartbeats would take long.
         let create = async |name: &str, spec: Value| {
             let nothing = json!({"completions": 0, "parallelism": 0});
             cluster.create(cron_job_of(name, nothing, 0, spec)).await;
@@ -285,7 +286,7 @@ fn a_cron_job_runs_each_hour_and_keeps_three_jobs() {
         tokio::time::sleep(Duration::from_secs(5 * 3600 + 600)).await;
         let hours: Vec<String> = (1..=5).map(|hour| (start + hour * 60).to_string()).collect();
         assert_eq!(jobs_of(cluster, "tick"), hours);
-        // Half past two in Greenwich.
+        // 14:30 UTC.
         assert_eq!(jobs_of(cluster, "tea"), [(start + 2 * 60 + 30).to_string()]);
         assert!(jobs_of(cluster, "asleep").is_empty());
         let left = cluster.list("jobs", "default").await;
@@ -297,15 +298,18 @@ fn a_cron_job_runs_each_hour_and_keeps_three_jobs() {
         assert_eq!(tick["status"]["lastScheduleTime"], "2026-01-01T05:00:00Z");
         let status = &tick["status"];
         assert!(status["lastSuccessfulTime"].is_string() && status["active"].is_null(), "{tick}");
-        let told = told(cluster, "tick").await;
+        let events_about = events_about(cluster, "tick").await;
         for (reason, message) in [
             ("SuccessfulCreate", "Created job tick-"),
             ("SawCompletedJob", "Saw completed job: tick-"),
             ("SuccessfulDelete", "Deleted job tick-"),
         ] {
-            assert!(has(&told, reason, message), "{reason}: {told:?}");
+            assert!(has_event(&events_about, reason, message), "{reason}: {events_about:?}");
         }
-        assert_eq!(told.iter().find(|(reason, _)| reason == "MissingJob" || reason == "UnexpectedJob"), None);
+        assert_eq!(
+            events_about.iter().find(|(reason, _)| reason == "MissingJob" || reason == "UnexpectedJob"),
+            None
+        );
     });
 }
 
@@ -331,9 +335,13 @@ fn concurrency_policies_keep_long_jobs_apart() {
         assert_eq!(active("replace").await, 1);
         let (pods, jobs) = (cluster.list("pods", "default").await, cluster.list("jobs", "default").await);
         assert!(pods.len() <= jobs.len() + 1, "pods go with their jobs");
-        let told_forbid = told(cluster, "forbid").await;
+        let told_forbid = events_about(cluster, "forbid").await;
         let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-        assert!(has(&told_forbid, "JobAlreadyActive", message), "{told_forbid:?}");
-        assert!(has(&told(cluster, "replace").await, "SuccessfulDelete", "Deleted job replace-"));
+        assert!(has_event(&told_forbid, "JobAlreadyActive", message), "{told_forbid:?}");
+        assert!(has_event(
+            &events_about(cluster, "replace").await,
+            "SuccessfulDelete",
+            "Deleted job replace-"
+        ));
     });
 }

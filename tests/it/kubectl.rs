@@ -1,4 +1,4 @@
-//! kubectl, unmodified, against the real program. Only where kubectl is installed; the long script of commands is CI's.
+//! Unmodified kubectl against the program, where kubectl is installed. CI runs a longer script of commands.
 
 use crate::SERVER;
 use kstore_tests::{Launch, Server};
@@ -6,13 +6,13 @@ use serde_json::Value;
 use std::io::Write as _;
 use std::process::Stdio;
 
-/// A server with everything, if there is a kubectl to talk to it.
+/// A server with all components; `None` if kubectl is not installed.
 fn server(dir: &tempfile::TempDir) -> Option<Server> {
     let server = Launch::in_memory(SERVER, dir.path()).start().unwrap();
     server.kubectl(&[]).is_some().then_some(server)
 }
 
-/// What kubectl prints; it must succeed.
+/// Runs kubectl, asserts success, and returns its output.
 fn run(server: &Server, args: &str) -> String {
     let args: Vec<_> = args.split(' ').collect();
     let output = server.kubectl(&args).unwrap().output().unwrap();
@@ -22,7 +22,7 @@ fn run(server: &Server, args: &str) -> String {
     said.into_owned()
 }
 
-/// What kubectl complains; it must fail.
+/// Runs kubectl, asserts failure, and returns its error output.
 fn refuse(server: &Server, args: &str) -> String {
     let args: Vec<_> = args.split(' ').collect();
     let output = server.kubectl(&args).unwrap().output().unwrap();
@@ -63,7 +63,7 @@ fn a_deployment_is_created_scaled_updated_undone_and_deleted() {
 }
 
 #[test]
-fn apply_merges_three_ways_and_refusals_read_as_usual() {
+fn apply_merges_three_ways_and_errors_read_as_in_kubernetes() {
     let dir = tempfile::tempdir().unwrap();
     let Some(server) = server(&dir) else { return };
     let manifest =

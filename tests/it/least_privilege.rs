@@ -1,5 +1,6 @@
-//! The controllers have accounts of their own, with no more rights than Kubernetes' roles give them. Every simulated cluster fails if
-//! authorization refuses one of its own components (`kstore_tests`); here is a scenario in which each controller has something to do.
+//! Controllers have separate service accounts with no more permissions than in Kubernetes. Every simulated
+//! cluster fails if authorization refuses one of its own components (`kstore_tests`); this scenario gives
+//! each controller something to do.
 
 use kstore_client::{DeleteParams, DynamicApi, Gvr, Patch, Propagation};
 use kstore_tests::{Cluster, Setup, manifests, simulate};
@@ -16,12 +17,12 @@ fn roles(cluster: &Cluster) -> DynamicApi {
     api(cluster, "rbac.authorization.k8s.io", "clusterroles")
 }
 
-async fn gone(cluster: &Cluster, plural: &str, namespace: &str, name: &str) {
+async fn wait_deleted(cluster: &Cluster, plural: &str, namespace: &str, name: &str) {
     let is_gone = async || cluster.get(plural, namespace, name).await.is_none();
-    cluster.wait_until(&format!("{plural}/{name} is gone"), is_gone).await;
+    cluster.wait_until(&format!("{plural}/{name} is deleted"), is_gone).await;
 }
 
-/// Waits until another object of this name is there.
+/// Waits until a new object with this name exists.
 async fn replaced(cluster: &Cluster, plural: &str, name: &str, old: &Value) {
     let is_new = async || {
         let object = cluster.get(plural, "default", name).await;
@@ -56,7 +57,7 @@ async fn workloads(cluster: &Cluster) {
     }
     let orphan = DeleteParams { propagation: Some(Propagation::Orphan), ..DeleteParams::default() };
     cluster.delete("deployments", "web", orphan).await;
-    gone(cluster, "deployments", "default", "web").await;
+    wait_deleted(cluster, "deployments", "default", "web").await;
     cluster.create(manifests::deployment("web", 2)).await;
     let adopted = async || {
         let set = cluster.get("replicasets", "default", set).await.unwrap();
@@ -67,7 +68,7 @@ async fn workloads(cluster: &Cluster) {
     cluster.wait_rolled_out("web").await;
 }
 
-/// What every namespace has, and the end of a namespace with content, custom objects included.
+/// Default objects of namespaces, and deletion of a namespace with content, custom objects included.
 async fn namespaces(cluster: &Cluster) {
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("carts.{SHOP}")},
@@ -87,9 +88,9 @@ async fn namespaces(cluster: &Cluster) {
         "name": "owner", "uid": owner["metadata"]["uid"]}]);
     cluster.create(owned).await;
     carts.delete("default", "owner", &DeleteParams::default()).await.unwrap();
-    gone(cluster, "configmaps", "default", "owned").await;
+    wait_deleted(cluster, "configmaps", "default", "owned").await;
     api(cluster, "", "namespaces").delete("", "doomed", &DeleteParams::default()).await.unwrap();
-    gone(cluster, "namespaces", "", "doomed").await;
+    wait_deleted(cluster, "namespaces", "", "doomed").await;
     for (plural, name) in [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")] {
         let old = cluster.get(plural, "default", name).await.unwrap();
         cluster.delete(plural, name, DeleteParams::default()).await;
@@ -118,7 +119,7 @@ async fn namespaces(cluster: &Cluster) {
     cluster.wait_until("the policy is checked", checked).await;
 }
 
-/// Networks and addresses of services, and records of addresses that do not fit.
+/// Service networks and addresses, and address records without a Service.
 async fn networks(cluster: &Cluster) {
     let network = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "more"},
         "spec": {"cidrs": ["10.99.0.0/24"]}});
@@ -130,7 +131,7 @@ async fn networks(cluster: &Cluster) {
     cluster.wait_until("the network is ready", is_ready).await;
     let networking = |plural| api(cluster, "networking.k8s.io", plural);
     networking("servicecidrs").delete("", "more", &DeleteParams::default()).await.unwrap();
-    gone(cluster, "servicecidrs", "", "more").await;
+    wait_deleted(cluster, "servicecidrs", "", "more").await;
     let address = cluster.get("services", "default", "web").await.unwrap()["spec"]["clusterIP"].clone();
     let address = address.as_str().unwrap();
     networking("ipaddresses").delete("", address, &DeleteParams::default()).await.unwrap();
@@ -138,12 +139,12 @@ async fn networks(cluster: &Cluster) {
     cluster.wait_until("the address has its record again", is_there).await;
     let leaked = json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": "10.98.0.9",
         "labels": {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": "IPv4"}},
-        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "nobody"}}});
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "missing"}}});
     cluster.create(leaked).await;
-    gone(cluster, "ipaddresses", "", "10.98.0.9").await;
+    wait_deleted(cluster, "ipaddresses", "", "10.98.0.9").await;
 }
 
-/// Nodes that are sick, tainted, and gone, with pods on them.
+/// Unreachable, tainted and deleted nodes with pods on them.
 async fn nodes(cluster: &Cluster) {
     let nodes = cluster.list("nodes", "").await;
     let [first, second] = [0, 1].map(|index| nodes[index]["metadata"]["name"].as_str().unwrap().to_owned());
@@ -162,11 +163,11 @@ async fn nodes(cluster: &Cluster) {
         })
         .await;
     api(cluster, "", "nodes").delete("", &second, &DeleteParams::default()).await.unwrap();
-    cluster.wait_until("no pod is left of the node that is gone", async || is_empty(&second).await).await;
+    cluster.wait_until("no pod of the deleted node is left", async || is_empty(&second).await).await;
 }
 
 #[test]
-fn no_controller_is_refused_what_it_does() {
+fn controllers_have_all_permissions_they_need() {
     simulate(Setup::seed(31).nodes(4), async |cluster| {
         workloads(cluster).await;
         namespaces(cluster).await;
@@ -181,7 +182,7 @@ fn rule(resource: &str) -> Value {
 }
 
 #[test]
-fn roles_are_aggregated_all_the_way_up_and_those_of_users_too() {
+fn cluster_roles_are_aggregated_transitively_including_user_roles() {
     simulate(Setup::seed(32), async |cluster| {
         let role = |name: &str, labels: Value| {
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",

@@ -1,100 +1,100 @@
-//! The one integration test binary: every topic is a module, so that all of it links once.
+//! The single integration test binary: every topic is a module, so that the dependencies are linked once.
 #![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
-/// An API server beside the program itself.
+/// An aggregated API server beside the program.
 mod aggregated_server;
-/// The API as clients see it, row by row.
+/// The API as clients observe it, compared with Kubernetes.
 mod api;
-/// The dependency table.
+/// The table of crate dependencies.
 mod architecture;
 /// The audit log of the program.
 mod audit;
-/// HorizontalPodAutoscalers: workloads that follow their load.
+/// HorizontalPodAutoscalers.
 mod autoscaling;
-/// Requests and starts that cannot work.
+/// Invalid requests, and starts that cannot succeed.
 mod bad_input;
-/// From `create deployment` to the status of its pods: the tree of causes.
+/// The causal trace from a deployment to the status of its pods.
 mod causality;
-/// kube-rs, unmodified.
+/// Unmodified kube-rs.
 mod clients;
-/// SIGKILL at any moment loses nothing that was answered.
+/// SIGKILL at any moment loses no acknowledged write.
 mod crash;
-/// Owner references of and to objects of custom kinds.
+/// Owner references from and to custom objects.
 mod custom_owners;
 /// Typed and dynamic clients, and informers, over a custom kind.
 mod custom_sources;
-/// The same seed gives the same bytes.
+/// Equal seeds give equal histories.
 mod determinism;
-/// Disruption budgets, and evictions under them.
+/// Disruption budgets and evictions.
 mod disruption;
-/// The programs that kstore stands in for, as test harnesses start them.
+/// The replacement programs for kube-apiserver, etcd and others, as test harnesses start them.
 mod dropin;
-/// The way to an external etcd, in virtual time, with lost answers and lost connections.
+/// The storage on an external etcd, in virtual time, with lost answers and connections.
 mod etcd_adapter;
-/// The judge of client histories, against a real etcd, our own, and one that does wrong.
+/// The history checker against a real etcd, kstore's, and a faulty one.
 mod etcd_checked;
-/// kill -9, SIGSTOP and restarts under load, judged.
+/// kill -9, SIGSTOP and restarts under load, judged by the history checker.
 mod etcd_faults;
-/// An etcd of three members that loses its leader, and one that forgets who we are.
+/// A three-member etcd that loses its leader, and one that forgets logins.
 mod etcd_members;
-/// The tests of the API on the other storages.
+/// The API tests on other storages.
 mod etcd_rerun;
 /// The etcd API on a Unix socket.
 mod etcd_socket;
 /// Apiservers on a real etcd, where one is installed.
 mod etcd_storage;
-/// Writes of deposed leaders, at both doors.
+/// Late writes of deposed leaders over REST and gRPC.
 mod fencing;
-/// Objects that are held until something outside is cleaned up.
+/// The finalizer helper.
 mod finalizers;
 /// Every call of kstore.v1.
 mod grpc;
-/// Attacks: on permissions, memory, connections and time.
+/// Attacks on permissions, memory, connections and time.
 mod hostile;
-/// Jobs and CronJobs: pods that run to their end, by a schedule too.
+/// Jobs and CronJobs.
 mod jobs;
 /// kubectl, where it is installed.
 mod kubectl;
-/// Controllers with accounts of their own and no more rights than these have.
+/// Controllers with minimal permissions.
 mod least_privilege;
-/// Nodes as users, and the tokens of pods.
+/// Nodes as users, and pod tokens.
 mod node_identities;
-/// What simulated nodes do with pods: how these wait, run their commands and terminate.
+/// Simulated nodes: waiting, running and terminating pods.
 mod nodes;
-/// Objects that no tool writes and the API admits.
+/// Unusual objects that the API accepts.
 mod odd_objects;
-/// Types in the expressions of admission policies.
+/// Type checks of expressions in admission policies.
 mod policy_type_checks;
-/// Every part in its own process.
+/// Every component in its own process.
 mod processes;
-/// Quotas under concurrent writers, at both doors; what is given back, and custom kinds.
+/// Quotas under concurrent writers over REST and gRPC; released usage and custom kinds.
 mod quotas;
-/// `run` with objects in the cluster before its command starts.
+/// `run` with objects created before its command starts.
 mod run;
 /// A start on damaged data.
 mod salvage;
-/// What the loops cost the store, in commits.
+/// The number of commits that components cause.
 mod scale;
-/// The loops under orders of tasks that a seed permutes.
+/// Components under task orders permuted by a seed.
 mod schedules;
 /// StatefulSets and DaemonSets: order, storage, nodes, updates.
 mod sets;
-/// Sources of objects, each held to what all must keep.
+/// The source contract, for every source of objects.
 mod source_contract;
-/// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.
+/// Deployments, pods, scheduling, garbage collection, namespaces: the work of all controllers together.
 mod story;
-/// Components that panic and are started again.
+/// Components that panic and are restarted.
 mod supervision;
-/// House rules, read from the source tree.
+/// House rules, checked on the source tree.
 mod tidy;
-/// Small controllers: mirrored Endpoints, load balancers, networks of nodes, claims of ephemeral volumes.
+/// Small controllers: mirrored Endpoints, load balancers, node networks, ephemeral volume claims.
 mod upkeep;
-/// The way of one request, hop by hop.
+/// Volumes and claims end to end.
 mod volumes;
 mod walkthrough;
 /// Watches against a model of history.
 mod watch_consistency;
-/// A webhook server beside the program itself.
+/// A webhook server beside the program.
 mod webhook_server;
 
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ use std::path::{Path, PathBuf};
 /// The program under test.
 const SERVER: &str = env!("CARGO_BIN_EXE_kstore-server-under-test");
 
-/// The folder of the workspace.
+/// The workspace's root folder.
 fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

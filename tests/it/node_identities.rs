@@ -1,4 +1,5 @@
-//! Nodes as users: what each may write, that simulated ones need no more than that, and the tokens that they ask for on behalf of pods.
+//! Nodes as users: their write permissions, which suffice for simulated nodes, and the tokens that they
+//! request for pods.
 
 use kstore_apiserver::authn::UserInfo;
 use kstore_tests::{Cluster, Setup, manifests, simulate};
@@ -8,7 +9,7 @@ use std::time::Duration;
 const MOUNTED: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKENS: &str = "/api/v1/namespaces/default/serviceaccounts/default/token";
 
-/// A pod with a short-lived token for an audience of its own beside the one that every pod has.
+/// A pod with a short-lived token for its own audience beside the default one.
 fn pod(name: &str) -> Value {
     let projection =
         json!({"serviceAccountToken": {"path": "vault", "audience": "vault", "expirationSeconds": 600}});
@@ -30,7 +31,7 @@ async fn run(cluster: &Cluster, name: &str) -> Value {
     cluster.get("pods", "default", name).await.unwrap()
 }
 
-/// What a command in a pod prints.
+/// The output of a command in a pod.
 async fn output(cluster: &Cluster, pod: &str, command: &[&str]) -> String {
     let words: String = command.iter().map(|word| format!("command={word}&")).collect();
     let path = format!("/api/v1/namespaces/default/pods/{pod}/exec?{words}stdout=true&stderr=true");
@@ -47,7 +48,7 @@ async fn reviewed(cluster: &Cluster, token: &str) -> Value {
 }
 
 #[test]
-fn a_pod_reads_the_token_of_its_account_which_is_bound_to_it_and_renewed() {
+fn a_pods_service_account_token_is_bound_to_the_pod_and_renewed() {
     simulate(Setup::seed(61).network(), async |cluster| {
         let pod = run(cluster, "web").await;
         let account = async || cluster.get("serviceaccounts", "default", "default").await.is_some();
@@ -78,11 +79,11 @@ fn a_pod_reads_the_token_of_its_account_which_is_bound_to_it_and_renewed() {
 }
 
 #[test]
-fn simulated_nodes_write_as_themselves() {
+fn simulated_nodes_write_under_their_own_users() {
     simulate(Setup::seed(62).nodes(2), async |cluster| {
         let ready = async || cluster.list("nodes", "").await.len() == 2;
         cluster.wait_until("the nodes are registered", ready).await;
-        // The user of the simulation keeps what it needs to watch, to record events and to be reached.
+        // The simulation's own user may watch, record events and serve tunnels.
         let rules = json!([
             {"verbs": ["list", "watch"], "apiGroups": [""], "resources": ["pods", "nodes", "configmaps", "persistentvolumeclaims"]},
             {"verbs": ["create"], "apiGroups": [""], "resources": ["nodes/tunnel"]},
@@ -94,7 +95,7 @@ fn simulated_nodes_write_as_themselves() {
         cluster.wait_rolled_out("web").await;
         cluster.delete("deployments", "web", kstore_client::DeleteParams::default()).await;
         let gone = async || cluster.list("pods", "default").await.is_empty();
-        cluster.wait_until("the pods are gone", gone).await;
+        cluster.wait_until("the pods are deleted", gone).await;
         let renewed = async || {
             cluster.get("leases", "kube-node-lease", "node-0").await.unwrap()["spec"]["renewTime"].clone()
         };
@@ -105,7 +106,7 @@ fn simulated_nodes_write_as_themselves() {
 }
 
 #[test]
-fn a_node_is_refused_what_is_another_nodes() {
+fn a_node_cannot_access_objects_of_another_node() {
     simulate(Setup::seed(63).nodes(2).network(), async |cluster| {
         let pod = run(cluster, "web").await;
         let own = pod["spec"]["nodeName"].as_str().unwrap();

@@ -1,5 +1,5 @@
-//! What simulated nodes do with pods, from a client through apiserver, scheduler and nodes and back: how pods wait for what they
-//! refer to, run their commands, and terminate.
+//! Pods on simulated nodes, from a client through apiserver, scheduler and nodes and back: waiting for
+//! referenced objects, running commands, and terminating.
 
 use kstore_apiserver::authn::UserInfo;
 use kstore_client::DeleteParams;
@@ -23,7 +23,7 @@ async fn wait_for(cluster: &Cluster, name: &str, what: &str, done: impl Fn(&Valu
 
 /// Waits for an event about the pod with this reason and message.
 async fn wait_for_event(cluster: &Cluster, name: &str, reason: &str, message: &str) {
-    let told = async || {
+    let has_event = async || {
         let events = cluster.list("events", "default").await;
         events.iter().any(|event| {
             event["involvedObject"]["name"] == name
@@ -31,7 +31,7 @@ async fn wait_for_event(cluster: &Cluster, name: &str, reason: &str, message: &s
                 && event["message"] == message
         })
     };
-    cluster.wait_until(&format!("the event {reason}: {message}"), told).await;
+    cluster.wait_until(&format!("the event {reason}: {message}"), has_event).await;
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_gracefully_deleted_pod_is_terminating_until_its_containers_have_stopped() {
         assert_eq!(ending["metadata"]["generation"], 2);
         assert_eq!(ending["status"]["phase"], "Running");
         let gone = async || cluster.get("pods", "default", "web").await.is_none();
-        cluster.wait_until("the pod is gone", gone).await;
+        cluster.wait_until("the pod is deleted", gone).await;
         let took = cluster.nondet().clock.now().duration_since(before).as_millis();
         assert!((300..1500).contains(&took), "{took} ms");
     });
@@ -88,7 +88,7 @@ fn a_pod_waits_for_the_config_map_of_its_volume_and_the_secret_of_its_environmen
 }
 
 #[test]
-fn nodes_read_secrets_by_name_alone_and_pods_start_soon_after_theirs_exists() {
+fn nodes_read_secrets_by_name_and_pods_start_soon_after_their_secret_exists() {
     simulate(Setup::seed(5), async |cluster| {
         let nodes = ("system:kstore:kubelet-sim", "system:nodes");
         for (verb, name, allowed) in [("get", "keys", true), ("list", "", false), ("watch", "", false)] {
@@ -109,7 +109,7 @@ fn nodes_read_secrets_by_name_alone_and_pods_start_soon_after_theirs_exists() {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}});
         cluster.create(pod("first", spec.clone())).await;
         wait_for(cluster, "first", "it waits for the secret", waits).await;
-        // Long enough that a node which waits longer each time would be far behind.
+        // Long enough for a node with growing retry delays to be far behind.
         tokio::time::sleep(Duration::from_secs(600)).await;
         let before = cluster.nondet().clock.now();
         cluster.create(secret.clone()).await;
@@ -117,7 +117,7 @@ fn nodes_read_secrets_by_name_alone_and_pods_start_soon_after_theirs_exists() {
         let took = cluster.nondet().clock.now().duration_since(before).as_millis();
         assert!(took <= 6_000, "{took} ms");
 
-        // A Secret that is gone starts no further pod, also if another pod on the nodes had it.
+        // A deleted Secret starts no further pod, even if another pod on the nodes used it.
         cluster.delete("secrets", "keys", DeleteParams::default()).await;
         cluster.create(pod("second", spec)).await;
         wait_for(cluster, "second", "it waits for the secret", waits).await;
@@ -127,24 +127,24 @@ fn nodes_read_secrets_by_name_alone_and_pods_start_soon_after_theirs_exists() {
 }
 
 #[test]
-fn a_node_that_another_user_serves_gets_an_event_until_it_is_served_by_its_own() {
+fn a_node_served_by_another_user_gets_an_event_until_its_own_user_serves_it() {
     simulate(Setup::seed(6), async |cluster| {
-        let told = async || {
+        let refusal_events = async || {
             let events = cluster.list("events", "default").await;
             let of_node = events.into_iter().filter(|event| event["involvedObject"]["kind"] == "Node");
             of_node.filter(|event| event["reason"] == "TunnelRefused").collect::<Vec<_>>()
         };
-        // The nodes are served by their own until then.
+        // The node's own user serves the nodes until then.
         cluster.create(pod("web", json!({"containers": [{"name": "c", "image": "i"}]}))).await;
         wait_for(cluster, "web", "it runs", |pod| pod["status"]["phase"] == "Running").await;
-        assert!(told().await.is_empty());
+        assert!(refusal_events().await.is_empty());
         cluster.nodes().stop_node("node-1").await.unwrap();
         let claim = async || cluster.client().tunnel(vec!["node-1".to_owned()]).await.is_ok();
         cluster.wait_until("the node's own tunnel lets go of it", claim).await;
         let others = cluster.client().tunnel(vec!["node-1".to_owned()]).await.unwrap();
         cluster.nodes().resume_node("node-1").await.unwrap();
-        cluster.wait_until("the refusal is an event", async || !told().await.is_empty()).await;
-        // The other nodes of the process are reached all the while.
+        cluster.wait_until("the refusal is an event", async || !refusal_events().await.is_empty()).await;
+        // The process's other nodes stay reachable.
         let spec = json!({"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]});
         cluster.create(pod("beside", spec)).await;
         wait_for(cluster, "beside", "it runs", |pod| pod["status"]["phase"] == "Running").await;
@@ -154,8 +154,8 @@ fn a_node_that_another_user_serves_gets_an_event_until_it_is_served_by_its_own()
             assert_eq!(reply.code, 200, "{}", reply.text("/message"));
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        assert!(told().await.iter().all(|event| event["involvedObject"]["name"] == "node-1"));
-        let event = told().await.remove(0);
+        assert!(refusal_events().await.iter().all(|event| event["involvedObject"]["name"] == "node-1"));
+        let event = refusal_events().await.remove(0);
         assert_eq!((&event["involvedObject"]["name"], &event["type"]), (&json!("node-1"), &json!("Warning")));
         let message = event["message"].as_str().unwrap();
         assert!(message.contains("is served by a tunnel of user \"kubernetes-admin\" already"), "{message}");
@@ -186,7 +186,7 @@ fn a_pod_whose_claim_does_not_exist_is_unschedulable_and_runs_once_it_does() {
             })
         };
         wait_for(cluster, "db", "it is unschedulable", refused).await;
-        // A pod that names its node is not the scheduler's: there the kubelet waits.
+        // The scheduler ignores a pod with a node name; the kubelet waits for the claim.
         let mut placed = spec;
         placed["nodeName"] = json!("node-0");
         cluster.create(pod("placed", placed)).await;
@@ -205,7 +205,7 @@ fn a_pod_whose_claim_does_not_exist_is_unschedulable_and_runs_once_it_does() {
 }
 
 #[test]
-fn a_container_runs_its_command_logs_what_it_prints_and_ends_with_its_code() {
+fn a_container_runs_its_command_logs_its_output_and_exits_with_its_code() {
     simulate(Setup::seed(4), async |cluster| {
         let command = "echo $GREETING > /tmp/x; sleep 2; cat /tmp/x; echo bad >&2; exit 3";
         let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox",

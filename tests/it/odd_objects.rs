@@ -1,4 +1,5 @@
-//! Odd objects: what the API admits although no tool writes it. Every loop reads all of them, and none is blind to what follows.
+//! Unusual objects that the API accepts although no tool writes them. Every component reads all of them and
+//! still notices later objects.
 
 use kstore_api::kind;
 use kstore_api::schema::{self, Elem, Field, Shape, Type};
@@ -7,10 +8,10 @@ use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// Variations of each manifest.
+/// Number of variations per manifest.
 const VARIATIONS: usize = 12;
 
-/// Kinds of which at least one informer reads more than the metadata.
+/// Kinds that at least one informer reads beyond their metadata.
 const KINDS: [&str; 18] = [
     "configmaps",
     "deployments.apps",
@@ -82,13 +83,13 @@ fn elem(rng: &Rng, of: Elem, depth: u32) -> Value {
     }
 }
 
-/// Some members of a type.
+/// An object with some members of a type.
 fn object(rng: &Rng, ty: &'static Type, depth: u32) -> Value {
     let fields = ty.fields.iter().filter(|field| !one_in(rng, 3) && !field.name.starts_with("managed"));
     Value::Object(fields.map(|field| (field.name.to_owned(), value(rng, field, depth))).collect())
 }
 
-/// Changes a member or two, here or further down; the rest stays, so that some variations remain valid.
+/// Changes one or two members at any depth; the rest stays, so that some variations remain valid.
 fn vary(rng: &Rng, map: &mut Map<String, Value>, ty: &'static Type) {
     let field = pick(rng, &ty.fields.iter().collect::<Vec<_>>());
     let deeper: Vec<&'static Field> = ty.fields.iter().filter(|f| f.struct_type().is_some()).collect();
@@ -109,7 +110,7 @@ fn vary(rng: &Rng, map: &mut Map<String, Value>, ty: &'static Type) {
     }
 }
 
-/// The objects that each informer of the loops could not read, as their page of metrics says.
+/// The undecodable objects of each informer, from the components' metrics.
 fn undecodable(setup: &Setup) -> Vec<String> {
     let mut page = String::new();
     setup.kubelets.metrics.render(&mut page);
@@ -118,7 +119,7 @@ fn undecodable(setup: &Setup) -> Vec<String> {
     gauges.filter(|line| !line.ends_with(" 0")).map(str::to_owned).collect()
 }
 
-/// Creates one variation of `manifest` and writes a made-up status of it. The object, if the API took it.
+/// Creates one variation of `manifest` and writes a random status. Returns the object if the API accepted it.
 async fn admit(cluster: &Cluster, rng: &Rng, manifest: &Value, name: &str) -> Option<Value> {
     let text = |field: &str| manifest[field].as_str().unwrap();
     let row = kind::lookup_api_version(text("apiVersion"), text("kind")).unwrap();
@@ -144,7 +145,7 @@ async fn admit(cluster: &Cluster, rng: &Rng, manifest: &Value, name: &str) -> Op
 }
 
 #[test]
-fn every_loop_reads_whatever_the_api_admits() {
+fn every_component_decodes_all_objects_that_the_api_accepts() {
     let setup = Setup::seed(61);
     simulate(setup.clone(), async |cluster| {
         let rng = Rng::seeded(61);
@@ -167,7 +168,7 @@ fn every_loop_reads_whatever_the_api_admits() {
 }
 
 #[test]
-fn a_condition_without_a_time_does_not_hide_a_service_from_its_controllers() {
+fn a_service_condition_without_a_time_is_decoded_by_controllers() {
     let setup = Setup::seed(62);
     simulate(setup.clone(), async |cluster| {
         cluster.create(manifests::deployment("web", 1)).await;

@@ -1,5 +1,6 @@
-//! `status.typeChecking` of validating admission policies, in a whole cluster: a controller checks each generation of a policy against the
-//! built-in and custom kinds that it names. What the checks say of which expression is tested beside them.
+//! `status.typeChecking` of validating admission policies in a whole cluster: a controller checks each
+//! generation of a policy against the built-in and custom kinds that it matches. The checker's messages are
+//! tested beside it.
 
 use kstore_client::{DynamicApi, Gvr, Patch};
 use kstore_tests::{Cluster, Setup, simulate};
@@ -38,7 +39,7 @@ fn definition() -> Value {
 }
 
 #[test]
-fn each_generation_of_a_policy_is_checked_against_the_kinds_that_it_names() {
+fn each_generation_of_a_policy_is_checked_against_its_matched_kinds() {
     simulate(Setup::seed(7), async |cluster| {
         let expression = "object.replicas > 1 || object.spec.replicas > 1";
         let workloads = policy("workloads", &["apps"], &["deployments", "replicasets"], expression);

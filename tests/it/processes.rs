@@ -1,5 +1,5 @@
-//! The parts in processes of their own: each loop reaches the cluster as a client does, survives the apiserver's death, and can be
-//! replaced. And the command that explains what they did.
+//! Components in separate processes: each connects to the apiserver as a client, survives the apiserver's
+//! death, and can be replaced. Also `kstore-server explain`.
 
 use crate::SERVER;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -9,7 +9,7 @@ use kstore_tests::{Launch, Server, manifests};
 use std::path::Path;
 use std::process::Command;
 
-/// One loop against the apiserver whose data is in `dir`.
+/// Starts one component against the apiserver whose data is in `dir`.
 fn component(dir: &Path, name: &str) -> Server {
     let kubeconfig = dir.join("data").join(format!("{name}.kubeconfig"));
     let args = ["--components", name, "--kubeconfig", kubeconfig.to_str().unwrap()];
@@ -23,7 +23,7 @@ async fn roll_out(client: &Client, name: &str) {
 }
 
 #[test]
-fn every_part_runs_in_its_own_process_and_may_die_alone() {
+fn every_component_runs_in_its_own_process_and_can_be_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let apiserver = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
     let address = apiserver.address().trim_start_matches("https://").to_owned();
@@ -59,7 +59,7 @@ fn explain_prints_the_chain_from_the_deployment_to_its_pods() {
     let output = explain("deployment/web");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}");
-    // Each line hangs deeper than what caused it.
+    // Each line is indented deeper than its cause.
     let chain = ["kubectl", "replicasets/default/web-", "pods/default/web-", "kube-scheduler", "kubelet"];
     let depth = |part: &str| {
         let line =

@@ -1,5 +1,6 @@
-//! ResourceQuotas in a whole cluster: concurrent writers at both front ends never exceed one and lose no charge, what goes is given back,
-//! and any kind can be bounded. What each kind of object uses is tested beside the evaluators.
+//! ResourceQuotas in a whole cluster: concurrent writers over REST and gRPC never exceed a quota and lose no
+//! charge, usage of deleted objects is released, and any kind can be limited. The usage of each kind is
+//! tested beside the evaluators.
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -50,7 +51,7 @@ fn pod(name: &str, cpu: &str) -> Value {
 }
 
 #[test]
-fn concurrent_creators_at_both_front_ends_never_exceed_a_quota() {
+fn concurrent_creators_over_rest_and_grpc_never_exceed_a_quota() {
     simulate(Setup::controllers(), async |cluster| {
         bound(cluster, json!({"count/configmaps": "41"})).await;
         let before = cluster.list("configmaps", "default").await.len();
@@ -83,7 +84,7 @@ fn the_charge_is_in_the_commit_of_the_object() {
             all.iter().filter(|change| change.revision == at).map(|c| c.key.as_str()).collect();
         assert_eq!(together, ["/registry/pods/default/a", "/registry/resourcequotas/default/q"]);
         assert_eq!(status(cluster).await["used"], json!({"requests.cpu": "500m", "pods": "1"}));
-        // What fails charges nothing, and neither does what is only tried.
+        // Failed requests charge nothing, and neither do dry runs.
         assert!(cluster.try_create(pod("a", "500m")).await.unwrap_err().is_already_exists());
         is_exceeded(cluster.try_create(pod("b", "1501m")).await);
         let dry = "/api/v1/namespaces/default/pods?dryRun=All";
@@ -94,7 +95,7 @@ fn the_charge_is_in_the_commit_of_the_object() {
 }
 
 #[test]
-fn what_goes_is_given_back() {
+fn usage_of_deleted_objects_is_released() {
     simulate(Setup::controllers(), async |cluster| {
         bound(cluster, json!({"requests.cpu": "2", "pods": "2", "count/pods": "9", "secrets": "1"})).await;
         cluster.create(pod("a", "1")).await;
@@ -178,7 +179,7 @@ fn transactions_are_charged_whole_or_not_at_all() {
 }
 
 #[test]
-fn objects_of_custom_kinds_are_counted_as_soon_as_the_kind_is_there() {
+fn objects_of_custom_kinds_are_counted_once_the_kind_is_defined() {
     simulate(Setup::controllers(), async |cluster| {
         let hard = json!({"count/lamps.light.example.com": "2", "count/events": "100"});
         cluster.create(quota("q", &hard)).await;
@@ -212,7 +213,7 @@ fn objects_of_custom_kinds_are_counted_as_soon_as_the_kind_is_there() {
 }
 
 #[test]
-fn a_deployment_stays_within_a_quota_and_goes_on_when_it_grows() {
+fn a_deployment_stays_within_a_quota_and_continues_when_it_is_raised() {
     simulate(Setup::seed(5), async |cluster| {
         bound(cluster, json!({"pods": "2"})).await;
         cluster.create(manifests::deployment("web", 3)).await;

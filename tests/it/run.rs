@@ -1,4 +1,5 @@
-//! `kstore-server run` with objects: what is in the cluster before the command starts, and what keeps the command from starting.
+//! `kstore-server run` with objects: the cluster's contents before the command starts, and the errors that
+//! prevent its start.
 
 use crate::SERVER;
 use kstore_client::{Client, Gvr, Kubeconfig};
@@ -49,14 +50,14 @@ fn write(dir: &Path, name: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// `run` with these flags in a folder.
+/// A `run` command with these flags in a folder.
 fn command(dir: &Path, flags: &[&str], command: &[&str]) -> Command {
     let mut run = Command::new(SERVER);
     run.arg("run").args(flags).arg("--").args(command).current_dir(dir).stdin(Stdio::null());
     run
 }
 
-/// A run whose command prints its kubeconfig, and ends when standard input does.
+/// A running `run` whose command prints its kubeconfig and exits when standard input closes.
 struct Running {
     child: Child,
     client: Client,
@@ -122,12 +123,12 @@ fn objects_are_available_before_the_command_starts_in_parallel_runs() {
     });
 }
 
-fn said(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn objects_that_are_not_stored_keep_the_command_from_starting() {
+fn refused_objects_prevent_the_commands_start() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "shops.yaml", SHOPS);
     write(dir.path(), "shop.yaml", SHOP);
@@ -174,14 +175,14 @@ fn objects_that_are_not_stored_keep_the_command_from_starting() {
         let output = command(dir.path(), flags, &["touch", "started"]).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {output:?}");
         for text in texts {
-            assert!(said(&output).contains(text), "{flags:?}: {}", said(&output));
+            assert!(stderr_of(&output).contains(text), "{flags:?}: {}", stderr_of(&output));
         }
         assert!(!dir.path().join("started").exists(), "{flags:?}");
     }
 }
 
 #[test]
-fn objects_that_do_not_become_available_are_reported_with_their_pods_and_a_code_of_their_own() {
+fn unavailable_objects_are_reported_with_their_pods_and_exit_code_75() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "web.yaml", &manifests::deployment("web", 1).to_string());
     let flags = ["--nodes", "0", "--manifest", "web.yaml", "--wait=available", "--wait-timeout", "2s"];
@@ -194,10 +195,10 @@ fn objects_that_do_not_become_available_are_reported_with_their_pods_and_a_code_
         "pod web-",
         "PodScheduled=False (Unschedulable): no nodes available to schedule pods",
     ] {
-        assert!(said(&output).contains(text), "no {text:?} in {}", said(&output));
+        assert!(stderr_of(&output).contains(text), "no {text:?} in {}", stderr_of(&output));
     }
     assert!(!dir.path().join("started").exists());
-    // Without waiting for availability it starts.
+    // Without waiting for availability the command starts.
     let output = command(dir.path(), &flags[..4], &["touch", "started"]).output().unwrap();
     assert!(output.status.success() && dir.path().join("started").exists(), "{output:?}");
 }
@@ -213,7 +214,7 @@ fn an_object_that_cannot_become_available_ends_the_wait_at_once() {
     let output = command(dir.path(), &flags, &["true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(75), "{output:?}");
     let text = "web.json: Deployment default/web: it exceeded its progress deadline";
-    assert!(said(&output).contains(text), "{}", said(&output));
+    assert!(stderr_of(&output).contains(text), "{}", stderr_of(&output));
     assert!(began.elapsed() < Duration::from_secs(50), "before the time is over");
 }
 
@@ -227,10 +228,10 @@ fn without_waiting_the_command_starts_at_once_and_ends_when_an_object_is_refused
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(
-        said(&output)
+        stderr_of(&output)
             .contains("standard input: document 2: no matches for kind \"Shop\" in version \"a.example/v1\""),
         "{}",
-        said(&output)
+        stderr_of(&output)
     );
     assert!(began.elapsed() < Duration::from_secs(50), "the command was ended");
     write(dir.path(), "map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}");

@@ -1,4 +1,5 @@
-//! `--salvage`: a server whose data directory is damaged starts with what can be read of it, and only if it is asked to.
+//! `--salvage`: a server on a damaged data directory starts with the readable part of its data, only with the
+//! flag.
 
 use crate::SERVER;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -7,7 +8,7 @@ use kstore_tests::{Launch, manifests};
 use std::fs;
 use std::path::Path;
 
-/// Flips what is in the middle of every file of a directory, of which the end may be room for later.
+/// Flips bytes in the middle of the used part of every file; the end may be preallocated space.
 fn damage(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -24,7 +25,7 @@ async fn config_maps(client: &Client) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_on_damaged_data_starts_with_what_can_be_read_if_it_is_told_to() {
+async fn a_server_on_damaged_data_starts_with_the_readable_part_only_with_the_salvage_flag() {
     const MAPS: usize = 300;
     let dir = tempfile::tempdir().unwrap();
     let launch = || Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]);
@@ -41,19 +42,19 @@ async fn a_server_on_damaged_data_starts_with_what_can_be_read_if_it_is_told_to(
     damage(&data.join("engine"));
 
     let refusal = launch().start().err().unwrap();
-    assert!(refusal.contains("--salvage goes on with what can be read"), "{refusal}");
+    assert!(refusal.contains("to continue with the readable part of the store, add --salvage"), "{refusal}");
     let server = launch().args(&["--salvage"]).start().unwrap();
     let after = config_maps(&server.client("test").await).await;
     assert!(after < before, "{after} of {before}");
     assert!(dir.path().join("data.damaged-1/wal").exists());
     let log = fs::read_to_string(dir.path().join("server.log")).unwrap();
     assert!(
-        log.contains("the store goes on with what could be read") && log.contains("data.damaged-1"),
+        log.contains("the store continues with its readable part") && log.contains("data.damaged-1"),
         "{log}"
     );
     assert!(server.terminate().success());
 
-    // What is there now is sound.
+    // The salvaged data is undamaged.
     let server = launch().start().unwrap();
     assert_eq!(config_maps(&server.client("test").await).await, after);
     assert!(server.terminate().success());

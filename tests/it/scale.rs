@@ -1,5 +1,5 @@
-//! What the loops cost the store, in commits: how much they write, not how fast. Times and processor time are measured by the
-//! benches.
+//! The number of commits that components cause, which is independent of speed. The benches measure times and
+//! CPU time.
 
 use kstore_tests::wait::is_ready;
 use kstore_tests::{Cluster, Setup, manifests, simulate};
@@ -18,7 +18,7 @@ async fn versions(cluster: &Cluster, plural: &str, namespace: &str) -> BTreeMap<
 }
 
 #[test]
-fn idle_nodes_write_nothing_but_leases_each_as_its_own_user() {
+fn idle_nodes_write_only_leases_under_their_own_users() {
     simulate(Setup::seed(31).nodes(NODES), async |cluster| {
         cluster
             .wait_until("all nodes are ready", async || {
@@ -32,15 +32,12 @@ fn idle_nodes_write_nothing_but_leases_each_as_its_own_user() {
         let before = cluster.store().revision().0;
         tokio::time::sleep(Duration::from_secs(20)).await;
         let commits = cluster.store().revision().0 - before;
-        assert_eq!(
-            nodes,
-            versions(cluster, "nodes", "").await,
-            "no node posts a status that tells nothing new"
-        );
+        assert_eq!(nodes, versions(cluster, "nodes", "").await, "no node writes an unchanged status");
         let renewed = versions(cluster, "leases", "kube-node-lease").await;
         assert_eq!((leases.len(), renewed.len()), (NODES, NODES));
         assert!(leases.iter().all(|(name, version)| renewed[name] != *version), "each lease was renewed");
-        // A transaction has one user: each renewal is a commit. Beside them the apiserver renews its own lease.
+        // A transaction has one user, so each renewal is a commit. The apiserver renews its own lease as
+        // well.
         let renewals = 2 * NODES as i64;
         assert!(
             (renewals - 5..=renewals + 10).contains(&commits),
@@ -57,8 +54,8 @@ fn a_set_of_more_pods_than_one_burst_becomes_ready_without_waiting_for_a_timer()
         let began = Instant::now();
         let complete = |deployment: &Value| deployment["status"]["readyReplicas"] == REPLICAS;
         cluster.wait_object("deployments", "web", "all replicas are ready", complete).await;
-        // Virtual time stands still while anything can be done.
-        // One rest, before the last report; the bursts themselves do not wait for any.
+        // Virtual time stands still while a task is ready. The bursts themselves wait for no timer; there is
+        // one rest, before the last status update.
         assert!(began.elapsed() <= Duration::from_millis(45), "{:?}", began.elapsed());
     });
 }

@@ -1,6 +1,7 @@
-//! Races between controllers, and between them and clients, in many orders of tasks. Each seed permutes the order in which the
-//! cluster's tasks run ([`Setup::permuted`]), so a failure names the seed that shows it again: `KSTORE_TEST_SCHEDULE=SEED`. A seed costs
-//! a cluster's life, so each run of the tests tries a few; `KSTORE_TEST_SCHEDULES=COUNT` tries more.
+//! Races between controllers and clients, in many task orders. Each seed permutes the order in which the
+//! cluster's tasks run ([`Setup::permuted`]), so that a failure is reproduced by its seed:
+//! `KSTORE_TEST_SCHEDULE=SEED`. A seed costs a whole cluster's lifetime, so a test run tries a few;
+//! `KSTORE_TEST_SCHEDULES=COUNT` sets the number.
 
 use kstore_apiserver::authn::UserInfo;
 use kstore_client::{Client, DeleteParams, Propagation};
@@ -11,20 +12,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How many seeds are tried unless [`COUNT`] says otherwise.
+/// Default number of seeds.
 const SCHEDULES: u64 = 12;
-/// The variable with another number of seeds.
+/// Environment variable with the number of seeds.
 const COUNT: &str = "KSTORE_TEST_SCHEDULES";
-/// The variable with the one seed to run.
+/// Environment variable with the only seed to run.
 const SCHEDULE: &str = "KSTORE_TEST_SCHEDULE";
-/// Clusters that run at once, each on a thread of its own.
+/// Number of concurrent clusters, each on its own thread.
 const THREADS: usize = 2;
-/// Dependents of the owner that is deleted with orphaning.
+/// Number of dependents of the owner that is deleted with orphaning.
 const ORPHANS: usize = 4;
-/// In virtual time, how soon a ReplicaSet must have its pods after the change that makes them acceptable. Its back-off is longer.
+/// Time limit, in virtual time, for a ReplicaSet to have its pods after a change makes them acceptable. Its
+/// back-off is longer.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A deployment is rolled out, changed before it is complete, and scaled.
+/// Rolls out a deployment, changes it before it is complete, and scales it.
 async fn rollout(cluster: &Cluster) {
     cluster.create(manifests::deployment("web", 2)).await;
     cluster.strategic("deployments", "web", manifests::image("nginx:2")).await;
@@ -32,7 +34,7 @@ async fn rollout(cluster: &Cluster) {
     cluster.wait_rolled_out("web").await;
 }
 
-/// An owner is deleted with orphaning while its dependents change.
+/// Deletes an owner with orphaning while its dependents change.
 async fn orphaning(cluster: &Cluster) {
     let owner = cluster.create(manifests::config_map("parent", "1")).await;
     for number in 0..ORPHANS {
@@ -48,10 +50,10 @@ async fn orphaning(cluster: &Cluster) {
     };
     futures::join!(cluster.delete("configmaps", "parent", params), changes);
     let is_gone = async || cluster.get("configmaps", "default", "parent").await.is_none();
-    cluster.wait_until("the owner is gone", is_gone).await;
+    cluster.wait_until("the owner is deleted", is_gone).await;
 }
 
-/// A namespace is deleted while clients create objects in it.
+/// Deletes a namespace while clients create objects in it.
 async fn racing_creations(cluster: &Cluster) {
     cluster.create(manifests::namespace("doomed")).await;
     let create = async |client: usize| {
@@ -68,10 +70,10 @@ async fn racing_creations(cluster: &Cluster) {
     };
     futures::join!(create(0), create(1), delete);
     let is_gone = async || cluster.get("namespaces", "", "doomed").await.is_none();
-    cluster.wait_until("the namespace is gone", is_gone).await;
+    cluster.wait_until("the namespace is deleted", is_gone).await;
 }
 
-/// A pod moves from one ReplicaSet to another and is deleted at once: both have to hear of it.
+/// Moves a pod from one ReplicaSet to another and deletes it at once: both must observe it.
 async fn owner_move(cluster: &Cluster) {
     for (name, replicas) in [("from", 1), ("to", 0)] {
         cluster.create(replica_set(name, replicas, "default")).await;
@@ -84,13 +86,13 @@ async fn owner_move(cluster: &Cluster) {
     let references = reference(&to, "apps/v1", "ReplicaSet", true);
     let moved = json!({"metadata": {"labels": {"app": "to"}, "ownerReferences": references}});
     cluster.merge("pods", name, moved).await;
-    // The controllers may have been first: the other owner wants no pods.
+    // The controllers may have deleted it first: the other owner wants no pods.
     let _ = cluster.resource("pods").delete("default", name, &DeleteParams::default().grace(0)).await;
     let is_whole = |set: &Value| set["status"]["readyReplicas"] == 1 && set["status"]["replicas"] == 1;
-    cluster.wait_object("replicasets", "from", "has a pod in place of the one that moved", is_whole).await;
+    cluster.wait_object("replicasets", "from", "has a replacement of the moved pod", is_whole).await;
 }
 
-/// Pods of a ReplicaSet are refused until its key has a long back-off. Then a change makes them acceptable.
+/// Lets pods of a ReplicaSet be refused until its key has a long back-off, then makes them acceptable.
 async fn new_cause_in_back_off(cluster: &Cluster) {
     cluster.create(replica_set("late", 1, "missing")).await;
     tokio::time::sleep(Duration::from_secs(100)).await;
@@ -101,7 +103,7 @@ async fn new_cause_in_back_off(cluster: &Cluster) {
     tokio::time::timeout(REPAIRED_WITHIN, has_pod).await.expect("a new cause ends the back-off");
 }
 
-/// Pods on a node that does not exist are collected although a client deletes one of them at the same time.
+/// Collects pods on a missing node while a client deletes one of them.
 async fn pods_of_a_missing_node(cluster: &Cluster) {
     const PODS: usize = 4;
     let name = |number: usize| format!("stray-{number}");
@@ -113,10 +115,10 @@ async fn pods_of_a_missing_node(cluster: &Cluster) {
         pods.iter().filter(|pod| pod["spec"]["nodeName"] == "missing").count()
     };
     cluster.wait_until("the collector removes pods of a missing node", async || left().await < PODS).await;
-    // The pod may be gone already.
+    // The pod may be deleted already.
     let (pods, params) = (cluster.resource("pods"), DeleteParams::default().grace(0));
     let _ = pods.delete("default", &name(PODS - 1), &params).await;
-    cluster.wait_until("the pods of the missing node are gone", async || left().await == 0).await;
+    cluster.wait_until("the pods of the missing node are deleted", async || left().await == 0).await;
 }
 
 fn reference(owner: &Value, api_version: &str, kind: &str, controls: bool) -> Value {
@@ -131,14 +133,14 @@ fn replica_set(name: &str, replicas: u32, account: &str) -> Value {
     set
 }
 
-/// Whether a change is of the objects that these races are about: not a renewal of a Lease, an Event, or the report of a node.
+/// Whether a change concerns the objects of these races, and not Lease renewals, Events or node status.
 fn is_relevant(change: &Change) -> bool {
     !["/registry/leases/", "/registry/events/", "/registry/minions/"]
         .iter()
         .any(|kind| change.key.starts_with(kind))
 }
 
-/// No object comes into being in the namespace after its end, and none is left.
+/// Checks that no object was created in the namespace after its deletion, and that none is left.
 fn check_namespace(history: &[Change]) {
     let end = history.iter().rposition(|change| change.key == "/registry/namespaces/doomed").unwrap();
     assert!(history[end].value.is_none(), "the namespace ends with its deletion");
@@ -146,7 +148,8 @@ fn check_namespace(history: &[Change]) {
     assert!(late.is_none(), "{late:?} after the end of its namespace");
 }
 
-/// The owner is deleted only after each of its dependents lost the reference, and none of these is deleted.
+/// Checks that the owner was deleted only after each dependent lost its reference, and that no dependent was
+/// deleted.
 fn check_orphans(history: &[Change]) {
     let end = history.iter().rposition(|change| change.key == "/registry/configmaps/default/parent").unwrap();
     for number in 0..ORPHANS {
@@ -160,13 +163,14 @@ fn check_orphans(history: &[Change]) {
     }
 }
 
-/// The controllers are done: others that begin now, with nothing but the current state, find nothing to write.
+/// Checks that the controllers are done: new ones that start with only the current state find nothing to
+/// write.
 async fn check_fixpoint(cluster: &Cluster) {
     const SETTLED: Duration = Duration::from_secs(45);
     tokio::time::sleep(SETTLED).await;
     let before = cluster.history().len();
-    let door = cluster.apiserver().in_process(UserInfo::new("system:kube-controller-manager", None::<&str>));
-    let client = Client::over(door.clone(), "others").with_feed(move |request| door.watch(request));
+    let api = cluster.apiserver().in_process(UserInfo::new("system:kube-controller-manager", None::<&str>));
+    let client = Client::over(api.clone(), "others").with_feed(move |request| api.watch(request));
     let (root_ca, accounts) = ("test CA".to_owned(), cluster.accounts());
     let config = kstore_controllers::Config { root_ca, accounts, ..Default::default() };
     let stop = CancellationToken::new();
@@ -182,7 +186,7 @@ async fn check_fixpoint(cluster: &Cluster) {
     assert!(rolled_out(&web), "{web}");
 }
 
-/// All races at once, in the order of one seed.
+/// Runs all races at once, in the task order of one seed.
 fn race(seed: u64) -> Vec<Change> {
     simulate(Setup::seed(seed).nodes(2).permuted(), async |cluster| {
         futures::join!(
@@ -202,7 +206,7 @@ fn race(seed: u64) -> Vec<Change> {
 }
 
 #[test]
-fn racing_loops_reach_the_same_fixpoint_in_every_order_of_tasks() {
+fn racing_components_reach_the_same_fixpoint_in_every_task_order() {
     let number = |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().unwrap());
     if let Some(seed) = number(SCHEDULE) {
         race(seed);
@@ -223,7 +227,7 @@ fn racing_loops_reach_the_same_fixpoint_in_every_order_of_tasks() {
 }
 
 #[test]
-fn a_seed_decides_the_order_of_tasks_and_with_it_every_change() {
+fn a_seed_determines_the_task_order_and_every_change() {
     let (first, second, other) = (race(7), race(7), race(8));
     assert!(first == second, "the same seed gives the same history");
     let keys = |history: &[Change]| history.iter().map(|change| change.key.clone()).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! StatefulSets and DaemonSets as their users see them: order, claims, partitions, nodes that come and go, surge, undo.
+//! StatefulSets and DaemonSets as users observe them: order, claims, partitions, changing nodes, surge, undo.
 
 use kstore_client::{DeleteParams, Patch, Propagation};
 use kstore_kubelet_sim::behavior::Delay;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// Pods take five seconds to become ready, as in life: what waits for them is seen to wait.
+/// Pods take five seconds to become ready, so that waiting for them is observable.
 fn slow(seed: u64) -> Setup {
     let mut setup = Setup::seed(seed);
     setup.kubelets.delays.ready = Delay::Fixed(Duration::from_secs(5));
@@ -49,7 +49,7 @@ fn image(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
-/// The pods of an app, in the order of their names.
+/// The pods of an app, sorted by name.
 async fn pods(cluster: &Cluster, app: &str) -> Vec<Value> {
     let mut pods = cluster.list("pods", "default").await;
     pods.retain(|pod| pod["metadata"]["labels"]["app"] == app);
@@ -68,7 +68,7 @@ fn image_of(pod: &Value) -> &str {
     pod["spec"]["containers"][0]["image"].as_str().unwrap()
 }
 
-/// As `kubectl rollout status` sees a StatefulSet without a partition.
+/// Whether a StatefulSet without a partition is rolled out, as `kubectl rollout status` decides it.
 fn is_rolled_out(set: &Value) -> bool {
     let (status, wanted) = (&set["status"], set["spec"]["replicas"].as_i64().unwrap());
     let is_all = |field: &str| status[field].as_i64().unwrap_or(0) == wanted;
@@ -81,7 +81,7 @@ async fn wait_set(cluster: &Cluster) -> Value {
     cluster.wait_object("statefulsets", "db", "rolled out", is_rolled_out).await
 }
 
-/// As `kubectl rollout status` sees a DaemonSet, on so many nodes.
+/// Waits until a DaemonSet is rolled out on this many nodes, as `kubectl rollout status` decides it.
 async fn wait_daemons(cluster: &Cluster, nodes: i64) -> Value {
     let is_done = |set: &Value| {
         let is_all = |field: &str| set["status"][field].as_i64().unwrap_or(0) == nodes;
@@ -91,7 +91,7 @@ async fn wait_daemons(cluster: &Cluster, nodes: i64) -> Value {
     cluster.wait_object("daemonsets", "agent", "rolled out", is_done).await
 }
 
-/// What `kubectl rollout undo` sends: the data of a revision, as a strategic merge patch.
+/// The patch of `kubectl rollout undo`: the data of a revision, as a strategic merge patch.
 async fn undo(cluster: &Cluster, plural: &str, name: &str, number: i64) {
     let revisions = cluster.list("controllerrevisions", "default").await;
     let revision = revisions.iter().find(|revision| revision["revision"] == number).unwrap();
@@ -100,7 +100,7 @@ async fn undo(cluster: &Cluster, plural: &str, name: &str, number: i64) {
 }
 
 #[test]
-fn a_stateful_set_comes_up_in_order_and_goes_down_in_reverse() {
+fn a_stateful_set_scales_up_in_order_and_down_in_reverse() {
     simulate(slow(1), async |cluster| {
         cluster.create(stateful_set(3, json!({}))).await;
         let grown = async || {
@@ -142,7 +142,7 @@ fn a_stateful_set_comes_up_in_order_and_goes_down_in_reverse() {
 }
 
 #[test]
-fn a_deleted_pod_comes_back_under_its_name_and_a_parallel_set_does_not_wait() {
+fn a_deleted_pod_is_recreated_under_its_name_and_a_parallel_set_does_not_wait() {
     simulate(slow(2), async |cluster| {
         cluster.create(stateful_set(3, json!({"podManagementPolicy": "Parallel"}))).await;
         let created = async || pods(cluster, "db").await.len() == 3;
@@ -157,7 +157,7 @@ fn a_deleted_pod_comes_back_under_its_name_and_a_parallel_set_does_not_wait() {
 }
 
 #[test]
-fn an_update_stops_at_the_partition_and_an_undo_takes_the_old_template_back() {
+fn an_update_stops_at_the_partition_and_an_undo_restores_the_old_template() {
     simulate(slow(3), async |cluster| {
         let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}});
         cluster.create(stateful_set(4, json!({"updateStrategy": strategy}))).await;
@@ -197,7 +197,7 @@ fn an_update_stops_at_the_partition_and_an_undo_takes_the_old_template_back() {
 }
 
 #[test]
-fn claims_come_before_their_pods_and_go_as_the_retention_policy_says() {
+fn claims_are_created_before_pods_and_deleted_by_the_retention_policy() {
     simulate(slow(4), async |cluster| {
         let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         let more = json!({
@@ -206,7 +206,7 @@ fn claims_come_before_their_pods_and_go_as_the_retention_policy_says() {
         });
         cluster.create(stateful_set(2, more)).await;
         let made = async || {
-            // In this order: a claim that is made in between proves nothing.
+            // In this order: a claim created in between would prove nothing.
             let pods = pods(cluster, "db").await.len();
             let claims = cluster.list("persistentvolumeclaims", "default").await.len();
             assert!(claims >= pods, "a pod before its claim");
@@ -220,7 +220,7 @@ fn claims_come_before_their_pods_and_go_as_the_retention_policy_says() {
         cluster.merge("statefulsets", "db", json!({"spec": {"replicas": 1}})).await;
         let shrunk =
             async || names(&cluster.list("persistentvolumeclaims", "default").await) == ["data-db-0"];
-        cluster.wait_until("the claim of the surplus pod is gone", shrunk).await;
+        cluster.wait_until("the claim of the surplus pod is deleted", shrunk).await;
         assert_eq!(names(&pods(cluster, "db").await), ["db-0"]);
         cluster.merge("statefulsets", "db", json!({"spec": {"replicas": 2}})).await;
         wait_set(cluster).await;
@@ -267,7 +267,7 @@ fn an_orphaned_set_is_adopted_with_its_history() {
 }
 
 #[test]
-fn a_daemon_set_follows_nodes_and_taints() {
+fn a_daemon_set_reacts_to_nodes_and_taints() {
     simulate(Setup::seed(6).nodes(3), async |cluster| {
         cluster.create(daemon_set(json!({}))).await;
         wait_daemons(cluster, 3).await;
@@ -275,7 +275,7 @@ fn a_daemon_set_follows_nodes_and_taints() {
             pods(cluster, "agent").await.iter().map(|pod| pod["spec"]["nodeName"].clone()).collect();
         nodes.sort_by_key(Value::to_string);
         assert_eq!(nodes, ["node-0", "node-1", "node-2"]);
-        // Closed for other pods, the node keeps its daemon; one that somebody deletes comes back.
+        // A cordoned node keeps its daemon pod; a deleted daemon pod is recreated.
         let cordon = json!({"spec": {"unschedulable": true}});
         cluster.resource("nodes").patch("", "node-0", "", &Patch::Merge(cordon)).await.unwrap();
         let daemon = |node: &'static str| async move {
@@ -301,7 +301,7 @@ fn a_daemon_set_follows_nodes_and_taints() {
         let untaint = json!({"spec": {"taints": null}});
         cluster.resource("nodes").patch("", "node-1", "", &Patch::Merge(untaint)).await.unwrap();
         wait_daemons(cluster, 3).await;
-        // A label that the set asks for.
+        // A node label that the set selects.
         let only = json!({"spec": {"template": {"spec": {"nodeSelector": {"disk": "ssd"}}}}});
         cluster.merge("daemonsets", "agent", only).await;
         wait_daemons(cluster, 0).await;

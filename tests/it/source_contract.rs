@@ -1,5 +1,5 @@
-//! Every source keeps the contract of sources: kstore's own door over a socket, in process and without a wire, alone and as a part
-//! of a common stream, and the REST door through kube-rs.
+//! The source contract for every source: kstore's gRPC API over a socket, in process and without a wire,
+//! alone and as a part of a shared stream; and REST through kube-rs.
 
 use crate::SERVER;
 use futures::StreamExt as _;
@@ -11,44 +11,44 @@ use kstore_informer::testing::contract::ContractWorld;
 use kstore_informer::{
     Capabilities, Frames, ListRequest, ListerWatcher, Page, Revision, SourceError, Start, source_contract,
 };
-use kstore_tests::{Cluster, Launch, Line, Server, Setup};
+use kstore_tests::{Cluster, Launch, Server, Setup, Switchable};
 use serde_json::{from_value, json};
 use std::ops::Deref;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// ConfigMaps of the namespace `default`, which hold a number, seen by a source of type `S`.
-struct World<S> {
+/// ConfigMaps of the namespace `default` that hold a number, read by a source of type `S`.
+struct ConfigMapSourceFixture<S> {
     client: Client,
-    place: Place,
+    place: SourceServer,
     source: fn(&Self) -> S,
 }
 
-/// Where the objects are.
-enum Place {
-    /// In a cluster in this process.
-    Here { cluster: Box<Cluster>, line: Line },
-    /// In the program, for as long as this lives.
-    There { _server: Server, _folder: TempDir },
+/// The server behind a source.
+enum SourceServer {
+    /// A cluster in this process.
+    InProcess { cluster: Box<Cluster>, line: Switchable },
+    /// The program, which is killed on drop.
+    Program { _server: Server, _folder: TempDir },
 }
 
-impl Place {
-    /// Another apiserver takes over after it, since the old one remembers recent changes in any case.
+impl SourceServer {
+    /// Compacts the history and switches to another apiserver, since the old one caches recent changes.
     async fn compact(&self) -> bool {
-        let Self::Here { cluster, line } = self else { return false };
+        let Self::InProcess { cluster, line } = self else { return false };
         cluster.store().compact(cluster.store().revision()).await.unwrap();
         line.switch(cluster.another_apiserver().await);
         true
     }
 
     fn disconnect(&self) -> bool {
-        let Self::Here { line, .. } = self else { return false };
+        let Self::InProcess { line, .. } = self else { return false };
         line.cut();
         true
     }
 
-    fn line(&self) -> Line {
-        let Self::Here { line, .. } = self else { panic!("only here") };
+    fn line(&self) -> Switchable {
+        let Self::InProcess { line, .. } = self else { panic!("only in process") };
         line.clone()
     }
 }
@@ -57,7 +57,7 @@ fn maps(client: &Client) -> kstore_client::Api<ConfigMap> {
     client.api()
 }
 
-impl<S: ListerWatcher<Obj: Deref<Target = ConfigMap>>> ContractWorld for World<S> {
+impl<S: ListerWatcher<Obj: Deref<Target = ConfigMap>>> ContractWorld for ConfigMapSourceFixture<S> {
     type Source = S;
 
     fn source(&self) -> S {
@@ -77,7 +77,7 @@ impl<S: ListerWatcher<Obj: Deref<Target = ConfigMap>>> ContractWorld for World<S
 
     async fn delete(&self, name: &str) -> Revision {
         maps(&self.client).delete("default", name, &DeleteParams::default()).await.unwrap();
-        // Nobody else writes: the newest revision is the one that deleted it.
+        // Without other writers, the newest revision is the deletion's.
         maps(&self.client).list("default", &ListParams::default()).await.unwrap().1
     }
 
@@ -100,31 +100,38 @@ impl<S: ListerWatcher<Obj: Deref<Target = ConfigMap>>> ContractWorld for World<S
     }
 }
 
-async fn here<S>(source: fn(&World<S>) -> S, wired: bool) -> World<S> {
+async fn in_process<S>(
+    source: fn(&ConfigMapSourceFixture<S>) -> S,
+    wired: bool,
+) -> ConfigMapSourceFixture<S> {
     let cluster = Cluster::start(Setup::api_alone()).await;
-    let line = Line::new(cluster.doors());
+    let line = Switchable::new(cluster.in_process());
     let client = Client::over(line.clone(), "contract");
     let feed = line.clone();
     let client = match wired {
         true => client,
         false => client.with_feed(move |request| feed.clone().watch(request)),
     };
-    World { client, place: Place::Here { cluster: Box::new(cluster), line }, source }
+    ConfigMapSourceFixture {
+        client,
+        place: SourceServer::InProcess { cluster: Box::new(cluster), line },
+        source,
+    }
 }
 
 fn of_default() -> WatchParams {
     WatchParams::default().ns("default")
 }
 
-fn alone(world: &World<Source<Obj<ConfigMap>>>) -> Source<Obj<ConfigMap>> {
+fn alone(world: &ConfigMapSourceFixture<Source<Obj<ConfigMap>>>) -> Source<Obj<ConfigMap>> {
     maps(&world.client).source(of_default())
 }
 
 mod grpc_in_process {
     use super::*;
 
-    async fn world() -> World<Source<Obj<ConfigMap>>> {
-        here(alone, true).await
+    async fn world() -> ConfigMapSourceFixture<Source<Obj<ConfigMap>>> {
+        in_process(alone, true).await
     }
 
     source_contract!(
@@ -136,8 +143,8 @@ mod grpc_in_process {
 mod without_a_wire {
     use super::*;
 
-    async fn world() -> World<Source<Obj<ConfigMap>>> {
-        here(alone, false).await
+    async fn world() -> ConfigMapSourceFixture<Source<Obj<ConfigMap>>> {
+        in_process(alone, false).await
     }
 
     source_contract!(
@@ -149,12 +156,16 @@ mod without_a_wire {
 mod grpc_over_a_socket {
     use super::*;
 
-    async fn world() -> World<Source<Obj<ConfigMap>>> {
+    async fn world() -> ConfigMapSourceFixture<Source<Obj<ConfigMap>>> {
         let folder = tempfile::tempdir().unwrap();
         let alone_there = ["--components", "apiserver"];
         let server = Launch::in_memory(SERVER, folder.path()).args(&alone_there).start().unwrap();
         let client = server.client("contract").await;
-        World { client, place: Place::There { _server: server, _folder: folder }, source: alone }
+        ConfigMapSourceFixture {
+            client,
+            place: SourceServer::Program { _server: server, _folder: folder },
+            source: alone,
+        }
     }
 
     source_contract!(
@@ -163,14 +174,14 @@ mod grpc_over_a_socket {
     );
 }
 
-/// One part of a common stream, whose other part asks for the same start.
+/// One part of a shared stream, whose other part requests the same start.
 struct Paired {
     part: Part<Obj<ConfigMap>>,
     companion: Part<Obj<Namespace>>,
 }
 
 impl Paired {
-    fn new(world: &World<Self>) -> Self {
+    fn new(world: &ConfigMapSourceFixture<Self>) -> Self {
         let multi = world.client.multi();
         let companion = multi.source(WatchParams::default());
         Self { part: multi.source(of_default()), companion }
@@ -201,8 +212,8 @@ impl ListerWatcher for Paired {
 mod a_part_of_a_common_stream {
     use super::*;
 
-    async fn world() -> World<Paired> {
-        here(Paired::new, false).await
+    async fn world() -> ConfigMapSourceFixture<Paired> {
+        in_process(Paired::new, false).await
     }
 
     source_contract!(
@@ -213,16 +224,16 @@ mod a_part_of_a_common_stream {
 
 type Maps = KubeSource<Kube<ConfigMap>>;
 
-fn kube(world: &World<Maps>) -> Maps {
+fn kube(world: &ConfigMapSourceFixture<Maps>) -> Maps {
     let client = kube_client::Client::new(world.place.line(), "default");
     Maps::new(&client).namespace("default").progress_every(Duration::from_secs(60))
 }
 
-mod kube_rs_on_the_rest_door {
+mod kube_rs_over_rest {
     use super::*;
 
-    async fn world() -> World<Maps> {
-        here(kube, true).await
+    async fn world() -> ConfigMapSourceFixture<Maps> {
+        in_process(kube, true).await
     }
 
     source_contract!(
@@ -231,11 +242,11 @@ mod kube_rs_on_the_rest_door {
     );
 }
 
-mod kube_rs_on_a_server_without_streaming_lists {
+mod kube_rs_over_rest_without_streaming_lists {
     use super::*;
 
-    async fn world() -> World<Maps> {
-        here(|world| kube(world).without_streaming(), true).await
+    async fn world() -> ConfigMapSourceFixture<Maps> {
+        in_process(|world| kube(world).without_streaming(), true).await
     }
 
     source_contract!(

@@ -1,11 +1,12 @@
-//! The story that the control plane tells together: what the loops make of the objects that a person creates.
+//! The work of all controllers together on the objects that a user creates: rollouts, garbage collection,
+//! namespaces, services, scheduling and node failures.
 
 use kstore_client::{DeleteParams, Patch, Propagation};
 use kstore_tests::wait::{condition, is_ready, rolled_out};
 use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};
 
-/// The pods of namespace `default` that nobody is deleting.
+/// The pods of namespace `default` that are not being deleted.
 async fn live_pods(cluster: &Cluster) -> Vec<Value> {
     let pods = cluster.list("pods", "default").await;
     pods.into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect()
@@ -31,7 +32,7 @@ fn a_deployment_becomes_a_replica_set_and_ready_pods_on_nodes() {
         let deployment = cluster.get("deployments", "default", "web").await.unwrap();
         assert_eq!(condition(&deployment, "Available").unwrap()["status"], "True");
         assert_eq!(condition(&deployment, "Progressing").unwrap()["reason"], "NewReplicaSetAvailable");
-        // What the controller notes on it is no change that anybody asked for.
+        // The controller's annotation is not a change that a user made.
         assert_eq!(deployment["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
         let (generation, observed) =
             (&deployment["metadata"]["generation"], &deployment["status"]["observedGeneration"]);
@@ -56,7 +57,7 @@ fn a_deployment_becomes_a_replica_set_and_ready_pods_on_nodes() {
 }
 
 #[test]
-fn the_events_of_a_pod_are_in_the_order_in_which_they_happened() {
+fn events_of_a_pod_are_in_order() {
     simulate(Setup::seed(16), async |cluster| {
         roll_out(cluster, 3).await;
         let pods = live_pods(cluster).await;
@@ -66,11 +67,13 @@ fn the_events_of_a_pod_are_in_the_order_in_which_they_happened() {
                 events.retain(|event| event["involvedObject"]["uid"] == pod["metadata"]["uid"]);
                 events
             };
-            cluster.wait_until("all is told of the pod", async || of_pod().await.len() == 5).await;
+            cluster
+                .wait_until("all events of the pod are recorded", async || of_pod().await.len() == 5)
+                .await;
             let mut events = of_pod().await;
             let time = |event: &Value| event["eventTime"].as_str().unwrap().to_owned();
             assert!(events.iter().all(|event| time(event).len() == "2026-01-01T00:00:00.000000Z".len()));
-            // Virtual time may stand still: then the names decide, of those whom one component tells.
+            // Virtual time may stand still; then events of one component are ordered by name.
             let scheduled = events.iter().position(|event| event["reason"] == "Scheduled").unwrap();
             let scheduled = events.remove(scheduled);
             assert!(events.iter().all(|event| time(&scheduled) <= time(event)), "{scheduled}");
@@ -96,9 +99,9 @@ fn scaling_adds_and_removes_pods() {
 }
 
 #[test]
-fn a_rolling_update_keeps_the_promised_number_of_pods_available() {
+fn a_rolling_update_keeps_the_configured_number_of_pods_available() {
     let mut setup = Setup::seed(3);
-    // Starting takes its time, as in life.
+    // Containers take time to start, as in reality.
     setup.kubelets.delays.ready =
         kstore_kubelet_sim::behavior::Delay::Fixed(std::time::Duration::from_secs(5));
     simulate(setup, async |cluster| {
@@ -149,7 +152,7 @@ fn an_undo_scales_the_old_replica_set_up_again() {
         let name = first["metadata"]["name"].as_str().unwrap();
         cluster.strategic("deployments", "web", manifests::image("nginx:2")).await;
         cluster.wait_rolled_out("web").await;
-        // What `kubectl rollout undo` does: the template of the old revision, without the hash.
+        // The patch of `kubectl rollout undo`: the template of the old revision, without the hash.
         let mut template = first["spec"]["template"].clone();
         template["metadata"]["labels"].as_object_mut().unwrap().remove("pod-template-hash");
         let patch = json!([{ "op": "replace", "path": "/spec/template", "value": template }]);
@@ -163,7 +166,7 @@ fn an_undo_scales_the_old_replica_set_up_again() {
 }
 
 #[test]
-fn background_deletion_removes_the_owner_first_and_then_what_it_owned() {
+fn background_deletion_deletes_the_owner_first_and_then_its_dependents() {
     simulate(Setup::seed(6), async |cluster| {
         roll_out(cluster, 2).await;
         cluster.delete("deployments", "web", DeleteParams::default()).await;
@@ -176,7 +179,7 @@ fn background_deletion_removes_the_owner_first_and_then_what_it_owned() {
 }
 
 #[test]
-fn foreground_deletion_keeps_the_owner_until_everything_it_owned_is_gone() {
+fn foreground_deletion_keeps_the_owner_until_its_dependents_are_deleted() {
     simulate(Setup::seed(7), async |cluster| {
         roll_out(cluster, 2).await;
         let params = DeleteParams::default().propagation(Propagation::Foreground);
@@ -186,25 +189,25 @@ fn foreground_deletion_keeps_the_owner_until_everything_it_owned_is_gone() {
         let gone = async || {
             let left = replica_sets(cluster).await.len() + cluster.list("pods", "default").await.len();
             let owner = cluster.get("deployments", "default", "web").await;
-            assert!(owner.is_some() || left == 0, "the owner went before what it owned");
+            assert!(owner.is_some() || left == 0, "the owner was deleted before its dependents");
             owner.is_none()
         };
-        cluster.wait_until("the owner is gone", gone).await;
+        cluster.wait_until("the owner is deleted", gone).await;
     });
 }
 
 #[test]
-fn orphaning_deletion_leaves_what_the_owner_owned_without_an_owner() {
+fn orphaning_deletion_leaves_dependents_without_an_owner() {
     simulate(Setup::seed(8), async |cluster| {
         roll_out(cluster, 2).await;
         cluster.delete("deployments", "web", DeleteParams::default().propagation(Propagation::Orphan)).await;
         let gone = async || cluster.get("deployments", "default", "web").await.is_none();
-        cluster.wait_until("the owner is gone", gone).await;
+        cluster.wait_until("the owner is deleted", gone).await;
         let sets = replica_sets(cluster).await;
         assert_eq!(sets.len(), 1);
         assert!(sets[0]["metadata"]["ownerReferences"].as_array().is_none_or(Vec::is_empty), "{}", sets[0]);
         assert_eq!(live_pods(cluster).await.len(), 2);
-        // Its heir adopts the ReplicaSet instead of making another.
+        // A new Deployment adopts the ReplicaSet instead of creating another.
         let heir = cluster.create(manifests::deployment("web", 2)).await;
         cluster.wait_rolled_out("web").await;
         let sets = replica_sets(cluster).await;
@@ -227,7 +230,7 @@ fn a_deleted_pod_is_replaced_and_ends_gracefully() {
         let ending = cluster.get("pods", "default", name).await.unwrap();
         assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 30);
         let gone = async || cluster.get("pods", "default", name).await.is_none();
-        cluster.wait_until("the pod is gone", gone).await;
+        cluster.wait_until("the pod is deleted", gone).await;
         let took = cluster.nondet().clock.now().duration_since(before).as_secs();
         assert!((3..30).contains(&took), "it took {took} s");
         cluster.wait_rolled_out("web").await;
@@ -235,7 +238,7 @@ fn a_deleted_pod_is_replaced_and_ends_gracefully() {
 }
 
 #[test]
-fn a_deleted_namespace_takes_everything_in_it_along_and_nothing_new_in() {
+fn deleting_a_namespace_deletes_its_objects_and_admits_no_new_ones() {
     simulate(Setup::seed(10), async |cluster| {
         cluster.create(manifests::namespace("shop")).await;
         for mut object in [manifests::deployment("web", 2), manifests::config_map("settings", "1")] {
@@ -247,15 +250,15 @@ fn a_deleted_namespace_takes_everything_in_it_along_and_nothing_new_in() {
             pods.len() == 2 && pods.iter().all(is_ready)
         };
         cluster.wait_until("the pods in it are ready", ready).await;
-        let told = async || cluster.list("events", "shop").await.len() > 5;
-        cluster.wait_until("events tell what happened", told).await;
+        let has_events = async || cluster.list("events", "shop").await.len() > 5;
+        cluster.wait_until("events are recorded", has_events).await;
         cluster.resource("namespaces").delete("", "shop", &DeleteParams::default()).await.unwrap();
         let mut late = manifests::config_map("late", "1");
         late["metadata"]["namespace"] = json!("shop");
         let refused = cluster.try_create(late).await.unwrap_err();
         assert!(refused.is_namespace_terminating() || refused.is_not_found(), "{refused}");
         let gone = async || cluster.get("namespaces", "", "shop").await.is_none();
-        cluster.wait_until("the namespace is gone", gone).await;
+        cluster.wait_until("the namespace is deleted", gone).await;
         let all =
             ["deployments", "replicasets", "pods", "configmaps", "secrets", "serviceaccounts", "events"];
         for plural in all {
@@ -277,7 +280,7 @@ fn every_namespace_gets_a_service_account_and_the_certificate_of_the_api() {
         }
         cluster.delete("serviceaccounts", "default", DeleteParams::default()).await;
         let back = async || cluster.get("serviceaccounts", "default", "default").await.is_some();
-        cluster.wait_until("a deleted account comes back", back).await;
+        cluster.wait_until("a deleted account is recreated", back).await;
         cluster.create(manifests::pod("one", json!({}))).await;
         let pod = cluster.wait_ready("one").await;
         assert_eq!(pod["spec"]["serviceAccountName"], "default");
@@ -320,7 +323,7 @@ fn a_service_gets_an_address_and_the_addresses_of_its_pods() {
     });
 }
 
-/// The message with which a pod is kept waiting.
+/// The message of the condition that keeps a pod pending.
 async fn refusal(cluster: &Cluster, pod: Value) -> String {
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     cluster.create(pod).await;
@@ -332,7 +335,7 @@ async fn refusal(cluster: &Cluster, pod: Value) -> String {
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_waits_and_says_why_until_something_changes() {
+fn an_unschedulable_pod_reports_why_and_is_retried_on_changes() {
     simulate(Setup::seed(13).nodes(2), async |cluster| {
         cluster
             .wait_until(
@@ -383,7 +386,7 @@ fn a_pod_waits_for_the_first_node() {
 }
 
 #[test]
-fn a_silent_node_loses_its_pods_after_the_times_that_kubernetes_has() {
+fn a_silent_node_is_tainted_and_drained_with_kubernetes_timeouts() {
     simulate(Setup::seed(15), async |cluster| {
         roll_out(cluster, 3).await;
         let stopped = cluster.nondet().clock.now();

@@ -1,9 +1,9 @@
-//! Components that panic: they are started again, and what they were about to do is done.
+//! Components that panic: they are restarted and complete their work.
 
 use kstore_tests::{Setup, manifests, simulate};
 
 #[test]
-fn a_deployment_is_rolled_out_although_controllers_scheduler_and_nodes_panic_on_the_way() {
+fn a_deployment_is_rolled_out_despite_panics_of_controllers_scheduler_and_nodes() {
     let setup = Setup::seed(17).panics();
     let metrics = setup.kubelets.metrics.clone();
     simulate(setup, async |cluster| {
@@ -19,7 +19,7 @@ fn a_deployment_is_rolled_out_although_controllers_scheduler_and_nodes_panic_on_
 }
 
 #[test]
-fn a_seed_decides_what_happens_after_a_panic() {
+fn a_seed_determines_the_history_after_a_panic() {
     let run = || {
         simulate(Setup::seed(18).panics(), async |cluster| {
             cluster.create(manifests::deployment("web", 3)).await;

@@ -1,13 +1,13 @@
-//! House rules that no compiler checks, read from the source tree.
+//! House rules that the compiler does not check, applied to the source tree.
 
 use crate::workspace_root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The longest that a source file may be, its tests not counted.
+/// Largest number of lines of a source file, without its tests.
 const LINES: usize = 600;
 
-/// A source file: its path below the root, and its text.
+/// A source file: its path relative to the root, and its text.
 struct Source {
     path: String,
     text: String,
@@ -22,12 +22,12 @@ impl Source {
             || path.contains("/tests/")
     }
 
-    /// The file without a test module at its end.
+    /// The file's text without a test module at its end.
     fn code(&self) -> &str {
         self.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
     }
 
-    /// Whether the architecture wants this file free of waiting, clocks and clients.
+    /// Whether the architecture requires this file to be free of waiting, clocks and clients.
     fn is_pure(&self) -> bool {
         let path = Path::new(&self.path);
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -37,14 +37,14 @@ impl Source {
         matches!(file, "plan.rs" | "decide.rs") || ["filter", "score", "codec"].into_iter().any(in_folder)
     }
 
-    /// The code's lines that are no comments, with their numbers.
+    /// The lines of code that are not comments, with their numbers.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let numbered = (1..).zip(self.code().lines());
         numbered.filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 }
 
-/// Every file of the tree but what is built: its path below the root, and where it is.
+/// Every file of the tree except build outputs: its path relative to the root, and its full path.
 fn files() -> Vec<(String, PathBuf)> {
     let root = workspace_root();
     let mut folders: Vec<PathBuf> = vec![root.clone()];
@@ -75,20 +75,20 @@ fn sources() -> Vec<Source> {
     sources
 }
 
-/// Fails with every offence at once.
+/// Fails with all offences at once.
 fn check(rule: &str, offences: impl Iterator<Item = String>) {
     let offences: Vec<_> = offences.collect();
     assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
 }
 
 #[test]
-fn every_file_begins_by_saying_what_it_is() {
+fn every_file_begins_with_a_module_comment() {
     let silent = sources().into_iter().filter(|source| !source.text.starts_with("//! "));
     check("a file opens with `//! `", silent.map(|source| source.path));
 }
 
 #[test]
-fn no_file_is_longer_than_a_reader_can_hold() {
+fn no_file_exceeds_the_line_limit() {
     let long =
         sources().into_iter().filter(|source| !source.is_test() && source.code().lines().count() > LINES);
     check(
@@ -98,7 +98,7 @@ fn no_file_is_longer_than_a_reader_can_hold() {
 }
 
 #[test]
-fn no_test_is_switched_off_and_no_note_to_self_is_left() {
+fn no_test_is_ignored_and_no_fixme_is_left() {
     let words = [concat!("#[", "ignore"), concat!("FIX", "ME"), concat!("XX", "X")];
     let marked = sources().into_iter().filter(|source| words.iter().any(|word| source.text.contains(word)));
     check("no ignored tests, no notes to self", marked.map(|source| source.path));
@@ -120,7 +120,7 @@ fn every_select_takes_its_branches_in_order() {
 }
 
 #[test]
-fn judgement_neither_waits_nor_knows_a_runtime() {
+fn decision_modules_neither_await_nor_use_a_runtime() {
     let sources = sources();
     let pure: Vec<_> = sources.iter().filter(|source| source.is_pure() && !source.is_test()).collect();
     assert!(pure.len() > 20, "the pure files were found: {}", pure.len());
@@ -132,7 +132,7 @@ fn judgement_neither_waits_nor_knows_a_runtime() {
     check("plan, decide, filter, score and codec are pure", offences);
 }
 
-/// The words in backquotes that are names of functions with words in them: those of the tests.
+/// The words in backquotes that look like test names: function names of several words.
 fn named(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     let last = quoted.map(|name| name.rsplit("::").next().unwrap_or_default());
@@ -141,7 +141,7 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What promises something to somebody and names the tests that hold it. The second half grows with the API.
+/// Documents that promise a property and name the tests of it.
 const PROMISES: [&str; 4] =
     ["store/PROPERTIES.md", "informer/PROPERTIES.md", "apiserver/CONFORMANCE.md", "api/CONFORMANCE.md"];
 
@@ -162,7 +162,8 @@ fn every_property_names_tests_that_exist() {
     check("a property names a test that is there", missing);
 }
 
-/// Cases of tables as a text names them, with their file: `….yaml:` and then each in quotes, up to the next `;` or cell.
+/// Named cases of tables in a text, with their file: `….yaml:` and then each case in quotes, up to the next
+/// `;` or cell.
 fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let places = text.split(['|', ';']).filter_map(|part| part.trim().split_once(".yaml:"));
     places.flat_map(|(file, cases)| cases.split('"').skip(1).step_by(2).map(move |case| (file, case)))
@@ -191,8 +192,8 @@ fn every_property_names_cases_that_exist() {
     check("a property names a case that is there", missing.into_iter());
 }
 
-/// The names of tests in a text, each with the file that stands in front of it as `….rs:`, if one does.
-fn placed(text: &str) -> Vec<(&str, &str)> {
+/// The test names in a text, each with the file that precedes it as `….rs:`, if any.
+fn tests_by_file(text: &str) -> Vec<(&str, &str)> {
     let mut place = "";
     let mut found = Vec::new();
     for word in text.split_whitespace() {
@@ -216,13 +217,13 @@ fn every_property_names_the_files_of_its_tests() {
     };
     let missing = PROMISES.into_iter().flat_map(|path| {
         let text = fs::read_to_string(workspace_root().join(path)).unwrap_or_default();
-        let wrong = placed(&text).into_iter().filter(|pair| !holds(pair));
+        let wrong = tests_by_file(&text).into_iter().filter(|pair| !holds(pair));
         wrong.map(|(place, name)| format!("{path}: {place}: {name}")).collect::<Vec<_>>()
     });
     check("a property names the file of its test", missing);
 }
 
-/// The words of a text that name a file of this tree, if they name one: in backquotes, with a folder, or a document.
+/// The words of a text that name a file of this tree: in backquotes, with a folder, or a document.
 fn cited(text: &str) -> impl Iterator<Item = &str> {
     let extension =
         |word: &str| Path::new(word).extension().map(|found| found.to_string_lossy().into_owned());
@@ -236,7 +237,7 @@ fn cited(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The parts of a file that people read: all of a document, the comments of the rest.
+/// The parts of a file that people read: all of a document, the comments of other files.
 fn prose(below: &str, text: &str) -> Option<String> {
     let comment = match below.rsplit_once('.')?.1 {
         "md" => return Some(text.to_owned()),
@@ -259,7 +260,7 @@ fn every_file_that_is_cited_exists() {
     let mut count = 0;
     let mut missing = Vec::new();
     for (below, path) in &files {
-        // The changes of the past name what was there then.
+        // Past changes in the changelog name files of their time.
         let text = fs::read_to_string(path).unwrap_or_default();
         let Some(prose) = prose(below, &text).filter(|_| below != "CHANGELOG.md") else { continue };
         for word in cited(&prose) {
@@ -273,8 +274,8 @@ fn every_file_that_is_cited_exists() {
     check("a file that is cited is there", missing.into_iter());
 }
 
-/// Whether a command of a smoke step pipes into one that leaves before its input ends: the writer then dies of SIGPIPE now and
-/// then, and the step with it.
+/// Whether a smoke step pipes into a command that exits before its input ends: the writer then sometimes dies
+/// of SIGPIPE, and the step fails.
 fn leaves_early(line: &str) -> bool {
     let readers = line.split('|').skip(1).map(str::trim_start);
     readers
@@ -283,7 +284,7 @@ fn leaves_early(line: &str) -> bool {
 }
 
 #[test]
-fn no_step_reads_less_than_its_command_writes() {
+fn no_smoke_step_stops_reading_early() {
     let mut steps = 0;
     let mut offences = Vec::new();
     for entry in fs::read_dir(workspace_root().join(".ci/smoke.d")).unwrap().map(Result::unwrap) {

@@ -1,5 +1,5 @@
-//! Small controllers in a whole cluster: mirrored Endpoints, load balancers out of a pool, pod networks and times of nodes, claims of
-//! ephemeral volumes, removal of bootstrap tokens.
+//! Small controllers in a whole cluster: mirrored Endpoints, load balancers from a pool, node networks and
+//! TTLs, ephemeral volume claims, expired bootstrap tokens.
 
 use kstore_client::DeleteParams;
 use kstore_controllers::{Networks, PodNetworks};
@@ -13,7 +13,7 @@ async fn slices_of(cluster: &Cluster, service: &str) -> Vec<Value> {
 }
 
 #[test]
-fn endpoints_that_a_user_writes_are_mirrored_as_long_as_they_are_there() {
+fn endpoints_written_by_a_user_are_mirrored_until_deleted() {
     simulate(Setup::seed(91), async |cluster| {
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "outside"}, "spec": {"ports": [{"port": 80}]}});
         cluster.create(service).await;
@@ -32,7 +32,7 @@ fn endpoints_that_a_user_writes_are_mirrored_as_long_as_they_are_there() {
         cluster.wait_until("the new address is mirrored", async || has("192.0.2.11").await).await;
         cluster.delete("endpoints", "outside", DeleteParams::default()).await;
         let is_empty = async || slices_of(cluster, "outside").await.is_empty();
-        cluster.wait_until("the mirror is gone", is_empty).await;
+        cluster.wait_until("the mirror is deleted", is_empty).await;
     });
 }
 
@@ -48,7 +48,7 @@ fn ingress(service: &Value) -> Vec<String> {
 }
 
 #[test]
-fn load_balancers_get_addresses_of_the_pool_and_give_them_back() {
+fn load_balancers_get_addresses_of_the_pool_and_release_them() {
     let mut setup = Setup::seed(92);
     setup.networks.load_balancers = "192.0.2.0/30".parse().unwrap();
     simulate(setup, async |cluster| {
@@ -87,7 +87,7 @@ fn without_a_pool_load_balancers_stay_pending() {
 }
 
 #[test]
-fn nodes_without_a_pod_network_get_one_and_all_are_told_a_time() {
+fn nodes_without_a_pod_network_get_one_and_all_get_a_ttl() {
     let mut setup = Setup::seed(94);
     setup.networks = Networks {
         pods: PodNetworks::new("10.1.0.0/23,fd00:1::/48".parse().unwrap(), None, None).unwrap(),
@@ -107,13 +107,13 @@ fn nodes_without_a_pod_network_get_one_and_all_are_told_a_time() {
         assert!(networks.contains(&json!(["10.1.0.0/24", "fd00:1::/64"])), "{networks:?}");
         assert!(networks.contains(&json!(["10.1.1.0/24", "fd00:1:0:1::/64"])), "{networks:?}");
         let annotation = "/metadata/annotations/node.alpha.kubernetes.io~1ttl";
-        cluster.wait_until("all nodes are told a time", async || all_have(annotation).await).await;
+        cluster.wait_until("all nodes have a TTL", async || all_have(annotation).await).await;
         assert_eq!(nodes().await[0].pointer(annotation), Some(&json!("0")));
     });
 }
 
 #[test]
-fn an_ephemeral_volume_has_a_claim_that_goes_with_its_pod() {
+fn an_ephemeral_volume_has_a_claim_that_is_deleted_with_its_pod() {
     simulate(Setup::seed(95), async |cluster| {
         let template = json!({"metadata": {"labels": {"for": "scratch"}}, "spec": {"accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}}}});
@@ -126,7 +126,7 @@ fn an_ephemeral_volume_has_a_claim_that_goes_with_its_pod() {
         assert_eq!(claim["metadata"]["ownerReferences"][0]["name"], "p");
         cluster.delete("pods", "p", DeleteParams::default()).await;
         let is_gone = async || cluster.get("persistentvolumeclaims", "default", "p-scratch").await.is_none();
-        cluster.wait_until("the claim is gone", is_gone).await;
+        cluster.wait_until("the claim is deleted", is_gone).await;
 
         let foreign = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "q-scratch"}, "spec": template["spec"]});
         cluster.create(foreign).await;
@@ -142,7 +142,7 @@ fn an_ephemeral_volume_has_a_claim_that_goes_with_its_pod() {
 }
 
 #[test]
-fn bootstrap_tokens_go_when_their_time_is_over() {
+fn expired_bootstrap_tokens_are_deleted() {
     simulate(Setup::seed(96), async |cluster| {
         let token = |name: &str, expiration: &str| {
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "kube-system"},
@@ -152,7 +152,7 @@ fn bootstrap_tokens_go_when_their_time_is_over() {
         cluster.create(token("bootstrap-token-bbbbbb", "2036-01-01T00:00:00Z")).await;
         let is_gone =
             async || cluster.get("secrets", "kube-system", "bootstrap-token-aaaaaa").await.is_none();
-        cluster.wait_until("the token is gone", is_gone).await;
+        cluster.wait_until("the token is deleted", is_gone).await;
         assert!(cluster.nondet().clock.now() >= "2026-01-01T00:05:00Z".parse().unwrap());
         assert!(cluster.get("secrets", "kube-system", "bootstrap-token-bbbbbb").await.is_some());
     });

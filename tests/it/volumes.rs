@@ -1,4 +1,4 @@
-//! Volumes end to end: claims get volumes, volumes wait for claims, and neither goes while it is used.
+//! Volumes end to end: claims are bound, volumes wait for claims, and neither is deleted while in use.
 
 use kstore_client::{DeleteParams, ListParams};
 use kstore_informer::Revision;
@@ -42,7 +42,7 @@ fn a_claim_without_class_gets_a_volume_on_the_node_of_its_first_pod() {
         let classed = |claim: &Value| claim["spec"]["storageClassName"] == "standard";
         cluster.wait_object("persistentvolumeclaims", "data", "it has a class", classed).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(volumes(cluster).await, [], "nobody uses it yet");
+        assert_eq!(volumes(cluster).await, [], "no pod uses it yet");
 
         cluster.create(user_of("db", "data")).await;
         let claim = bound(cluster, "data").await;
@@ -61,7 +61,7 @@ fn a_claim_without_class_gets_a_volume_on_the_node_of_its_first_pod() {
 }
 
 #[test]
-fn a_claim_goes_after_the_pod_that_uses_it_and_its_volume_with_it() {
+fn a_claim_and_its_volume_are_deleted_after_the_pod_that_uses_them() {
     simulate(Setup::seed(62), async |cluster| {
         cluster.create(claim("data", json!({}))).await;
         cluster.create(user_of("db", "data")).await;
@@ -72,13 +72,13 @@ fn a_claim_goes_after_the_pod_that_uses_it_and_its_volume_with_it() {
         assert_eq!(kept["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
         cluster.delete("pods", "db", DeleteParams::default()).await;
         let gone = async || volumes(cluster).await.is_empty();
-        cluster.wait_until("claim and volume are gone", gone).await;
+        cluster.wait_until("claim and volume are deleted", gone).await;
         assert_eq!(cluster.get("persistentvolumeclaims", "default", "data").await, None);
     });
 }
 
 #[test]
-fn volumes_made_by_people_are_bound_released_and_kept() {
+fn manually_created_volumes_are_bound_released_and_kept() {
     simulate(Setup::seed(63), async |cluster| {
         let volume = |name: &str, size: &str| {
             json!({
@@ -94,7 +94,7 @@ fn volumes_made_by_people_are_bound_released_and_kept() {
         cluster.create(claim("data", json!({"storageClassName": ""}))).await;
         let claim = bound(cluster, "data").await;
         assert_eq!(claim["spec"]["volumeName"], "small");
-        assert_eq!(claim["status"]["capacity"]["storage"], "2Gi", "it has what the volume has");
+        assert_eq!(claim["status"]["capacity"]["storage"], "2Gi", "it has the volume's capacity");
         let phases = |large: &str, small: &str| {
             [("large".to_owned(), large.to_owned()), ("small".to_owned(), small.to_owned())]
         };
@@ -164,9 +164,9 @@ async fn running(cluster: &Cluster, pod: &str) -> String {
     pod["spec"]["nodeName"].as_str().unwrap().to_owned()
 }
 
-/// Waits until an event says that the pod was not scheduled because of this, and checks that its condition says so.
+/// Waits until an event says why the pod was not scheduled, and checks that its condition says so, too.
 async fn unschedulable(cluster: &Cluster, pod: &str, why: &str) {
-    let told = async || {
+    let has_event = async || {
         let events = cluster.list("events", "default").await;
         events.iter().any(|event| {
             event["reason"] == "FailedScheduling"
@@ -174,7 +174,7 @@ async fn unschedulable(cluster: &Cluster, pod: &str, why: &str) {
                 && event["message"].as_str().unwrap().contains(why)
         })
     };
-    cluster.wait_until(&format!("{pod} is unschedulable: {why}"), told).await;
+    cluster.wait_until(&format!("{pod} is unschedulable: {why}"), has_event).await;
     let pod = cluster.get("pods", "default", pod).await.unwrap();
     assert_eq!(pod["status"]["phase"], "Pending");
     assert_eq!(pod["status"]["conditions"][0]["reason"], "Unschedulable", "{}", pod["status"]);
@@ -183,7 +183,7 @@ async fn unschedulable(cluster: &Cluster, pod: &str, why: &str) {
 const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
 
 #[test]
-fn a_stateful_set_gets_volumes_in_the_topology_of_its_class_and_its_pods_come_back_to_them() {
+fn a_stateful_set_gets_volumes_in_its_class_topology_and_its_pods_return_to_them() {
     simulate(Setup::seed(65), async |cluster| {
         let topology = json!([{"matchLabelExpressions": [{"key": HOST, "values": ["node-1", "node-2"]}]}]);
         let more = json!({"allowedTopologies": topology});
@@ -214,7 +214,7 @@ fn a_stateful_set_gets_volumes_in_the_topology_of_its_class_and_its_pods_come_ba
             let claim = bound(cluster, &format!("data-db-{ordinal}")).await;
             assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], node.as_str());
         }
-        // The volume stays where it is, and the pod comes back to it, or waits.
+        // The volume stays on its node; the pod returns to it, or waits.
         for node in ["node-1", "node-2"] {
             cluster.merge("nodes", node, json!({"spec": {"unschedulable": true}})).await;
         }
@@ -226,7 +226,7 @@ fn a_stateful_set_gets_volumes_in_the_topology_of_its_class_and_its_pods_come_ba
 }
 
 #[test]
-fn pods_go_where_their_local_volumes_are_and_wait_until_there_is_one() {
+fn pods_are_scheduled_to_their_local_volumes_and_wait_for_one() {
     simulate(Setup::seed(66), async |cluster| {
         cluster.create(class("local", "kubernetes.io/no-provisioner", json!({}))).await;
         cluster.create(local_volume("disk-0", "local", "node-0")).await;
@@ -260,7 +260,7 @@ fn pods_go_where_their_local_volumes_are_and_wait_until_there_is_one() {
 }
 
 #[test]
-fn a_pod_whose_claim_cannot_be_bound_waits_and_says_why() {
+fn a_pod_with_an_unbindable_claim_stays_pending_and_reports_why() {
     simulate(Setup::seed(67), async |cluster| {
         let immediate = json!({"volumeBindingMode": "Immediate"});
         cluster.create(class("by-hand", "kubernetes.io/no-provisioner", immediate)).await;
@@ -269,7 +269,7 @@ fn a_pod_whose_claim_cannot_be_bound_waits_and_says_why() {
         unschedulable(cluster, "db", "pod has unbound immediate PersistentVolumeClaims").await;
         cluster.create(local_volume("disk", "by-hand", "node-1")).await;
         assert_eq!(running(cluster, "db").await, "node-1");
-        // Another pod with the claim goes to the same node, or nowhere.
+        // Another pod with the claim is scheduled to the same node, or not at all.
         let mut elsewhere = user_of("elsewhere", "data");
         elsewhere["spec"]["nodeSelector"] = json!({HOST: "node-0"});
         cluster.create(elsewhere).await;
@@ -278,11 +278,11 @@ fn a_pod_whose_claim_cannot_be_bound_waits_and_says_why() {
 }
 
 #[test]
-fn a_scheduler_that_starts_anew_while_a_pod_waits_for_its_volume_goes_on_waiting() {
+fn a_restarted_scheduler_continues_a_volume_wait() {
     let setup = Setup::seed(68).panics();
     let metrics = setup.kubelets.metrics.clone();
     simulate(setup, async |cluster| {
-        // Its provisioner is this test.
+        // The test acts as the provisioner.
         cluster.create(class("slow", "example.com/slow", json!({}))).await;
         cluster.create(claim("data", json!({"storageClassName": "slow"}))).await;
         cluster.create(user_of("db", "data")).await;
@@ -294,7 +294,8 @@ fn a_scheduler_that_starts_anew_while_a_pod_waits_for_its_volume_goes_on_waiting
         let waiting =
             cluster.wait_object("persistentvolumeclaims", "data", "a volume is asked for", asked).await;
         let node = waiting["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].as_str().unwrap();
-        // The scheduler panics at this bind, and places the pod afterwards: neither waits for the other pod's volume.
+        // The scheduler panics at this bind and places the pod afterwards: neither waits for the other pod's
+        // volume.
         cluster.create(manifests::pod("quick", json!({}))).await;
         running(cluster, "quick").await;
         let mut page = String::new();
@@ -316,7 +317,7 @@ fn a_scheduler_that_starts_anew_while_a_pod_waits_for_its_volume_goes_on_waiting
 }
 
 #[test]
-fn a_volume_that_does_not_come_in_ten_minutes_is_given_up_and_asked_for_again() {
+fn volume_provisioning_is_retried_after_a_ten_minute_timeout() {
     simulate(Setup::seed(69), async |cluster| {
         cluster.create(class("never", "example.com/never", json!({}))).await;
         cluster.create(claim("data", json!({"storageClassName": "never"}))).await;
@@ -331,7 +332,7 @@ fn a_volume_that_does_not_come_in_ten_minutes_is_given_up_and_asked_for_again() 
 }
 
 #[test]
-fn an_ephemeral_volume_gets_a_claim_that_goes_with_its_pod() {
+fn an_ephemeral_volume_claim_and_its_volume_are_deleted_with_their_pod() {
     simulate(Setup::seed(70), async |cluster| {
         let template = json!({
             "metadata": {"labels": {"of": "scratch"}},
@@ -347,7 +348,7 @@ fn an_ephemeral_volume_gets_a_claim_that_goes_with_its_pod() {
             cluster.list("persistentvolumeclaims", "default").await.is_empty()
                 && volumes_left(cluster).await == 0
         };
-        cluster.wait_until("claim and volume are gone", gone).await;
+        cluster.wait_until("claim and volume are deleted", gone).await;
     });
 }
 
@@ -356,20 +357,20 @@ async fn volumes_left(cluster: &Cluster) -> usize {
 }
 
 #[test]
-fn a_pod_on_a_node_that_it_names_waits_there_until_its_claim_is_bound() {
+fn a_pod_with_a_node_name_waits_there_until_its_claim_is_bound() {
     simulate(Setup::seed(71), async |cluster| {
         cluster.create(claim("data", json!({"storageClassName": ""}))).await;
         let mut pod = user_of("placed", "data");
         pod["spec"]["nodeName"] = json!("node-0");
         cluster.create(pod).await;
         let why = "error processing PVC default/data: PVC is not bound";
-        let told = async || {
+        let has_event = async || {
             let events = cluster.list("events", "default").await;
             events.iter().any(|event| {
                 event["reason"] == "FailedMount" && event["message"].as_str().unwrap().ends_with(why)
             })
         };
-        cluster.wait_until("the kubelet says what it waits for", told).await;
+        cluster.wait_until("the kubelet reports the unbound claim", has_event).await;
         let pod = cluster.get("pods", "default", "placed").await.unwrap();
         assert_eq!(pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "ContainerCreating");
         cluster.create(local_volume("disk", "", "node-0")).await;

@@ -1,9 +1,9 @@
-//! The way of one request, walked: `POST` of a Deployment over TLS to the whole program on disk, until the Deployment is
-//! available. [`WALK`] lists the hops as ARCHITECTURE.md tells them; each is a tracing span, and the test asserts that they come
-//! in this order from these files.
+//! The path of one request through the program: a `POST` of a Deployment over TLS, until the Deployment is
+//! available. [`WALK`] lists the hops of ARCHITECTURE.md; each is a tracing span, and the test asserts their
+//! order and their files.
 //!
-//! The program runs inside the test, so that the spans can be recorded. They are the process's, so the test starts itself
-//! once more, alone, and walks there.
+//! The program runs inside the test, so that the spans can be recorded. Tracing is global to a process, so
+//! the test runs itself again in a separate process.
 
 use kstore_client::{Gvr, Kubeconfig};
 use kstore_tests::wait::{rolled_out, watch_until};
@@ -18,15 +18,15 @@ use tracing::span::{Attributes, Id};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
-/// One step of the walk.
+/// One hop of the walk.
 struct Hop {
     /// The line of the table in ARCHITECTURE.md.
     line: u8,
-    /// The span.
+    /// The name of the span.
     span: &'static str,
-    /// Where it is opened.
+    /// The file in which the span is opened.
     file: &'static str,
-    /// What its fields contain, as `name=value` in their order, spans around it included.
+    /// Texts that the fields contain, as `name=value` in order, enclosing spans included.
     fields: &'static [&'static str],
 }
 
@@ -34,7 +34,7 @@ const fn hop(line: u8, span: &'static str, file: &'static str, fields: &'static 
     Hop { line, span, file, fields }
 }
 
-/// The walk.
+/// The hops of the walk, in order.
 const WALK: &[Hop] = &[
     hop(1, "server", "apiserver/src/server.rs", &[]),
     hop(
@@ -118,45 +118,45 @@ const WALK: &[Hop] = &[
     ),
 ];
 
-/// A span that was opened.
+/// An opened span.
 #[derive(Clone, Debug)]
-struct Opened {
+struct OpenedSpan {
     name: &'static str,
     file: String,
-    /// Names and fields of the spans around it and its own, outermost first.
+    /// Names and fields of the enclosing spans and of the span, outermost first.
     path: String,
 }
 
 /// Records every span in the order of opening.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<Opened>>>);
+struct SpanRecorder(Arc<Mutex<Vec<OpenedSpan>>>);
 
-/// What is around a span and in it, as text.
-struct Trail(String);
+/// The enclosing spans and the fields of a span, as text.
+struct SpanPath(String);
 
-impl Visit for Trail {
+impl Visit for SpanPath {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         let _ = write!(self.0, "{}={value:?} ", field.name());
     }
 }
 
-impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
+impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanRecorder {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         let around =
-            span.parent().and_then(|parent| parent.extensions().get::<Trail>().map(|path| path.0.clone()));
+            span.parent().and_then(|parent| parent.extensions().get::<SpanPath>().map(|path| path.0.clone()));
         let meta = attributes.metadata();
-        let mut path = Trail(around.unwrap_or_default() + meta.name() + " ");
+        let mut path = SpanPath(around.unwrap_or_default() + meta.name() + " ");
         attributes.record(&mut path);
         let file = meta.file().unwrap_or_default().replace('\\', "/");
-        let opened = Opened { name: meta.name(), file, path: path.0.clone() };
+        let opened = OpenedSpan { name: meta.name(), file, path: path.0.clone() };
         span.extensions_mut().insert(path);
         self.0.lock().unwrap().push(opened);
     }
 }
 
 impl Hop {
-    fn is(&self, opened: &Opened) -> bool {
+    fn is(&self, opened: &OpenedSpan) -> bool {
         let mut rest = opened.path.as_str();
         let in_order = self.fields.iter().all(|field| match rest.split_once(field) {
             Some((_, behind)) => {
@@ -169,8 +169,8 @@ impl Hop {
     }
 }
 
-/// Follows the walk through what was recorded: each hop is the first that fits after the hop before it.
-fn follow(opened: &[Opened]) {
+/// Finds the walk in the recorded spans: each hop is the first match after the previous hop.
+fn follow(opened: &[OpenedSpan]) {
     let mut at = 0;
     for hop in WALK {
         let found = opened[at..].iter().position(|opened| hop.is(opened));
@@ -193,12 +193,12 @@ fn follow(opened: &[Opened]) {
     }
 }
 
-/// The walk, in a process of its own.
+/// Runs the walk, in a separate process.
 fn walk() {
-    let recorder = Recorder::default();
+    let recorder = SpanRecorder::default();
     let filter = tracing_subscriber::filter::LevelFilter::DEBUG;
     let subscriber = tracing_subscriber::registry().with(recorder.clone().with_filter(filter));
-    tracing::subscriber::set_global_default(subscriber).expect("nobody else records in this process");
+    tracing::subscriber::set_global_default(subscriber).expect("no other subscriber is set in this process");
     let dir = tempfile::tempdir().unwrap();
     let kubeconfig = dir.path().join("kubeconfig");
     let data = dir.path().join("data");
@@ -228,7 +228,7 @@ fn walk() {
     });
 }
 
-/// A kubeconfig that exists works.
+/// Waits for the kubeconfig; the server answers as soon as it exists.
 async fn ready(kubeconfig: &Path) -> Kubeconfig {
     for _ in 0..3000 {
         if kubeconfig.exists() {
@@ -240,13 +240,14 @@ async fn ready(kubeconfig: &Path) -> Kubeconfig {
 }
 
 #[test]
-fn a_request_takes_the_way_that_the_guide_tells() {
+fn a_request_takes_the_path_that_the_architecture_describes() {
     const ALONE: &str = "KSTORE_TEST_WALK";
     if std::env::var_os(ALONE).is_some() {
         return walk();
     }
     let test = std::env::current_exe().unwrap();
-    let arguments = ["walkthrough::a_request_takes_the_way_that_the_guide_tells", "--exact", "--nocapture"];
+    let arguments =
+        ["walkthrough::a_request_takes_the_path_that_the_architecture_describes", "--exact", "--nocapture"];
     let alone = Command::new(test).args(arguments).env(ALONE, "1").output().unwrap();
     let said = String::from_utf8_lossy(&alone.stdout) + String::from_utf8_lossy(&alone.stderr);
     assert!(alone.status.success() && said.contains("1 passed"), "{said}");

@@ -1,6 +1,6 @@
-//! Watches against a model: whatever writers do, and whenever, however slowly and through whichever selector somebody watches,
-//! the events are the history as seen through the selector: no gap, no repeat, in order, and together with the initial state
-//! they end where a list ends.
+//! Watches against a model: with concurrent writers, and watchers of any speed and selector, the events equal
+//! the history filtered by the selector: without gaps or repeats, in order, and consistent with the initial
+//! state and a final list.
 
 use kstore_apiserver::InProcess;
 use kstore_client::DeleteParams;
@@ -19,15 +19,15 @@ const WRITES: usize = 60;
 const WATCHERS: usize = 12;
 const COLORS: [&str; 3] = ["red", "green", "blue"];
 
-/// What one watcher looks at.
+/// The selection of one watcher.
 #[derive(Clone, Debug)]
-struct View {
+struct WatchView {
     namespace: &'static str,
     name: String,
     color: &'static str,
 }
 
-impl View {
+impl WatchView {
     fn random(rng: &Rng) -> Self {
         let namespace = ["", "", "default", "other"][rng.below(4) as usize];
         let named = !namespace.is_empty() && rng.below(3) == 0;
@@ -53,7 +53,7 @@ impl View {
         pb::WatchRequest { selectors: vec![selector], after_revision, progress }
     }
 
-    /// The model's own reading of a selector.
+    /// The model's evaluation of the selector.
     fn shows(&self, object: &Value) -> bool {
         let meta = &object["metadata"];
         (self.namespace.is_empty() || meta["namespace"] == self.namespace)
@@ -61,7 +61,7 @@ impl View {
             && (self.color.is_empty() || meta["labels"]["color"] == self.color)
     }
 
-    /// The state at `revision` as this view shows it, by key.
+    /// The objects of this selection at `revision`: revisions by key.
     fn state(&self, history: &[Change], revision: i64) -> BTreeMap<String, i64> {
         let mut state = BTreeMap::new();
         for change in history.iter().filter(|change| change.revision <= revision) {
@@ -73,7 +73,7 @@ impl View {
         state
     }
 
-    /// What a watch from `after` must see: revision, put or gone, key.
+    /// The events that a watch from `after` must deliver: revision, put or gone, key.
     fn events(&self, history: &[Change], after: i64) -> Vec<(i64, Type, String)> {
         let (mut shown, mut events) = (self.state(history, after), Vec::new());
         for change in history.iter().filter(|change| change.revision > after) {
@@ -130,7 +130,7 @@ async fn write(cluster: &Cluster, rng: Rng) {
     }
 }
 
-/// Lets others go first: not at all, once, or for some virtual time.
+/// Yields to other tasks: not at all, once, or for some virtual time.
 async fn pause(rng: &Rng) {
     match rng.below(4) {
         0 => tokio::task::yield_now().await,
@@ -139,10 +139,10 @@ async fn pause(rng: &Rng) {
     }
 }
 
-/// What a watcher saw.
-struct Seen {
-    view: View,
-    /// `None`: it began with the state.
+/// The events that a watcher received.
+struct WatchLog {
+    view: WatchView,
+    /// `None` if the watch began with the initial state.
     after: Option<i64>,
     initial: BTreeMap<String, i64>,
     initial_at: i64,
@@ -150,18 +150,18 @@ struct Seen {
     at: i64,
 }
 
-/// Watches until everything up to the final revision has been seen, at its own pace; breaks off and resumes now and then.
+/// Watches at its own pace up to the final revision; sometimes disconnects and resumes.
 async fn watch(
-    mut door: KstoreClient<InProcess>,
+    mut client: KstoreClient<InProcess>,
     rng: Rng,
     newest: impl AsyncFn() -> i64,
     last: impl AsyncFn() -> i64,
-) -> Seen {
+) -> WatchLog {
     tokio::time::sleep(Duration::from_millis(rng.below(600))).await;
-    let view = View::random(&rng);
+    let view = WatchView::random(&rng);
     let current = newest().await;
     let after = (rng.below(2) == 0).then(|| current - rng.below(40.min(current as u64)) as i64);
-    let mut seen = Seen {
+    let mut seen = WatchLog {
         view: view.clone(),
         after,
         initial: BTreeMap::new(),
@@ -169,12 +169,12 @@ async fn watch(
         events: Vec::new(),
         at: after.unwrap_or(0),
     };
-    let mut stream = door.watch(view.request(seen.at, true)).await.unwrap().into_inner();
+    let mut stream = client.watch(view.request(seen.at, true)).await.unwrap().into_inner();
     loop {
         if rng.below(12) == 0 && seen.at > 0 {
-            stream = door.watch(view.request(seen.at, true)).await.unwrap().into_inner();
+            stream = client.watch(view.request(seen.at, true)).await.unwrap().into_inner();
         }
-        let batch = stream.message().await.unwrap().expect("the stream goes on");
+        let batch = stream.message().await.unwrap().expect("the stream continues");
         for event in &batch.events {
             let object = parse(&event.json);
             assert_eq!(object["metadata"]["resourceVersion"], event.revision.to_string());
@@ -198,7 +198,7 @@ async fn watch(
     }
 }
 
-fn check(seen: &Seen, history: &[Change], list: &BTreeMap<String, i64>) {
+fn check(seen: &WatchLog, history: &[Change], list: &BTreeMap<String, i64>) {
     let begin = seen.after.unwrap_or(seen.initial_at);
     if seen.after.is_none() {
         assert_eq!(seen.initial, seen.view.state(history, begin), "{:?}: the state at {begin}", seen.view);
@@ -219,17 +219,17 @@ async fn race(cluster: &Cluster, seed: u64) {
     cluster.create(manifests::namespace("other")).await;
     let writing = std::cell::Cell::new(WRITERS);
     let newest = async || cluster.store().revision().0;
-    // While anybody writes, no revision is the last.
+    // While writers run, the last revision is unknown.
     let last = async || if writing.get() == 0 { cluster.store().revision().0 } else { i64::MAX };
     let writers = (0..WRITERS).map(async |n| {
         write(cluster, rng.fork(&format!("writer {n}"))).await;
         writing.set(writing.get() - 1);
     });
-    // Every other watcher asks an apiserver that has seen nothing of the past and reads it from the storage.
+    // Every second watcher uses an apiserver without a cache of the past, which reads it from the storage.
     write(cluster, rng.fork("before")).await;
-    let doors = [cluster.doors(), cluster.another_apiserver().await];
-    let door = |n: usize| KstoreClient::new(doors[n % 2].clone());
-    let watchers = (0..WATCHERS).map(|n| watch(door(n), rng.fork(&format!("watcher {n}")), newest, last));
+    let servers = [cluster.in_process(), cluster.another_apiserver().await];
+    let client = |n: usize| KstoreClient::new(servers[n % 2].clone());
+    let watchers = (0..WATCHERS).map(|n| watch(client(n), rng.fork(&format!("watcher {n}")), newest, last));
     let (_, seen) =
         futures::future::join(futures::future::join_all(writers), futures::future::join_all(watchers)).await;
 
@@ -253,7 +253,7 @@ fn every_watch_shows_the_history_as_its_selector_sees_it() {
 }
 
 #[test]
-fn it_does_so_on_threads_too() {
+fn every_watch_shows_the_history_on_several_threads() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     runtime.block_on(async {
@@ -264,7 +264,7 @@ fn it_does_so_on_threads_too() {
 }
 
 #[test]
-fn a_race_is_the_same_every_time() {
+fn equal_seeds_give_equal_races() {
     let run = || {
         simulate(Setup::api_alone(), async |cluster| {
             race(cluster, 99).await;

@@ -1,5 +1,6 @@
-//! The program itself and a webhook server on the same machine, over TLS: a service reference reaches it through
-//! `--webhook-service-resolve`, its certificate is checked, and a hostile server harms only the requests it is asked about.
+//! The program and a webhook server on the same machine, over TLS: a service reference resolves through
+//! `--webhook-service-resolve`, the server's certificate is verified, and a hostile server affects only the
+//! requests sent to it.
 
 use crate::SERVER;
 use axum::Router;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// What the webhook server answers.
+/// The webhook server's answers.
 fn router() -> Router {
     Router::new()
         .route("/allow", post(|body: Bytes| async move { answer(&body, json!({"allowed": true})) }))
@@ -59,7 +60,7 @@ async fn a_service_reference_reaches_a_webhook_server_on_this_machine() {
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     let made = https.call("POST", path, &configuration.to_string()).await;
     assert_eq!(made.code, 201, "{}", made.json());
-    // A server that never answers is waited for while others are served.
+    // A request waits for a silent server while others are served.
     let slow = tokio::spawn({
         let https = https.clone();
         async move { https.call("POST", MAPS, &map("silent")).await }

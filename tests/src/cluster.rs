@@ -1,8 +1,9 @@
-//! [`Cluster`]: store, apiserver, controllers, scheduler and simulated kubelets in memory, on one thread, under virtual time
-//! and a seed. Composed like `kstore-server` does it, without sockets, signals and certificates.
+//! [`Cluster`]: a whole control plane for tests: store, apiserver, controllers, scheduler and simulated
+//! kubelets in memory, on one thread, under virtual time and a seed. Composed as in `kstore-server`, without
+//! sockets, signals and certificates.
 
 use crate::Rest;
-use crate::ground::{Ground, Storage};
+use crate::backing_store::{BackingStore, Storage};
 use crate::panics_once::PanicsOnce;
 use crate::refusals::Refusals;
 use crate::schedule::Schedule;
@@ -25,30 +26,32 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// When the controllers panic: within the rest of the others after their panics, which is half a second.
+/// When the controllers panic: while the scheduler and the nodes pause for half a second after their own
+/// panics.
 const PANIC_AFTER: Duration = Duration::from_millis(300);
 
-/// What to simulate.
+/// Configuration of a simulated cluster.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Everything random follows from it.
+    /// Seed of all randomness.
     pub seed: u64,
     /// Which loops run.
     pub loops: Loops,
-    /// The simulated nodes.
+    /// Configuration of the simulated nodes.
     pub kubelets: kstore_kubelet_sim::Config,
-    /// Where the apiserver keeps objects.
+    /// Storage below the apiserver.
     pub storage: Storage,
-    /// The networks of services.
+    /// Networks of Service addresses.
     pub service_ranges: ServiceRanges,
-    /// The addresses that controllers give away.
+    /// Address blocks from which controllers assign.
     pub networks: kstore_controllers::Networks,
-    /// The scheduler panics at its first bind, the simulated nodes at their first patch, and the controllers while both rest.
+    /// Whether components panic: the scheduler at its first bind, the simulated nodes at their first patch,
+    /// and the controllers while both pause.
     pub panics: bool,
-    /// The seed also decides in which order tasks run that are ready.
+    /// Whether the seed also permutes the order of ready tasks.
     pub is_permuted: bool,
-    /// Webhooks are called over the network of this machine, instead of [`Cluster::webhooks`], and there is a key for tokens of service
-    /// accounts, which no seed determines. Only in real time, see [`in_real_time`].
+    /// Whether webhooks are called over this machine's network instead of [`Cluster::webhooks`], and service
+    /// account tokens are signed with a random key. Only in real time, see [`in_real_time`].
     pub network: bool,
 }
 
@@ -57,16 +60,16 @@ pub struct Setup {
 pub enum Loops {
     /// Controllers, scheduler and kubelets.
     All,
-    /// Controllers.
+    /// Only controllers.
     Controllers,
-    /// None: the API alone.
+    /// None; the API alone.
     None,
 }
 
 impl Setup {
-    /// Everything, with three nodes.
+    /// All components, with three nodes.
     pub fn seed(seed: u64) -> Self {
-        let (kubelets, storage) = (kstore_kubelet_sim::Config::default(), Storage::asked_for());
+        let (kubelets, storage) = (kstore_kubelet_sim::Config::default(), Storage::from_environment());
         let service_ranges = ServiceRanges::default();
         let (panics, is_permuted, network) = (false, false, false);
         let (loops, networks) = (Loops::All, kstore_controllers::Networks::default());
@@ -83,42 +86,42 @@ impl Setup {
         Self { loops: Loops::Controllers, ..Self::seed(1) }
     }
 
-    /// With objects kept there, whatever the environment says.
+    /// Selects a storage, whatever the environment says.
     #[must_use]
     pub fn on(mut self, storage: Storage) -> Self {
         self.storage = storage;
         self
     }
 
-    /// With addresses of services from there.
+    /// Sets the networks of Service addresses.
     #[must_use]
     pub fn service_ranges(mut self, ranges: &str) -> Self {
         self.service_ranges = ranges.parse().expect("ranges that a cluster can have");
         self
     }
 
-    /// With a panic in each loop.
+    /// Enables one panic in each component.
     #[must_use]
     pub fn panics(mut self) -> Self {
         self.panics = true;
         self
     }
 
-    /// With tasks that run in an order which follows from the seed: the same seed permutes them the same way.
+    /// Permutes the order in which tasks run. Equal seeds give equal permutations.
     #[must_use]
     pub fn permuted(mut self) -> Self {
         self.is_permuted = true;
         self
     }
 
-    /// With webhooks called over the network of this machine, and a key for tokens.
+    /// Enables webhooks over this machine's network, and a key for tokens.
     #[must_use]
     pub fn network(mut self) -> Self {
         self.network = true;
         self
     }
 
-    /// With this many nodes.
+    /// Sets the number of nodes.
     #[must_use]
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.kubelets.nodes = nodes;
@@ -126,15 +129,16 @@ impl Setup {
     }
 }
 
-/// Runs `test` against a fresh cluster on a runtime of its own: one thread, paused time. Panics pass through. At the end it panics if
-/// authorization refused a request of a component of the cluster.
+/// Runs `test` against a fresh cluster on its own runtime, with one thread and paused time. Panics propagate.
+/// At the end it panics if authorization refused a request of a component of the cluster.
 pub fn simulate<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without I/O needs nothing from the system");
     runtime.block_on(against_cluster(setup, test))
 }
 
-/// As [`simulate`], with sockets, and while time passes as it does outside: what runs is not determined by the seed alone.
+/// Runs `test` like [`simulate`], but with sockets and in real time: the seed alone does not determine the
+/// run.
 pub fn in_real_time<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime with I/O starts").block_on(against_cluster(setup, test))
@@ -145,20 +149,20 @@ async fn against_cluster<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T)
     let outcome = test(&cluster).await;
     cluster.stop().await;
     let refused = cluster.refusals.list();
-    assert!(refused.is_empty(), "the control plane may not do what it does: {refused:#?}");
+    assert!(refused.is_empty(), "authorization refused components of the cluster: {refused:#?}");
     outcome
 }
 
-/// A control plane in this process. See the module.
+/// A running control plane in this process.
 pub struct Cluster {
-    ground: Ground,
+    backing_store: BackingStore,
     api: ApiServer,
     client: Client,
     refusals: Refusals,
     nodes: Handle,
     service_ranges: ServiceRanges,
     webhooks: Webhooks,
-    outside: Outside,
+    outside: ExternalDependencies,
     nondet: Nondet,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -171,11 +175,11 @@ fn client_of(
     agent: &str,
     panics_at: Option<&'static str>,
 ) -> Client {
-    let door = api.in_process(user);
-    let service = refusals.service(PanicsOnce::new(door.clone(), panics_at));
+    let in_process = api.in_process(user);
+    let service = refusals.service(PanicsOnce::new(in_process.clone(), panics_at));
     let (service, schedule, refusals) = (schedule.service(service), schedule.clone(), refusals.clone());
     Client::over(service, agent).with_feed(move |request| {
-        let (opening, schedule, refusals) = (door.watch(request), schedule.clone(), refusals.clone());
+        let (opening, schedule, refusals) = (in_process.watch(request), schedule.clone(), refusals.clone());
         async move {
             let stream = opening.await.inspect_err(|status| refusals.note_watch(status))?;
             Ok(schedule.stream(stream))
@@ -183,7 +187,7 @@ fn client_of(
     })
 }
 
-/// The clients of the controllers' accounts.
+/// Clients with the controllers' service accounts.
 fn accounts(api: ApiServer, schedule: Schedule, refusals: Refusals) -> Accounts {
     Accounts::own(move |account| {
         client_of(
@@ -195,7 +199,7 @@ fn accounts(api: ApiServer, schedule: Schedule, refusals: Refusals) -> Accounts 
     })
 }
 
-/// The clients of the simulated nodes.
+/// Clients of the simulated nodes.
 fn node_identities(api: ApiServer, schedule: Schedule, refusals: Refusals, panics: bool) -> Identities {
     Identities::own(move |node| {
         let panics_at = Some("Patch").filter(|_| panics && node.ends_with("-0"));
@@ -204,8 +208,8 @@ fn node_identities(api: ApiServer, schedule: Schedule, refusals: Refusals, panic
 }
 
 impl Cluster {
-    /// Starts a cluster on the current runtime, which should be single-threaded and paused. The API answers on return; the
-    /// loops have only begun.
+    /// Starts a cluster on the current runtime, which should be single-threaded and paused. On return the API
+    /// answers, and the loops have started.
     #[expect(
         clippy::too_many_lines,
         reason = "the composition, in the order in which its parts need each other"
@@ -213,7 +217,7 @@ impl Cluster {
     pub async fn start(setup: Setup) -> Self {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let ground = Ground::new(setup.storage, &nondet, &stop, &tasks).await;
+        let backing_store = BackingStore::new(setup.storage, &nondet, &stop, &tasks).await;
         let schedule = match setup.is_permuted {
             true => Schedule::permuted(nondet.rng.fork("schedule")),
             false => Schedule::fifo(),
@@ -225,14 +229,14 @@ impl Cluster {
         };
         let (webhooks, refusals) = (Webhooks::default(), Refusals::default());
         let outside = match setup.network {
-            true => Outside {
+            true => ExternalDependencies {
                 outbound: Arc::new(Network::new(ServiceBackends::default())),
                 tokens: Some(Arc::new(tokens())),
             },
-            false => Outside { outbound: Arc::new(webhooks.clone()), tokens: None },
+            false => ExternalDependencies { outbound: Arc::new(webhooks.clone()), tokens: None },
         };
         let api = apiserver(
-            schedule.storage(ground.storage()),
+            schedule.storage(backing_store.storage()),
             (setup.service_ranges, local, &outside),
             &nondet,
             &stop,
@@ -246,7 +250,7 @@ impl Cluster {
         let client = |user, agent| client_panicking(user, agent, None);
         let kubelet = user("system:kstore:kubelet-sim", Some("system:nodes"));
         let kubelet = client(kubelet, "kubelet-sim");
-        // One page for all loops.
+        // All loops share one metrics page.
         let metrics = setup.kubelets.metrics.clone();
         let identities = node_identities(api.clone(), schedule.clone(), refusals.clone(), setup.panics);
         let kubelets = kstore_kubelet_sim::Config { identities, ..setup.kubelets };
@@ -279,10 +283,10 @@ impl Cluster {
             tasks.spawn(kstore_scheduler::run(scheduler, nondet.clone(), config, stop.clone()));
             tasks.spawn(simulator.run(stop.clone()));
         }
-        // Tests may ask for what they are refused: only the components are watched.
+        // Tests may send requests that are refused: only the components' requests are recorded.
         let client = client_of((&api, &schedule, &Refusals::default()), admin(), "kubectl", None);
         Self {
-            ground,
+            backing_store,
             client,
             refusals,
             api,
@@ -296,15 +300,15 @@ impl Cluster {
         }
     }
 
-    /// Ends every task and closes the store.
+    /// Ends all tasks and closes the store.
     pub async fn stop(&self) {
         self.stop.cancel();
-        self.ground.close().await;
+        self.backing_store.close().await;
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Clients for further controllers, which act as the accounts that those of the cluster have.
+    /// Clients for further controllers, with the same accounts as the cluster's controllers.
     pub fn accounts(&self) -> Accounts {
         accounts(self.api.clone(), Schedule::fifo(), self.refusals.clone())
     }
@@ -314,8 +318,8 @@ impl Cluster {
         &self.client
     }
 
-    /// Both doors as a tower service, for the administrator.
-    pub fn doors(&self) -> InProcess {
+    /// The REST and gRPC APIs as a tower service, for the administrator.
+    pub fn in_process(&self) -> InProcess {
         self.api.in_process(admin())
     }
 
@@ -324,46 +328,48 @@ impl Cluster {
         &self.api
     }
 
-    /// Both doors of one more apiserver on the same store, which knows no history but what it reads. Ends with the cluster.
+    /// Starts another apiserver on the same store, without a cached history, and returns its REST and gRPC
+    /// APIs for the administrator. It ends with the cluster.
     pub async fn another_apiserver(&self) -> InProcess {
         self.apiserver_with(self.service_ranges).await
     }
 
-    /// As [`Cluster::another_apiserver`], told to give services addresses from other networks.
+    /// Starts another apiserver, like [`Cluster::another_apiserver`], with other networks of Service
+    /// addresses.
     pub async fn apiserver_with(&self, ranges: ServiceRanges) -> InProcess {
         let (nondet, stop, tasks) = (&self.nondet, &self.stop, &self.tasks);
         let local = LocalComponents::default();
-        apiserver(self.ground.storage(), (ranges, local, &self.outside), nondet, stop, tasks)
+        apiserver(self.backing_store.storage(), (ranges, local, &self.outside), nondet, stop, tasks)
             .await
             .in_process(admin())
     }
 
-    /// The REST door, for the administrator.
+    /// The REST API, as the administrator.
     pub fn rest(&self) -> Rest {
-        Rest::new(self.doors())
+        Rest::new(self.in_process())
     }
 
-    /// The REST door, for somebody else.
+    /// The REST API, as another user.
     pub fn rest_as(&self, user: UserInfo) -> Rest {
         Rest::new(self.api.in_process(user))
     }
 
-    /// The webhook servers of this cluster.
+    /// The cluster's webhook servers.
     pub fn webhooks(&self) -> &Webhooks {
         &self.webhooks
     }
 
-    /// What is under everything.
-    pub fn store(&self) -> &Ground {
-        &self.ground
+    /// The storage below the apiservers.
+    pub fn store(&self) -> &BackingStore {
+        &self.backing_store
     }
 
-    /// Inflicts faults on nodes.
+    /// Handle to inject faults into nodes.
     pub fn nodes(&self) -> &Handle {
         &self.nodes
     }
 
-    /// Virtual time and seeded chance.
+    /// Virtual time and seeded randomness.
     pub fn nondet(&self) -> &Nondet {
         &self.nondet
     }
@@ -381,12 +387,12 @@ impl Cluster {
         self.client.dynamic(Gvr::new(row.group, row.version, row.plural))
     }
 
-    /// Creates an object in the namespace that its metadata names, else `default`.
+    /// Creates an object in the namespace of its metadata, or in `default`.
     pub async fn create(&self, object: Value) -> Value {
         self.try_create(object).await.expect("the object is accepted")
     }
 
-    /// See [`Cluster::create`].
+    /// Creates an object like [`Cluster::create`], or returns the error.
     pub async fn try_create(&self, object: Value) -> Result<Value, ApiError> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
         self.resource_of(&object).create(&namespace, &object).await
@@ -401,18 +407,18 @@ impl Cluster {
         }
     }
 
-    /// All objects of a resource in a namespace, or everywhere if it is empty, in key order.
+    /// All objects of a resource in a namespace, or in all namespaces if it is empty, in key order.
     pub async fn list(&self, plural: &str, namespace: &str) -> Vec<Value> {
         self.resource(plural).list(namespace, &ListParams::default()).await.expect("a list is answered").0
     }
 
-    /// Patches an object in namespace `default` by merge.
+    /// Applies a merge patch to an object in namespace `default`.
     pub async fn merge(&self, plural: &str, name: &str, patch: Value) -> Value {
         let done = self.resource(plural).patch("default", name, "", &Patch::Merge(patch)).await;
         done.expect("the patch is accepted")
     }
 
-    /// Patches an object in namespace `default` strategically.
+    /// Applies a strategic merge patch to an object in namespace `default`.
     pub async fn strategic(&self, plural: &str, name: &str, patch: Value) -> Value {
         let done = self.resource(plural).patch("default", name, "", &Patch::Strategic(patch)).await;
         done.expect("the patch is accepted")
@@ -424,7 +430,8 @@ impl Cluster {
     }
 }
 
-/// The generations of a component with one more task, which panics in the first of them while pods are being started.
+/// Starts generations of a component with an additional task that panics in the first one, while pods are
+/// being started.
 fn with_panic<F>(run: impl Fn(CancellationToken) -> F) -> impl FnMut(TaskGroup) -> F {
     let mut is_first = true;
     move |tasks| {
@@ -438,11 +445,11 @@ fn with_panic<F>(run: impl Fn(CancellationToken) -> F) -> impl FnMut(TaskGroup) 
     }
 }
 
-/// What apiservers of a cluster share that comes from outside.
-struct Outside {
-    /// The way to webhooks.
+/// External dependencies that the cluster's apiservers share.
+struct ExternalDependencies {
+    /// The network to webhooks.
     outbound: Arc<dyn Outbound>,
-    /// The key for tokens of service accounts.
+    /// The key of service account tokens.
     tokens: Option<Arc<Tokens>>,
 }
 
@@ -453,7 +460,7 @@ fn tokens() -> Tokens {
 
 async fn apiserver(
     storage: SharedStorage,
-    (service_ranges, local_components, outside): (ServiceRanges, LocalComponents, &Outside),
+    (service_ranges, local_components, outside): (ServiceRanges, LocalComponents, &ExternalDependencies),
     nondet: &Nondet,
     stop: &CancellationToken,
     tasks: &TaskTracker,

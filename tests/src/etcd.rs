@@ -1,26 +1,27 @@
-//! [`Etcd`]: a real etcd as a child process, where one is installed.
+//! [`Etcd`]: a real etcd as a child process, if one is installed.
 
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A port that was free a moment ago, for a program that must find it again after it was killed.
+/// A port that was free a moment ago, for a program that must reuse it after a restart.
 ///
 /// # Panics
-/// When there is none.
+///
+/// There is no free port.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it is bound").port()
 }
 
-/// Where a member of a cluster is.
-struct Place {
+/// Name and URLs of a member of an etcd cluster.
+struct MemberAddress {
     name: &'static str,
     url: String,
     peer: String,
 }
 
-impl Place {
+impl MemberAddress {
     fn free(name: &'static str, scheme: &str) -> Self {
         let url = format!("{scheme}://127.0.0.1:{}", free_port());
         Self { name, url, peer: format!("http://127.0.0.1:{}", free_port()) }
@@ -31,7 +32,7 @@ impl Place {
     }
 }
 
-/// A member of an etcd, most often the only one. Killed when dropped.
+/// A member of an etcd cluster, usually its only one. Killed on drop.
 pub struct Etcd {
     child: Child,
     args: Vec<String>,
@@ -39,34 +40,39 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Starts one with its data in `dir`; none if none is installed.
+    /// Starts an etcd with its data in `dir`; `None` if none is installed.
     ///
     /// # Panics
-    /// When none is installed and the environment has `KSTORE_REQUIRE_ETCD`.
+    ///
+    /// None is installed and `KSTORE_REQUIRE_ETCD` is set.
     pub fn start(dir: &Path) -> Option<Self> {
         Self::start_with(dir, "http", &[])
     }
 
-    /// One that forgets who has logged in after a second in which he asked nothing.
+    /// Starts an etcd that forgets a login after one idle second.
     ///
     /// # Panics
-    /// As [`Etcd::start`].
+    ///
+    /// None is installed and `KSTORE_REQUIRE_ETCD` is set.
     pub fn start_forgetful(dir: &Path) -> Option<Self> {
         Self::start_with(dir, "http", &["--auth-token-ttl", "1"])
     }
 
-    /// One that is fast, and would lose what it was told if the machine went down.
+    /// Starts an etcd that does not sync, which is faster and not durable.
     ///
     /// # Panics
-    /// As [`Etcd::start`].
+    ///
+    /// None is installed and `KSTORE_REQUIRE_ETCD` is set.
     pub fn start_without_syncs(dir: &Path) -> Option<Self> {
         Self::start_with(dir, "http", &["--unsafe-no-fsync"])
     }
 
-    /// One that speaks TLS, and only to clients with a certificate: `ca.pem`, `server.pem` and `server.key` are in `files`.
+    /// Starts an etcd that accepts only TLS clients with a certificate. `files` contains `ca.pem`,
+    /// `server.pem` and `server.key`.
     ///
     /// # Panics
-    /// As [`Etcd::start`].
+    ///
+    /// None is installed and `KSTORE_REQUIRE_ETCD` is set.
     pub fn start_tls(dir: &Path, files: &Path) -> Option<Self> {
         let file = |name: &str| files.join(name).display().to_string();
         let (ca, cert, key) = (file("ca.pem"), file("server.pem"), file("server.key"));
@@ -75,23 +81,24 @@ impl Etcd {
     }
 
     fn start_with(dir: &Path, scheme: &str, more: &[&str]) -> Option<Self> {
-        let member = Place::free("default", scheme);
+        let member = MemberAddress::free("default", scheme);
         let cluster = member.in_cluster();
         Self::start_at(dir, &member, &cluster, more)
     }
 
-    /// The members of one cluster.
+    /// Starts the three members of one cluster.
     ///
     /// # Panics
-    /// As [`Etcd::start`].
+    ///
+    /// None is installed and `KSTORE_REQUIRE_ETCD` is set.
     pub fn start_members(dir: &Path) -> Option<[Self; 3]> {
-        let places = ["a", "b", "c"].map(|name| Place::free(name, "http"));
-        let cluster = places.each_ref().map(Place::in_cluster).join(",");
+        let places = ["a", "b", "c"].map(|name| MemberAddress::free(name, "http"));
+        let cluster = places.each_ref().map(MemberAddress::in_cluster).join(",");
         let [a, b, c] = places.map(|place| Self::start_at(&dir.join(place.name), &place, &cluster, &[]));
         Some([a?, b?, c?])
     }
 
-    fn start_at(dir: &Path, place: &Place, cluster: &str, more: &[&str]) -> Option<Self> {
+    fn start_at(dir: &Path, place: &MemberAddress, cluster: &str, more: &[&str]) -> Option<Self> {
         let (url, peer, dir) = (&place.url, &place.peer, dir.display().to_string());
         let args = ["--name", place.name, "--data-dir", &dir];
         let clients = ["--listen-client-urls", url, "--advertise-client-urls", url];
@@ -109,22 +116,23 @@ impl Etcd {
         }
     }
 
-    /// Where clients reach it.
+    /// The client URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// SIGKILL. On return it is gone.
+    /// Sends SIGKILL and waits for the end of the process.
     pub fn kill(&mut self) {
-        // Fails only if it has ended already.
+        // Fails only if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts it again where it was.
+    /// Starts the member again at its address.
     ///
     /// # Panics
-    /// When it does not start, which it has done before.
+    ///
+    /// It does not start although it did before.
     pub fn restart(&mut self) {
         self.kill();
         self.child = spawn(&self.args).expect("it has been started before");

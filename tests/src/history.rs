@@ -1,4 +1,4 @@
-//! What a storage has been through, as comparable data.
+//! The history of a storage as comparable data.
 
 use crate::Cluster;
 use bytes::Bytes;
@@ -12,13 +12,13 @@ use std::fmt;
 /// One change of one key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The revision.
+    /// Revision of the change.
     pub revision: i64,
-    /// The storage key.
+    /// Key in the storage, such as `/registry/pods/default/web`.
     pub key: String,
-    /// The stored bytes; `None`: deleted.
+    /// The stored bytes; `None` after a deletion.
     pub value: Option<Bytes>,
-    /// Who did it and why, as the storage keeps it.
+    /// The provenance of the change, as the storage keeps it.
     pub note: Option<Bytes>,
 }
 
@@ -31,14 +31,14 @@ impl fmt::Debug for Change {
 }
 
 impl Cluster {
-    /// Everything that was ever written to objects, in order. The key beside them in which an etcd keeps notes is none.
+    /// All changes of objects, in order. The key in which an etcd keeps notes is left out.
     pub fn history(&self) -> Vec<Change> {
         self.store().history()
     }
 }
 
 impl Change {
-    /// All that a store remembers.
+    /// All changes that a store retains.
     pub(crate) fn of_store(store: &Store) -> Vec<Self> {
         let everything = WatchRequest::new(KeyRange::all()).from(Revision(1));
         let mut watcher = store.watch(everything).expect("an open store can be watched");
@@ -58,7 +58,7 @@ impl Change {
         changes
     }
 
-    /// What an etcd tells in one response, of the objects that it has below `prefix`.
+    /// The changes in one watch response of an etcd, for objects below `prefix`.
     pub(crate) fn of_events(prefix: &str, events: Vec<Event>) -> Vec<Self> {
         let (mut changes, mut notes) = (Vec::new(), BTreeMap::new());
         for event in events {

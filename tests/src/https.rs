@@ -1,5 +1,6 @@
-//! The REST door of a real server: one HTTP/1.1 request on a TLS connection of its own, written and read by hand, so that tests
-//! can also send what no client library would; or many on one HTTP/2 connection.
+//! [`Https`]: requests to the REST API of a real server. One HTTP/1.1 request per TLS connection, written and
+//! parsed by hand, so that tests can send what no client library would; or many requests on one HTTP/2
+//! connection.
 
 use crate::Reply;
 use hyper_util::rt::TokioIo;
@@ -15,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 
-/// Where a server is, and the administrator's certificate.
+/// The address of a server, with the administrator's certificate.
 #[derive(Clone)]
 pub struct Https {
     address: String,
@@ -24,7 +25,7 @@ pub struct Https {
 }
 
 impl Https {
-    /// From the kubeconfig that a server wrote.
+    /// Reads the kubeconfig that a server wrote.
     pub fn new(kubeconfig: &Kubeconfig) -> Self {
         let mut roots = RootCertStore::empty();
         let ca = kubeconfig.ca.as_deref().expect("the kubeconfig names the authority");
@@ -47,7 +48,7 @@ impl Https {
         Self { address, tls: TlsConnector::from(Arc::new(config)), anonymous }
     }
 
-    /// The same server, for a client without a certificate.
+    /// The same server for a client without a certificate.
     #[must_use]
     pub fn without_certificate(&self) -> Self {
         Self { tls: self.anonymous.clone(), ..self.clone() }
@@ -55,11 +56,11 @@ impl Https {
 
     /// An HTTP/2 connection, made once: a second attempt to connect panics.
     pub async fn http2(&self) -> Channel {
-        let (door, connected) = (self.clone(), AtomicBool::new(false));
+        let (https, connected) = (self.clone(), AtomicBool::new(false));
         let connect = tower::service_fn(move |_: http::Uri| {
             assert!(!connected.swap(true, Ordering::Relaxed), "the connection was lost");
-            let door = door.clone();
-            async move { Ok::<_, std::io::Error>(TokioIo::new(door.connect().await)) }
+            let https = https.clone();
+            async move { Ok::<_, std::io::Error>(TokioIo::new(https.connect().await)) }
         });
         let endpoint = Endpoint::from_shared(format!("https://{}", self.address)).expect("it is an address");
         endpoint.connect_with_connector(connect).await.expect("the server speaks HTTP/2")
@@ -69,13 +70,15 @@ impl Https {
         self.try_connect().await.expect("the server listens, and the handshake succeeds")
     }
 
-    /// A connection on which nothing was said yet.
+    /// A new connection without any request.
     ///
     /// # Errors
-    /// When the server does not accept it or ends it before the handshake is finished.
+    ///
+    /// The server does not accept it, or ends it before the handshake is finished.
     ///
     /// # Panics
-    /// When the server's address is none.
+    ///
+    /// The server's address is invalid.
     pub async fn try_connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
         let socket = TcpStream::connect(&self.address).await?;
         let host = self.address.rsplit_once(':').expect("the address has a port").0.to_owned();
@@ -83,7 +86,7 @@ impl Https {
         self.tls.connect(name, socket).await
     }
 
-    /// Sends a request with a body of JSON and reads the answer.
+    /// Sends a request with a JSON body and returns the answer.
     pub async fn call(&self, method: &str, path: &str, body: &str) -> Reply {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nUser-Agent: https-test/1.0\r\n\
@@ -92,7 +95,7 @@ impl Https {
             body.len()
         );
         let mut tls = self.connect().await;
-        // A server that has heard enough may answer and close before it has read everything.
+        // A server may answer and close before it has read the whole request.
         let _ = tls.write_all(request.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = tls.read_to_end(&mut answer).await;
@@ -100,10 +103,11 @@ impl Https {
     }
 }
 
-/// Reads an answer of HTTP/1.1 that is complete.
+/// Parses a complete HTTP/1.1 answer.
 ///
 /// # Panics
-/// If it is none.
+///
+/// The answer is malformed.
 pub fn parse_reply(answer: &[u8]) -> Reply {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer has a head");
     let head = String::from_utf8_lossy(&answer[..end]);

@@ -1,15 +1,14 @@
-//! What the end-to-end tests stand on: [`Cluster`], a whole control plane on one thread under virtual time and a seed, and
-//! [`Server`], the real program under a guard. The tests themselves are in `it/`; nothing here judges.
+//! Fixtures of the end-to-end tests: [`Cluster`], a whole control plane on one thread under virtual time and
+//! a seed, and [`Server`], the real program as a guarded child process. The tests are in `it/`.
 
+mod backing_store;
 mod cluster;
 mod etcd;
-mod gate;
-mod ground;
+mod faulty_dial;
+mod faulty_proxy;
 mod history;
 mod https;
-mod line;
 pub mod manifests;
-mod middleman;
 mod on_etcd;
 mod panics_once;
 mod refusals;
@@ -17,21 +16,22 @@ mod relay;
 mod rest;
 mod schedule;
 mod server;
+mod switchable;
 mod tls_server;
 pub mod wait;
 pub mod webhooks;
 pub mod websocket;
 
+pub use backing_store::{BackingStore, STORAGE, Storage};
 pub use cluster::{Cluster, Loops, Setup, in_real_time, simulate};
 pub use etcd::{Etcd, free_port};
-pub use gate::Gate;
-pub use ground::{Ground, STORAGE, Storage};
+pub use faulty_dial::FaultyDial;
+pub use faulty_proxy::{Fault, FaultyProxy};
 pub use history::Change;
 pub use https::{Https, parse_reply};
-pub use line::Line;
-pub use middleman::{Middleman, Wrong};
 pub use on_etcd::{OnEtcd, Pipes, etcd_config};
 pub use rest::{Reply, Rest};
 pub use server::{Launch, Server};
+pub use switchable::Switchable;
 pub use tls_server::TlsServer;
 pub use webhooks::Webhooks;

@@ -1,4 +1,4 @@
-//! The objects that tests create, as a person would write them.
+//! Objects that tests create, as a user would write them.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub fn image(image: &str) -> Value {
     json!({ "spec": { "template": { "spec": { "containers": [{ "name": "nginx", "image": image }] } } } })
 }
 
-/// A pod with one container and these further fields of its spec.
+/// A pod with one container and additional fields of its spec.
 pub fn pod(name: &str, spec: Value) -> Value {
     let mut pod = json!({
         "apiVersion": "v1",
@@ -48,7 +48,7 @@ pub fn config_map(name: &str, value: &str) -> Value {
     })
 }
 
-/// A namespace.
+/// A namespace without labels.
 pub fn namespace(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
 }

@@ -1,4 +1,4 @@
-//! [`OnEtcd`]: an apiserver in this process that keeps its objects in an etcd; as many as one likes on one etcd.
+//! [`OnEtcd`]: an apiserver in this process on an external etcd; several may share one etcd.
 
 use crate::Rest;
 use crate::cluster::admin;
@@ -16,13 +16,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Bytes that a pipe holds; about what a socket does.
+/// Buffer size of a pipe in bytes, about that of a socket.
 const PIPE: usize = 256 * 1024;
 
 /// The configuration for these members, without compaction.
 ///
 /// # Panics
-/// When one is no URL.
+///
+/// A member is not a URL.
 pub fn etcd_config(members: &[&str]) -> Config {
     Config {
         members: members.iter().map(|url| url.parse().expect("it is a URL")).collect(),
@@ -32,17 +33,18 @@ pub fn etcd_config(members: &[&str]) -> Config {
     }
 }
 
-/// Our own etcd API over a store, reached over pipes within the process: deterministic, and in virtual time if the runtime is.
+/// kstore's etcd API over a store, through in-process pipes: deterministic, and in virtual time if the
+/// runtime is.
 pub struct Pipes {
-    door: EmbeddedServer,
+    server: EmbeddedServer,
     tasks: TaskTracker,
 }
 
 impl Pipes {
-    /// To this store, until `stop` is cancelled.
+    /// Serves this store until `stop` is cancelled.
     pub fn new(store: &Store, stop: &CancellationToken, tasks: &TaskTracker) -> Arc<Self> {
-        let door = EmbeddedServer::new(store.clone(), "http://etcd.invalid:2379", stop.clone());
-        Arc::new(Self { door, tasks: tasks.clone() })
+        let server = EmbeddedServer::new(store.clone(), "http://etcd.invalid:2379", stop.clone());
+        Arc::new(Self { server, tasks: tasks.clone() })
     }
 }
 
@@ -50,30 +52,32 @@ impl Pipes {
 impl Dial for Pipes {
     async fn dial(&self, _: &Url) -> std::io::Result<Box<dyn Wire>> {
         let (ours, theirs) = tokio::io::duplex(PIPE);
-        let door = self.door.clone();
-        self.tasks.spawn(async move { door.serve_connection(theirs).await });
+        let server = self.server.clone();
+        self.tasks.spawn(async move { server.serve_connection(theirs).await });
         Ok(Box::new(ours))
     }
 }
 
-/// See the module.
+/// A running apiserver on an external etcd.
 pub struct OnEtcd {
-    /// The apiserver.
+    /// The running apiserver.
     pub api: ApiServer,
-    /// What is below it.
+    /// The apiserver's storage.
     pub storage: Arc<Etcd>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl OnEtcd {
-    /// Starts one; both doors answer on return.
+    /// Starts an apiserver; the REST and gRPC APIs answer on return.
     ///
     /// # Errors
-    /// When the etcd does not answer.
+    ///
+    /// The etcd does not answer.
     ///
     /// # Panics
-    /// When the configuration makes no sense.
+    ///
+    /// The configuration is invalid.
     pub async fn start(config: &Config, dial: Arc<dyn Dial>, nondet: &Nondet) -> Result<Self, StartError> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (storage, work) = Etcd::new(config, dial, &nondet.rng).expect("the configuration is good");
@@ -102,18 +106,18 @@ impl OnEtcd {
         }
     }
 
-    /// The REST door, for the administrator.
+    /// The REST API, as the administrator.
     pub fn rest(&self) -> Rest {
         Rest::new(self.api.in_process(admin()))
     }
 
     /// The administrator's client.
     pub fn client(&self) -> Client {
-        let door = self.api.in_process(admin());
-        Client::over(door.clone(), "test").with_feed(move |request| door.watch(request))
+        let api = self.api.in_process(admin());
+        Client::over(api.clone(), "test").with_feed(move |request| api.watch(request))
     }
 
-    /// Ends it.
+    /// Stops the apiserver.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.storage.close().await;

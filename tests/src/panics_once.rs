@@ -1,4 +1,4 @@
-//! [`PanicsOnce`]: a service with a bug, for components that must survive one.
+//! [`PanicsOnce`]: a service that panics once, for tests of supervision.
 
 use http::Request;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// A service that panics in its caller's task when a method of the gRPC API is called for the first time.
+/// A service that panics in its caller's task at the first call of one gRPC method.
 #[derive(Clone)]
 pub(crate) struct PanicsOnce<S> {
     inner: S,
     method: &'static str,
-    /// Shared by all clones.
+    /// Whether the panic is still to come; shared by all clones.
     armed: Arc<AtomicBool>,
 }
 
 impl<S> PanicsOnce<S> {
-    /// Panics in `method`, or never.
+    /// Panics at the first call of `method`; never if it is `None`.
     pub(crate) fn new(inner: S, method: Option<&'static str>) -> Self {
         let armed = Arc::new(AtomicBool::new(method.is_some()));
         Self { inner, method: method.unwrap_or_default(), armed }

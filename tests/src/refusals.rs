@@ -1,5 +1,5 @@
-//! [`Refusals`]: which requests of the control plane's own components authorization refused. A component that is refused tries again
-//! and again, and the test that it serves may pass all the same.
+//! [`Refusals`]: the requests of a cluster's own components that authorization refused. A refused component
+//! keeps retrying, and a test could pass without noticing it.
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -9,47 +9,48 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// gRPC's code for a request that is not permitted, as the header `grpc-status` has it.
+/// gRPC's code for a forbidden request, as in the header `grpc-status`.
 const PERMISSION_DENIED: &str = "7";
 
-/// The refusals of a cluster so far. A clone is the same list.
+/// The refused requests of a cluster so far; clones share one list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refusals(Arc<Mutex<Vec<String>>>);
 
 impl Refusals {
-    /// `service`, whose answers are looked at.
-    pub(crate) fn service<S>(&self, service: S) -> Watched<S> {
-        Watched { inner: service, refusals: self.clone() }
+    /// Wraps `service` so that its refusals are recorded.
+    pub(crate) fn service<S>(&self, service: S) -> RecordingService<S> {
+        RecordingService { inner: service, refusals: self.clone() }
     }
 
-    /// Notes the answer to the opening of a watch.
+    /// Records a refusal to open a watch.
     pub(crate) fn note_watch(&self, status: &tonic::Status) {
         if status.code() == tonic::Code::PermissionDenied {
             self.note("Watch", status.message());
         }
     }
 
-    /// The message says more than the code: a namespace that is being deleted, and a quota, forbid things as well.
+    /// The message is checked, since the code alone is ambiguous: terminating namespaces and quotas forbid
+    /// requests as well.
     fn note(&self, call: &str, message: &str) {
         if message.contains("is forbidden: User") {
             self.0.lock().push(format!("{call}: {message}"));
         }
     }
 
-    /// What was refused.
+    /// The recorded refusals.
     pub(crate) fn list(&self) -> Vec<String> {
         self.0.lock().clone()
     }
 }
 
-/// A service whose answers are looked at.
+/// A service whose refusals are recorded.
 #[derive(Clone)]
-pub(crate) struct Watched<S> {
+pub(crate) struct RecordingService<S> {
     inner: S,
     refusals: Refusals,
 }
 
-impl<S, B, R> Service<Request<B>> for Watched<S>
+impl<S, B, R> Service<Request<B>> for RecordingService<S>
 where
     S: Service<Request<B>, Response = Response<R>>,
     S::Future: Send + 'static,

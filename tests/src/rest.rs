@@ -1,4 +1,4 @@
-//! The REST door without a socket: one HTTP request, one decoded answer.
+//! [`Rest`]: the REST API without a socket: one HTTP request, one decoded answer.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -6,40 +6,40 @@ use kstore_apiserver::InProcess;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-/// Speaks HTTP to an apiserver in this process.
+/// An HTTP client of an apiserver in this process.
 #[derive(Clone)]
 pub struct Rest(InProcess);
 
-/// An answer, read to its end.
+/// A complete answer.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The HTTP code.
+    /// HTTP status code.
     pub code: u16,
-    /// The headers.
+    /// Headers of the answer.
     pub headers: http::HeaderMap,
-    /// The body.
+    /// The complete body.
     pub body: Bytes,
 }
 
 impl Reply {
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// A text of the JSON body by its pointer, or "".
+    /// A string of the JSON body by its pointer; empty if missing.
     pub fn text(&self, pointer: &str) -> String {
         self.json().pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 }
 
 impl Rest {
-    /// Over the doors of an apiserver.
-    pub fn new(doors: InProcess) -> Self {
-        Self(doors)
+    /// A client of an in-process apiserver.
+    pub fn new(in_process: InProcess) -> Self {
+        Self(in_process)
     }
 
-    /// Sends a request with a body of JSON.
+    /// Sends a request with a JSON body.
     pub async fn call(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Reply {
         self.call_as(method, path, "application/json", body).await
     }

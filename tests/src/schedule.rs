@@ -1,6 +1,7 @@
-//! [`Schedule`]: permutes the order in which tasks of a simulated cluster run, by a seed. tokio runs the tasks of one thread in the
-//! order in which they become ready, so an unpermuted cluster shows one order for each workload. A permuted one pauses for a random
-//! time at every point where its parts meet: calls of components, deliveries of watches, reads and commits of the storage.
+//! [`Schedule`]: permutes the order in which tasks of a simulated cluster run, by a seed. tokio runs ready
+//! tasks of one thread in the order in which they became ready, so an unpermuted cluster has one order per
+//! workload. A permuted one pauses for a random time where its components interact: calls of components,
+//! watch deliveries, reads and commits of the storage.
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -15,14 +16,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 
-/// The most turns that a pause gives to tasks which are ready.
+/// Largest number of turns that a pause gives to ready tasks.
 const TURNS: u64 = 8;
-/// One of so many pauses lasts until every ready task has run, and then some virtual time.
+/// One in this many pauses lasts until every ready task has run, and then some virtual time.
 const LONG: u64 = 16;
-/// The longest pause, in milliseconds of virtual time.
+/// Longest pause, in milliseconds of virtual time.
 const LONGEST_MS: u64 = 20;
 
-/// Draws the pauses. Without a generator there are none.
+/// Generator of pauses; without an [`Rng`] there are none.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule(Option<Rng>);
 
@@ -32,12 +33,12 @@ impl Schedule {
         Self(None)
     }
 
-    /// The order follows from `rng`.
+    /// `rng` determines the order of tasks.
     pub(crate) fn permuted(rng: Rng) -> Self {
         Self(Some(rng))
     }
 
-    /// Lets other tasks run, more or fewer of them. Dropping the future is safe.
+    /// Lets a random number of other tasks run. Dropping the future is safe.
     async fn pause(&self) {
         let Some(rng) = &self.0 else { return };
         if rng.below(LONG) == 0 {
@@ -48,7 +49,7 @@ impl Schedule {
         }
     }
 
-    /// `storage` with a pause before each read and delivery, and before and after each commit.
+    /// Wraps `storage` with a pause before each read and delivery, and before and after each commit.
     pub(crate) fn storage(&self, storage: SharedStorage) -> SharedStorage {
         match self.0 {
             None => storage,
@@ -56,12 +57,12 @@ impl Schedule {
         }
     }
 
-    /// `service` with a pause before and after each call.
+    /// Wraps `service` with a pause before and after each call.
     pub(crate) fn service<S>(&self, service: S) -> PermutedService<S> {
         PermutedService { inner: service, schedule: self.clone() }
     }
 
-    /// `stream` with a pause before each item is handed over.
+    /// Wraps `stream` with a pause before each item.
     pub(crate) fn stream<S: Stream>(&self, stream: S) -> impl Stream<Item = S::Item> + use<S> {
         let schedule = self.clone();
         stream.then(move |item| {
@@ -116,14 +117,14 @@ struct PermutedWatch {
 
 #[async_trait]
 impl RawWatch for PermutedWatch {
-    /// Pauses before a batch is taken, so that dropping the future loses none.
+    /// Pauses before a batch is taken, so that dropping the future loses no batch.
     async fn next(&mut self) -> Option<Result<RawBatch, ReadError>> {
         self.schedule.pause().await;
         self.inner.next().await
     }
 }
 
-/// See [`Schedule::service`].
+/// A service with pauses around its calls, see [`Schedule::service`].
 #[derive(Clone)]
 pub(crate) struct PermutedService<S> {
     inner: S,

@@ -1,4 +1,4 @@
-//! [`Server`]: the program `kstore-server` as a child process that does not outlive its handle.
+//! [`Server`]: the program `kstore-server` as a child process that ends with its handle.
 
 use kstore_client::{Client, Kubeconfig};
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,10 +9,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// A start that takes longer has failed: debug builds on a busy machine need a fraction of it.
+/// Time limit of a start; debug builds on a busy machine need a fraction of it.
 const START: Duration = Duration::from_secs(30);
 
-/// How to start the program.
+/// Command line and log of a server to start.
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: PathBuf,
@@ -21,7 +21,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// The program at `program` (`env!("CARGO_BIN_EXE_…")`) on a free port, with its data in `dir`, and its log beside it.
+    /// The program at `program` (`env!("CARGO_BIN_EXE_…")`) on a free port, with its data and log in `dir`.
     pub fn on_disk(program: &str, dir: &Path) -> Self {
         let data = dir.join("data").display().to_string();
         Self::new(program, dir).args(&["--listen", "127.0.0.1:0", "--data-dir", &data])
@@ -32,22 +32,23 @@ impl Launch {
         Self::new(program, dir).args(&["--listen", "127.0.0.1:0", "--in-memory"])
     }
 
-    /// The program as it is, with its log in `dir`.
+    /// The program without flags, with its log in `dir`.
     pub fn new(program: &str, dir: &Path) -> Self {
         Self { program: program.into(), args: Vec::new(), log: dir.join("server.log") }
     }
 
-    /// With further arguments.
+    /// Adds arguments.
     #[must_use]
     pub fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
         self
     }
 
-    /// Starts it, waits until it is ready.
+    /// Starts the program and waits until it is ready.
     ///
     /// # Errors
-    /// What it wrote to its log, when it ended instead.
+    ///
+    /// The program ended instead; the error is its log.
     pub fn start(&self) -> Result<Server, String> {
         let begin = std::fs::metadata(&self.log).map_or(0, |log| log.len());
         let mut server = self.spawn();
@@ -58,7 +59,7 @@ impl Launch {
                 Ok(server)
             }
             None => {
-                // It said nothing: it has ended, or hangs and ends with the guard.
+                // No ready message: the program has ended, or is killed by the guard.
                 drop(server);
                 let log = std::fs::read(&self.log).expect("the log can be read");
                 Err(String::from_utf8_lossy(&log[usize::try_from(begin).expect("a log is small")..])
@@ -67,14 +68,14 @@ impl Launch {
         }
     }
 
-    /// Starts it and kills it at some moment, whether it was ready or not.
+    /// Starts the program and kills it when `moment` completes, ready or not.
     pub async fn start_and_kill(&self, moment: impl Future<Output = ()>) {
         let server = self.spawn();
         moment.await;
         server.kill();
     }
 
-    /// Starts it without waiting: for what has no apiserver and therefore nothing to say.
+    /// Starts the program without waiting, for components without an apiserver, which print no ready message.
     pub fn start_silent(&self) -> Server {
         self.spawn()
     }
@@ -88,7 +89,7 @@ impl Launch {
     }
 }
 
-/// A running server. Killed when dropped.
+/// A running server, killed on drop.
 pub struct Server {
     child: Child,
     address: String,
@@ -96,7 +97,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// `https://host:port`.
+    /// The API's URL: `https://host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -112,7 +113,7 @@ impl Server {
         Client::connect(&kubeconfig, agent).await.expect("a ready server accepts connections")
     }
 
-    /// A command that runs kubectl as the administrator; nothing if kubectl is not installed.
+    /// A kubectl command as the administrator; `None` if kubectl is not installed.
     pub fn kubectl(&self, args: &[&str]) -> Option<Command> {
         let found = Command::new("kubectl")
             .args(["version", "--client"])
@@ -125,18 +126,18 @@ impl Server {
         })
     }
 
-    /// SIGKILL: the process has no chance to do anything about it. On return it is gone.
+    /// Sends SIGKILL, which the process cannot handle, and waits for its end.
     pub fn kill(mut self) {
         self.child.kill().expect("the server runs");
         self.child.wait().expect("a killed process ends");
     }
 
-    /// SIGSTOP: it stands still, and its connections stay.
+    /// Sends SIGSTOP: the process pauses, and its connections stay open.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// SIGCONT: it goes on.
+    /// Sends SIGCONT: the process continues.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
@@ -146,7 +147,7 @@ impl Server {
         kill_process(pid, signal).expect("the server runs");
     }
 
-    /// SIGTERM; returns how it ended.
+    /// Sends SIGTERM and returns the exit status.
     pub fn terminate(mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.child.wait().expect("a process can be waited for")
@@ -155,19 +156,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Fails only if it has ended already.
+        // Fails only if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Address and kubeconfig from the block that the server prints when it is ready.
+/// Reads address and kubeconfig from the server's ready message.
 fn read_ready(child: &mut Child) -> Option<(String, PathBuf)> {
     let stdout = child.stdout.take().expect("stdout is a pipe");
     let (found, ready) = mpsc::channel();
     std::thread::spawn(move || {
         let (mut address, mut kubeconfig) = (None, None);
-        // To the end, also after it was ready: a full pipe must not stop the server.
+        // Reads to the end: a full pipe must not block the server.
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             match line.trim().split_once("  ") {
                 Some(("address", value)) => address = Some(value.trim().to_owned()),
@@ -175,7 +176,7 @@ fn read_ready(child: &mut Child) -> Option<(String, PathBuf)> {
                 _ => {}
             }
             if let (Some(address), Some(kubeconfig)) = (&address, &kubeconfig) {
-                // The receiver takes the first only.
+                // The receiver reads only the first message.
                 let _ = found.send((address.clone(), kubeconfig.clone()));
             }
         }

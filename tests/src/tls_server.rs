@@ -1,4 +1,5 @@
-//! [`TlsServer`]: an HTTPS server on loopback, as operators run them for webhooks and aggregated APIs, with an authority of its own.
+//! [`TlsServer`]: an HTTPS server on loopback with its own authority, like the webhooks and aggregated API
+//! servers that operators run.
 
 use axum::Router;
 use hyper_util::rt::TokioIo;
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A listener with a certificate, which serves nobody yet.
+/// A bound listener with a certificate, which does not serve yet.
 pub struct TlsServer {
     listener: TcpListener,
     certificate: CertificateDer<'static>,
@@ -23,7 +24,7 @@ pub struct TlsServer {
 }
 
 impl TlsServer {
-    /// On a free port, with a certificate for this name.
+    /// Binds a free port, with a certificate for this name.
     pub async fn bind(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -41,18 +42,18 @@ impl TlsServer {
         }
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.listener.local_addr().expect("a listener has an address")
     }
 
-    /// Its authority, as `caBundle` wants it.
+    /// The server's authority, encoded for a `caBundle`.
     pub fn ca_bundle(&self) -> String {
         use base64::Engine as _;
         base64::engine::general_purpose::STANDARD.encode(&self.authority)
     }
 
-    /// Its own certificate, as `caBundle` of suites that know no authority.
+    /// The server's own certificate, encoded for the `caBundle` of test suites without an authority.
     pub fn own_bundle(&self) -> String {
         use base64::Engine as _;
         let engine = base64::engine::general_purpose::STANDARD;
@@ -60,12 +61,12 @@ impl TlsServer {
         engine.encode(format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"))
     }
 
-    /// Serves anybody, until the handle is dropped: connections end then, too.
+    /// Serves all clients until the handle is dropped, which also ends connections.
     pub fn serve(self, router: Router) -> AbortOnDropHandle<()> {
         self.run(router, None)
     }
 
-    /// As [`TlsServer::serve`], but only who has a certificate of this authority (PEM).
+    /// Serves only clients with a certificate of this authority (PEM).
     pub fn serve_clients_of(self, authority: &str, router: Router) -> AbortOnDropHandle<()> {
         self.run(router, Some(authority))
     }

@@ -1,4 +1,4 @@
-//! Waiting for a state of the cluster: looks again after every change, never on a timer.
+//! Waits for a state of the cluster: the condition is checked after every change, never by a timer.
 
 use crate::Cluster;
 use futures::StreamExt as _;
@@ -7,26 +7,28 @@ use kstore_informer::{Frame, ListerWatcher as _, ReadAt, Start};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Virtual time after which a wait has failed.
+/// Virtual time after which a wait fails.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
 impl Cluster {
-    /// Returns when `holds` does. It is asked now and after every revision.
+    /// Waits until `holds`. The condition is checked now and after every revision.
     ///
     /// # Panics
-    /// When it does not hold within half an hour of virtual time; shows all pods and their owners' states.
+    ///
+    /// The condition does not hold within half an hour of virtual time; the message lists workload objects
+    /// and their states.
     pub async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let mut changes = self.store().changes();
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while !holds().await {
             let next = tokio::time::timeout_at(deadline, changes.next()).await;
             if next != Ok(true) {
-                panic!("in vain waited until {what}; {}", self.picture().await);
+                panic!("timed out waiting until {what}; {}", self.picture().await);
             }
         }
     }
 
-    /// Returns an object of namespace `default` when it exists and `holds` of it.
+    /// Waits until an object of namespace `default` exists and `holds`, and returns it.
     pub async fn wait_object(
         &self,
         plural: &str,
@@ -42,17 +44,18 @@ impl Cluster {
         state().await.expect("it was there a moment ago")
     }
 
-    /// Returns when a deployment of namespace `default` has been rolled out completely, as `kubectl rollout status` sees it.
+    /// Waits until a deployment of namespace `default` is completely rolled out, as `kubectl rollout status`
+    /// decides it.
     pub async fn wait_rolled_out(&self, name: &str) -> Value {
         self.wait_object("deployments", name, "rolled out", rolled_out).await
     }
 
-    /// Returns when a pod of namespace `default` is ready.
+    /// Waits until a pod of namespace `default` is ready.
     pub async fn wait_ready(&self, pod: &str) -> Value {
         self.wait_object("pods", pod, "ready", is_ready).await
     }
 
-    /// The workload objects, for failures.
+    /// The workload objects, for failure messages.
     pub async fn picture(&self) -> String {
         let mut text = format!("at revision {}:\n", self.store().revision().0);
         for plural in ["deployments", "replicasets", "pods", "nodes"] {
@@ -68,7 +71,7 @@ impl Cluster {
     }
 }
 
-/// Whether the status of a deployment says that its newest template runs everywhere, and nothing else does.
+/// Whether the status of a deployment says that only its newest template runs.
 pub fn rolled_out(deployment: &Value) -> bool {
     let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
     let status = &deployment["status"];
@@ -77,7 +80,7 @@ pub fn rolled_out(deployment: &Value) -> bool {
         && ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"].into_iter().all(is)
 }
 
-/// Whether a pod (or a node) says that it is ready.
+/// Whether a pod or node has the condition Ready.
 pub fn is_ready(object: &Value) -> bool {
     condition(object, "Ready").is_some_and(|condition| condition["status"] == "True")
 }
@@ -87,10 +90,11 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Watches an object of a real server until `holds` of it; real time.
+/// Watches an object of a real server until `holds`, in real time.
 ///
 /// # Panics
-/// When it does not hold within a minute, which even a busy machine does not need.
+///
+/// The condition does not hold within a minute, which suffices on a busy machine.
 pub async fn watch_until(
     client: &Client,
     gvr: Gvr,
@@ -102,7 +106,7 @@ pub async fn watch_until(
     let watching = async {
         let mut frames = source.watch(Start::Initial(ReadAt::Latest)).await.expect("a watch begins");
         while let Some(batch) = frames.next().await {
-            for frame in batch.expect("the watch goes on") {
+            for frame in batch.expect("the watch continues") {
                 if let Frame::Put(object) = frame
                     && holds(object.value())
                 {

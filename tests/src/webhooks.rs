@@ -1,5 +1,5 @@
-//! [`Webhooks`]: webhook servers and API servers inside the process of a simulated cluster, which has no network. A path of a URL or
-//! Service has a function that answers; what was asked of webhooks is recorded.
+//! [`Webhooks`]: webhook servers and aggregated API servers inside the process of a simulated cluster, which
+//! has no network. Each path of a URL or Service has a function that answers; calls of webhooks are recorded.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -19,28 +19,28 @@ use std::time::Duration;
 
 type Handler = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 
-/// The servers. Clones share them.
+/// The servers; clones share them.
 #[derive(Clone, Default)]
-pub struct Webhooks(Arc<Mutex<State>>);
+pub struct Webhooks(Arc<Mutex<WebhookState>>);
 
-/// Answers requests that are handed on to an API server.
+/// A function that answers requests proxied to an API server.
 type ApiServer = Arc<dyn Fn(Request<Body>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
 
 #[derive(Default)]
-struct State {
-    /// By the name of their certificates, such as `wardle.default.svc`.
+struct WebhookState {
+    /// API servers by the name of their certificate, such as `wardle.default.svc`.
     api_servers: BTreeMap<String, ApiServer>,
     handlers: BTreeMap<String, (Duration, Handler)>,
     calls: Vec<(String, Value)>,
 }
 
 impl Webhooks {
-    /// Answers reviews at `https://hook.test<path>` with what `handler` makes of them.
+    /// Answers reviews at `https://hook.test<path>` with `handler`.
     pub fn serve(&self, path: &str, handler: impl Fn(&Value) -> Value + Send + Sync + 'static) {
         self.serve_slowly(path, Duration::ZERO, handler);
     }
 
-    /// As [`Webhooks::serve`], after `delay`.
+    /// Answers reviews like [`Webhooks::serve`], after `delay`.
     pub fn serve_slowly(
         &self,
         path: &str,
@@ -50,7 +50,7 @@ impl Webhooks {
         self.0.lock().handlers.insert(path.to_owned(), (delay, Arc::new(handler)));
     }
 
-    /// Answers requests that are handed on to a Service, such as `default/wardle`.
+    /// Answers requests that are proxied to a Service, such as `default/wardle`.
     pub fn serve_api<F>(&self, service: &str, answer: impl Fn(Request<Body>) -> F + Send + Sync + 'static)
     where
         F: Future<Output = Response<Body>> + Send + 'static,
@@ -60,13 +60,13 @@ impl Webhooks {
         self.0.lock().api_servers.insert(format!("{name}.{namespace}.svc"), answer);
     }
 
-    /// Lets nobody answer any more who [`Webhooks::serve_api`] let answer.
+    /// Stops the answers that [`Webhooks::serve_api`] started for a Service.
     pub fn end_api(&self, service: &str) {
         let (namespace, name) = service.split_once('/').expect("a Service has a namespace and a name");
         self.0.lock().api_servers.remove(&format!("{name}.{namespace}.svc"));
     }
 
-    /// What was asked since the last time, as path with query and review, in order.
+    /// Takes the recorded calls: path with query, and review, in order.
     pub fn take_calls(&self) -> Vec<(String, Value)> {
         std::mem::take(&mut self.0.lock().calls)
     }
@@ -77,7 +77,7 @@ impl Webhooks {
     }
 }
 
-/// An AdmissionReview that answers `review` with these members of its response.
+/// An AdmissionReview that answers `review`, with these members in its response.
 pub fn reviewed(review: &Value, mut response: Value) -> Value {
     response["uid"] = review["request"]["uid"].clone();
     json!({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response})

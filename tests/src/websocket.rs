@@ -1,5 +1,5 @@
-//! WebSockets to an apiserver in this process: HTTP/1.1 over a pipe in memory, so that connections can become something else
-//! under virtual time.
+//! [`WebSocket`]: WebSockets to an apiserver in this process, over HTTP/1.1 through a pipe in memory, so that
+//! upgraded connections work under virtual time.
 
 use crate::Cluster;
 use bytes::Bytes;
@@ -13,48 +13,49 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-/// Bytes that the pipe holds in each direction.
+/// Buffer size of one direction of the pipe, in bytes.
 const PIPE: usize = 16 * 1024;
 
-/// A connection that became a WebSocket.
+/// A connection that was upgraded to a WebSocket.
 pub struct WebSocket(WebSocketStream<DuplexStream>);
 
 impl Cluster {
-    /// An HTTP/1.1 connection to the administrator's doors.
+    /// An HTTP/1.1 connection to the API, as the administrator.
     pub fn connection(&self) -> DuplexStream {
-        connection(self.doors())
+        connection(self.in_process())
     }
 
     /// Opens a WebSocket as the administrator.
     ///
     /// # Errors
-    /// The code and body of the answer that refused it.
+    ///
+    /// Code and body of a refusal.
     pub async fn websocket(&self, path: &str, protocols: &str) -> Result<WebSocket, (u16, String)> {
-        open(self.doors(), path, protocols).await
+        open(self.in_process(), path, protocols).await
     }
 }
 
-/// An HTTP/1.1 connection to any doors.
-pub fn connection(doors: InProcess) -> DuplexStream {
+/// An HTTP/1.1 connection to an in-process apiserver.
+pub fn connection(in_process: InProcess) -> DuplexStream {
     let (ours, theirs) = tokio::io::duplex(PIPE);
     tokio::spawn(async move {
         let http = Builder::new(TokioExecutor::new());
         let serving =
-            http.serve_connection_with_upgrades(TokioIo::new(theirs), TowerToHyperService::new(doors));
-        // A client that goes away in the middle is no failure of the test.
+            http.serve_connection_with_upgrades(TokioIo::new(theirs), TowerToHyperService::new(in_process));
+        // A client that disconnects early is not a failure of the test.
         let _ = serving.await;
     });
     ours
 }
 
-/// Opens a WebSocket at any doors. See [`Cluster::websocket`].
-pub async fn open(doors: InProcess, path: &str, protocols: &str) -> Result<WebSocket, (u16, String)> {
+/// Opens a WebSocket to an in-process apiserver, see [`Cluster::websocket`].
+pub async fn open(in_process: InProcess, path: &str, protocols: &str) -> Result<WebSocket, (u16, String)> {
     let mut request =
         format!("ws://kstore.invalid{path}").into_client_request().expect("the path is well formed");
     if !protocols.is_empty() {
         request.headers_mut().insert("sec-websocket-protocol", protocols.parse().expect("a header"));
     }
-    match tokio_tungstenite::client_async(request, connection(doors)).await {
+    match tokio_tungstenite::client_async(request, connection(in_process)).await {
         Ok((socket, response)) => {
             let chosen =
                 response.headers().get("sec-websocket-protocol").map(|name| name.to_str().unwrap_or(""));
@@ -88,7 +89,7 @@ impl WebSocket {
         }
     }
 
-    /// Everything until the end, by channel.
+    /// All output until the end, by channel.
     pub async fn channels(&mut self) -> [String; 4] {
         let mut all: [Vec<u8>; 4] = Default::default();
         while let Some(message) = self.next().await {

@@ -1,4 +1,5 @@
-//! Creates of custom objects beside creates of ConfigMaps of the same size, in turns on one server, by 64 clients.
+//! Rate of creates of custom objects beside creates of ConfigMaps of the same size, in turns on one server,
+//! by 64 clients.
 
 use super::{CONFIG_MAPS, Collection, bytes, define, definition};
 use crate::binary::Binary;
@@ -8,17 +9,17 @@ use crate::process::{Server, Storage};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Creates of custom objects for each of a ConfigMap.
+/// Rates of creates of custom objects, relative to ConfigMaps.
 pub(crate) struct Rates {
-    /// ConfigMaps per second.
+    /// ConfigMaps created per second.
     pub(crate) config_maps: f64,
-    /// A kind without rules, beside ConfigMaps.
+    /// Rate of a kind without rules, relative to ConfigMaps.
     pub(crate) plain: f64,
-    /// The same kind with three rules, beside ConfigMaps.
+    /// Rate of the same kind with three rules, relative to ConfigMaps.
     pub(crate) ruled: f64,
 }
 
-/// Rates of the three, each [`CUSTOM_TURNS`] times.
+/// Measures the three rates, each [`CUSTOM_TURNS`] times.
 pub(crate) async fn rates(binary: &Binary) -> anyhow::Result<Rates> {
     let server = Server::start(binary, Storage::Memory).await?;
     for definition in [definition::of_plain(), definition::of_ruled()] {
@@ -28,11 +29,11 @@ pub(crate) async fn rates(binary: &Binary) -> anyhow::Result<Rates> {
     let mut created = [0, 0, 0];
     let mut seconds = [0.0, 0.0, 0.0];
     for turn in 0..CUSTOM_TURNS {
-        // Every second turn backwards: a server with more objects may be slower.
+        // Every second turn runs backwards, since a server with more objects may be slower.
         for step in 0..collections.len() {
             let at = if turn % 2 == 0 { step } else { collections.len() - 1 - step };
             let started = Instant::now();
-            created[at] += together(&server, collections[at], turn).await?;
+            created[at] += create_concurrently(&server, collections[at], turn).await?;
             seconds[at] += started.elapsed().as_secs_f64();
         }
     }
@@ -41,8 +42,8 @@ pub(crate) async fn rates(binary: &Binary) -> anyhow::Result<Rates> {
     Ok(Rates { config_maps: rate(0), plain: rate(1) / rate(0), ruled: rate(2) / rate(0) })
 }
 
-/// Creates by [`CONNECTIONS`] clients at a time; how many there were.
-async fn together(server: &Server, collection: Collection, turn: usize) -> anyhow::Result<usize> {
+/// Creates objects with [`CONNECTIONS`] concurrent clients. Returns their number.
+async fn create_concurrently(server: &Server, collection: Collection, turn: usize) -> anyhow::Result<usize> {
     let mut clients = JoinSet::new();
     for client in 0..CONNECTIONS {
         clients.spawn(create(server.connect().await?, collection, format!("t{turn}-{client}")));

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions that are measured with, and objects of their kinds. Plain data.
+//! The measured CustomResourceDefinitions, and objects of their kinds. Plain data.
 
 use super::Collection;
 use crate::limits::{DEFINITION_FIELDS, VALUE_BYTES};
@@ -7,18 +7,18 @@ use serde_json::{Map, Value, json};
 /// A kind with typed fields, defaults and bounds, without rules.
 pub(super) const PLAIN: Collection =
     Collection { path: "/apis/bench.example.com/v1/namespaces/default/plains", object: plain };
-/// The same kind with three rules.
+/// The kind of [`PLAIN`] with three rules.
 pub(super) const RULED: Collection =
     Collection { path: "/apis/bench.example.com/v1/namespaces/default/ruleds", object: ruled };
 
-/// Rules of [`RULED`]: a comparison, a text, and a loop over a list.
+/// Rules of [`RULED`]: a comparison, a string operation, and a loop over a list.
 const RULES: [&str; 3] = [
     "self.replicas >= 1 && self.replicas <= 100",
     "self.host.endsWith('.example.com')",
     "self.ports.all(p, p.port > 0 && p.port < 65536)",
 ];
 
-/// The text that makes an object one kibibyte large.
+/// A string that makes an object one kibibyte large.
 pub(super) fn text() -> String {
     "x".repeat(VALUE_BYTES)
 }
@@ -62,7 +62,7 @@ fn of_objects(plural: &str, kind: &str, rules: &[&str]) -> Value {
     definition(&Names { group: "bench.example.com", plural, kind }, spec)
 }
 
-/// What identifies a definition.
+/// Group, plural and kind of a definition.
 struct Names<'a> {
     group: &'a str,
     plural: &'a str,
@@ -79,17 +79,17 @@ fn definition(Names { group, plural, kind }: &Names<'_>, spec: Value) -> Value {
                     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}]}})
 }
 
-/// The API group of the definition at `index`, where each group has `per_group` definitions.
+/// The API group of definition `index`, with `per_group` definitions per group.
 pub(super) fn group(index: usize, per_group: usize) -> String {
     format!("g{}.example.com", index / per_group)
 }
 
-/// The plural of definition `index` of many.
+/// The plural of definition `index`.
 pub(super) fn plural(index: usize) -> String {
     format!("things{index}")
 }
 
-/// A definition of a kind in a group of its own, with so many rules of different texts on different nodes.
+/// A definition in its own group, with this many rules of different texts on different schema nodes.
 pub(crate) fn with_rules(index: usize, rules: usize) -> Value {
     let field = |field: usize| {
         let rule = match field % 4 {
@@ -110,7 +110,7 @@ pub(crate) fn with_rules(index: usize, rules: usize) -> Value {
     definition(&names, json!({"type": "object", "properties": properties}))
 }
 
-/// An object of such a kind that breaks no rule.
+/// An object of such a kind that violates no rule.
 pub(crate) fn object_with_parts(parts: usize) -> Value {
     let part = |part: usize| {
         let name = if part % 4 == 2 { format!("p{part}") } else { "web".to_owned() };

@@ -1,4 +1,5 @@
-//! OpenAPI of a hundred large definitions: the first answer of each document, and the first after one definition changed.
+//! OpenAPI with a hundred large definitions: the first answer of each document, and the first after a change
+//! of one definition.
 
 use super::{APISERVER, DEFINITIONS, bytes, definition};
 use crate::binary::Binary;
@@ -11,19 +12,20 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Times of documents.
+/// Latencies of OpenAPI documents.
 pub(crate) struct Documents {
-    /// The version 3 document of a group and version, when it is asked for the first time.
+    /// First request of the version 3 document of a group and version.
     pub(crate) v3_first: Spread,
-    /// The same, again.
+    /// Second request of the same document.
     pub(crate) v3_again: Spread,
-    /// The version 2 document of everything, when it is asked for the first time.
+    /// First request of the version 2 document.
     pub(crate) v2_first: Spread,
-    /// The same after the schema of one definition changed.
+    /// First request of the version 2 document after a schema change.
     pub(crate) v2_changed: Spread,
 }
 
-/// Reads documents of [`DOCUMENT_DEFINITIONS`] definitions on [`DOCUMENT_SERVERS`] servers, one after the other.
+/// Reads documents of [`DOCUMENT_DEFINITIONS`] definitions on [`DOCUMENT_SERVERS`] servers, one after the
+/// other.
 pub(crate) async fn documents(binary: &Binary) -> anyhow::Result<Documents> {
     let (mut v3_first, mut v3_again, mut v2_first, mut v2_changed) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -58,7 +60,8 @@ pub(crate) async fn documents(binary: &Binary) -> anyhow::Result<Documents> {
     Ok(Documents { v3_first, v3_again, v2_first, v2_changed })
 }
 
-/// In gzip, as Go's clients ask for it: of five megabytes without compression, most of the time would be that of TLS on both sides.
+/// Reads the document in gzip, as Go's clients do. Uncompressed, it has five megabytes, and TLS on both sides
+/// would dominate the time.
 async fn read_v2(connection: &mut Connection) -> anyhow::Result<Duration> {
     let sent = Instant::now();
     connection.get_compressed("/openapi/v2").await?;

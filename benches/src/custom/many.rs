@@ -1,5 +1,5 @@
-//! A thousand definitions of 36 KB, one after the other: how long they take, whether the last cost more than the first, and what they
-//! take of the server's memory.
+//! Creation of a thousand definitions of 36 KB, one after the other: total time, slowdown from first to last,
+//! and the server's memory per definition.
 
 use super::{APISERVER, DEFINITIONS, bytes, definition};
 use crate::binary::Binary;
@@ -10,13 +10,13 @@ use bytes::Bytes;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What many definitions cost.
+/// The cost of many definitions.
 pub(crate) struct Many {
     /// From the first POST to the last answer.
     pub(crate) took: Duration,
-    /// The time of the last tenth beside the first.
+    /// Time of the last tenth relative to the first.
     pub(crate) last_to_first: f64,
-    /// Resident memory that they added, each, in KiB.
+    /// Added resident memory per definition, in KiB.
     pub(crate) resident: f64,
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn many(binary: &Binary) -> anyhow::Result<Many> {
         tenths.push(started.elapsed());
     }
     let took = started.elapsed();
-    // What requests left behind is given back meanwhile.
+    // The server returns memory of finished requests meanwhile.
     tokio::time::sleep(SETTLE).await;
     let more = resident_mebibytes(server.id()?)? - before;
     server.kill().await?;

@@ -1,5 +1,5 @@
-//! Custom resources measured: definitions, objects of custom kinds beside ConfigMaps, OpenAPI of many kinds, a webhook. Each file is one
-//! measurement; the bounds are the gate's.
+//! Measurements of custom resources: definitions, custom objects beside ConfigMaps, OpenAPI of many kinds, a
+//! webhook. Each file is one measurement; `gate` holds the bounds.
 
 mod creates;
 pub(crate) mod definition;
@@ -20,19 +20,19 @@ use crate::process::Server;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Where definitions are.
+/// Collection path of definitions.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Servers of these measurements run no controllers: their work is measured elsewhere.
+/// Flags of the measured servers: no controllers, whose work is measured elsewhere.
 const APISERVER: [&str; 2] = ["--components", "apiserver"];
 
-/// A kind of objects of about one kibibyte: its collection, and how an object is made.
+/// A kind with objects of about one kibibyte: its collection path and the function that makes an object.
 #[derive(Clone, Copy)]
 struct Collection {
     path: &'static str,
     object: fn(&str) -> Value,
 }
 
-/// ConfigMaps, which custom objects are compared with.
+/// ConfigMaps, the baseline of comparisons.
 const CONFIG_MAPS: Collection = Collection { path: crate::writes::CONFIG_MAPS, object: config_map };
 
 fn config_map(name: &str) -> Value {

@@ -12,17 +12,17 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Reads of custom objects beside those of ConfigMaps.
+/// Reads of custom objects, relative to ConfigMaps.
 pub(crate) struct Reads {
-    /// The median time of a list of all.
+    /// Median latency of a list of all objects, relative to ConfigMaps.
     pub(crate) list: f64,
-    /// Events per second that many watchers receive.
+    /// Events per second that many watchers receive, relative to ConfigMaps.
     pub(crate) watch: f64,
 }
 
-/// A watcher that hears nothing for so long has lost something.
+/// Time without events after which a watcher has missed one.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long watches are open before updates begin.
+/// Time between the opening of watches and the first update.
 const LEAD: Duration = Duration::from_millis(300);
 
 /// Lists and watches [`CUSTOM_OBJECTS`] objects of each kind on one server.
@@ -72,7 +72,8 @@ async fn fill(server: &Server, collection: Collection) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Events per second to [`CUSTOM_WATCHERS`] watchers while objects are patched as fast as the server takes it.
+/// Events per second to [`CUSTOM_WATCHERS`] watchers while objects are patched as fast as the server accepts
+/// it.
 async fn flood(server: &Server, collection: Collection) -> anyhow::Result<f64> {
     let version = server.connect().await?.get(&format!("{}?limit=1", collection.path)).await?.1;
     let version: serde_json::Value = serde_json::from_slice(&version)?;
@@ -108,7 +109,7 @@ async fn update(mut connection: Connection, collection: Collection, updater: usi
     Ok(())
 }
 
-/// Reads events until there were as many as updates, or none for long; how many there were.
+/// Reads events until there are as many as updates, or none for a long time. Returns their number.
 async fn count(mut stream: Stream) -> anyhow::Result<usize> {
     let mut lines = 0;
     while lines < CUSTOM_UPDATES {

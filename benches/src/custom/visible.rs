@@ -1,5 +1,6 @@
-//! How long it takes until a new definition can be used: from the request to its answer, which says Established at a revision, and on to
-//! the kind in discovery, in the index of OpenAPI, and in a watch that begins at that revision. And how long its deletion takes.
+//! Time until a new definition is usable: from the request to its answer, which has the condition Established
+//! at a revision, to the kind in discovery, in the OpenAPI index, and in a watch from that revision. Also the
+//! time of its deletion.
 
 use super::{APISERVER, DEFINITIONS, bytes, definition};
 use crate::binary::Binary;
@@ -10,19 +11,19 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// Times of one definition after the other, each in a group of its own.
+/// Times of definitions created one after the other, each in its own group.
 pub(crate) struct Visible {
-    /// From POST to the last of discovery, index and watch.
-    pub(crate) used: Spread,
+    /// From POST to the last of discovery, OpenAPI index and watch.
+    pub(crate) usable: Spread,
     /// From DELETE of a definition without objects to the DELETED event of its own watch.
-    pub(crate) gone: Spread,
+    pub(crate) deleted: Spread,
 }
 
 /// Creates and deletes [`VISIBLE_DEFINITIONS`] definitions with [`VISIBLE_RULES`] rules each.
 pub(crate) async fn visible(binary: &Binary) -> anyhow::Result<Visible> {
     let server = Server::start_with(binary, Storage::Memory, &APISERVER).await?;
     let mut connection = server.connect().await?;
-    let (mut used, mut gone) = (Vec::new(), Vec::new());
+    let (mut usable, mut deleted) = (Vec::new(), Vec::new());
     for index in 0..VISIBLE_DEFINITIONS {
         let (group, plural) = (definition::group(index, 1), definition::plural(index));
         let body = bytes(&definition::with_rules(index, VISIBLE_RULES));
@@ -35,7 +36,7 @@ pub(crate) async fn visible(binary: &Binary) -> anyhow::Result<Visible> {
         let mut watch = watching.stream(&format!("{objects}?watch=1&resourceVersion={version}")).await?;
         let resources = connection.get(&format!("/apis/{group}/v1")).await?;
         let paths = connection.get("/openapi/v3").await?;
-        used.push(sent.elapsed());
+        usable.push(sent.elapsed());
         let conditions = answer["status"]["conditions"].as_array().context("no conditions")?;
         let is_established =
             |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
@@ -58,12 +59,12 @@ pub(crate) async fn visible(binary: &Binary) -> anyhow::Result<Visible> {
         while !text(&ends.line().await?.context("the watch has ended")?).starts_with("{\"type\":\"DELETED\"")
         {
         }
-        gone.push(sent.elapsed());
-        // The next one is beside others, as on a real server.
+        deleted.push(sent.elapsed());
+        // The next definition is created beside others, as on a real server.
         connection.create(DEFINITIONS, bytes(&definition::with_rules(index, VISIBLE_RULES))).await?;
     }
     server.kill().await?;
-    Ok(Visible { used: Spread::of(used), gone: Spread::of(gone) })
+    Ok(Visible { usable: Spread::of(usable), deleted: Spread::of(deleted) })
 }
 
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {

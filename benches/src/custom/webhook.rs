@@ -1,4 +1,5 @@
-//! What a validating webhook on the same machine adds to a create: the webhook allows at once, over TLS.
+//! Latency that a validating webhook on the same machine adds to a create. The webhook allows at once, over
+//! TLS.
 
 use super::{APISERVER, CONFIG_MAPS, bytes};
 use crate::binary::Binary;
@@ -28,7 +29,7 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
-/// The median of creates that the webhook judges less the median of those that it does not, in turns over one connection.
+/// Difference of the median latencies of creates with and without the webhook, in turns over one connection.
 pub(crate) async fn overhead(binary: &Binary) -> anyhow::Result<Duration> {
     let calls = Arc::new(AtomicUsize::new(0));
     let (address, authority) = serve(calls.clone()).await?;
@@ -52,7 +53,7 @@ pub(crate) async fn overhead(binary: &Binary) -> anyhow::Result<Duration> {
     Ok(judged.quantile(0.5).saturating_sub(others.quantile(0.5)))
 }
 
-/// Times of creates with the webhook, and without.
+/// Latencies of creates with the webhook, and without.
 async fn creates(kubeconfig: Kubeconfig) -> anyhow::Result<(Spread, Spread)> {
     let mut connection = Connection::open(&kubeconfig).await?;
     let (mut judged, mut others) = (Vec::new(), Vec::new());
@@ -69,8 +70,8 @@ async fn creates(kubeconfig: Kubeconfig) -> anyhow::Result<(Spread, Spread)> {
     Ok((Spread::of(judged), Spread::of(others)))
 }
 
-/// A webhook server for the Service `hook` of the namespace `default`, for as long as the process runs, which counts its calls; its
-/// address, and its authority as `caBundle`.
+/// Serves a webhook that counts its calls for the Service `hook` of the namespace `default`, until the
+/// process ends. Returns its address, and its authority as `caBundle`.
 async fn serve(calls: Arc<AtomicUsize>) -> anyhow::Result<(SocketAddr, String)> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -90,7 +91,7 @@ async fn serve(calls: Arc<AtomicUsize>) -> anyhow::Result<(SocketAddr, String)> 
         while let Ok((stream, _)) = listener.accept().await {
             let (acceptor, calls) = (acceptor.clone(), calls.clone());
             tokio::spawn(async move {
-                // Without it the kernel would wait for more to send.
+                // Without it the kernel would delay small writes.
                 let _ = stream.set_nodelay(true);
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 let service = service_fn(|request| {
@@ -98,7 +99,8 @@ async fn serve(calls: Arc<AtomicUsize>) -> anyhow::Result<(SocketAddr, String)> 
                     allow(request)
                 });
                 let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                // An end of the connection is the server's decision, and its errors are those of the request.
+                // The server decides when the connection ends; its errors are reported as those of the
+                // request.
                 let _ = served.await;
             });
         }

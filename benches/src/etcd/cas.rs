@@ -1,7 +1,8 @@
-//! Compare-and-swap as Kubernetes does it: if the key's mod revision is what was last seen, put, else read; 200 clients.
+//! Compare-and-swap as Kubernetes does it: put if the key's mod revision is the last seen one, otherwise read
+//! it; 200 clients.
 
 use super::limits::{GUARDED_KEYS, VALUE_BYTES};
-use super::load::{Ask, Crowd};
+use super::load::{ClientCount, RequestSource};
 use super::measure::{Bench, Load};
 use super::request::{TXN, key, put, value};
 use super::row::Row;
@@ -21,16 +22,16 @@ const CLIENTS: usize = 200;
 struct Swaps {
     value: Bytes,
     n: usize,
-    /// Which key each client has asked for.
-    asked: BTreeMap<usize, usize>,
-    /// The revision last seen of each key.
+    /// The key of each client's pending request.
+    pending: BTreeMap<usize, usize>,
+    /// The last seen revision of each key.
     seen: Vec<i64>,
 }
 
 impl Swaps {
     fn of(connection: usize) -> Self {
         let seen = vec![0; GUARDED_KEYS];
-        Self { value: value(VALUE_BYTES), n: connection * 1_000_003, asked: BTreeMap::new(), seen }
+        Self { value: value(VALUE_BYTES), n: connection * 1_000_003, pending: BTreeMap::new(), seen }
     }
 }
 
@@ -38,14 +39,14 @@ fn op(request: Request) -> RequestOp {
     RequestOp { request: Some(request) }
 }
 
-impl Ask for Swaps {
+impl RequestSource for Swaps {
     type Request = TxnRequest;
     const READS: bool = true;
 
     fn next(&mut self, client: usize) -> Option<(&'static str, TxnRequest)> {
         self.n = self.n.wrapping_add(7_919);
         let n = self.n % GUARDED_KEYS;
-        self.asked.insert(client, n);
+        self.pending.insert(client, n);
         let key = key("swaps", n);
         let unchanged = Compare {
             result: CompareResult::Equal.into(),
@@ -64,7 +65,7 @@ impl Ask for Swaps {
     }
 
     fn answered(&mut self, client: usize, message: &[u8]) {
-        let (Some(n), Ok(answer)) = (self.asked.get(&client), TxnResponse::decode(message)) else { return };
+        let (Some(n), Ok(answer)) = (self.pending.get(&client), TxnResponse::decode(message)) else { return };
         let revision = answer.header.map_or(0, |header| header.revision);
         let read = match answer.responses.into_iter().next().and_then(|op| op.response) {
             Some(Response::ResponseRange(range)) => range.kvs.first().map(|kv| kv.mod_revision),
@@ -74,12 +75,12 @@ impl Ask for Swaps {
     }
 }
 
-/// Rate and latency of guarded writes, whether the guard held or not.
+/// Rate and latency of guarded writes, whether or not the guard held.
 pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     let load = Load {
         what: format!("compare-and-swap as Kubernetes does it, {CLIENTS} clients"),
         target: "≥ 4×",
-        crowd: Crowd::of(CLIENTS),
+        crowd: ClientCount::of(CLIENTS),
         durability: Durability::Synced,
         fill: None,
         ask: Swaps::of,

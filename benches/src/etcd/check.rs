@@ -1,4 +1,5 @@
-//! `etcdctl check perf --load l`: 500 clients that offer 8000 puts a second for a minute. Runs only when asked for by name.
+//! `etcdctl check perf --load l`: 500 clients send 8000 puts per second for a minute. Runs only when named on
+//! the command line.
 
 use super::measure::Bench;
 use super::row::Row;
@@ -6,7 +7,7 @@ use super::server::{Durability, Server, find};
 use anyhow::Context;
 use tokio::process::Command;
 
-/// What etcdctl says of each.
+/// etcdctl's verdict on each server.
 pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     let etcdctl = find("etcdctl").context("there is no etcdctl in PATH")?;
     let mut row = Row { what: "etcdctl check perf --load l".to_owned(), target: "PASS", ..Row::default() };
@@ -29,7 +30,7 @@ pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     Ok(vec![row])
 }
 
-/// The lines that judge; the others draw a bar.
+/// The lines with a verdict; the others draw a progress bar.
 fn verdicts(stdout: &str) -> String {
     let judges = |line: &&str| line.starts_with("PASS") || line.starts_with("FAIL");
     stdout.lines().flat_map(|line| line.split('\r')).filter(judges).collect::<Vec<_>>().join("; ")

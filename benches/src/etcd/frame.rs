@@ -1,30 +1,32 @@
-//! HTTP/2 frames and the few header blocks that a gRPC client sends, as bytes. Pure; not the connection that carries them.
+//! HTTP/2 frames, and the few header blocks that a gRPC client sends, as bytes. Pure; `link` is the
+//! connection.
 //!
-//! A client library costs more per call than the servers that are measured, and would share their cores. A load needs
-//! little of the protocol: requests are alike, and of an answer only its data counts, so that headers are never decoded.
+//! A client library costs more per call than the measured servers and would compete for their CPUs. A load
+//! needs little of the protocol: its requests are alike, and only the data of an answer matters, so response
+//! headers are never decoded.
 
-/// What a connection begins with.
+/// The connection preface.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes of a frame's head.
+/// Size of a frame header in bytes.
 pub(super) const HEAD: usize = 9;
 
-/// The largest frame that may be sent unless a peer says otherwise.
+/// Largest frame payload before a peer sends other settings.
 pub(super) const FRAME_BYTES: usize = 16_384;
 
-/// The largest window there is, in both directions what we grant.
+/// Largest window, granted to the peer in both directions.
 pub(super) const WINDOW_MAX: u32 = (1 << 31) - 1;
 
-/// The window that a peer grants before it says otherwise.
+/// The window that a peer grants before it sends other settings.
 pub(super) const WINDOW_INITIAL: i64 = 65_535;
 
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// The kinds of frame that matter here.
+/// The relevant frame types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameType {
     Data,
     Headers,
     Reset,
@@ -35,29 +37,29 @@ pub(super) enum Kind {
     Other,
 }
 
-/// The head of a frame.
+/// A frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct FrameHeader {
     pub(super) len: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: FrameType,
     flags: u8,
     pub(super) stream: u32,
 }
 
-impl Head {
-    /// Reads the head at the beginning of `bytes`, if it is all there.
+impl FrameHeader {
+    /// Reads the frame header at the start of `bytes`, if it is complete.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let head: &[u8; HEAD] = bytes.first_chunk()?;
         let [a, b, c, kind, flags, s0, s1, s2, s3] = *head;
         let kind = match kind {
-            0 => Kind::Data,
-            1 => Kind::Headers,
-            3 => Kind::Reset,
-            4 => Kind::Settings,
-            6 => Kind::Ping,
-            7 => Kind::GoAway,
-            8 => Kind::WindowUpdate,
-            _ => Kind::Other,
+            0 => FrameType::Data,
+            1 => FrameType::Headers,
+            3 => FrameType::Reset,
+            4 => FrameType::Settings,
+            6 => FrameType::Ping,
+            7 => FrameType::GoAway,
+            8 => FrameType::WindowUpdate,
+            _ => FrameType::Other,
         };
         let len = u32::from_be_bytes([0, a, b, c]) as usize;
         let stream = u32::from_be_bytes([s0, s1, s2, s3]) & WINDOW_MAX;
@@ -66,10 +68,10 @@ impl Head {
 
     /// Whether the stream ends with this frame.
     pub(super) fn ends(self) -> bool {
-        matches!(self.kind, Kind::Data | Kind::Headers) && self.flags & END_STREAM != 0
+        matches!(self.kind, FrameType::Data | FrameType::Headers) && self.flags & END_STREAM != 0
     }
 
-    /// Whether a frame of settings or a ping answers one of ours.
+    /// Whether a SETTINGS or PING frame acknowledges one sent before.
     pub(super) fn is_ack(self) -> bool {
         self.flags & ACK != 0
     }
@@ -82,7 +84,7 @@ fn head(out: &mut Vec<u8>, len: usize, kind: u8, flags: u8, stream: u32) {
     out.extend_from_slice(&stream.to_be_bytes());
 }
 
-/// Our settings: no server push, and windows that never hold a server back.
+/// The client's settings: no server push, and windows that never block a server.
 pub(super) fn settings(out: &mut Vec<u8>) {
     head(out, 12, 4, 0, 0);
     out.extend_from_slice(&[0, 2, 0, 0, 0, 0]);
@@ -90,7 +92,7 @@ pub(super) fn settings(out: &mut Vec<u8>) {
     out.extend_from_slice(&WINDOW_MAX.to_be_bytes());
 }
 
-/// Says that the peer's settings hold.
+/// Acknowledges the peer's settings.
 pub(super) fn settings_ack(out: &mut Vec<u8>) {
     head(out, 0, 4, ACK, 0);
 }
@@ -119,15 +121,15 @@ pub(super) fn granted(payload: &[u8]) -> i64 {
     i64::from(u32::from_be_bytes(bytes) & WINDOW_MAX)
 }
 
-/// Header blocks of one connection: a field is spelled out once and afterwards named by its place in the table, as every
-/// client does it.
+/// The header encoder of one connection: a field is sent literally once, and later by its index in the
+/// dynamic table.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
     known: Vec<(u8, String)>,
 }
 
 impl Headers {
-    /// The headers of a call of `path`.
+    /// Encodes the headers of a call of `path`.
     pub(super) fn call(&mut self, out: &mut Vec<u8>, stream: u32, authority: &str, path: &str) {
         let mut block = vec![METHOD_POST, SCHEME_HTTP];
         let fields = [
@@ -147,7 +149,7 @@ impl Headers {
     fn field(&mut self, block: &mut Vec<u8>, name: u8, value: &str) {
         let place = self.known.iter().rev().position(|known| known.0 == name && known.1 == value);
         if let Some(age) = place {
-            // The newest entry has the place behind the fixed table of 61.
+            // The newest entry follows the static table of 61 entries.
             block.push(0x80 | u8::try_from(62 + age).expect("few fields are known"));
             return;
         }
@@ -162,12 +164,12 @@ impl Headers {
 
 const METHOD_POST: u8 = 0x83;
 const SCHEME_HTTP: u8 = 0x86;
-// Literals that join the table, with a name of the fixed table.
+// Literal representations with incremental indexing and a name from the static table.
 const AUTHORITY: u8 = 0x41;
 const PATH: u8 = 0x44;
 const CONTENT_TYPE: u8 = 0x5f;
 const USER_AGENT: u8 = 0x7a;
-/// The same with a name of its own; only `te` has one.
+/// Literal representation with incremental indexing and a literal name, used for `te` only.
 const NEW_NAME: u8 = 0x40;
 
 fn string(block: &mut Vec<u8>, text: &str) {
@@ -180,17 +182,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_as_it_was_written() {
+    fn a_frame_header_decodes_to_what_was_encoded() {
         let mut out = Vec::new();
         data(&mut out, 7, b"abc", true);
-        let head = Head::read(&out).unwrap();
-        assert_eq!((head.len, head.kind, head.stream, head.ends()), (3, Kind::Data, 7, true));
+        let head = FrameHeader::read(&out).unwrap();
+        assert_eq!((head.len, head.kind, head.stream, head.ends()), (3, FrameType::Data, 7, true));
         assert_eq!(&out[HEAD..], b"abc");
-        assert_eq!(Head::read(&out[..HEAD - 1]), None);
+        assert_eq!(FrameHeader::read(&out[..HEAD - 1]), None);
     }
 
     #[test]
-    fn a_second_call_of_the_same_method_names_its_fields_by_place() {
+    fn a_second_call_of_the_same_method_sends_indexed_headers() {
         let mut headers = Headers::default();
         let (mut first, mut second) = (Vec::new(), Vec::new());
         headers.call(&mut first, 1, "localhost:1", "/a/B");

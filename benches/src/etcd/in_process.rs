@@ -1,5 +1,5 @@
-//! Puts without a wire: the store in this process, with 1, 64 and 1000 writers on two threads. Beside it what the disk alone
-//! does with as many groups of the same size as the store made of them: one write and one sync for each.
+//! Puts without a network: the store in this process, with 1, 64 and 1000 writers on two threads. As a
+//! baseline, the disk's time for as many writes and syncs of the same size as the store's commit groups.
 
 use super::limits::{IN_PROCESS, KEYS, VALUE_BYTES};
 use super::measure::Bench;
@@ -16,11 +16,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// The size of the log file that the disk alone writes; it begins anew at its end.
+/// Size of the baseline's log file, which is overwritten from its start when full.
 const LOG_BYTES: u64 = 64 << 20;
 
-/// What the store made of the writes.
-struct Groups {
+/// Number and size of the store's commit groups.
+struct GroupSizes {
     writes: u64,
     groups: u64,
     bytes: u64,
@@ -50,7 +50,7 @@ pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn measure_writers(writers: usize) -> anyhow::Result<(Sample, Groups, Duration)> {
+fn measure_writers(writers: usize) -> anyhow::Result<(Sample, GroupSizes, Duration)> {
     let dir = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let (sample, groups) = runtime.block_on(put(dir.path(), writers))?;
@@ -58,7 +58,7 @@ fn measure_writers(writers: usize) -> anyhow::Result<(Sample, Groups, Duration)>
     Ok((sample, groups, log))
 }
 
-async fn put(dir: &Path, writers: usize) -> anyhow::Result<(Sample, Groups)> {
+async fn put(dir: &Path, writers: usize) -> anyhow::Result<(Sample, GroupSizes)> {
     let store = Store::open(Config::durable(dir.join("store")), Nondet::real()).await?;
     let (before, start) = (processor_seconds(std::process::id())?, Instant::now());
     let mut tasks = JoinSet::new();
@@ -73,7 +73,7 @@ async fn put(dir: &Path, writers: usize) -> anyhow::Result<(Sample, Groups)> {
     let metrics = store.metrics();
     store.close().await;
     let writes = latencies.len();
-    let groups = Groups { writes: writes as u64, groups: metrics.groups, bytes: metrics.log_bytes };
+    let groups = GroupSizes { writes: writes as u64, groups: metrics.groups, bytes: metrics.log_bytes };
     let sample = Sample {
         rate: writes as f64 / elapsed.as_secs_f64(),
         processor: used * 1e6 / writes as f64,
@@ -95,8 +95,8 @@ async fn write(store: Store, mut n: usize, until: Instant) -> anyhow::Result<Vec
     Ok(latencies)
 }
 
-/// How long it takes to write and sync these groups, one after the other, into a file whose space is there.
-fn write_groups(dir: &Path, groups: &Groups) -> anyhow::Result<Duration> {
+/// The time to write and sync these groups one after the other into a preallocated file.
+fn write_groups(dir: &Path, groups: &GroupSizes) -> anyhow::Result<Duration> {
     let file = std::fs::File::create(dir.join("log"))?;
     let zeros = vec![0; 1 << 20];
     for offset in (0..LOG_BYTES).step_by(zeros.len()) {

@@ -1,7 +1,7 @@
-//! [`Link`]: one HTTP/2 connection to a server, for many calls at once. Single-threaded and without judgement: it moves
-//! messages; what they say is the caller's.
+//! [`Link`]: one HTTP/2 connection to a server, for many concurrent calls. Single-threaded; it only moves
+//! messages, which callers interpret.
 
-use super::frame::{self, FRAME_BYTES, HEAD, Head, Headers, Kind};
+use super::frame::{self, FRAME_BYTES, FrameHeader, FrameType, HEAD, Headers};
 use anyhow::{Context, bail, ensure};
 use prost::Message;
 use std::collections::VecDeque;
@@ -9,21 +9,20 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Bytes read at once.
+/// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;
 
-/// Received bytes after which the connection's window is filled up.
+/// Received bytes after which the connection's window is refilled.
 const REFILL_BYTES: u32 = 1 << 30;
 
 /// A piece of an answer.
 pub(super) enum Piece<'a> {
-    /// Part of its body: whole or in the middle of a message.
+    /// Part of its body, which may end inside a message.
     Data(&'a [u8]),
-    /// It is complete, well or not.
+    /// The answer is complete, successful or not.
     End,
 }
 
-/// A connection.
 pub(super) struct Link {
     stream: TcpStream,
     authority: String,
@@ -31,20 +30,20 @@ pub(super) struct Link {
     inbox: Vec<u8>,
     outbox: Outbox,
     next_stream: u32,
-    /// Received since the window was filled up.
+    /// Bytes received since the window was refilled.
     received: u32,
 }
 
-/// What is to be sent, as far as the server's window allows.
+/// Frames to send, limited by the server's window.
 struct Outbox {
     ready: Vec<u8>,
-    /// Bodies in order, behind their headers.
+    /// Bodies in order, after their headers.
     waiting: VecDeque<(u32, Vec<u8>, bool)>,
     window: i64,
 }
 
 impl Link {
-    /// A new connection.
+    /// Opens a connection.
     pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await.with_context(|| format!("cannot reach {address}"))?;
         stream.set_nodelay(true)?;
@@ -57,12 +56,12 @@ impl Link {
         Ok(Self { stream, authority, headers, inbox, outbox, next_stream: 1, received: 0 })
     }
 
-    /// Begins a call of `path` with one message; gives back its name on this connection. Sent by the next [`Link::turn`].
+    /// Begins a call of `path` with one message, and returns its stream id. [`Link::turn`] sends it.
     pub(super) fn call(&mut self, path: &str, message: &impl Message) -> u32 {
         self.begin(path, message, true)
     }
 
-    /// The same, but more messages may follow.
+    /// Begins a call to which more messages may be added.
     pub(super) fn open_call(&mut self, path: &str, message: &impl Message) -> u32 {
         self.begin(path, message, false)
     }
@@ -75,12 +74,12 @@ impl Link {
         stream
     }
 
-    /// A further message of an open call.
+    /// Adds a message to an open call.
     pub(super) fn send(&mut self, stream: u32, message: &impl Message) {
         self.outbox.send(stream, encode(message), false);
     }
 
-    /// Sends what is to be sent, waits until something comes, and hands over all that came.
+    /// Sends the queued frames, waits for input, and passes all received pieces to `take`.
     pub(super) async fn turn(&mut self, mut take: impl FnMut(u32, Piece<'_>)) -> anyhow::Result<()> {
         if !self.outbox.ready.is_empty() {
             self.stream.write_all(&self.outbox.ready).await?;
@@ -89,14 +88,14 @@ impl Link {
         self.inbox.reserve(READ_BYTES);
         ensure!(self.stream.read_buf(&mut self.inbox).await? > 0, "the server closed the connection");
         let mut done = 0;
-        while let Some(head) = Head::read(&self.inbox[done..]) {
+        while let Some(head) = FrameHeader::read(&self.inbox[done..]) {
             let Some(payload) = self.inbox.get(done + HEAD..done + HEAD + head.len) else { break };
             self.outbox.answer(head, payload)?;
-            if head.kind == Kind::Data {
+            if head.kind == FrameType::Data {
                 self.received += u32::try_from(head.len)?;
                 take(head.stream, Piece::Data(payload));
             }
-            if head.ends() || head.kind == Kind::Reset {
+            if head.ends() || head.kind == FrameType::Reset {
                 take(head.stream, Piece::End);
             }
             done += HEAD + head.len;
@@ -110,7 +109,7 @@ impl Link {
 }
 
 impl Outbox {
-    /// Streams have the same window to begin with, so a body below it never waits for its stream's.
+    /// All streams have the same initial window, so a smaller body never waits for its stream's window.
     fn send(&mut self, stream: u32, body: Vec<u8>, end: bool) {
         self.waiting.push_back((stream, body, end));
         self.pump();
@@ -129,40 +128,40 @@ impl Outbox {
         }
     }
 
-    /// Does what a frame asks of the connection.
-    fn answer(&mut self, head: Head, payload: &[u8]) -> anyhow::Result<()> {
+    /// Handles a frame that concerns the connection.
+    fn answer(&mut self, head: FrameHeader, payload: &[u8]) -> anyhow::Result<()> {
         match head.kind {
-            Kind::Settings if !head.is_ack() => frame::settings_ack(&mut self.ready),
-            Kind::Ping if !head.is_ack() => frame::ping_ack(&mut self.ready, payload),
-            Kind::WindowUpdate if head.stream == 0 => {
+            FrameType::Settings if !head.is_ack() => frame::settings_ack(&mut self.ready),
+            FrameType::Ping if !head.is_ack() => frame::ping_ack(&mut self.ready, payload),
+            FrameType::WindowUpdate if head.stream == 0 => {
                 self.window += frame::granted(payload);
                 self.pump();
             }
-            Kind::GoAway => bail!("the server refuses: {}", payload.escape_ascii()),
+            FrameType::GoAway => bail!("the server refuses: {}", payload.escape_ascii()),
             _ => {}
         }
         Ok(())
     }
 }
 
-/// A message as gRPC frames it: not compressed, with its length.
+/// Encodes a message in gRPC framing, uncompressed.
 fn encode(message: &impl Message) -> Vec<u8> {
     let len = message.encoded_len();
     let mut body = Vec::with_capacity(5 + len);
     body.push(0);
     body.extend_from_slice(&u32::try_from(len).expect("a message is far below 4 GiB").to_be_bytes());
-    message.encode(&mut body).expect("a vector has room");
+    message.encode(&mut body).expect("a vector grows");
     body
 }
 
-/// Cuts a stream of messages out of the pieces in which it comes.
+/// Splits the pieces of a body into messages.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     buffer: Vec<u8>,
 }
 
 impl Messages {
-    /// Adds a piece, and hands over each message that is now complete.
+    /// Adds a piece, and passes each completed message to `take`.
     pub(super) fn push(&mut self, piece: &[u8], mut take: impl FnMut(&[u8])) {
         self.buffer.extend_from_slice(piece);
         let mut done = 0;
@@ -184,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_out_whole_however_they_are_cut() {
+    fn messages_are_reassembled_from_pieces_of_any_size() {
         let whole = [&[0, 0, 0, 0, 2][..], b"ab", &[0, 0, 0, 0, 0], &[0, 0, 0, 0, 1], b"c"].concat();
         for cut in 1..whole.len() {
             let (mut messages, mut seen) = (Messages::default(), Vec::new());

@@ -1,5 +1,5 @@
-//! Closed loops: so many clients over so many connections, each with one call at a time. One thread drives them all, so
-//! that the servers keep most of the machine.
+//! Closed-loop load: a number of clients over a number of connections, each with one call at a time. One
+//! thread drives all of them, to leave most of the machine to the servers.
 
 use super::link::{Link, Piece};
 use prost::Message;
@@ -9,47 +9,46 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// What clients ask for.
-pub(super) trait Ask: Send + 'static {
-    /// The request.
+/// The requests of a load.
+pub(super) trait RequestSource: Send + 'static {
     type Request: Message;
-    /// Whether [`Ask::answered`] wants the answer's bytes.
+    /// Whether [`RequestSource::answered`] needs the bytes of the answer.
     const READS: bool = false;
 
-    /// The next request of a client, with the method's path; none if it is through.
+    /// The next request of a client, with the method's path; `None` if the client is done.
     fn next(&mut self, client: usize) -> Option<(&'static str, Self::Request)>;
 
-    /// A client has its answer.
+    /// Called when a client's answer is complete.
     fn answered(&mut self, _client: usize, _message: &[u8]) {}
 }
 
-/// How many clients there are.
+/// Numbers of clients and connections.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Crowd {
+pub(super) struct ClientCount {
     pub(super) clients: usize,
     pub(super) connections: usize,
 }
 
-/// One call that was answered.
+/// One answered call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) end: Instant,
     pub(super) latency: Duration,
 }
 
-struct Flight {
+struct PendingCall {
     client: usize,
     sent: Instant,
-    /// Only a call that succeeds has data.
+    /// Only a successful call has data.
     bytes: usize,
     message: Vec<u8>,
 }
 
-/// Lets the clients ask until `until` or until they are through; `ask(n)` makes what the clients of connection `n` share.
-/// A call that fails is an error.
-pub(super) async fn run<A: Ask>(
+/// Runs the clients until `until` or until all are done; `ask(n)` creates the request source of connection
+/// `n`. A failed call is an error.
+pub(super) async fn run<A: RequestSource>(
     address: SocketAddr,
-    crowd: Crowd,
+    crowd: ClientCount,
     until: Option<Instant>,
     ask: impl Fn(usize) -> A,
 ) -> anyhow::Result<Vec<Call>> {
@@ -70,10 +69,10 @@ struct Connection<A> {
     link: Link,
     ask: A,
     until: Option<Instant>,
-    flights: BTreeMap<u32, Flight>,
+    flights: BTreeMap<u32, PendingCall>,
 }
 
-impl<A: Ask> Connection<A> {
+impl<A: RequestSource> Connection<A> {
     fn new(link: Link, ask: A, until: Option<Instant>) -> Self {
         Self { link, ask, until, flights: BTreeMap::new() }
     }
@@ -108,7 +107,7 @@ impl<A: Ask> Connection<A> {
         Ok(calls)
     }
 
-    /// The next call of each of these clients.
+    /// Sends the next call of each of these clients.
     fn send(&mut self, clients: &[usize]) {
         let now = Instant::now();
         if self.until.is_some_and(|until| until <= now) {
@@ -117,13 +116,13 @@ impl<A: Ask> Connection<A> {
         for client in clients {
             let Some((path, request)) = self.ask.next(*client) else { continue };
             let stream = self.link.call(path, &request);
-            let flight = Flight { client: *client, sent: now, bytes: 0, message: Vec::new() };
+            let flight = PendingCall { client: *client, sent: now, bytes: 0, message: Vec::new() };
             self.flights.insert(stream, flight);
         }
     }
 }
 
-impl Flight {
+impl PendingCall {
     fn take(&mut self, data: &[u8], keep: bool) {
         self.bytes += data.len();
         if keep {

@@ -1,59 +1,62 @@
-//! A load against both servers: alternating runs, each on a server of its own, and the median of each.
+//! Measures a load on both servers: alternating runs, each on a fresh server, and the median of each.
 
 use super::limits::{COUNTED, FILL_CLIENTS, ROUNDS, WARM};
-use super::load::{self, Ask, Call, Crowd};
+use super::load::{self, Call, ClientCount, RequestSource};
 use super::request::{Fill, value};
 use super::row::{Row, Sample, median};
-use super::server::{Durability, Kind, Server};
+use super::server::{Durability, Server, ServerKind};
 use crate::spread::Spread;
 use std::net::SocketAddr;
 use tokio::time::Instant;
 
-/// What is there to be measured.
+/// The servers to measure.
 #[derive(Clone)]
 pub(super) struct Bench {
-    /// A real etcd, if one was found.
-    pub(super) etcd: Option<Kind>,
-    /// Ours.
-    pub(super) ours: Kind,
+    /// A real etcd, if one is installed.
+    pub(super) etcd: Option<ServerKind>,
+    /// kstore.
+    pub(super) ours: ServerKind,
 }
 
-/// A load: what the store holds before, and what is asked of it.
+/// A load: the store's initial content, and the clients' requests.
 pub(super) struct Load<F> {
     pub(super) what: String,
     pub(super) target: &'static str,
-    pub(super) crowd: Crowd,
+    pub(super) crowd: ClientCount,
     pub(super) durability: Durability,
-    /// Family, keys and bytes of each value.
+    /// Family, number of keys and size of each value.
     pub(super) fill: Option<(&'static str, usize, usize)>,
-    /// Makes what the clients of one connection ask.
+    /// Creates the request source of one connection.
     pub(super) ask: F,
 }
 
-impl Crowd {
+impl ClientCount {
     /// A single client.
     pub(super) const ONE: Self = Self { clients: 1, connections: 1 };
 
-    /// So many clients on as many connections as such a crowd usually has.
+    /// This many clients, on the usual number of connections for them.
     pub(super) fn of(clients: usize) -> Self {
         Self { clients, connections: if clients > 100 { 10 } else { 1 } }
     }
 }
 
 impl Bench {
-    /// Both kinds as far as they are there, etcd first.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = (bool, &Kind)> {
+    /// The available servers, etcd first.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (bool, &ServerKind)> {
         self.etcd.iter().map(|kind| (false, kind)).chain([(true, &self.ours)])
     }
 
-    /// The row of a load.
-    pub(super) async fn row<A: Ask, F: Fn(usize) -> A>(&self, load: Load<F>) -> anyhow::Result<Row> {
+    /// Measures a load and returns its row.
+    pub(super) async fn row<A: RequestSource, F: Fn(usize) -> A>(
+        &self,
+        load: Load<F>,
+    ) -> anyhow::Result<Row> {
         let (etcd, ours) = self.samples(&load).await?;
         Ok(Row::rates(load.what, load.target, etcd.as_ref(), &ours))
     }
 
-    /// The medians of a load.
-    pub(super) async fn samples<A: Ask, F: Fn(usize) -> A>(
+    /// The median results of a load.
+    pub(super) async fn samples<A: RequestSource, F: Fn(usize) -> A>(
         &self,
         load: &Load<F>,
     ) -> anyhow::Result<(Option<Sample>, Sample)> {
@@ -68,7 +71,10 @@ impl Bench {
     }
 }
 
-async fn once<A: Ask, F: Fn(usize) -> A>(kind: &Kind, load: &Load<F>) -> anyhow::Result<Sample> {
+async fn once<A: RequestSource, F: Fn(usize) -> A>(
+    kind: &ServerKind,
+    load: &Load<F>,
+) -> anyhow::Result<Sample> {
     let server = Server::start(kind, load.durability).await?;
     if let Some((family, keys, bytes)) = load.fill {
         fill(server.address, family, keys, bytes).await?;
@@ -87,26 +93,26 @@ pub(super) async fn fill(
 ) -> anyhow::Result<()> {
     let value = value(bytes);
     let part = |n| Fill::part(family, keys, value.clone(), n, FILL_CLIENTS);
-    let crowd = Crowd { clients: FILL_CLIENTS, connections: FILL_CLIENTS };
+    let crowd = ClientCount { clients: FILL_CLIENTS, connections: FILL_CLIENTS };
     load::run(address, crowd, None, part).await?;
     Ok(())
 }
 
-/// A load on a running server, counted after it has warmed up.
-pub(super) async fn sample<A: Ask>(
+/// Runs a load on a running server, and counts after the warm-up.
+pub(super) async fn sample<A: RequestSource>(
     server: &Server,
-    crowd: Crowd,
+    crowd: ClientCount,
     ask: impl Fn(usize) -> A,
 ) -> anyhow::Result<Sample> {
     let interval = Interval::from_now();
     count(server, interval, load::run(server.address, crowd, Some(interval.end), ask)).await
 }
 
-/// The time in which calls are counted.
+/// The time interval in which calls are counted.
 #[derive(Clone, Copy)]
 pub(super) struct Interval {
     start: Instant,
-    /// When clients stop calling.
+    /// Time at which clients stop.
     pub(super) end: Instant,
 }
 
@@ -118,7 +124,7 @@ impl Interval {
     }
 }
 
-/// Rate, latency and processor time of the calls of a load that end within an interval.
+/// Rate, latency and CPU time of the calls that end within an interval.
 pub(super) async fn count(
     server: &Server,
     Interval { start, end }: Interval,

@@ -1,8 +1,10 @@
-//! A real etcd and our store behind the same API, side by side: same machine, same file system, same load, runs in turns.
+//! A real etcd and kstore behind the same API, side by side: same machine, same file system, same load,
+//! alternating runs.
 //!
-//! Each row of the table is one file (or one function of it), which says what exactly is measured. [`main`] runs those whose
-//! names contain the words of the command line: `cargo bench -p kstore-benches --bench etcd -- puts restart`. The word
-//! `sled` puts ours on that engine. Without an etcd in PATH its column stays empty.
+//! Each row of the table is one file, or one function of it, whose comment defines the measurement. [`main`]
+//! runs the rows whose names contain a word of the command line: `cargo bench -p kstore-benches --bench etcd
+//! -- puts restart`. The word `sled` selects that engine for kstore. Without an etcd in PATH its column is
+//! empty.
 
 mod cas;
 mod check;
@@ -29,30 +31,32 @@ use crate::machine;
 use anyhow::Context;
 use measure::Bench;
 use row::Row;
-use server::Kind;
+use server::ServerKind;
 use std::pin::Pin;
 
 type Outcome = Pin<Box<dyn Future<Output = anyhow::Result<Vec<Row>>>>>;
 
-/// A row that takes so long that it has to be asked for.
-const ASKED: &str = "check";
+/// The row that runs only when it is named, because it takes long.
+const ONLY_IF_NAMED: &str = "check";
 
-/// Builds our server if needed, measures, and prints a table in Markdown.
+/// Builds kstore's server if needed, measures, and prints a table in Markdown.
 ///
 /// # Errors
-/// If a server cannot be built or started, or does not do what is measured.
+///
+/// A server cannot be built or started, or fails a measurement.
 pub fn main() -> anyhow::Result<()> {
     // Cargo adds flags such as `--bench`.
     let mut words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let sled = words.iter().any(|word| word == "sled");
     words.retain(|word| word != "sled");
-    let bench = Bench { etcd: Kind::etcd(), ours: Kind::Ours { binary: Binary::etcd_server()?, sled } };
+    let bench =
+        Bench { etcd: ServerKind::etcd(), ours: ServerKind::Kstore { binary: Binary::etcd_server()?, sled } };
     println!("{}; ours on {}\n", machine::describe(), if sled { "sled" } else { "segments" });
     if bench.etcd.is_none() {
         println!("There is no etcd in PATH: its column is empty.\n");
     }
     println!("{}", row::HEAD);
-    // One thread: the load must leave the machine to the servers.
+    // One thread, to leave the machine to the servers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         for (name, measure) in rows(&bench) {
@@ -66,7 +70,7 @@ pub fn main() -> anyhow::Result<()> {
     })
 }
 
-/// Rates of our store beside a real etcd under the same load, in turns: ours divided by etcd's.
+/// Rates of kstore divided by etcd's, under the same load in alternating runs.
 pub(crate) struct Ratios {
     /// Durable puts of 256 B by 100 clients.
     pub(crate) puts: f64,
@@ -76,8 +80,8 @@ pub(crate) struct Ratios {
 
 /// Measures `server` with the store as its only component; `None` without an etcd in PATH.
 pub(crate) async fn ratios(server: Binary) -> anyhow::Result<Option<Ratios>> {
-    let Some(etcd) = Kind::etcd() else { return Ok(None) };
-    let bench = Bench { etcd: Some(etcd), ours: Kind::StoreAlone(server) };
+    let Some(etcd) = ServerKind::etcd() else { return Ok(None) };
+    let bench = Bench { etcd: Some(etcd), ours: ServerKind::StoreAlone(server) };
     let ratio = |(etcd, ours): (Option<row::Sample>, row::Sample)| {
         anyhow::Ok(ours.rate / etcd.context("etcd is measured, too")?.rate)
     };
@@ -88,10 +92,10 @@ pub(crate) async fn ratios(server: Binary) -> anyhow::Result<Option<Ratios>> {
 
 fn wanted(name: &str, words: &[String]) -> bool {
     let named = words.iter().any(|word| name.contains(word.as_str()));
-    named || (words.is_empty() && name != ASKED)
+    named || (words.is_empty() && name != ONLY_IF_NAMED)
 }
 
-/// All rows, in the order of the table. Nothing is started before its turn.
+/// All rows, in the order of the table. Each starts its servers when its turn comes.
 fn rows(bench: &Bench) -> Vec<(&'static str, Outcome)> {
     let b = || bench.clone();
     vec![
@@ -111,6 +115,6 @@ fn rows(bench: &Bench) -> Vec<(&'static str, Outcome)> {
         ("relaxed 1", Box::pin(puts::relaxed(b(), 1))),
         ("relaxed 100", Box::pin(puts::relaxed(b(), 100))),
         ("relaxed 1000", Box::pin(puts::relaxed(b(), 1_000))),
-        (ASKED, Box::pin(check::measure(b()))),
+        (ONLY_IF_NAMED, Box::pin(check::measure(b()))),
     ]
 }

@@ -1,8 +1,8 @@
-//! Reads, each at the newest revision: one key with 200 clients; 1000 keys of 256 B at once with 16; and a page of 500 keys
+//! Linearizable reads: one key with 200 clients; 1000 keys of 256 B at once with 16; and a page of 500 keys
 //! out of 1000 and out of 100 000, which should cost the same.
 
 use super::limits::{FEW_KEYS, KEYS, LIST_KEYS, MANY_KEYS, PAGE, VALUE_BYTES};
-use super::load::{Ask, Crowd};
+use super::load::{ClientCount, RequestSource};
 use super::measure::{self, Bench, Load};
 use super::request::{RANGE, family, key};
 use super::row::{Row, ratio};
@@ -12,7 +12,7 @@ use kstore_proto::etcd::etcdserverpb::RangeRequest;
 /// Reads of single keys.
 pub(super) struct Gets(usize);
 
-impl Ask for Gets {
+impl RequestSource for Gets {
     type Request = RangeRequest;
 
     fn next(&mut self, _client: usize) -> Option<(&'static str, RangeRequest)> {
@@ -21,10 +21,10 @@ impl Ask for Gets {
     }
 }
 
-/// The same read again and again.
-struct Again(RangeRequest);
+/// One request, repeated.
+struct Repeated(RangeRequest);
 
-impl Ask for Again {
+impl RequestSource for Repeated {
     type Request = RangeRequest;
 
     fn next(&mut self, _client: usize) -> Option<(&'static str, RangeRequest)> {
@@ -32,38 +32,38 @@ impl Ask for Again {
     }
 }
 
-/// One key.
+/// Measures reads of one key.
 pub(super) async fn one(bench: Bench) -> anyhow::Result<Vec<Row>> {
     Ok(vec![bench.row(gets()).await?])
 }
 
-/// Reads of one key by 200 clients.
+/// The load of reads of one key by 200 clients.
 pub(super) fn gets() -> Load<fn(usize) -> Gets> {
     Load {
         what: "range of one key, 200 clients".to_owned(),
         target: "≥ 4×",
-        crowd: Crowd::of(200),
+        crowd: ClientCount::of(200),
         durability: Durability::Synced,
         fill: Some(("gets", KEYS, VALUE_BYTES)),
         ask: Gets,
     }
 }
 
-/// Many keys.
+/// Measures reads of many keys.
 pub(super) async fn many(bench: Bench) -> anyhow::Result<Vec<Row>> {
     let load = Load {
         what: format!("range of {LIST_KEYS} keys × {VALUE_BYTES} B, 16 clients"),
         target: "≥ 5×",
-        crowd: Crowd::of(16),
+        crowd: ClientCount::of(16),
         durability: Durability::Synced,
         fill: Some(("list", LIST_KEYS, VALUE_BYTES)),
-        ask: |_| Again(family("list", 0)),
+        ask: |_| Repeated(family("list", 0)),
     };
     Ok(vec![bench.row(load).await?])
 }
 
-/// A page out of few keys and out of many. The columns of etcd and ours hold the rate out of many; the ratio is ours to
-/// ours: out of many to out of few.
+/// Measures a page out of few keys and out of many. The columns of etcd and kstore are the rates out of many
+/// keys; the ratio is kstore's rate out of many to its rate out of few.
 pub(super) async fn page(bench: Bench) -> anyhow::Result<Vec<Row>> {
     let mut row = Row { target: "≈ 1 (ours, many to few)", ..Row::default() };
     row.what = format!("range with limit {PAGE} over {MANY_KEYS} keys (over {FEW_KEYS}), 16 clients");
@@ -71,8 +71,8 @@ pub(super) async fn page(bench: Bench) -> anyhow::Result<Vec<Row>> {
         let server = Server::start(kind, Durability::Synced).await?;
         measure::fill(server.address, "few", FEW_KEYS, VALUE_BYTES).await?;
         measure::fill(server.address, "many", MANY_KEYS, VALUE_BYTES).await?;
-        let few = measure::sample(&server, Crowd::of(16), |_| Again(family("few", PAGE))).await?;
-        let many = measure::sample(&server, Crowd::of(16), |_| Again(family("many", PAGE))).await?;
+        let few = measure::sample(&server, ClientCount::of(16), |_| Repeated(family("few", PAGE))).await?;
+        let many = measure::sample(&server, ClientCount::of(16), |_| Repeated(family("many", PAGE))).await?;
         server.kill().await?;
         let text = format!("{:.0}/s ({:.0}/s)", many.rate, few.rate);
         if is_ours {

@@ -1,7 +1,7 @@
-//! The requests that loads are made of.
+//! The requests of the loads.
 
 use super::limits::FILL_BYTES;
-use super::load::Ask;
+use super::load::RequestSource;
 use bytes::Bytes;
 use kstore_proto::etcd::etcdserverpb::{
     CompactionRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
@@ -18,12 +18,12 @@ pub(super) fn key(family: &str, n: usize) -> Bytes {
     format!("/registry/{family}/{n:07}").into()
 }
 
-/// Where a family's keys begin and end.
+/// First key and range end of a family.
 pub(super) fn bounds(family: &str) -> (Bytes, Bytes) {
     (format!("/registry/{family}/").into(), format!("/registry/{family}0").into())
 }
 
-/// A value that is the same everywhere, so that it is made once.
+/// A constant value.
 pub(super) fn value(bytes: usize) -> Bytes {
     vec![b'v'; bytes].into()
 }
@@ -33,7 +33,7 @@ pub(super) fn put(key: Bytes, value: Bytes) -> PutRequest {
     PutRequest { key, value, ..PutRequest::default() }
 }
 
-/// A read of a family, of at most `limit` keys unless that is zero.
+/// A read of a family, of at most `limit` keys; 0 for all.
 pub(super) fn family(family: &str, limit: i64) -> RangeRequest {
     let (key, range_end) = bounds(family);
     RangeRequest { key, range_end, limit, ..RangeRequest::default() }
@@ -43,7 +43,7 @@ pub(super) fn family(family: &str, limit: i64) -> RangeRequest {
 #[derive(Default)]
 pub(super) struct Once(bool);
 
-impl Ask for Once {
+impl RequestSource for Once {
     type Request = RangeRequest;
 
     fn next(&mut self, _client: usize) -> Option<(&'static str, RangeRequest)> {
@@ -52,7 +52,7 @@ impl Ask for Once {
     }
 }
 
-/// Writes all keys of a family once, many in one transaction.
+/// Writes all keys of a family once, many per transaction.
 pub(super) struct Fill {
     family: &'static str,
     rest: std::ops::Range<usize>,
@@ -66,7 +66,7 @@ impl Fill {
     }
 }
 
-impl Ask for Fill {
+impl RequestSource for Fill {
     type Request = TxnRequest;
 
     fn next(&mut self, _client: usize) -> Option<(&'static str, TxnRequest)> {
@@ -79,10 +79,10 @@ impl Ask for Fill {
     }
 }
 
-/// One compaction; done when its answer is here.
+/// One compaction, done when it is answered.
 pub(super) struct Compact(pub(super) Option<i64>);
 
-impl Ask for Compact {
+impl RequestSource for Compact {
     type Request = CompactionRequest;
 
     fn next(&mut self, _client: usize) -> Option<(&'static str, CompactionRequest)> {

@@ -1,5 +1,5 @@
-//! A store of a million keys of 300 B is ended in order and started again: the time to its first answer, and its memory then.
-//! The files are in the page cache.
+//! Restart of a store with a million keys of 300 B after an orderly exit: time to its first answer, and
+//! memory then. The files are in the page cache.
 
 use super::limits::{RESTART_KEYS, RESTART_VALUE_BYTES};
 use super::measure::{Bench, fill};
@@ -7,7 +7,7 @@ use super::row::{Row, ratio};
 use super::server::{Durability, Server};
 use crate::spread::Short;
 
-/// Time and memory of a start.
+/// Time and memory of a restart.
 pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     let what = |text: &str| format!("{text} with {RESTART_KEYS} keys of {RESTART_VALUE_BYTES} B");
     let mut time = Row { what: what("restart"), target: "≤ 3 s", ..Row::default() };

@@ -1,24 +1,24 @@
-//! Disk after all keys have been rewritten and the past compacted away, ten times over; beside it what it was after half of
-//! that, since what grows would not stop. Neither server is told to defragment.
+//! Disk space after all keys were rewritten and compacted ten times, and after half of that, which shows
+//! growth. Neither server is defragmented.
 
 use super::limits::{REWRITE_KEYS, REWRITE_VALUE_BYTES, REWRITES, TIDY};
-use super::load::{self, Ask, Crowd};
+use super::load::{self, ClientCount, RequestSource};
 use super::measure::{Bench, fill};
 use super::request::{Compact, RANGE};
 use super::row::{Row, ratio};
-use super::server::{Durability, Kind, Server};
+use super::server::{Durability, Server, ServerKind};
 use kstore_proto::etcd::etcdserverpb::{RangeRequest, RangeResponse};
 use prost::Message;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Asks once for the store's revision.
+/// Reads the store's revision once.
 struct Newest {
     asked: bool,
     revision: Arc<AtomicI64>,
 }
 
-impl Ask for Newest {
+impl RequestSource for Newest {
     type Request = RangeRequest;
     const READS: bool = true;
 
@@ -33,7 +33,7 @@ impl Ask for Newest {
     }
 }
 
-/// Space on disk to live data.
+/// Disk space relative to live data.
 pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     let live = (REWRITE_KEYS * (REWRITE_VALUE_BYTES + 24)) as f64;
     let mut row = Row { target: "≤ 3× live data, not growing", ..Row::default() };
@@ -57,7 +57,7 @@ pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     Ok(vec![row])
 }
 
-async fn once(kind: &Kind) -> anyhow::Result<(u64, u64)> {
+async fn once(kind: &ServerKind) -> anyhow::Result<(u64, u64)> {
     let server = Server::start(kind, Durability::Synced).await?;
     fill(server.address, "rewritten", REWRITE_KEYS, REWRITE_VALUE_BYTES).await?;
     let mut half = 0;
@@ -65,9 +65,9 @@ async fn once(kind: &Kind) -> anyhow::Result<(u64, u64)> {
         fill(server.address, "rewritten", REWRITE_KEYS, REWRITE_VALUE_BYTES).await?;
         let revision = Arc::new(AtomicI64::new(0));
         let newest = |_| Newest { asked: false, revision: revision.clone() };
-        load::run(server.address, Crowd::ONE, None, newest).await?;
+        load::run(server.address, ClientCount::ONE, None, newest).await?;
         let compact = |_| Compact(Some(revision.load(Relaxed)));
-        load::run(server.address, Crowd::ONE, None, compact).await?;
+        load::run(server.address, ClientCount::ONE, None, compact).await?;
         if round == REWRITES / 2 {
             tokio::time::sleep(TIDY).await;
             half = server.disk_bytes()?;

@@ -1,18 +1,18 @@
-//! One row of the table, and how much of it is made of samples.
+//! [`Row`]: one row of the table, made of samples.
 
 use crate::spread::{Short, Spread};
 use std::fmt;
 
-/// The table's first lines.
+/// The table's header.
 pub(super) const HEAD: &str = "| what | etcd | ours | ratio | target | CPU per operation, etcd → ours | p50 / p99 etcd | p50 / p99 ours |\n|---|---|---|---|---|---|---|---|";
 
-/// What one run of a load gave.
+/// The result of one run of a load.
 pub(super) struct Sample {
     /// Operations per second.
     pub(super) rate: f64,
-    /// Processor time of the server per operation, in microseconds.
+    /// The server's CPU time per operation, in microseconds.
     pub(super) processor: f64,
-    /// How long calls took; none where that says nothing.
+    /// Latencies of calls; `None` where they are meaningless.
     pub(super) latency: Option<Spread>,
 }
 
@@ -24,7 +24,7 @@ impl Sample {
     }
 }
 
-/// The sample in the middle; none of none.
+/// The sample with the median rate; `None` for no samples.
 pub(super) fn median(mut samples: Vec<Sample>) -> Option<Sample> {
     samples.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     let middle = samples.len() / 2;
@@ -44,7 +44,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A row of rates: more is better.
+    /// A row of rates, where more is better.
     pub(super) fn rates(what: String, target: &'static str, etcd: Option<&Sample>, ours: &Sample) -> Self {
         let rate = |sample: &Sample| format!("{:.0}/s", sample.rate);
         let processor = |sample: &Sample| format!("{:.1} µs", sample.processor);
@@ -60,7 +60,7 @@ impl Row {
     }
 }
 
-/// As the table shows it.
+/// A ratio as the table shows it.
 pub(super) fn ratio(ours: f64, etcd: f64) -> String {
     format!("{:.2}×", ours / etcd)
 }

@@ -1,7 +1,8 @@
-//! A running server of either kind, with a directory of its own; both are gone when it is dropped.
+//! A running server of either kind with a temporary directory; dropping it ends the process and removes the
+//! directory.
 
-use super::limits::{ASK_AGAIN, START_TIMEOUT, STOP_TIMEOUT};
-use super::load::{self, Crowd};
+use super::limits::{POLL_INTERVAL, START_TIMEOUT, STOP_TIMEOUT};
+use super::load::{self, ClientCount};
 use super::request::Once;
 use crate::binary::Binary;
 use crate::usage;
@@ -16,33 +17,32 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-/// What is measured, and how it is started.
+/// A kind of server to measure.
 #[derive(Clone)]
-pub(super) enum Kind {
+pub(super) enum ServerKind {
     /// A real etcd.
     Etcd(PathBuf),
-    /// Our store behind the same API.
-    Ours {
-        /// The program.
+    /// kstore's store with the etcd API.
+    Kstore {
         binary: Binary,
-        /// On the engine `sled` instead of our own segments.
+        /// Whether it runs on the engine `sled` instead of segments.
         sled: bool,
     },
     /// `kstore-server` with the store as its only component.
     StoreAlone(Binary),
 }
 
-/// When writes count as done.
+/// When writes are acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// Synced.
+    /// After a sync.
     Synced,
-    /// Handed to the operating system.
+    /// After they are handed to the operating system.
     Relaxed,
 }
 
-impl Kind {
-    /// The real etcd, if there is one in PATH.
+impl ServerKind {
+    /// The real etcd in PATH, if any.
     pub(super) fn etcd() -> Option<Self> {
         find("etcd").map(Self::Etcd)
     }
@@ -60,7 +60,7 @@ impl Kind {
                 command.args(relaxed.then_some("--unsafe-no-fsync"));
                 command
             }
-            Self::Ours { binary, sled } => {
+            Self::Kstore { binary, sled } => {
                 let mut command = Command::new(binary.path());
                 command.arg(data).arg(address.to_string());
                 command.args(sled.then_some("--sled")).args(relaxed.then_some("--relaxed"));
@@ -88,37 +88,36 @@ fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// A server process.
+/// A running server.
 pub(super) struct Server {
-    kind: Kind,
+    kind: ServerKind,
     child: Child,
     dir: TempDir,
-    /// Where it listens.
     pub(super) address: SocketAddr,
     /// From the start of the process to its first answer.
     pub(super) ready_after: Duration,
 }
 
 impl Server {
-    /// Starts a server on an empty directory; returns when it has answered.
-    pub(super) async fn start(kind: &Kind, durability: Durability) -> anyhow::Result<Self> {
+    /// Starts a server on an empty directory. Returns when it has answered.
+    pub(super) async fn start(kind: &ServerKind, durability: Durability) -> anyhow::Result<Self> {
         Self::start_in(kind.clone(), tempfile::tempdir()?, durability).await
     }
 
-    async fn start_in(kind: Kind, dir: TempDir, durability: Durability) -> anyhow::Result<Self> {
+    async fn start_in(kind: ServerKind, dir: TempDir, durability: Durability) -> anyhow::Result<Self> {
         let address = free_address()?;
         let mut command = kind.command(&dir.path().join("data"), address, durability)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
         let started = Instant::now();
         let mut child = command.spawn().context("cannot start the server")?;
-        while load::run(address, Crowd::ONE, None, |_| Once::default()).await.is_err() {
+        while load::run(address, ClientCount::ONE, None, |_| Once::default()).await.is_err() {
             if let Some(status) = child.try_wait()? {
                 bail!("the server ended: {status}");
             }
             if started.elapsed() > START_TIMEOUT {
                 bail!("the server did not answer in time");
             }
-            tokio::time::sleep(ASK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(Self { kind, child, dir, address, ready_after: started.elapsed() })
     }
@@ -135,22 +134,22 @@ impl Server {
         self.child.id().context("the server has ended")
     }
 
-    /// Processor time of the process so far, in seconds.
+    /// CPU time of the process so far, in seconds.
     pub(super) fn processor_seconds(&self) -> anyhow::Result<f64> {
         usage::processor_seconds(self.id()?)
     }
 
-    /// Memory of the process now.
+    /// Resident memory of the process now.
     pub(super) fn resident_mebibytes(&self) -> anyhow::Result<f64> {
         usage::resident_mebibytes(self.id()?)
     }
 
-    /// Bytes that its directory occupies.
+    /// Disk space of the directory, in bytes.
     pub(super) fn disk_bytes(&self) -> anyhow::Result<u64> {
         usage::disk_bytes(self.dir.path())
     }
 
-    /// Ends the process now. What it would still do is not measured.
+    /// Kills the process: its remaining work is not measured.
     pub(super) async fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("cannot end the server")
     }

@@ -1,13 +1,14 @@
-//! The store behind an ordinary gRPC client, tonic's: closed loops of calls through `KvClient`, a task per client, all on one
-//! thread. The other rows send HTTP/2 frames themselves, because such a client spends more processor time on a call than the
-//! server does. These rows show how much of the server's advantage reaches programs that use an ordinary client.
+//! The store under load from an ordinary gRPC client, tonic's: closed loops of calls through `KvClient`, one
+//! task per client, on one thread. The other rows send HTTP/2 frames directly, because tonic's client uses
+//! more CPU per call than the server. These rows show how much of the server's advantage remains for programs
+//! with an ordinary client.
 
 use super::limits::{KEYS, ROUNDS, VALUE_BYTES};
-use super::load::{Call, Crowd};
+use super::load::{Call, ClientCount};
 use super::measure::{self, Bench, Interval};
 use super::request::{key, put, value};
 use super::row::{Row, Sample, median};
-use super::server::{Durability, Kind, Server};
+use super::server::{Durability, Server, ServerKind};
 use bytes::Bytes;
 use kstore_proto::etcd::etcdserverpb::{RangeRequest, kv_client::KvClient};
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
-/// What every client asks for.
+/// The operation of every client.
 #[derive(Clone, Copy)]
 enum Operation {
     /// A durable put of 256 B.
@@ -47,7 +48,7 @@ async fn row(
     let (mut etcd, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         for (is_ours, kind) in bench.kinds() {
-            let sample = once(kind, operation, Crowd::of(clients)).await?;
+            let sample = once(kind, operation, ClientCount::of(clients)).await?;
             if is_ours { ours.push(sample) } else { etcd.push(sample) }
         }
     }
@@ -60,7 +61,7 @@ async fn row(
     Ok(Row::rates(what, target, median(etcd).as_ref(), &ours))
 }
 
-async fn once(kind: &Kind, operation: Operation, crowd: Crowd) -> anyhow::Result<Sample> {
+async fn once(kind: &ServerKind, operation: Operation, crowd: ClientCount) -> anyhow::Result<Sample> {
     let server = Server::start(kind, Durability::Synced).await?;
     if matches!(operation, Operation::Get) {
         measure::fill(server.address, operation.family(), KEYS, VALUE_BYTES).await?;
@@ -72,11 +73,11 @@ async fn once(kind: &Kind, operation: Operation, crowd: Crowd) -> anyhow::Result
     Ok(sample)
 }
 
-/// Lets all clients call until `until`. A call that fails is an error.
+/// Runs all clients until `until`. A failed call is an error.
 async fn run(
     address: SocketAddr,
     operation: Operation,
-    crowd: Crowd,
+    crowd: ClientCount,
     until: Instant,
 ) -> anyhow::Result<Vec<Call>> {
     let mut channels = Vec::new();
@@ -95,7 +96,7 @@ async fn run(
     Ok(calls)
 }
 
-/// One client: the next call as soon as the last one is answered.
+/// One client: sends the next call as soon as the last one is answered.
 async fn closed_loop(
     channel: Channel,
     operation: Operation,
@@ -119,7 +120,7 @@ async fn closed_loop(
 }
 
 impl Operation {
-    /// The family of keys that it touches.
+    /// The family of keys that the operation uses.
     fn family(self) -> &'static str {
         match self {
             Self::Put => "puts",

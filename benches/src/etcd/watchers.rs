@@ -1,19 +1,20 @@
-//! 1000 watches of one prefix while 100 clients put 256 B: events delivered per second, from the first put to the last event.
+//! 1000 watches of one prefix during puts of 256 B by 100 clients: events delivered per second, from the
+//! first put to the last event.
 
 use super::limits::{ROUNDS, VALUE_BYTES, WATCHED_PUTS, WATCHES};
-use super::load::{self, Ask, Crowd};
+use super::load::{self, ClientCount, RequestSource};
 use super::measure::Bench;
 use super::request::{PUT, key, put, value};
 use super::row::{Row, Sample, median};
-use super::server::{Durability, Kind, Server};
-use super::watching::{Shape, Watching};
+use super::server::{Durability, Server, ServerKind};
+use super::watching::{WatchDistribution, Watching};
 use kstore_proto::etcd::etcdserverpb::PutRequest;
 use tokio::time::Instant;
 
-/// So many puts in all.
+/// The number of remaining puts.
 struct Countdown(usize);
 
-impl Ask for Countdown {
+impl RequestSource for Countdown {
     type Request = PutRequest;
 
     fn next(&mut self, _client: usize) -> Option<(&'static str, PutRequest)> {
@@ -22,7 +23,7 @@ impl Ask for Countdown {
     }
 }
 
-/// Events per second, and what each costs the server.
+/// Events per second, and the server's CPU time per event.
 pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     let (mut etcd, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -36,12 +37,12 @@ pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
     Ok(vec![Row::rates(what, "≥ 5×", median(etcd).as_ref(), &ours)])
 }
 
-async fn once(kind: &Kind) -> anyhow::Result<Sample> {
+async fn once(kind: &ServerKind) -> anyhow::Result<Sample> {
     let server = Server::start(kind, Durability::Synced).await?;
-    let mut watching = Watching::open(server.address, Shape::of(WATCHES), "watched").await?;
+    let mut watching = Watching::open(server.address, WatchDistribution::of(WATCHES), "watched").await?;
     let (before, start) = (server.processor_seconds()?, Instant::now());
     let events = WATCHED_PUTS * WATCHES;
-    let puts = load::run(server.address, Crowd::of(100), None, |_| Countdown(WATCHED_PUTS));
+    let puts = load::run(server.address, ClientCount::of(100), None, |_| Countdown(WATCHED_PUTS));
     tokio::try_join!(puts, watching.events(events))?;
     let (elapsed, processor) = (start.elapsed(), server.processor_seconds()? - before);
     server.kill().await?;

@@ -1,4 +1,4 @@
-//! Many watches on a few connections, which count what they are told.
+//! [`Watching`]: many watches on a few connections, which count events.
 
 use super::limits::{WATCH_CONNECTIONS, WATCH_STREAMS};
 use super::link::{Link, Messages, Piece};
@@ -12,21 +12,21 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// Creations without an answer on one stream: few enough for the window that servers grant a stream.
+/// Unanswered creations of watches on one stream: few enough for the server's stream window.
 const CREATING: usize = 100;
 
-/// How watches are spread.
+/// Distribution of watches over connections and streams.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct WatchDistribution {
     pub(super) connections: usize,
-    /// On each connection.
+    /// Streams per connection.
     pub(super) streams: usize,
-    /// On each stream.
+    /// Watches per stream.
     pub(super) watches: usize,
 }
 
-impl Shape {
-    /// So many watches on the usual number of connections and streams.
+impl WatchDistribution {
+    /// This many watches on the usual number of connections and streams.
     pub(super) fn of(watches: usize) -> Self {
         let (connections, streams) = (WATCH_CONNECTIONS, WATCH_STREAMS);
         Self { connections, streams, watches: watches / connections / streams }
@@ -37,7 +37,7 @@ impl Shape {
     }
 }
 
-/// The watches. They end when this is dropped.
+/// Open watches, which end on drop.
 pub(super) struct Watching {
     counts: Arc<Counts>,
     links: JoinSet<anyhow::Result<()>>,
@@ -51,8 +51,12 @@ struct Counts {
 }
 
 impl Watching {
-    /// Watches a family; returns when the server has confirmed all of them.
-    pub(super) async fn open(address: SocketAddr, shape: Shape, family: &str) -> anyhow::Result<Self> {
+    /// Watches a family. Returns when the server has confirmed all watches.
+    pub(super) async fn open(
+        address: SocketAddr,
+        shape: WatchDistribution,
+        family: &str,
+    ) -> anyhow::Result<Self> {
         let mut watching = Self { counts: Arc::default(), links: JoinSet::new() };
         for _ in 0..shape.connections {
             let link = Link::open(address).await?;
@@ -63,7 +67,7 @@ impl Watching {
         Ok(watching)
     }
 
-    /// Returns when `events` have come in all.
+    /// Waits until `events` events have arrived in total.
     pub(super) async fn events(&mut self, events: usize) -> anyhow::Result<()> {
         self.wait(|counts| counts.events.load(Relaxed) >= events).await
     }
@@ -95,14 +99,14 @@ struct Connection {
 #[derive(Default)]
 struct Stream {
     messages: Messages,
-    /// Watches still to be asked for.
+    /// Watches still to be created.
     rest: usize,
-    /// Confirmed since more were asked for.
+    /// Confirmations since the last creation requests.
     confirmed: usize,
 }
 
 impl Connection {
-    async fn run(mut self, shape: Shape, counts: Arc<Counts>) -> anyhow::Result<()> {
+    async fn run(mut self, shape: WatchDistribution, counts: Arc<Counts>) -> anyhow::Result<()> {
         for _ in 0..shape.streams {
             let stream = self.link.open_call(WATCH, &self.request);
             let first = shape.watches.min(CREATING);
@@ -132,7 +136,7 @@ impl Stream {
     fn take(&mut self, data: &[u8], counts: &Counts) {
         let Self { messages, confirmed, .. } = self;
         messages.push(data, |message| {
-            let (created, events) = look(message).unwrap_or_default();
+            let (created, events) = scan_response(message).unwrap_or_default();
             *confirmed += usize::from(created);
             counts.created.fetch_add(usize::from(created), Relaxed);
             counts.events.fetch_add(events, Relaxed);
@@ -143,9 +147,9 @@ impl Stream {
 const CREATED: u64 = 3;
 const EVENTS: u64 = 11;
 
-/// Whether a response confirms a watch, and how many events it holds; none if it is not well-formed. Decoding it would
-/// cost more than many a server.
-fn look(mut message: &[u8]) -> Option<(bool, usize)> {
+/// Whether a response confirms a watch, and its number of events; `None` if it is malformed. Full decoding
+/// would cost more CPU than many servers use.
+fn scan_response(mut message: &[u8]) -> Option<(bool, usize)> {
     let (mut created, mut events) = (false, 0);
     while !message.is_empty() {
         let tag = prost::encoding::decode_varint(&mut message).ok()?;
@@ -170,15 +174,15 @@ mod tests {
     use prost::Message;
 
     #[test]
-    fn a_look_at_a_response_sees_what_decoding_it_would() {
+    fn scanning_a_response_equals_decoding_it() {
         let header = Some(ResponseHeader { revision: 300, ..ResponseHeader::default() });
         let kv = Some(KeyValue { value: vec![11; 300].into(), ..KeyValue::default() });
         let event = Event { kv, ..Event::default() };
         let response =
             WatchResponse { header, watch_id: 200, events: vec![event; 3], ..WatchResponse::default() };
-        assert_eq!(look(&response.encode_to_vec()), Some((false, 3)));
+        assert_eq!(scan_response(&response.encode_to_vec()), Some((false, 3)));
         let created = WatchResponse { created: true, ..WatchResponse::default() };
-        assert_eq!(look(&created.encode_to_vec()), Some((true, 0)));
-        assert_eq!(look(&[0x5a, 9, 1]), None);
+        assert_eq!(scan_response(&created.encode_to_vec()), Some((true, 0)));
+        assert_eq!(scan_response(&[0x5a, 9, 1]), None);
     }
 }

@@ -1,4 +1,5 @@
-//! The rows about custom resources: their definitions, objects beside ConfigMaps of the same run, OpenAPI, webhooks.
+//! The rows about custom resources: definitions, objects beside ConfigMaps of the same run, OpenAPI,
+//! webhooks.
 
 use super::milliseconds;
 use super::result::{Limit, Quantity, Unit};
@@ -6,12 +7,12 @@ use super::table::Table;
 use crate::binary::Binary;
 use crate::custom::{self, Documents, Many, Rates, Reads, Visible};
 
-/// Measures and adds the rows. A measurement that fails becomes a row, and the others still run.
+/// Measures and adds the rows. A failed measurement becomes a row, and the others still run.
 pub(super) async fn measure(binary: &Binary, table: &mut Table) {
     definitions(binary, table).await;
     objects(binary, table).await;
     documents(binary, table).await;
-    let what = "what a webhook on loopback adds to a create, median";
+    let what = "latency that a webhook on loopback adds to a create, median";
     if let Some(more) = table.succeeded(what, custom::overhead(binary).await) {
         let limit = Limit::at_most(1.0, 3.0);
         table.add(Quantity::new(what, Unit::Milliseconds, limit), more.as_secs_f64() * 1e3);
@@ -20,12 +21,12 @@ pub(super) async fn measure(binary: &Binary, table: &mut Table) {
 
 async fn definitions(binary: &Binary, table: &mut Table) {
     let what = "a definition with 20 rules, from POST to discovery, OpenAPI's index and a watch at its revision, p99";
-    if let Some(Visible { used, gone }) = table.succeeded(what, custom::visible(binary).await) {
+    if let Some(Visible { usable, deleted }) = table.succeeded(what, custom::visible(binary).await) {
         let limit = Limit::at_most(10.0, 60.0);
-        table.add(Quantity::new(what, Unit::Milliseconds, limit), milliseconds(&used, 0.99));
+        table.add(Quantity::new(what, Unit::Milliseconds, limit), milliseconds(&usable, 0.99));
         let what = "a definition without objects, from DELETE to DELETED, p99";
         let limit = Limit::at_most(20.0, 100.0);
-        table.add(Quantity::new(what, Unit::Milliseconds, limit), milliseconds(&gone, 0.99));
+        table.add(Quantity::new(what, Unit::Milliseconds, limit), milliseconds(&deleted, 0.99));
     }
     let what = "1,000 definitions of 36 KB, one after the other";
     if let Some(Many { took, last_to_first, resident }) = table.succeeded(what, custom::many(binary).await) {
@@ -62,7 +63,7 @@ async fn documents(binary: &Binary, table: &mut Table) {
     let what = "OpenAPI v3 of a group and version of 36 KB, first, median";
     let measured = table.succeeded(what, custom::documents(binary).await);
     let Some(Documents { v3_first, v3_again, v2_first, v2_changed }) = measured else { return };
-    // The documents of version 2 have megabytes, which a busy machine hands over in many turns.
+    // Version 2 documents have megabytes, which a busy machine sends in many turns.
     let rows = [
         (what, v3_first, 5.0, 20.0),
         ("OpenAPI v3 of a group and version of 36 KB, again, median", v3_again, 1.0, 10.0),

@@ -1,4 +1,4 @@
-//! A measured number, its unit, and the limits that it is held to. Pure; what is measured is in the files of the figures.
+//! A measured quantity with its unit and limits. Pure.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(super) enum Unit {
     Times,
 }
 
-/// What is aimed at, and the bound whose miss is a failure; the bound is the laxer of the two.
+/// The goal, and the bound whose violation is a failure; the bound is the laxer of the two.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Limit {
     AtMost { aim: f64, bound: f64 },
@@ -22,17 +22,17 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// Less is better.
+    /// An upper limit.
     pub(super) fn at_most(aim: f64, bound: f64) -> Self {
         Self::AtMost { aim, bound }
     }
 
-    /// More is better.
+    /// A lower limit.
     pub(super) fn at_least(aim: f64, bound: f64) -> Self {
         Self::AtLeast { aim, bound }
     }
 
-    /// How a number stands to the aim and the bound.
+    /// Compares a number with goal and bound.
     pub(super) fn judge(self, measured: f64) -> Verdict {
         let (meets_aim, within_bound) = match self {
             Self::AtMost { aim, bound } => (measured <= aim, measured <= bound),
@@ -45,7 +45,7 @@ impl Limit {
         }
     }
 
-    /// Aim and bound as the table shows them.
+    /// Goal and bound as the table shows them.
     pub(super) fn show(self, unit: Unit) -> (String, String) {
         let (sign, aim, bound) = match self {
             Self::AtMost { aim, bound } => ('≤', aim, bound),
@@ -55,7 +55,7 @@ impl Limit {
     }
 }
 
-/// How a result stands to its limits.
+/// How a result compares with its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     MeetsAim,
@@ -74,7 +74,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Unit {
-    /// A number in this unit, with as many digits as say something.
+    /// A number in this unit, with meaningful digits only.
     pub(super) fn show(self, number: f64) -> String {
         let digits = match number {
             n if n >= 100.0 => format!("{n:.0}"),
@@ -96,7 +96,7 @@ impl Unit {
     }
 }
 
-/// What is measured, in which unit, and within which limits.
+/// A measured quantity: name, unit and limits.
 #[derive(Clone, Debug)]
 pub(super) struct Quantity {
     pub(super) what: String,
@@ -105,7 +105,7 @@ pub(super) struct Quantity {
 }
 
 impl Quantity {
-    /// A quantity by its name in the table.
+    /// A quantity with its name in the table.
     pub(super) fn new(what: impl Into<String>, unit: Unit, limit: Limit) -> Self {
         Self { what: what.into(), unit, limit }
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_judged_in_the_direction_of_their_limit() {
+    fn results_are_compared_in_the_direction_of_their_limit() {
         let time = Limit::at_most(100.0, 300.0);
         let judged = [50.0, 100.0, 200.0, 300.1].map(|measured| time.judge(measured));
         assert_eq!(judged, [Verdict::MeetsAim, Verdict::MeetsAim, Verdict::WithinBound, Verdict::Missed]);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_carry_their_unit_and_no_digits_that_say_nothing() {
+    fn numbers_have_a_unit_and_only_meaningful_digits() {
         assert_eq!(Unit::Milliseconds.show(3052.4), "3052 ms");
         assert_eq!(Unit::Times.show(3.0), "3×");
         assert_eq!(Unit::Mebibytes.show(26.34), "26.3 MiB");

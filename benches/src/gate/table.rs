@@ -1,10 +1,11 @@
-//! The table of results: printed row by row while it is measured, and written into a page between two marks. No measuring.
+//! The table of results: printed row by row during the measurements, and written into docs/results.md between
+//! two marks.
 
 use super::result::{Quantity, Verdict};
 use anyhow::Context;
 use std::path::Path;
 
-/// The lines of the page of results between which the table is written.
+/// The lines of docs/results.md that enclose the table.
 const BEGIN: &str = "<!-- results: begin -->";
 const END: &str = "<!-- results: end -->";
 
@@ -20,17 +21,17 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// An empty table of what this machine does with this commit.
+    /// An empty table for this machine and commit.
     pub(super) fn new(machine: String, commit: String) -> Self {
         Self { machine, commit, rows: Vec::new(), missed: Vec::new(), failed: Vec::new() }
     }
 
-    /// What stands above the rows.
+    /// The text above the rows.
     pub(super) fn heading(&self) -> String {
         format!("Measured at commit {} on {}.\n\n{HEAD}", self.commit, self.machine)
     }
 
-    /// Judges a result, and prints it.
+    /// Compares a result with its limits, and prints its row.
     pub(super) fn add(&mut self, quantity: Quantity, measured: f64) {
         let Quantity { what, unit, limit } = quantity;
         let verdict = limit.judge(measured);
@@ -43,31 +44,32 @@ impl Table {
         }
     }
 
-    /// The measurement's result; an error becomes a row that says what failed and why.
+    /// The result of a measurement; an error becomes a row with the measurement and the cause.
     pub(super) fn succeeded<T>(&mut self, what: &str, measured: anyhow::Result<T>) -> Option<T> {
         measured
             .map_err(|error| {
-                // The chain of causes in one line; a backtrace would hide it.
+                // The chain of causes on one line; a backtrace would obscure it.
                 println!("| {what} | | | {error:#} | **failed** |");
                 self.failed.push(format!("{what}: {error:#}"));
             })
             .ok()
     }
 
-    /// The measurements that could not be made, with their errors.
+    /// The failed measurements, with their errors.
     pub(super) fn failed(&self) -> &[String] {
         &self.failed
     }
 
-    /// The results outside of their bounds.
+    /// The results outside their bounds.
     pub(super) fn missed(&self) -> &[String] {
         &self.missed
     }
 
-    /// Replaces what stands between the marks of a file.
+    /// Replaces the text between the marks of a file.
     ///
     /// # Errors
-    /// If the file cannot be read or written, or has no marks.
+    ///
+    /// The file cannot be read or written, or has no marks.
     pub(super) fn write_into(&self, path: &Path) -> anyhow::Result<()> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
+    fn only_the_text_between_the_marks_is_replaced() {
         let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
         assert_eq!(between_marks(&text, "new"), Some(format!("a\n{BEGIN}\nnew\n{END}\nb\n")));
         assert_eq!(between_marks("a", "new"), None);

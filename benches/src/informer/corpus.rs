@@ -1,16 +1,16 @@
-//! The Pods: made from numbers, the same in every run. A Pod has three labels, an owner, and a container, which is less than any
-//! real one has.
+//! Generated Pods, equal in every run. A Pod has three labels, an owner and a container, which is less than a
+//! real one.
 
 use k8s_openapi::api::core::v1::{Container, Pod as KubePod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kstore_informer::{Index, Key, Object, Revision};
 
-/// Objects of a namespace.
+/// Number of objects per namespace.
 pub(crate) const PER_NAMESPACE: usize = 1_000;
-/// Objects of an owner.
+/// Number of objects per owner.
 pub(crate) const PER_OWNER: usize = 10;
 
-/// A Pod as an informer of ours holds it.
+/// A Pod as kstore's informer holds it.
 #[derive(Clone)]
 pub(crate) struct Pod {
     key: Key,
@@ -40,7 +40,7 @@ impl Pod {
     }
 }
 
-/// What a scheduler reads of a Pod.
+/// The fields of a Pod that a scheduler reads.
 #[derive(Clone)]
 pub(crate) struct Slim {
     key: Key,
@@ -74,14 +74,14 @@ impl Slim {
     }
 }
 
-/// What can be in both.
-pub(crate) trait Made: Object + Clone {
-    fn made(number: usize, revision: u64) -> Self;
+/// A generated object for either cache.
+pub(crate) trait Generated: Object + Clone {
+    fn generate(number: usize, revision: u64) -> Self;
     fn node_of(&self) -> Option<&str>;
 }
 
-impl Made for Pod {
-    fn made(number: usize, revision: u64) -> Self {
+impl Generated for Pod {
+    fn generate(number: usize, revision: u64) -> Self {
         Self::new(number, revision)
     }
     fn node_of(&self) -> Option<&str> {
@@ -89,8 +89,8 @@ impl Made for Pod {
     }
 }
 
-impl Made for Slim {
-    fn made(number: usize, revision: u64) -> Self {
+impl Generated for Slim {
+    fn generate(number: usize, revision: u64) -> Self {
         Self::new(number, revision)
     }
     fn node_of(&self) -> Option<&str> {
@@ -98,7 +98,7 @@ impl Made for Slim {
     }
 }
 
-pub(crate) fn by_node<T: Made>() -> Index<T, Box<str>> {
+pub(crate) fn by_node<T: Generated>() -> Index<T, Box<str>> {
     Index::new(|object: &T, emit: &mut dyn FnMut(Box<str>)| {
         object.node_of().map(Box::from).into_iter().for_each(emit);
     })
@@ -116,7 +116,7 @@ pub(crate) fn key(number: usize) -> Key {
     Key::new(&namespace(number), &name(number))
 }
 
-/// One of a hundred for a hundred thousand, across the namespaces.
+/// The node of a Pod: one of a hundred per hundred thousand Pods, across namespaces.
 pub(crate) fn node(number: usize) -> String {
     format!("node-{:03}.example.internal", number % 100)
 }
@@ -129,7 +129,8 @@ fn uid(number: usize) -> String {
     format!("8f14e45f-ceea-467f-a0e6-{number:012x}")
 }
 
-/// Numbers below `len` in an order that is not theirs; every one comes once if `len` is no multiple of the step's primes.
+/// The numbers below `len` in a scrambled order; each occurs once if `len` is not a multiple of the step's
+/// primes.
 pub(crate) fn shuffled(len: usize) -> impl Iterator<Item = usize> + Clone {
     (0..len).map(move |at| at.wrapping_mul(77_777_777_777) % len)
 }

@@ -10,23 +10,23 @@ use kube_runtime::{
 
 use super::{OBJECTS, corpus, rounds::Recorder};
 
-pub(crate) struct Theirs {
+pub(crate) struct KubeRsCache {
     writer: Writer<Pod>,
     store: Store<Pod>,
     objects: usize,
     revision: u64,
 }
 
-/// Made when it is first needed, and kept.
-pub(crate) type Lazy = Rc<RefCell<Option<Theirs>>>;
+/// A full store that is created on first use and kept.
+pub(crate) type Lazy = Rc<RefCell<Option<KubeRsCache>>>;
 
 pub(crate) fn lazy() -> Lazy {
     Rc::default()
 }
 
-/// Does something with a store that has all objects.
-pub(crate) fn with<R>(lazy: &Lazy, work: impl FnOnce(&mut Theirs) -> R) -> R {
-    work(lazy.borrow_mut().get_or_insert_with(|| Theirs::full(OBJECTS)))
+/// Runs `work` with a store that has all objects.
+pub(crate) fn with<R>(lazy: &Lazy, work: impl FnOnce(&mut KubeRsCache) -> R) -> R {
+    work(lazy.borrow_mut().get_or_insert_with(|| KubeRsCache::full(OBJECTS)))
 }
 
 fn initial_events(objects: usize) -> Vec<Event<Pod>> {
@@ -34,7 +34,7 @@ fn initial_events(objects: usize) -> Vec<Event<Pod>> {
     std::iter::once(Event::Init).chain(pods).chain([Event::InitDone]).collect()
 }
 
-impl Theirs {
+impl KubeRsCache {
     pub(crate) fn empty() -> Self {
         let writer = Writer::<Pod>::default();
         let store = writer.as_reader();
@@ -70,19 +70,19 @@ impl Theirs {
 }
 
 pub(crate) fn initial(recorder: &mut Recorder, objects: usize) -> anyhow::Result<()> {
-    let (mut theirs, events) = (Theirs::empty(), initial_events(objects));
+    let (mut theirs, events) = (KubeRsCache::empty(), initial_events(objects));
     recorder.time(|| theirs.apply(events));
     anyhow::ensure!(theirs.len() == objects, "all are there");
     Ok(())
 }
 
 pub(crate) fn relist(recorder: &mut Recorder, objects: usize) -> anyhow::Result<()> {
-    let (mut theirs, events) = (Theirs::full(objects), initial_events(objects));
+    let (mut theirs, events) = (KubeRsCache::full(objects), initial_events(objects));
     recorder.time(|| theirs.apply(events));
     Ok(())
 }
 
-pub(crate) fn updates(theirs: &mut Theirs, recorder: &mut Recorder, count: usize) -> anyhow::Result<()> {
+pub(crate) fn updates(theirs: &mut KubeRsCache, recorder: &mut Recorder, count: usize) -> anyhow::Result<()> {
     let events = corpus::shuffled(theirs.objects).cycle().take(count).map(|number| {
         theirs.revision += 1;
         Event::Apply(corpus::kube_pod(number, theirs.revision))
@@ -96,7 +96,7 @@ fn reference(number: usize) -> ObjectRef<Pod> {
     ObjectRef::new(&corpus::name(number)).within(&corpus::namespace(number))
 }
 
-pub(crate) fn get(theirs: &mut Theirs, recorder: &mut Recorder) -> anyhow::Result<()> {
+pub(crate) fn get(theirs: &mut KubeRsCache, recorder: &mut Recorder) -> anyhow::Result<()> {
     let keys: Vec<_> = corpus::shuffled(theirs.objects).map(reference).collect();
     let found =
         recorder.time(|| keys.iter().filter(|key| black_box(theirs.store.get(key)).is_some()).count());
@@ -104,15 +104,15 @@ pub(crate) fn get(theirs: &mut Theirs, recorder: &mut Recorder) -> anyhow::Resul
     Ok(())
 }
 
-pub(crate) fn list(theirs: &mut Theirs, recorder: &mut Recorder) -> anyhow::Result<()> {
+pub(crate) fn list(theirs: &mut KubeRsCache, recorder: &mut Recorder) -> anyhow::Result<()> {
     let all = recorder.time(|| theirs.store.state());
     anyhow::ensure!(all.len() == theirs.objects, "all are there");
     Ok(())
 }
 
-/// What is in no index is found by looking at everything.
+/// Finds objects without an index, by a scan of all.
 pub(crate) fn scan(
-    theirs: &mut Theirs,
+    theirs: &mut KubeRsCache,
     recorder: &mut Recorder,
     times: usize,
     is_meant: impl Fn(&Pod, usize) -> bool,

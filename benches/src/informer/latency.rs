@@ -1,4 +1,4 @@
-//! From a message of the source to the start of a run of a controller, in process and idle.
+//! Latency from a message of the source to the start of a controller's run, in process and idle.
 
 use anyhow::Context;
 use kstore_informer::{Action, Controller, Frame, Object};
@@ -7,22 +7,22 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    corpus::{Made, Slim},
-    ours::Ours,
+    corpus::{Generated, Slim},
+    ours::KstoreCache,
 };
 
 const EVENTS: usize = 5_000;
 
-/// A line that says the median and the 99th percentile.
+/// Measures, and returns a line with the median and the 99th percentile.
 pub(crate) fn measure() -> anyhow::Result<String> {
-    let mut ours = Ours::<Slim>::full(1_000)?;
+    let mut ours = KstoreCache::<Slim>::full(1_000)?;
     let (started, mut runs) = mpsc::channel(1_000);
     let stop = CancellationToken::new();
     let controller =
         Controller::new("bench", Nondet::simulated(1)).watch(&ours.informer, |slim: &Slim| Some(slim.key()));
     let run = controller.run(stop.clone(), move |_| {
-        let told = started.try_send(Instant::now());
-        async move { told.map(|()| Action::Done) }
+        let delivered = started.try_send(Instant::now());
+        async move { delivered.map(|()| Action::Done) }
     });
     let _task = ours.runtime.spawn(run);
     let sender = ours.senders[0].clone();
@@ -33,7 +33,7 @@ pub(crate) fn measure() -> anyhow::Result<String> {
         let mut spans = Vec::with_capacity(EVENTS);
         for number in 0..EVENTS {
             ours.revision += 1;
-            let frame = Frame::Put(Slim::made(number % ours.objects, ours.revision));
+            let frame = Frame::Put(Slim::generate(number % ours.objects, ours.revision));
             let start = Instant::now();
             sender.send(Ok(vec![frame])).await.ok().context("the informer runs")?;
             let at = runs.recv().await.context("the change runs")?;

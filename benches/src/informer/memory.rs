@@ -1,5 +1,5 @@
-//! What caches keep beside the objects, and the peak of a relist. A program of its own, since counting allocations costs
-//! time.
+//! Memory that caches use besides the objects, and the peak of a relist. A separate program, since counting
+//! allocations takes time.
 
 use std::{hint::black_box, sync::Arc};
 
@@ -7,15 +7,16 @@ use peak_alloc::PeakAlloc;
 
 use super::{
     OBJECTS,
-    corpus::{self, Made, Pod, Slim},
-    kube::Theirs,
-    ours::{Ours, initial_frames},
+    corpus::{self, Generated, Pod, Slim},
+    kube::KubeRsCache,
+    ours::{KstoreCache, initial_frames},
 };
 
 /// Measures and prints a table in Markdown. `heap` is the allocator of this program.
 ///
 /// # Errors
-/// If a side does not do what is measured.
+///
+/// A side fails a measurement.
 pub fn main(heap: &PeakAlloc) -> anyhow::Result<()> {
     println!("{OBJECTS} objects, one index of 100 values, one subscriber that has read everything\n");
     println!("| what | bytes per object |\n|---|---|");
@@ -31,24 +32,24 @@ fn row(what: &str, bytes: usize) {
     println!("| {what} | {:.0} |", bytes as f64 / OBJECTS as f64);
 }
 
-/// What the heap holds more after `make` than before, and what was made.
+/// The growth of the heap by `make`, and the result of `make`.
 fn grown<R>(heap: &PeakAlloc, make: impl FnOnce() -> R) -> (usize, R) {
     let before = heap.current_usage();
     let made = make();
     (heap.current_usage().saturating_sub(before), made)
 }
 
-/// The objects alone, as they come from a decoder, in one vector.
+/// Bytes of the objects alone, as a decoder creates them, in one vector.
 fn objects<T>(heap: &PeakAlloc, make: impl Fn(usize) -> T) -> usize {
     let (bytes, all) = grown(heap, || (0..OBJECTS).map(make).collect::<Vec<T>>());
     drop(black_box(all));
     bytes
 }
 
-fn ours<T: Made>(heap: &PeakAlloc, name: &str) -> anyhow::Result<()> {
-    let alone = objects(heap, |number| T::made(number, 1));
+fn ours<T: Generated>(heap: &PeakAlloc, name: &str) -> anyhow::Result<()> {
+    let alone = objects(heap, |number| T::generate(number, 1));
     row(&format!("{name}: the object, with its key"), alone);
-    let (cached, ours) = grown(heap, || Ours::<T>::full(OBJECTS));
+    let (cached, ours) = grown(heap, || KstoreCache::<T>::full(OBJECTS));
     drop(ours?);
     row(&format!("{name}: cached by us, over that"), cached.saturating_sub(alone));
     Ok(())
@@ -57,35 +58,35 @@ fn ours<T: Made>(heap: &PeakAlloc, name: &str) -> anyhow::Result<()> {
 fn theirs(heap: &PeakAlloc) {
     let alone = objects(heap, |number| corpus::kube_pod(number, 1));
     row("k8s-openapi Pod alone", alone);
-    let (cached, theirs) = grown(heap, || Theirs::full(OBJECTS));
+    let (cached, theirs) = grown(heap, || KubeRsCache::full(OBJECTS));
     row("k8s-openapi Pod: cached by kube-rs, over that", cached.saturating_sub(alone));
     drop(theirs);
 }
 
 fn relist_ours(heap: &PeakAlloc) -> anyhow::Result<()> {
-    let mut ours = Ours::<Pod>::empty(2)?;
+    let mut ours = KstoreCache::<Pod>::empty(2)?;
     ours.load(initial_frames(OBJECTS), OBJECTS)?;
     let before = heap.current_usage();
     heap.reset_peak_usage();
-    let told = ours.relist(initial_frames(OBJECTS))?;
-    anyhow::ensure!(told == 0, "nobody is told of what did not change");
+    let delivered = ours.relist(initial_frames(OBJECTS))?;
+    anyhow::ensure!(delivered == 0, "unchanged objects cause no events");
     row("relist without changes: peak over the cache, ours", heap.peak_usage().saturating_sub(before));
     Ok(())
 }
 
 fn relist_theirs(heap: &PeakAlloc) {
-    let mut theirs = Theirs::full(OBJECTS);
+    let mut theirs = KubeRsCache::full(OBJECTS);
     let before = heap.current_usage();
     heap.reset_peak_usage();
     theirs.relist();
     row("relist without changes: peak over the cache, kube-rs", heap.peak_usage().saturating_sub(before));
 }
 
-/// Bytes of a thousand subscribers that read nothing while everything changes.
+/// Bytes for a thousand subscribers that read nothing while everything changes.
 fn subscribers(heap: &PeakAlloc) -> anyhow::Result<()> {
-    let mut ours = Ours::<Slim>::full(OBJECTS)?;
+    let mut ours = KstoreCache::<Slim>::full(OBJECTS)?;
     let one = ours.informer.subscribe();
-    let bytes = |ours: &mut Ours<Slim>| {
+    let bytes = |ours: &mut KstoreCache<Slim>| {
         let changes = ours.changes(OBJECTS);
         let before = heap.current_usage();
         ours.feed(changes, |_, subscription| drop(subscription.try_next()))?;

@@ -1,8 +1,10 @@
-//! The informer beside kube-rs's reflector, in this process, on the same Pods: what a cache costs without network and decoding.
+//! kstore's informer beside kube-rs's reflector, in this process, on the same Pods: the cost of a cache
+//! without network and decoding.
 //!
-//! Both sides get the same work in turns, and the least and the median of some rounds are told, in wall time and in processor
-//! time: on a busy machine the least is what the code costs. kube-rs's side is its store's writer, called directly; ours is
-//! the whole informer, from the source's frames to the cache and a subscriber, on one thread.
+//! Both sides get the same work in alternating rounds. The results are the minimum and the median of the
+//! rounds, in wall time and CPU time; on a busy machine the minimum is the cost of the code. kube-rs's side
+//! is its store's writer, called directly; kstore's is the whole informer, from the source's frames to the
+//! cache and a subscriber, on one thread.
 
 mod corpus;
 mod kube;
@@ -15,26 +17,27 @@ mod rounds;
 use crate::machine;
 use corpus::{Pod, Slim};
 use k8s_openapi::api::core::v1::Pod as KubePod;
-use ours::{Ours, with};
+use ours::{KstoreCache, with};
 use rounds::{Recorder, Row};
 
-/// Objects in the cache, in as many namespaces as make a thousand objects each.
+/// Number of objects in the cache, a thousand per namespace.
 const OBJECTS: usize = 100_000;
 /// Updates per round.
 const UPDATES: usize = 100_000;
 /// Frames of one message of the source.
 const BATCH: usize = 1_000;
-/// Objects of the cache that has many subscribers.
+/// Number of objects in the cache with many subscribers.
 const SMALL: usize = 1_000;
 /// Updates per round with many subscribers.
-const CROWD: usize = 10_000;
-/// Look-ups of a thousand objects per round.
+const CROWD_UPDATES: usize = 10_000;
+/// Number of look-ups of a thousand objects per round.
 const LOOK_UPS: usize = 20;
 
-/// Measures and prints tables in Markdown; the words of the command line choose rows.
+/// Measures and prints tables in Markdown; words of the command line select rows.
 ///
 /// # Errors
-/// If a side does not do what is measured.
+///
+/// A side fails a measurement.
 pub fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     println!("{}; load average {}\n", machine::describe(), load());
@@ -96,19 +99,23 @@ fn changes() -> Vec<Row> {
     ]
 }
 
-/// Many subscribers of a small cache: what the driver pays for them, and what they pay.
+/// Many subscribers of a small cache: the cost for the driver, and for the subscribers.
 fn crowds() -> Vec<Row> {
     let small = ours::lazy::<Slim>();
     let stuck = |name, subscribers| {
         let small = small.clone();
-        Row::new(name, CROWD, move |r| with(&small, SMALL, |o| ours::stuck(o, r, CROWD, subscribers)))
+        Row::new(name, CROWD_UPDATES, move |r| {
+            with(&small, SMALL, |o| ours::stuck(o, r, CROWD_UPDATES, subscribers))
+        })
     };
     let reading = |name, tasks| {
         let small = small.clone();
-        Row::new(name, CROWD * tasks, move |r| with(&small, SMALL, |o| ours::reading(o, r, CROWD, tasks)))
+        Row::new(name, CROWD_UPDATES * tasks, move |r| {
+            with(&small, SMALL, |o| ours::reading(o, r, CROWD_UPDATES, tasks))
+        })
     };
     vec![
-        stuck("crowd: update, nobody but one stuck", 0),
+        stuck("crowd: update, one stuck subscriber", 0),
         stuck("crowd: update, 10 stuck subscribers", 10),
         stuck("crowd: update, 1000 stuck subscribers", 1_000),
         reading("crowd: update, 1 reading task", 1),
@@ -119,7 +126,7 @@ fn crowds() -> Vec<Row> {
 
 fn reads() -> Vec<Row> {
     let (pods, theirs) = (ours::lazy::<Pod>(), kube::lazy());
-    let of = |read: fn(&mut Ours<Pod>, &mut Recorder) -> anyhow::Result<()>| {
+    let of = |read: fn(&mut KstoreCache<Pod>, &mut Recorder) -> anyhow::Result<()>| {
         let pods = pods.clone();
         move |r: &mut Recorder| with(&pods, OBJECTS, |ours| read(ours, r))
     };

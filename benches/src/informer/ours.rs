@@ -1,4 +1,4 @@
-//! Our side: a whole informer over a source that gives what it is handed.
+//! kstore's side: a whole informer over a source that sends prepared messages.
 
 use std::{
     cell::RefCell,
@@ -17,7 +17,7 @@ use kstore_informer::{
 use tokio::{runtime::Runtime, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{BATCH, LOOK_UPS, corpus, corpus::Made, rounds::Recorder};
+use super::{BATCH, LOOK_UPS, corpus, corpus::Generated, rounds::Recorder};
 
 type Item<T> = Result<Vec<Frame<T>>, SourceError>;
 
@@ -25,7 +25,7 @@ type Item<T> = Result<Vec<Frame<T>>, SourceError>;
 pub(crate) struct Feed<T>(Mutex<VecDeque<mpsc::Receiver<Item<T>>>>);
 
 impl<T> Feed<T> {
-    /// A source, and the ends that feed its streams, one after the other.
+    /// Creates a source, and the senders of its streams, one after the other.
     pub(crate) fn new(streams: usize) -> (Self, Vec<mpsc::Sender<Item<T>>>) {
         let (senders, receivers) = (0..streams).map(|_| mpsc::channel(4)).unzip();
         (Self(Mutex::new(receivers)), senders)
@@ -45,14 +45,14 @@ impl<T: Object> ListerWatcher for Feed<T> {
     }
 
     async fn watch(&self, _: Start) -> Result<Frames<T>, SourceError> {
-        let stream = self.0.lock().expect("nobody panics").pop_front();
+        let stream = self.0.lock().expect("no holder panics").pop_front();
         let stream = stream.ok_or_else(|| SourceError::Fatal("it has ended".to_owned()))?;
         Ok(stream::unfold(stream, |mut stream| async { Some((stream.recv().await?, stream)) }).boxed())
     }
 }
 
-/// An informer with one index, and what feeds it.
-pub(crate) struct Ours<T: Object> {
+/// An informer with one index, and the senders of its source.
+pub(crate) struct KstoreCache<T: Object> {
     pub(crate) runtime: Runtime,
     pub(crate) informer: Informer<T>,
     pub(crate) by_node: Index<T, Box<str>>,
@@ -63,18 +63,18 @@ pub(crate) struct Ours<T: Object> {
     _stop: tokio_util::sync::DropGuard,
 }
 
-/// Made when it is first needed, and kept.
-pub(crate) type Lazy<T> = Rc<RefCell<Option<Ours<T>>>>;
+/// A full informer that is created on first use and kept.
+pub(crate) type Lazy<T> = Rc<RefCell<Option<KstoreCache<T>>>>;
 
 pub(crate) fn lazy<T: Object>() -> Lazy<T> {
     Rc::default()
 }
 
-/// All objects as the messages of an initial state, each made when it is asked for.
-pub(crate) fn initial_frames<T: Made>(objects: usize) -> impl Iterator<Item = Vec<Frame<T>>> {
+/// All objects as the messages of an initial state, generated lazily.
+pub(crate) fn initial_frames<T: Generated>(objects: usize) -> impl Iterator<Item = Vec<Frame<T>>> {
     (1..=objects).step_by(BATCH).map(move |first| {
         let batch = first..(first + BATCH).min(objects + 1);
-        batch.map(|revision| Frame::Put(T::made(revision - 1, revision as u64))).collect()
+        batch.map(|revision| Frame::Put(T::generate(revision - 1, revision as u64))).collect()
     })
 }
 
@@ -82,7 +82,7 @@ fn initial_done<T>(objects: usize) -> Frame<T> {
     Frame::Progress { revision: Revision(objects as u64), initial_done: true }
 }
 
-impl<T: Made> Ours<T> {
+impl<T: Generated> KstoreCache<T> {
     pub(crate) fn empty(streams: usize) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (feed, senders) = Feed::new(streams);
@@ -101,7 +101,7 @@ impl<T: Made> Ours<T> {
         Ok(ours)
     }
 
-    /// Brings an initial state into the cache and to the subscriber.
+    /// Loads an initial state into the cache and the subscriber.
     pub(crate) fn load(
         &mut self,
         batches: impl IntoIterator<Item = Vec<Frame<T>>>,
@@ -114,7 +114,7 @@ impl<T: Made> Ours<T> {
             }
             sender.send(Ok(vec![initial_done(objects)])).await.ok().context("the informer runs")?;
             self.informer.synced().await?;
-            anyhow::ensure!(self.subscription.try_next().len() == objects, "all are told");
+            anyhow::ensure!(self.subscription.try_next().len() == objects, "all objects are delivered");
             anyhow::Ok(())
         })?;
         (self.revision, self.objects) = (objects as u64, objects);
@@ -127,14 +127,14 @@ impl<T: Made> Ours<T> {
         let batches = numbers.chunks(BATCH).map(|numbers| {
             let put = |number: &usize| {
                 self.revision += 1;
-                Frame::Put(T::made(*number, self.revision))
+                Frame::Put(T::generate(*number, self.revision))
             };
             numbers.iter().map(put).collect()
         });
         batches.collect()
     }
 
-    /// Brings messages into the cache one by one, doing something after each.
+    /// Feeds messages into the cache one by one, with a callback after each.
     pub(crate) fn feed(
         &mut self,
         batches: Vec<Vec<Frame<T>>>,
@@ -153,48 +153,48 @@ impl<T: Made> Ours<T> {
     }
 }
 
-/// Does something with the informer, which has that many objects.
-pub(crate) fn with<T: Made, R>(
+/// Runs `work` with an informer of this many objects.
+pub(crate) fn with<T: Generated, R>(
     lazy: &Lazy<T>,
     objects: usize,
-    work: impl FnOnce(&mut Ours<T>) -> anyhow::Result<R>,
+    work: impl FnOnce(&mut KstoreCache<T>) -> anyhow::Result<R>,
 ) -> anyhow::Result<R> {
     let mut ours = lazy.borrow_mut();
     if ours.is_none() {
-        *ours = Some(Ours::full(objects)?);
+        *ours = Some(KstoreCache::full(objects)?);
     }
-    work(ours.as_mut().context("it was made")?)
+    work(ours.as_mut().context("the cache was created")?)
 }
 
-/// From the first frame to a subscriber that has everything.
-pub(crate) fn initial<T: Made>(recorder: &mut Recorder, objects: usize) -> anyhow::Result<()> {
-    let (mut ours, batches) = (Ours::<T>::empty(1)?, initial_frames(objects).collect::<Vec<_>>());
+/// Measures from the first frame until a subscriber has everything.
+pub(crate) fn initial<T: Generated>(recorder: &mut Recorder, objects: usize) -> anyhow::Result<()> {
+    let (mut ours, batches) = (KstoreCache::<T>::empty(1)?, initial_frames(objects).collect::<Vec<_>>());
     recorder.time(|| ours.load(batches, objects))
 }
 
-/// From the first frame to a subscriber that has every change; a view is taken after each message and kept until the next
-/// if asked.
-pub(crate) fn updates<T: Made>(
-    ours: &mut Ours<T>,
+/// Measures from the first frame until a subscriber has every change. If requested, a view is taken after
+/// each message and kept until the next.
+pub(crate) fn updates<T: Generated>(
+    ours: &mut KstoreCache<T>,
     recorder: &mut Recorder,
     count: usize,
     views: bool,
 ) -> anyhow::Result<()> {
     let batches = ours.changes(count);
-    let (mut view, mut told) = (None, 0);
+    let (mut view, mut delivered) = (None, 0);
     recorder.time(|| {
         ours.feed(batches, |informer, subscription| {
-            told += subscription.try_next().len();
+            delivered += subscription.try_next().len();
             view = views.then(|| informer.view());
         })
     })?;
-    anyhow::ensure!(told == count, "every change is told");
+    anyhow::ensure!(delivered == count, "every change is delivered");
     Ok(())
 }
 
-/// Changes with subscribers that read nothing.
-pub(crate) fn stuck<T: Made>(
-    ours: &mut Ours<T>,
+/// Measures changes with subscribers that read nothing.
+pub(crate) fn stuck<T: Generated>(
+    ours: &mut KstoreCache<T>,
     recorder: &mut Recorder,
     count: usize,
     subscribers: usize,
@@ -210,9 +210,9 @@ pub(crate) fn stuck<T: Made>(
     Ok(())
 }
 
-/// Changes with tasks that read everything, until all have come to the last one.
-pub(crate) fn reading<T: Made>(
-    ours: &mut Ours<T>,
+/// Measures changes with tasks that read everything, until all have read the last one.
+pub(crate) fn reading<T: Generated>(
+    ours: &mut KstoreCache<T>,
     recorder: &mut Recorder,
     count: usize,
     tasks: usize,
@@ -225,44 +225,44 @@ pub(crate) fn reading<T: Made>(
         let mut subscription = ours.informer.subscribe();
         subscription.try_next();
         running.push(runtime.spawn(async move {
-            let mut told = 0;
+            let mut delivered = 0;
             while let Some(deltas) = subscription.next().await {
-                told += deltas.len();
+                delivered += deltas.len();
                 if deltas.iter().any(|delta| delta.object().revision() >= last) {
                     break;
                 }
             }
-            told
+            delivered
         }));
     }
-    let told = recorder.time(|| {
+    let delivered = recorder.time(|| {
         ours.feed(batches, |_, _| {})?;
         ours.runtime.block_on(async {
-            let mut told = 0;
+            let mut delivered = 0;
             for task in running {
-                told += task.await?;
+                delivered += task.await?;
             }
-            anyhow::Ok(told)
+            anyhow::Ok(delivered)
         })
     })?;
-    // A task that comes late is told of several changes of a key as one.
-    anyhow::ensure!(told >= ours.objects * tasks, "every task is told of every object: {told}");
+    // A late task gets several changes of a key as one event.
+    anyhow::ensure!(delivered >= ours.objects * tasks, "every task receives every object: {delivered}");
     ours.subscription.try_next();
     Ok(())
 }
 
-/// A second full state that is the one cached; the subscriber hears nothing.
-pub(crate) fn relist<T: Made>(recorder: &mut Recorder, objects: usize) -> anyhow::Result<()> {
-    let mut ours = Ours::<T>::empty(2)?;
+/// Measures a second full state equal to the cached one; the subscriber gets no event.
+pub(crate) fn relist<T: Generated>(recorder: &mut Recorder, objects: usize) -> anyhow::Result<()> {
+    let mut ours = KstoreCache::<T>::empty(2)?;
     ours.load(initial_frames(objects), objects)?;
     let batches: Vec<_> = initial_frames(objects).collect();
-    let told = recorder.time(|| ours.relist(batches))?;
-    anyhow::ensure!(told == 0, "nobody is told of what did not change");
+    let delivered = recorder.time(|| ours.relist(batches))?;
+    anyhow::ensure!(delivered == 0, "unchanged objects cause no events");
     Ok(())
 }
 
-impl<T: Made> Ours<T> {
-    /// Lets the stream expire and gives everything again; how many changes were told.
+impl<T: Generated> KstoreCache<T> {
+    /// Expires the stream and sends all objects again. Returns the number of events.
     pub(crate) fn relist(
         &mut self,
         batches: impl IntoIterator<Item = Vec<Frame<T>>>,
@@ -285,7 +285,7 @@ impl<T: Made> Ours<T> {
     }
 }
 
-pub(crate) fn get<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+pub(crate) fn get<T: Generated>(ours: &mut KstoreCache<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
     let keys: Vec<_> = corpus::shuffled(ours.objects).map(corpus::key).collect();
     let found =
         recorder.time(|| keys.iter().filter(|key| black_box(ours.informer.get(key)).is_some()).count());
@@ -293,7 +293,10 @@ pub(crate) fn get<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyho
     Ok(())
 }
 
-pub(crate) fn get_from_view<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+pub(crate) fn get_from_view<T: Generated>(
+    ours: &mut KstoreCache<T>,
+    recorder: &mut Recorder,
+) -> anyhow::Result<()> {
     let keys: Vec<_> = corpus::shuffled(ours.objects).map(corpus::key).collect();
     let view = ours.informer.view();
     let found = recorder.time(|| keys.iter().filter(|key| black_box(view.get(key)).is_some()).count());
@@ -301,28 +304,31 @@ pub(crate) fn get_from_view<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder
     Ok(())
 }
 
-pub(crate) fn view<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+pub(crate) fn view<T: Generated>(ours: &mut KstoreCache<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
     recorder.time(|| (0..ours.objects).for_each(|_| drop(black_box(ours.informer.view()))));
     Ok(())
 }
 
-pub(crate) fn list<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+pub(crate) fn list<T: Generated>(ours: &mut KstoreCache<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
     let all = recorder.time(|| ours.informer.list());
     anyhow::ensure!(all.len() == ours.objects, "all are there");
     Ok(())
 }
 
-pub(crate) fn namespaces<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+pub(crate) fn namespaces<T: Generated>(
+    ours: &mut KstoreCache<T>,
+    recorder: &mut Recorder,
+) -> anyhow::Result<()> {
     let names: Vec<_> = (0..LOOK_UPS).map(|n| corpus::namespace(n * corpus::PER_NAMESPACE)).collect();
     look_up(recorder, names, |name| ours.informer.namespace(name))
 }
 
-pub(crate) fn nodes<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+pub(crate) fn nodes<T: Generated>(ours: &mut KstoreCache<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
     let names = (0..LOOK_UPS).map(corpus::node).collect();
     look_up(recorder, names, |name| ours.informer.by(&ours.by_node, name))
 }
 
-/// Looks up each of some things that have a thousand objects.
+/// Looks up several keys of an index, each with a thousand objects.
 fn look_up<T>(
     recorder: &mut Recorder,
     what: Vec<String>,

@@ -27,7 +27,7 @@ async fn drain(queue: &Queue<Key>, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each key with a cause in, out, and done, with all of them waiting at once.
+/// Adds each key with a cause, then gets and completes all of them.
 pub(crate) fn cycle(recorder: &mut Recorder, count: usize) -> anyhow::Result<()> {
     let (runtime, queue, keys) = (runtime()?, Queue::new(Rng::seeded(1)), keys(count));
     recorder.time(|| {
@@ -38,7 +38,7 @@ pub(crate) fn cycle(recorder: &mut Recorder, count: usize) -> anyhow::Result<()>
     })
 }
 
-/// Keys that wait already.
+/// Adds keys that are queued already.
 pub(crate) fn dedup(recorder: &mut Recorder, count: usize) -> anyhow::Result<()> {
     let (runtime, queue, keys) = (runtime()?, Queue::new(Rng::seeded(1)), keys(count));
     let _in = runtime.enter();
@@ -48,7 +48,7 @@ pub(crate) fn dedup(recorder: &mut Recorder, count: usize) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Keys that wait for a millisecond first.
+/// Adds keys with a delay of a millisecond.
 pub(crate) fn delayed(recorder: &mut Recorder, count: usize) -> anyhow::Result<()> {
     let (runtime, queue, keys) = (runtime()?, Queue::new(Rng::seeded(1)), keys(count));
     let delay = std::time::Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! [`Row`]: one thing done by one side or by two in turns, some rounds each, and what came out.
+//! [`Row`]: one operation, measured for one side or for two in alternating rounds.
 
 use std::{fmt, time::Duration};
 
@@ -10,19 +10,19 @@ pub(crate) const ROUNDS: usize = 7;
 pub(crate) const HEAD: &str = "| what | per item: ours least, median | processor | kube-rs least, median | processor | kube-rs ÷ ours |\n\
     |---|---|---|---|---|---|";
 
-/// One round: prepares, and calls the recorder once with what is measured.
+/// One round: prepares, and calls the recorder once for the measured part.
 pub(crate) type Side = Box<dyn FnMut(&mut Recorder) -> anyhow::Result<()>>;
 
-/// What is measured of a row.
+/// A measured operation.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// Things done in a round.
+    /// Number of items per round.
     items: f64,
     ours: Side,
     theirs: Option<Side>,
 }
 
-/// Measures the part of a round that counts.
+/// Measures the relevant part of a round.
 #[derive(Default)]
 pub(crate) struct Recorder {
     wall: Vec<f64>,
@@ -30,7 +30,7 @@ pub(crate) struct Recorder {
 }
 
 /// The result of a row.
-pub(crate) struct Measured {
+pub(crate) struct RowResult {
     name: &'static str,
     items: f64,
     ours: Recorder,
@@ -46,7 +46,7 @@ impl Row {
         Self { name, items: items as f64, ours: Box::new(ours), theirs: None }
     }
 
-    /// What is done beside it.
+    /// Adds the other side's rounds.
     pub(crate) fn beside(
         mut self,
         theirs: impl FnMut(&mut Recorder) -> anyhow::Result<()> + 'static,
@@ -55,7 +55,7 @@ impl Row {
         self
     }
 
-    pub(crate) fn measure(mut self) -> anyhow::Result<Measured> {
+    pub(crate) fn measure(mut self) -> anyhow::Result<RowResult> {
         let (mut ours, mut theirs) = (Recorder::default(), Recorder::default());
         for _ in 0..ROUNDS {
             (self.ours)(&mut ours)?;
@@ -64,7 +64,7 @@ impl Row {
             }
         }
         let theirs = self.theirs.map(|_| theirs);
-        Ok(Measured { name: self.name, items: self.items, ours, theirs })
+        Ok(RowResult { name: self.name, items: self.items, ours, theirs })
     }
 }
 
@@ -79,7 +79,7 @@ impl Recorder {
     }
 }
 
-/// The processor time of this process so far.
+/// CPU time of this process so far.
 fn processor() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let part = |number: i64| u64::try_from(number).unwrap_or_default();
@@ -96,7 +96,7 @@ fn median(of: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// A time for one of `items`, in a unit that fits.
+/// The time per item of `items`, in a suitable unit.
 fn each(seconds: f64, items: f64) -> String {
     let nanos = seconds * 1e9 / items;
     match nanos {
@@ -117,7 +117,7 @@ impl Recorder {
     }
 }
 
-impl fmt::Display for Measured {
+impl fmt::Display for RowResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "| {} | {} | ", self.name, self.ours.columns(self.items))?;
         match &self.theirs {

@@ -1,4 +1,5 @@
-//! `AuthenticationConfiguration`: issuers of OpenID Connect in a file. Read strictly and checked whole before anything is opened.
+//! `AuthenticationConfiguration`: the file of OpenID Connect issuers. Parsed strictly: an unknown field or an
+//! invalid entry is an error before any connection is opened.
 
 use anyhow::{Context, bail, ensure};
 use kstore_apiserver::authn::oidc::{ALGORITHMS, ClaimRule, IssuerConfig, MappingConfig, Source, UserRule};
@@ -8,28 +9,28 @@ use std::collections::BTreeSet;
 const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const KIND: &str = "AuthenticationConfiguration";
-/// The most issuers, as in Kubernetes.
+/// Largest number of issuers in one file, as in Kubernetes.
 const MAX_ISSUERS: usize = 64;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     api_version: String,
     kind: String,
     #[serde(default)]
-    jwt: Vec<Entry>,
+    jwt: Vec<JwtAuthenticator>,
     anonymous: Option<serde_yaml_ng::Value>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Entry {
+struct JwtAuthenticator {
     issuer: Issuer,
     #[serde(default)]
-    claim_validation_rules: Vec<Rule>,
-    claim_mappings: Mappings,
+    claim_validation_rules: Vec<ValidationRule>,
+    claim_mappings: ClaimMappings,
     #[serde(default)]
-    user_validation_rules: Vec<Rule>,
+    user_validation_rules: Vec<ValidationRule>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -50,7 +51,7 @@ struct Issuer {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Rule {
+struct ValidationRule {
     claim: Option<String>,
     #[serde(default)]
     required_value: String,
@@ -61,19 +62,19 @@ struct Rule {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Mappings {
-    username: Mapping,
+struct ClaimMappings {
+    username: ClaimMapping,
     #[serde(default)]
-    groups: Mapping,
+    groups: ClaimMapping,
     #[serde(default)]
-    uid: Mapping,
+    uid: ClaimMapping,
     #[serde(default)]
-    extra: Vec<Extra>,
+    extra: Vec<ExtraMapping>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Mapping {
+struct ClaimMapping {
     claim: Option<String>,
     prefix: Option<String>,
     expression: Option<String>,
@@ -81,14 +82,14 @@ struct Mapping {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Extra {
+struct ExtraMapping {
     key: String,
     value_expression: String,
 }
 
-/// The issuers of a file.
+/// Parses the OpenID Connect issuers of an `AuthenticationConfiguration`.
 pub(super) fn parse(text: &str) -> anyhow::Result<Vec<IssuerConfig>> {
-    let file: File = serde_yaml_ng::from_str(text)?;
+    let file: ConfigFile = serde_yaml_ng::from_str(text)?;
     ensure!(
         VERSIONS.contains(&file.api_version.as_str()) && file.kind == KIND,
         "expected {} {KIND}, found {} {}",
@@ -99,7 +100,7 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Vec<IssuerConfig>> {
     ensure!(file.anonymous.is_none(), "anonymous: kstore takes --anonymous-auth instead");
     ensure!(file.jwt.len() <= MAX_ISSUERS, "jwt: must have at most {MAX_ISSUERS} items");
     let mut urls = BTreeSet::new();
-    let read = |(index, entry): (usize, Entry)| {
+    let read = |(index, entry): (usize, JwtAuthenticator)| {
         ensure!(
             urls.insert(entry.issuer.url.clone()),
             "jwt[{index}].issuer.url: Duplicate value: {:?}",
@@ -110,7 +111,7 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Vec<IssuerConfig>> {
     file.jwt.into_iter().enumerate().map(read).collect()
 }
 
-fn issuer(entry: Entry) -> anyhow::Result<IssuerConfig> {
+fn issuer(entry: JwtAuthenticator) -> anyhow::Result<IssuerConfig> {
     let of = entry.issuer;
     ensure!(of.url.starts_with("https://"), "issuer.url: URL scheme must be https, found {:?}", of.url);
     if let Some(url) = &of.discovery_url {
@@ -128,11 +129,11 @@ fn issuer(entry: Entry) -> anyhow::Result<IssuerConfig> {
         of.audience_match_policy
     );
     ensure!(of.egress_selector_type.is_empty(), "issuer.egressSelectorType: kstore dials directly");
-    let Mappings { username, groups, uid, extra } = entry.claim_mappings;
+    let ClaimMappings { username, groups, uid, extra } = entry.claim_mappings;
     let username = source("username", username, true)?
         .context("claimMappings.username: claim or expression is required")?;
     let uid = source("uid", uid, false)?;
-    for Extra { key, .. } in &extra {
+    for ExtraMapping { key, .. } in &extra {
         let is_name =
             key.split_once('/').is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty());
         ensure!(
@@ -141,7 +142,7 @@ fn issuer(entry: Entry) -> anyhow::Result<IssuerConfig> {
         );
     }
     let keys: BTreeSet<&String> = extra.iter().map(|extra| &extra.key).collect();
-    ensure!(keys.len() == extra.len(), "claimMappings.extra: a key is there twice");
+    ensure!(keys.len() == extra.len(), "claimMappings.extra: a key occurs twice");
     Ok(IssuerConfig {
         url: of.url,
         discovery_url: of.discovery_url,
@@ -163,8 +164,9 @@ fn issuer(entry: Entry) -> anyhow::Result<IssuerConfig> {
     })
 }
 
-/// A part of a user; a claim of a name or of groups says its prefix, even if it is empty.
-fn source(field: &str, mapping: Mapping, has_prefix: bool) -> anyhow::Result<Option<Source>> {
+/// Parses the source of one user attribute. Only `username` and `groups` have a prefix, and their claims must
+/// state it even if it is empty.
+fn source(field: &str, mapping: ClaimMapping, has_prefix: bool) -> anyhow::Result<Option<Source>> {
     let at = format!("claimMappings.{field}");
     match (mapping.claim, mapping.expression, mapping.prefix) {
         (None, None, None) => Ok(None),
@@ -177,11 +179,13 @@ fn source(field: &str, mapping: Mapping, has_prefix: bool) -> anyhow::Result<Opt
         }
         (Some(claim), None, None) => Ok(Some(Source::Claim { claim, prefix: String::new() })),
         (None, Some(expression), None) => Ok(Some(Source::Expression(expression))),
-        (_, _, Some(_)) => bail!("{at}.prefix: is only for a claim of a name or of groups"),
+        (_, _, Some(_)) => {
+            bail!("{at}.prefix: is only allowed with a claim, and only for username and groups")
+        }
     }
 }
 
-fn claim_rule(rule: Rule) -> anyhow::Result<ClaimRule> {
+fn claim_rule(rule: ValidationRule) -> anyhow::Result<ClaimRule> {
     match (rule.claim, rule.expression) {
         (Some(claim), None) => {
             ensure!(rule.message.is_empty(), "claimValidationRules: message can't be set when claim is set");
@@ -198,7 +202,7 @@ fn claim_rule(rule: Rule) -> anyhow::Result<ClaimRule> {
     }
 }
 
-fn user_rule(rule: Rule) -> anyhow::Result<UserRule> {
+fn user_rule(rule: ValidationRule) -> anyhow::Result<UserRule> {
     match (rule.claim, rule.expression) {
         (None, Some(expression)) if rule.required_value.is_empty() => {
             Ok(UserRule { expression, message: rule.message })
@@ -236,7 +240,7 @@ jwt:
 ";
 
     #[test]
-    fn a_file_is_read_whole() {
+    fn every_field_of_an_authentication_configuration_is_read() {
         let issuers = parse(FILE).unwrap();
         let want = IssuerConfig {
             url: "https://a.example.com".into(),
@@ -263,7 +267,7 @@ jwt:
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn authentication_file_errors_name_the_invalid_field() {
         for (from, to, want) in [
             ("kind: Auth", "kind: Other", "expected apiserver.config.k8s.io/v1 AuthenticationConfiguration"),
             ("url: https://a", "url: http://a", "URL scheme must be https"),

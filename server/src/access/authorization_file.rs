@@ -1,4 +1,5 @@
-//! `AuthorizationConfiguration`: modes and webhooks in their order, in a file. Read strictly and checked whole before anything is opened.
+//! `AuthorizationConfiguration`: the file of authorization modes and webhooks, in order. Parsed strictly: an
+//! unknown field or an invalid entry is an error before any connection is opened.
 
 use super::{remote, webhook};
 use anyhow::{Context, bail, ensure};
@@ -14,33 +15,33 @@ use std::time::Duration;
 const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const KIND: &str = "AuthorizationConfiguration";
-/// The longest time that a webhook may take, as in Kubernetes.
+/// Longest timeout of an authorization webhook, as in Kubernetes.
 const MAX_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most conditions of a webhook, as in Kubernetes.
+/// Largest number of match conditions of one webhook, as in Kubernetes.
 const MAX_CONDITIONS: usize = 64;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     api_version: String,
     kind: String,
     #[serde(default)]
-    authorizers: Vec<Entry>,
+    authorizers: Vec<AuthorizerEntry>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Entry {
+struct AuthorizerEntry {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
     name: String,
-    webhook: Option<Webhook>,
+    webhook: Option<WebhookEntry>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Webhook {
+struct WebhookEntry {
     #[serde(rename = "authorizedTTL")]
     authorized_ttl: Option<String>,
     #[serde(default = "yes")]
@@ -57,9 +58,9 @@ struct Webhook {
     #[serde(default)]
     failure_policy: String,
     #[serde(default)]
-    connection_info: Connection,
+    connection_info: ConnectionInfo,
     #[serde(default)]
-    match_conditions: Vec<Condition>,
+    match_conditions: Vec<MatchCondition>,
 }
 
 fn yes() -> bool {
@@ -68,7 +69,7 @@ fn yes() -> bool {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Connection {
+struct ConnectionInfo {
     #[serde(rename = "type", default)]
     kind: String,
     kube_config_file: Option<PathBuf>,
@@ -76,13 +77,13 @@ struct Connection {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Condition {
+struct MatchCondition {
     expression: String,
 }
 
-/// What one entry asks for.
+/// One configured authorizer.
 #[derive(Debug, PartialEq, Eq)]
-enum Choice {
+enum Authorizer {
     Node,
     Rbac,
     AlwaysAllow,
@@ -90,16 +91,16 @@ enum Choice {
     Webhook { kubeconfig: PathBuf, options: AuthorizationWebhookOptions, conditions: Vec<String> },
 }
 
-/// The modes of a file.
+/// Reads the file and builds its authorization modes.
 pub(super) fn open(file: &Path, rng: &Rng) -> anyhow::Result<Modes> {
     let text = std::fs::read_to_string(file).context("cannot read it")?;
     let open = |choice| {
         Ok(match choice {
-            Choice::Node => Mode::Node,
-            Choice::Rbac => Mode::Rbac,
-            Choice::AlwaysAllow => Mode::AlwaysAllow,
-            Choice::AlwaysDeny => Mode::AlwaysDeny,
-            Choice::Webhook { kubeconfig, options, conditions } => {
+            Authorizer::Node => Mode::Node,
+            Authorizer::Rbac => Mode::Rbac,
+            Authorizer::AlwaysAllow => Mode::AlwaysAllow,
+            Authorizer::AlwaysDeny => Mode::AlwaysDeny,
+            Authorizer::Webhook { kubeconfig, options, conditions } => {
                 let name = options.name.clone();
                 let remote = remote("connectionInfo.kubeConfigFile", &kubeconfig)?;
                 webhook(remote, options, &conditions, rng).with_context(|| format!("webhook {name:?}"))?
@@ -110,8 +111,8 @@ pub(super) fn open(file: &Path, rng: &Rng) -> anyhow::Result<Modes> {
     Ok(Modes::new(modes?))
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<Choice>> {
-    let file: File = serde_yaml_ng::from_str(text)?;
+fn parse(text: &str) -> anyhow::Result<Vec<Authorizer>> {
+    let file: ConfigFile = serde_yaml_ng::from_str(text)?;
     ensure!(
         VERSIONS.contains(&file.api_version.as_str()) && file.kind == KIND,
         "expected {} {KIND}, found {} {}",
@@ -153,24 +154,26 @@ fn is_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-fn choice(entry: Entry) -> anyhow::Result<Choice> {
+fn choice(entry: AuthorizerEntry) -> anyhow::Result<Authorizer> {
     let choice = match (entry.kind.as_str(), entry.webhook) {
         ("Webhook", Some(webhook)) => return read(webhook, entry.name),
         ("Webhook", None) => bail!("webhook: Required value: required when type=Webhook"),
         (_, Some(_)) => bail!("webhook: may only be specified when type=Webhook"),
-        ("Node", None) => Choice::Node,
-        ("RBAC", None) => Choice::Rbac,
-        ("AlwaysAllow", None) => Choice::AlwaysAllow,
-        ("AlwaysDeny", None) => Choice::AlwaysDeny,
+        ("Node", None) => Authorizer::Node,
+        ("RBAC", None) => Authorizer::Rbac,
+        ("AlwaysAllow", None) => Authorizer::AlwaysAllow,
+        ("AlwaysDeny", None) => Authorizer::AlwaysDeny,
         ("ABAC", None) => {
-            bail!("type: ABAC has no file here; give --authorization-mode and --authorization-policy-file")
+            bail!(
+                "type: ABAC cannot be configured in this file; use --authorization-mode and --authorization-policy-file"
+            )
         }
         (other, None) => bail!("type: {other:?} is not a valid mode"),
     };
     Ok(choice)
 }
 
-fn read(webhook: Webhook, name: String) -> anyhow::Result<Choice> {
+fn read(webhook: WebhookEntry, name: String) -> anyhow::Result<Authorizer> {
     let time = |field: &str, text: Option<&String>, default: Option<Duration>| match (text, default) {
         (Some(text), _) => {
             let time = crate::args::duration(text).filter(|time| !time.is_zero());
@@ -205,7 +208,7 @@ fn read(webhook: Webhook, name: String) -> anyhow::Result<Choice> {
         ("KubeConfigFile", Some(file)) => file,
         ("KubeConfigFile", None) => bail!("webhook.connectionInfo.kubeConfigFile: Required value"),
         ("InClusterConfig", _) => {
-            bail!("webhook.connectionInfo.type: kstore runs in no cluster; give a KubeConfigFile")
+            bail!("webhook.connectionInfo.type: kstore does not run inside a cluster; use KubeConfigFile")
         }
         (other, _) => bail!("webhook.connectionInfo.type: expected KubeConfigFile, found {other:?}"),
     };
@@ -219,7 +222,7 @@ fn read(webhook: Webhook, name: String) -> anyhow::Result<Choice> {
         failure_policy,
     };
     let conditions = webhook.match_conditions.into_iter().map(|condition| condition.expression).collect();
-    Ok(Choice::Webhook { kubeconfig, options, conditions })
+    Ok(Authorizer::Webhook { kubeconfig, options, conditions })
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Settings of authentication and authorization, read from the files that the flags name. Errors name the flag and the file.
+//! Builds authenticators and authorizers from the files that access flags name. Errors name the flag and the
+//! file.
 
 mod authentication_file;
 mod authorization_file;
 
-use crate::args::{Authentication, Authorization, IssuersFrom, ModeChoice};
+use crate::args::{Authentication, Authorization, IssuerSource, ModeChoice};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::oidc::Issuers;
 use kstore_apiserver::authn::{Bearers, TokenWebhook};
@@ -16,7 +17,7 @@ use kstore_nondet::Rng;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The server that the current context of a kubeconfig describes.
+/// The remote server that the current context of a kubeconfig describes.
 pub(crate) fn remote(flag: &str, file: &Path) -> anyhow::Result<Remote> {
     let cannot = || format!("cannot use {flag} {}", file.display());
     let Kubeconfig { server, ca, tls_server_name, insecure, identity, token, .. } =
@@ -32,7 +33,7 @@ pub(crate) fn remote(flag: &str, file: &Path) -> anyhow::Result<Remote> {
     Remote::new(&config).with_context(cannot)
 }
 
-/// The authenticators of bearer tokens beside service accounts.
+/// The authenticators of bearer tokens that flags configure, besides the keys of service accounts.
 pub(crate) fn bearers(wanted: &Authentication, rng: &Rng) -> anyhow::Result<Bearers> {
     let webhook = match &wanted.webhook {
         None => None,
@@ -45,11 +46,11 @@ pub(crate) fn bearers(wanted: &Authentication, rng: &Rng) -> anyhow::Result<Bear
     Ok(Bearers { file: None, bootstrap: wanted.bootstrap_tokens, issuers, webhook })
 }
 
-/// The configured OpenID Connect issuers.
-fn issuers(from: Option<&IssuersFrom>) -> anyhow::Result<Option<Issuers>> {
+/// The OpenID Connect issuers, from flags or from a file.
+fn issuers(from: Option<&IssuerSource>) -> anyhow::Result<Option<Issuers>> {
     match from {
         None => Ok(None),
-        Some(IssuersFrom::Flags(issuer, authorities)) => {
+        Some(IssuerSource::Flags(issuer, authorities)) => {
             let mut issuer = (**issuer).clone();
             if let Some(file) = authorities {
                 let read = std::fs::read(file);
@@ -58,7 +59,7 @@ fn issuers(from: Option<&IssuersFrom>) -> anyhow::Result<Option<Issuers>> {
             }
             Issuers::new(vec![issuer]).context("cannot use --oidc-issuer-url").map(Some)
         }
-        Some(IssuersFrom::File(file)) => {
+        Some(IssuerSource::File(file)) => {
             let cannot = || format!("cannot use --authentication-config {}", file.display());
             let text = std::fs::read_to_string(file).with_context(cannot)?;
             let configs = authentication_file::parse(&text).with_context(cannot)?;
@@ -67,7 +68,7 @@ fn issuers(from: Option<&IssuersFrom>) -> anyhow::Result<Option<Issuers>> {
     }
 }
 
-/// The authorization modes.
+/// The authorization modes that flags configure, in order.
 pub(crate) fn modes(wanted: Option<&Authorization>, rng: &Rng) -> anyhow::Result<Modes> {
     match wanted {
         None => Ok(Modes::default()),

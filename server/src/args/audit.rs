@@ -7,22 +7,22 @@ use kstore_apiserver::audit::{Mode, Rotation};
 use std::path::PathBuf;
 
 pub(super) const AUDIT: &str = "Audit log";
-/// The value of `--audit-log-path` that means standard output.
+/// The value of `--audit-log-path` for standard output.
 const STDOUT: &str = "-";
-/// Mebibytes at which a log is rotated if nothing is said.
+/// Default size, in mebibytes, at which a log file is rotated.
 const MAX_SIZE_MB: u32 = 100;
 
-/// Flags of the audit log.
 #[derive(Debug, Default, Args)]
 pub(super) struct AuditArgs {
-    /// Record requests as the policy in FILE says (audit.k8s.io/v1 Policy); needs --audit-log-path or --audit-webhook-config-file
+    /// Record requests as the policy in FILE says (audit.k8s.io/v1 Policy); needs --audit-log-path or
+    /// --audit-webhook-config-file
     #[arg(long, value_name = "FILE", help_heading = AUDIT)]
     audit_policy_file: Option<PathBuf>,
-    /// File of recorded requests, one event in JSON a line; - is standard output
+    /// File of recorded requests, one JSON event per line; - is standard output
     #[arg(long, value_name = "FILE", help_heading = AUDIT)]
     audit_log_path: Option<String>,
     /// Whether requests wait until their events are written: blocking, blocking-strict (a request that cannot be recorded
-    /// fails), or batch (they do not, and events are dropped when too many wait) [default: blocking]
+    /// fails), or batch (requests do not wait, and events are dropped when the queue is full) [default: blocking]
     #[arg(long, value_name = "MODE", value_parser = mode, help_heading = AUDIT)]
     audit_log_mode: Option<Mode>,
     /// Days after which rotated log files are removed; 0 keeps them [default: 0]
@@ -36,30 +36,30 @@ pub(super) struct AuditArgs {
     audit_log_maxsize: Option<u32>,
 }
 
-/// What is recorded, and where.
+/// Configuration of the audit log and the audit webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditConfig {
-    /// The file of the policy.
+    /// File of the audit policy.
     pub policy: PathBuf,
-    /// Where events are written, if anywhere.
+    /// The log, if events are written to one.
     pub log: Option<AuditDestination>,
-    /// Whether requests wait for that.
+    /// Whether requests wait until their events are written to the log.
     pub mode: Mode,
-    /// Where events are posted, if anywhere.
+    /// The webhook, if events are posted to one.
     pub webhook: Option<AuditWebhook>,
 }
 
-/// Where audit events are written.
+/// The output of audit events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuditDestination {
     /// Standard output.
     Stdout,
-    /// A file, and how it is rotated.
+    /// A file, with its rotation.
     File(PathBuf, Rotation),
 }
 
 impl AuditDestination {
-    /// The destination that `--audit-log-path` names. A size of 0 is the default.
+    /// The destination that `--audit-log-path` names. A `max_size_mb` of 0 selects the default size.
     pub(crate) fn new(path: &str, rotation: Rotation) -> Self {
         if path == STDOUT {
             return Self::Stdout;
@@ -70,7 +70,7 @@ impl AuditDestination {
 }
 
 impl AuditArgs {
-    /// The first flag that was given.
+    /// The first given flag.
     pub(super) fn given(&self) -> Option<&'static str> {
         let flags = [
             ("--audit-policy-file", self.audit_policy_file.is_some()),
@@ -83,7 +83,7 @@ impl AuditArgs {
         flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
     }
 
-    /// The audit log, if there is to be one; `access` has the flags of the webhook.
+    /// The audit configuration, if any; `access` holds the flags of the webhook.
     pub(super) fn into_config(self, access: &AccessArgs) -> Result<Option<Box<AuditConfig>>, UsageError> {
         const POLICY: &str = "--audit-policy-file FILE";
         let rotation = Rotation {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_and_a_log_belong_together() {
+    fn an_audit_policy_and_an_audit_destination_require_each_other() {
         assert_eq!(config("--nodes 1"), Ok(None));
         let both = "--audit-policy-file p --audit-log-path l";
         let rotation = Rotation { max_age_days: 0, max_backups: 0, max_size_mb: 100 };
@@ -158,11 +158,11 @@ mod tests {
             ("--audit-log-mode sometimes", "expected one of batch, blocking, blocking-strict"),
             (
                 "--components scheduler --kubeconfig f --audit-log-path l",
-                "--audit-log-path only makes sense with `apiserver` in --components",
+                "--audit-log-path requires `apiserver` in --components",
             ),
             (
                 "--components store --etcd-listen :0 --audit-log-path l",
-                "--audit-log-path only makes sense with `apiserver` in --components",
+                "--audit-log-path requires `apiserver` in --components",
             ),
         ] {
             let refusal = config(flags).unwrap_err();

@@ -1,11 +1,10 @@
-//! The flags of the etcd API's listener. The module `etcd_door` opens it.
+//! Flags of the etcd API's listener. `etcd_listener` opens it.
 
 use super::{ETCD_API, ListenAddress, UsageError};
 use clap::Args;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Flags of the etcd API.
 #[derive(Debug, Args)]
 pub(super) struct EtcdArgs {
     /// Serve the etcd v3 API on a Unix socket for the user of this process alone (unix:///path/to.sock, recommended beside an
@@ -27,17 +26,17 @@ pub(super) struct EtcdArgs {
     /// Accepted as etcd's flag; --etcd-trusted-ca-file alone already requires client certificates
     #[arg(long, requires = "etcd_trusted_ca_file", help_heading = ETCD_API)]
     etcd_client_cert_auth: bool,
-    /// Serve other machines without client certificates: anyone who can connect can read and write everything
+    /// Serve other machines without client certificates: every client that can connect can read and write everything
     #[arg(long, help_heading = ETCD_API)]
     etcd_allow_anyone: bool,
 }
 
-/// Where the etcd API listens.
+/// Address of the etcd API's listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EtcdAddress {
-    /// At an address of this machine.
+    /// A TCP address of this machine.
     Tcp(ListenAddress),
-    /// On a socket file with this absolute path.
+    /// A Unix socket with this absolute path.
     Unix(PathBuf),
 }
 
@@ -55,52 +54,52 @@ impl FromStr for EtcdAddress {
     }
 }
 
-/// The settings of the etcd API's listener.
+/// Configuration of the etcd API's listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EtcdDoor {
-    /// The address or socket file to listen on.
+pub struct EtcdListen {
+    /// Address to bind.
     pub listen: EtcdAddress,
-    /// The member's name in the member list; `None`: the default.
+    /// Name of the member in the member list, if not the default.
     pub name: Option<String>,
-    /// The URL that is advertised to clients; `None`: derived from `listen`.
+    /// Client URL in the member list, if it differs from the listener's.
     pub advertise: Option<String>,
-    /// The files of TLS; `None`: connections are not encrypted.
+    /// TLS files; `None` serves plain text.
     pub tls: Option<EtcdTls>,
-    /// Whether clients on other machines need no certificate.
-    pub anyone: bool,
+    /// Whether clients without a certificate may connect from other machines.
+    pub allow_anyone: bool,
 }
 
-/// Files of TLS.
+/// TLS files of the etcd API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdTls {
-    /// The certificate chain.
+    /// Server certificate chain.
     pub certificate: PathBuf,
-    /// Its key.
+    /// Private key of the certificate.
     pub key: PathBuf,
-    /// The certificate authorities of clients; `None`: clients need no certificate.
+    /// Certificate authorities of clients, if clients must show a certificate.
     pub clients: Option<PathBuf>,
 }
 
 impl EtcdArgs {
-    /// Whether `--etcd-listen` is set.
+    /// Whether --etcd-listen is given.
     pub(super) fn is_given(&self) -> bool {
         self.etcd_listen.is_some()
     }
 
-    /// The settings of the listener, if `--etcd-listen` is set.
-    pub(super) fn into_door(self) -> Result<Option<EtcdDoor>, UsageError> {
+    /// The listener's configuration, if --etcd-listen is given.
+    pub(super) fn into_listen(self) -> Result<Option<EtcdListen>, UsageError> {
         let tls = match (self.etcd_cert_file, self.etcd_key_file) {
             (Some(certificate), Some(key)) => {
                 Some(EtcdTls { certificate, key, clients: self.etcd_trusted_ca_file })
             }
             _ => None,
         };
-        let (advertise, anyone) = (self.etcd_advertise, self.etcd_allow_anyone);
+        let (advertise, allow_anyone) = (self.etcd_advertise, self.etcd_allow_anyone);
         match self.etcd_listen {
-            Some(listen) => Ok(Some(EtcdDoor { listen, name: None, advertise, tls, anyone })),
+            Some(listen) => Ok(Some(EtcdListen { listen, name: None, advertise, tls, allow_anyone })),
             None if tls.is_some() => Err(UsageError::NeedsEtcdListen("--etcd-cert-file")),
             None if advertise.is_some() => Err(UsageError::NeedsEtcdListen("--etcd-advertise")),
-            None if anyone => Err(UsageError::NeedsEtcdListen("--etcd-allow-anyone")),
+            None if allow_anyone => Err(UsageError::NeedsEtcdListen("--etcd-allow-anyone")),
             None => Ok(None),
         }
     }

@@ -1,4 +1,4 @@
-//! The flags of `kstore-server explain`. Not what is done with them: that is the module of that name.
+//! Flags of `kstore-server explain`, which the module `explain` carries out.
 
 use super::{external, number};
 use clap::{Args, ValueEnum};
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) const HELP: &str = "\
-Each line is one write: the time since the first, the revision, the actor, and the change. A write is shown under the one that
+Each line is one write: the time since the first, the revision, the actor, and the change. A write is indented under the write that
 caused it; repeated writes, such as heartbeats, are one line with their number. A large tree is summarized by kind and actor.
 
 Examples:
@@ -15,7 +15,7 @@ Examples:
   kstore-server explain node/node-0 --depth 1 -o yaml
   kstore-server explain pod/web-6d4cf56db6-x2x5v -n shop";
 
-/// Arguments of `explain`.
+/// Flags of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// Object to explain; the kind as kubectl takes it: deployment, deploy, deployments.apps
@@ -47,7 +47,7 @@ pub struct ExplainArgs {
     pub all: bool,
 }
 
-/// How `explain` prints.
+/// Output format of `explain`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ExplainOutput {
     /// A tree for people.
@@ -55,6 +55,6 @@ pub enum ExplainOutput {
     Text,
     /// JSON for programs.
     Json,
-    /// The same as YAML.
+    /// YAML with the fields of the JSON.
     Yaml,
 }

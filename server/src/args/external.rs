@@ -1,4 +1,4 @@
-//! The flags of an external etcd, which kube-apiserver has under the same names. Not how it is reached: that is `external`.
+//! Flags of an external etcd, with kube-apiserver's names. The module `external` connects to it.
 
 use super::{EXTERNAL_ETCD, UsageError};
 use clap::Args;
@@ -6,12 +6,11 @@ use kstore_apiserver::storage::etcd::Url;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where keys live in an external etcd if nothing is said; Kubernetes' default.
+/// Default prefix of keys in an external etcd, as in Kubernetes.
 const PREFIX: &str = "/registry";
-/// Kubernetes' default.
+/// Default compaction interval, as in Kubernetes.
 const COMPACTION: Duration = Duration::from_secs(300);
 
-/// Flags of an external etcd.
 #[derive(Debug, Args)]
 pub(super) struct ExternalArgs {
     /// Store objects in an external etcd (3.5 or later) at these client URLs; several apiservers can share it
@@ -40,30 +39,30 @@ pub(super) struct ExternalArgs {
     etcd_password_file: Option<PathBuf>,
 }
 
-/// The settings of an external etcd.
+/// Address and credentials of an external etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalEtcd {
-    /// The members' client URLs; at least one.
+    /// Client URLs of the members; at least one.
     pub servers: Vec<Url>,
-    /// The file of the certificate authorities of the members, for TLS.
+    /// Certificate authority of the members, for TLS.
     pub authority: Option<PathBuf>,
-    /// The files of the client certificate chain and its key, if there is one.
+    /// Client certificate chain and key, if the client shows one.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The prefix of all keys.
+    /// Prefix of all keys.
     pub prefix: String,
-    /// How often it is compacted; zero: never.
+    /// Compaction interval; zero disables compaction.
     pub compaction: Duration,
-    /// A name, and the file with its password.
+    /// User name, and the file with its password.
     pub user: Option<(String, PathBuf)>,
 }
 
 impl ExternalArgs {
-    /// Whether there is to be one.
+    /// Whether --etcd-servers is given.
     pub(super) fn is_given(&self) -> bool {
         !self.etcd_servers.is_empty()
     }
 
-    /// The etcd, if there is to be one.
+    /// The external etcd, if --etcd-servers is given.
     pub(super) fn into_external(self) -> Result<Option<ExternalEtcd>, UsageError> {
         if !self.is_given() {
             let lost = [
@@ -91,7 +90,7 @@ impl ExternalArgs {
     }
 }
 
-/// `5m`, `90s`, `0s`, `1h30m`: a number and a unit, once or more often.
+/// Parses a time of whole hours, minutes and seconds: `5m`, `90s`, `0s`, `1h30m`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time such as 5m, 90s or 0s".to_owned();
     let (mut rest, mut total) = (text, Duration::ZERO);
@@ -125,7 +124,7 @@ mod tests {
 
     fn external(flags: &str) -> (ExternalEtcd, Option<PathBuf>) {
         let Api::Here { storage: Storage::External { etcd, dir }, .. } = config(flags).unwrap().api else {
-            panic!("not on an etcd: {flags}")
+            panic!("no external etcd: {flags}")
         };
         (etcd, dir)
     }
@@ -141,11 +140,11 @@ mod tests {
         assert_eq!((etcd.servers.len(), etcd.prefix.as_str()), (2, "/b"));
         assert_eq!(etcd.identity, Some(("crt".into(), "key".into())));
         assert_eq!((etcd.compaction, etcd.user), (Duration::ZERO, Some(("u".into(), "p".into()))));
-        assert_eq!(dir, Some("./kstore-data".into()), "certificates and kubeconfigs need a place");
+        assert_eq!(dir, Some("./kstore-data".into()), "certificates and kubeconfigs need a directory");
     }
 
     #[test]
-    fn flags_of_a_store_of_our_own_are_refused_beside_an_external_one() {
+    fn embedded_store_flags_are_refused_with_an_external_etcd() {
         let etcd = "--etcd-servers http://a:1";
         for flag in
             ["--durability sync", "--engine sled", "--quota-bytes 1", "--history 5m", "--etcd-listen :0"]
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_as_go_writes_them() {
+    fn times_of_hours_minutes_and_seconds_parse() {
         let seconds = |text| time(text).ok().map(|time| time.as_secs());
         for (text, expected) in
             [("5m", Some(300)), ("5m0s", Some(300)), ("1h30m", Some(5400)), ("0s", Some(0))]

@@ -1,9 +1,9 @@
-//! How much a store keeps: [`History`], by `--history`, and [`Quota`], by `--quota-bytes`.
+//! Limits of stored data: [`History`] (`--history`) and [`Quota`] (`--quota-bytes`).
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What automatic compaction keeps.
+/// History that automatic compaction keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
     /// Revisions younger than this.
@@ -39,19 +39,19 @@ impl FromStr for History {
     }
 }
 
-/// How much data may be kept.
+/// Largest amount of stored data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
-    /// What the store takes for reasonable.
+    /// The store's default quota.
     Default,
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(u64),
-    /// Any amount.
+    /// No limit.
     None,
 }
 
 impl Quota {
-    /// As etcd reads it: zero is the default, less is none.
+    /// Converts `--quota-bytes` as etcd does: zero is the default, a negative number disables the quota.
     pub(crate) fn of(bytes: Option<i64>) -> Self {
         match bytes {
             None | Some(0) => Self::Default,

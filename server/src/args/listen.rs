@@ -1,4 +1,4 @@
-//! [`ListenAddress`]: the address of a listener as flags have it. Not binding it: that is `listen`.
+//! [`ListenAddress`]: the `HOST:PORT` of a listener as flags write it. The module `listen` binds it.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub struct ListenAddress {
     /// A name or an address, without brackets; empty for every interface.
     pub host: String,
-    /// The port; 0 picks one.
+    /// The port; 0 selects a free one.
     pub port: u16,
 }
 

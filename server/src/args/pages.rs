@@ -1,4 +1,4 @@
-//! The arguments of `completion` and `man`. Not the texts: those are made from the whole command line by the module `pages`.
+//! Arguments of `completion` and `man`. The module `pages` generates the texts from the whole command line.
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ Examples:
 /// Arguments of `completion`.
 #[derive(Debug, Args)]
 pub struct CompletionArgs {
-    /// The shell
+    /// Shell to complete for
     #[arg(value_enum)]
     pub shell: Shell,
 }
 
-/// A shell that completions exist for.
+/// A shell with generated completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// The Bourne again shell.
@@ -31,7 +31,7 @@ pub enum Shell {
 /// Arguments of the hidden `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The folder; made if it is not there
+    /// Folder to write to; created if it does not exist
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }

@@ -1,8 +1,8 @@
-//! Flags of `run`: the cluster, what is in it before the command starts, and the command.
+//! Flags of `run`: the cluster, its objects before the command starts, and the command.
 
 use super::{
-    Api, CLUSTER_HISTORY, ClusterArgs, Config, ListenAddress, Quota, SERVING, Split, Storage, UsageError,
-    access, time,
+    Api, CLUSTER_HISTORY, ClusterArgs, Config, ListenAddress, ProcessRole, Quota, SERVING, Storage,
+    UsageError, access, time,
 };
 use clap::{Args, ValueEnum};
 use kstore_apiserver::outbound::ServiceBackends;
@@ -17,8 +17,8 @@ const OBJECTS: &str = "Objects";
 
 pub(super) const HELP: &str = "\
 Starts a fresh in-memory cluster on a free port, runs CMD with KUBECONFIG set, and ends with CMD's exit code (128+n when
-signal n ended it). Nothing is left behind: on Linux the kubeconfig lives in this process's memory and CMD dies with this
-process, even if that is killed. KUBECONFIG can therefore be read but not changed: use `kubectl -n NAMESPACE` rather than
+signal n ended it). Nothing is left behind: on Linux the kubeconfig is in this process's memory and CMD is killed with this
+process, even on SIGKILL. KUBECONFIG can therefore be read but not changed: use `kubectl -n NAMESPACE` rather than
 `kubectl config set-context`, or copy the file first.
 
 --crd and --manifest create objects before CMD starts: first all CustomResourceDefinitions of --crd, then the objects of
@@ -45,10 +45,11 @@ pub struct RunArgs {
     /// files, sorted, without subfolders), or - for standard input. May be given several times
     #[arg(long, value_name = "PATH", help_heading = OBJECTS)]
     crd: Vec<ManifestPath>,
-    /// Create the objects in PATH, which is as for --crd, after all --crd. Objects without a namespace go to `default`
+    /// Create the objects in PATH (a file, a folder or -, as for --crd) after all --crd. Objects without a namespace are
+    /// created in `default`
     #[arg(long, value_name = "PATH", help_heading = OBJECTS)]
     manifest: Vec<ManifestPath>,
-    /// What CMD waits for
+    /// What must have happened before CMD starts
     #[arg(long, value_enum, value_name = "FOR", default_value_t = WaitFor::Applied, help_heading = OBJECTS)]
     wait: WaitFor,
     /// How long --wait=available may take
@@ -59,12 +60,12 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-/// Where manifests are read from.
+/// Source of manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManifestPath {
     /// Standard input.
     Stdin,
-    /// A file, or all manifests in a folder.
+    /// A file, or a folder of manifest files.
     Path(PathBuf),
 }
 
@@ -85,35 +86,35 @@ impl fmt::Display for ManifestPath {
     }
 }
 
-/// What the command of `run` waits for.
+/// What must have happened before the command of `run` starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WaitFor {
-    /// Nothing: CMD starts at once; it is ended if an object is refused
+    /// Nothing: CMD starts at once; it is terminated if an object is refused
     None,
-    /// All objects are created; definitions are established then
+    /// All objects are created and all definitions established
     Applied,
-    /// Deployments, ReplicaSets, StatefulSets and DaemonSets have their pods, pods are ready, Jobs complete, namespaces
-    /// active, APIServices available; other objects whose status has a condition Ready have it
+    /// Deployments, ReplicaSets, StatefulSets and DaemonSets have their pods, pods are ready, Jobs complete, namespaces active,
+    /// APIServices available; other objects with a condition Ready have Ready=True
     Available,
 }
 
-/// What a cluster contains before the command of `run` starts.
+/// Contents of a cluster before the command of `run` starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Where CustomResourceDefinitions are read from.
+    /// Sources of CustomResourceDefinitions.
     pub definitions: Vec<ManifestPath>,
-    /// Where all other objects are read from.
+    /// Sources of all other objects.
     pub manifests: Vec<ManifestPath>,
-    /// What the command waits for.
+    /// What must have happened before the command starts.
     pub wait: WaitFor,
-    /// How long it waits for [`WaitFor::Available`].
+    /// Timeout of [`WaitFor::Available`].
     pub timeout: Duration,
 }
 
 impl RunArgs {
-    /// The cluster of `run` (always in memory, always with an apiserver), what it contains, and the command.
+    /// The cluster's configuration (always in memory, always with an apiserver), its contents, and the command.
     pub fn into_config(self) -> Result<(Config, Setup, Vec<OsString>), UsageError> {
-        let Split::Apiserver(loops) = self.cluster.split()? else {
+        let ProcessRole::Apiserver(loops) = self.cluster.role()? else {
             return Err(UsageError::NeedsApiserver("run"));
         };
         let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);

@@ -1,14 +1,14 @@
-//! The flags of `kstore-server store`. Not what is done with them: that is `store_cmd`.
+//! Flags of `kstore-server store`, which `store_cmd` carries out.
 
 use super::{DEFAULT_DATA_DIR, Engine};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
-No server may run on the directory meanwhile. From one that runs with --etcd-listen ADDR, take a snapshot with
-`etcdctl --endpoints ADDR snapshot save FILE`; it is the same kind of file.
+No server may use the directory at the same time. A running server with --etcd-listen ADDR gives a snapshot to
+`etcdctl --endpoints ADDR snapshot save FILE`, in the same file format.
 
-Exit codes: 0 all is well, 1 it could not be done, 2 the command line is wrong, 3 it was done but data is damaged or lost.
+Exit codes: 0 success, 1 failure, 2 invalid command line, 3 done but data is damaged or lost.
 
 Examples:
   kstore-server store status
@@ -19,33 +19,34 @@ Examples:
   kstore-server store alarm disarm --data-dir /var/lib/kstore";
 
 const RESTORE_HELP: &str = "\
-The file may come from `kstore-server store snapshot save`, or from `etcdctl snapshot save`, whatever served it: kstore
-or an etcd. Leases begin with their full time to live. Users and rights of an etcd are left out.
+FILE may come from `kstore-server store snapshot save`, or from `etcdctl snapshot save` with a server of kstore
+or etcd. Leases start with their full time to live. Users and roles of an etcd are left out.
 
-Watchers and caches that outlive the lost store must not meet other changes under revisions that they have seen: move the
-revision past all that the store may have reached since the snapshot, with --bump-revision and --mark-compacted.
+Watchers and caches of the lost store must not see other changes under revisions that they already have: raise the
+revision beyond the lost store's last one, with --bump-revision and --mark-compacted.
 
 Examples:
   kstore-server store snapshot restore backup.db --data-dir ./restored
   kstore-server store snapshot restore etcd.db --bump-revision 1000000000 --mark-compacted";
 
 const DISARM_HELP: &str = "\
-NOSPACE is raised at the quota or when the disk is nearly full, CORRUPT when stored data failed its checksum. Fix the cause first:
-a cause that lasts raises the alarm again at the next write. NOSPACE of a disk that was nearly full clears itself when there is room. A running server with --etcd-listen ADDR is told with
+NOSPACE is raised at the quota or when the disk is nearly full, CORRUPT when stored data fails its checksum. Fix the cause
+first, or the next write raises the alarm again. NOSPACE of a nearly full disk clears itself when space is free again.
+For a running server with --etcd-listen ADDR, use
 `etcdctl --endpoints ADDR alarm disarm`.";
 
-/// Work on the store's directory, or on a snapshot's file, without a server.
+/// Arguments of `store`: work on a data directory or a snapshot file without a server.
 #[derive(Debug, Args)]
 pub struct StoreArgs {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: StoreCommand,
-    /// How results are printed
+    /// Output format
     #[arg(long, value_enum, global = true, default_value_t = Output::Table)]
     pub output: Output,
 }
 
-/// How results are printed.
+/// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For people.
@@ -54,14 +55,14 @@ pub enum Output {
     Json,
 }
 
-/// What can be done with a store that is not open.
+/// Subcommands of `store`. They need a store that no server has open.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Say what the directory holds
+    /// Show what the directory contains
     Status(DirArgs),
-    /// Read and check everything in the directory, and say what is wrong and where
+    /// Read and check everything in the directory; report each problem and its location
     Verify(DirArgs),
-    /// Save and restore snapshots, and look at them
+    /// Save, restore and inspect snapshots
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
     /// Save what can still be read of a damaged directory
@@ -71,7 +72,7 @@ pub enum StoreCommand {
     Alarm(AlarmCommand),
 }
 
-/// What can be done with alarms. `status` lists them.
+/// Subcommands on alarms; `status` lists alarms.
 #[derive(Debug, Subcommand)]
 pub enum AlarmCommand {
     /// Disarm every alarm, so that writes are served again
@@ -79,15 +80,15 @@ pub enum AlarmCommand {
     Disarm(DirArgs),
 }
 
-/// What can be done with snapshots.
+/// Subcommands on snapshots.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotCommand {
-    /// Save the directory's data to a file that etcd's tools understand, too
+    /// Save the directory's data to a file that etcd's tools can read, too
     Save(SaveArgs),
-    /// Make a data directory from a snapshot, kstore's or etcd's
+    /// Create a data directory from a snapshot of kstore or etcd
     #[command(after_help = RESTORE_HELP)]
     Restore(RestoreArgs),
-    /// Check a snapshot and say what it holds
+    /// Check a snapshot and show what it contains
     Status {
         /// The snapshot
         #[arg(value_name = "FILE")]
@@ -95,7 +96,7 @@ pub enum SnapshotCommand {
     },
 }
 
-/// Where the store is.
+/// The directory of a store.
 #[derive(Debug, Args)]
 pub struct DirArgs {
     /// The data directory
@@ -103,24 +104,24 @@ pub struct DirArgs {
     pub data_dir: PathBuf,
 }
 
-/// Where the store is, and where its data is to go.
+/// The directory of a store, and the file to write.
 #[derive(Debug, Args)]
 pub struct SaveArgs {
     /// File to write; an existing file is replaced when the new one is complete
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Where the store is.
+    /// The directory of the store.
     #[command(flatten)]
     pub dir: DirArgs,
 }
 
-/// What to restore, where, and how.
+/// A snapshot, its target directory, and how it is restored.
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
     /// The snapshot
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Where the store is.
+    /// The directory of the store.
     #[command(flatten)]
     pub dir: DirArgs,
     /// Storage engine of the history; start the server with the same

@@ -1,4 +1,4 @@
-//! What command lines mean, and which are refused.
+//! Tests of what command lines mean, and of the refused ones.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn without_flags_everything_runs_here_on_disk() {
 }
 
 #[test]
-fn loops_alone_need_a_kubeconfig_and_refuse_what_belongs_to_the_apiserver() {
+fn components_without_an_apiserver_need_a_kubeconfig_and_refuse_apiserver_flags() {
     assert!(Cli::try_parse_from("kstore-server --data-dir x --in-memory".split(' ')).is_err());
     assert_eq!(config("kstore-server --components scheduler"), Err(UsageError::NoApi));
     assert_eq!(config("kstore-server --kubeconfig f"), Err(UsageError::TwoApis));
@@ -64,7 +64,7 @@ fn the_store_alone_is_an_etcd_that_keeps_all_history() {
         (storage, history, etcd.listen),
         (Storage::Memory, History::All, EtcdAddress::Tcp(":2379".parse().unwrap()))
     );
-    assert_eq!((etcd.tls, etcd.advertise, etcd.anyone), (None, None, false));
+    assert_eq!((etcd.tls, etcd.advertise, etcd.allow_anyone), (None, None, false));
     assert_eq!(quota, Quota::Default);
     let socket = config("kstore-server --components store --etcd-listen unix:///run/etcd.sock").unwrap();
     let Api::Store { etcd, .. } = socket.api else { panic!("no store") };
@@ -79,7 +79,7 @@ fn the_store_alone_is_an_etcd_that_keeps_all_history() {
     }
     for (line, refusal) in [
         ("--components store", UsageError::NoEtcdListen),
-        ("--components store,scheduler --etcd-listen :0", UsageError::StoreAlone),
+        ("--components store,scheduler --etcd-listen :0", UsageError::StoreNotAlone),
         ("--components store --etcd-listen :0 --kubeconfig f", UsageError::NeedsApiserver("--kubeconfig")),
         ("--etcd-advertise http://a:1", UsageError::NeedsEtcdListen("--etcd-advertise")),
     ] {
@@ -88,7 +88,7 @@ fn the_store_alone_is_an_etcd_that_keeps_all_history() {
 }
 
 #[test]
-fn tls_of_the_etcd_api_needs_both_halves_and_client_certificates_an_authority() {
+fn etcd_tls_needs_certificate_and_key_and_client_authentication_needs_an_authority() {
     let store = "kstore-server --components store --etcd-listen :0";
     let tls = "--etcd-cert-file c --etcd-key-file k";
     let Api::Store { etcd, .. } = config(&format!("{store} {tls} --etcd-trusted-ca-file a")).unwrap().api
@@ -106,7 +106,7 @@ fn tls_of_the_etcd_api_needs_both_halves_and_client_certificates_an_authority() 
 }
 
 #[test]
-fn networks_of_services_are_one_or_one_of_each_family_and_the_apiservers() {
+fn service_networks_are_at_most_one_of_each_family_and_need_the_apiserver() {
     let line = "kstore-server --service-cluster-ip-range";
     let Api::Here { service_ranges, .. } = config(&format!("{line} 10.0.0.0/24,fd00::/112")).unwrap().api
     else {
@@ -131,7 +131,7 @@ fn networks_of_services_are_one_or_one_of_each_family_and_the_apiservers() {
 }
 
 #[test]
-fn controllers_give_addresses_away_only_out_of_networks_that_a_flag_names() {
+fn controllers_assign_addresses_only_from_networks_given_by_flags() {
     assert_eq!(config("kstore-server").unwrap().networks, Networks::default());
     let given = "--load-balancer-pool 192.0.2.0/24,2001:db8::/120 --cluster-cidr 10.1.0.0/16";
     let networks = config(&format!("kstore-server {given}")).unwrap().networks;
@@ -181,7 +181,7 @@ fn listen_addresses_are_host_and_port() {
 }
 
 #[test]
-fn a_number_that_is_none_is_refused_in_words_that_say_what_is_expected() {
+fn number_errors_say_which_value_is_expected() {
     for (flags, expected) in [
         ("--nodes many", "invalid value 'many' for '--nodes <N>': expected a whole number from 0 to 20000"),
         ("--nodes 20001", "expected a whole number from 0 to 20000"),
@@ -236,7 +236,7 @@ fn help_groups_every_flag_of_the_server_under_a_heading() {
 }
 
 #[test]
-fn the_log_format_may_stand_before_or_after_a_subcommand() {
+fn log_format_is_accepted_before_and_after_a_subcommand() {
     let format = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap().log_format;
     assert_eq!(format("kstore-server"), LogFormat::Text);
     assert_eq!(format("kstore-server --log-format json"), LogFormat::Json);
@@ -244,7 +244,7 @@ fn the_log_format_may_stand_before_or_after_a_subcommand() {
 }
 
 #[test]
-fn anonymous_access_is_a_choice_of_the_apiserver() {
+fn anonymous_access_can_be_disabled_and_needs_the_apiserver() {
     for (flag, expected) in
         [("kstore-server --anonymous-auth=false", false), ("kstore-server --anonymous-auth", true)]
     {

@@ -285,7 +285,7 @@ impl Parsed {
     }
 }
 
-impl crate::args::Given for Parsed {
+impl crate::args::FlagValues for Parsed {
     fn values(&self, name: &str) -> Vec<&str> {
         Parsed::values(self, name).collect()
     }

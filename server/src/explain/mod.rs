@@ -1,5 +1,5 @@
-//! `kstore-server explain KIND/NAME`: the causal tree of an object, as text, JSON or YAML. Asks a running server; what caused what
-//! is the apiserver's knowledge.
+//! `kstore-server explain KIND/NAME`: fetches the causal tree of an object from a running server and prints
+//! it as text, JSON or YAML. The apiserver determines causes.
 
 mod summary;
 mod trace;
@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trace::{Filter, Trace};
 
-/// Prints the tree.
+/// Fetches and prints the causal tree.
 pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let (kind, name) =
         args.object.split_once('/').context("say which object: KIND/NAME, for example deployment/web")?;
-    let resource =
-        find(kind).with_context(|| format!("`{kind}` is no kind of this API; see kubectl api-resources"))?;
+    let resource = find_resource(kind)
+        .with_context(|| format!("`{kind}` is not a kind of this API; see kubectl api-resources"))?;
     let filter = filter(&args)?;
     let path = kubeconfig_path(args.kubeconfig, std::env::var_os("KUBECONFIG"))?;
     let kubeconfig =
@@ -36,26 +36,26 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         let client = client.with_context(|| format!("cannot reach {}", kubeconfig.server))?;
         let answer =
             client.get_path(&query(resource, &namespace, name)).await.map_err(|error| anyhow!("{error}"))?;
-        let trace: Trace = serde_json::from_slice(&answer).context("the server's answer is no trace")?;
+        let trace: Trace = serde_json::from_slice(&answer).context("the server's answer is not a trace")?;
         let text = shown(trace.filtered(&filter), args.output, args.all)?;
-        // The write fails if the reader, such as a pager, has ended; that is not an error.
+        // The reader of standard output may have exited, such as a pager.
         let _ = std::io::stdout().write_all(text.as_bytes());
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// What the flags ask for.
+/// The filter that the flags describe.
 fn filter(args: &ExplainArgs) -> anyhow::Result<Filter> {
-    let kind = |text: &String| match find(text) {
+    let kind = |text: &String| match find_resource(text) {
         Some(resource) => Ok(resource.plural.to_owned()),
-        None => Err(anyhow!("`{text}` in --kind is no kind of this API; see kubectl api-resources")),
+        None => Err(anyhow!("`{text}` in --kind is not a kind of this API; see kubectl api-resources")),
     };
     let kinds = args.kind.iter().map(kind).collect::<Result<_, _>>()?;
     let since = args.since.map(|since| Nondet::real().clock.now().checked_sub(since)).transpose()?;
     Ok(Filter { kinds, by: args.by.clone(), since, depth: args.depth })
 }
 
-/// What is printed. A tree that is larger than anybody reads is summed up, unless all of it is asked for.
+/// The output. A tree of more than [`summary::SUMMARY_FROM`] lines is summarized unless `all` is set.
 fn shown(trace: Trace, output: ExplainOutput, all: bool) -> anyhow::Result<String> {
     Ok(match output {
         ExplainOutput::Json => serde_json::to_string_pretty(&trace)? + "\n",
@@ -75,7 +75,7 @@ fn query(resource: &Resource, namespace: &str, name: &str) -> String {
     format!("/kstore/v1/trace?resource={}{namespace}&name={}", resource.qualified(), escape(name))
 }
 
-/// Percent-encodes everything that has a meaning in a query.
+/// Percent-encodes all bytes with a meaning in a query.
 fn escape(text: &str) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         match byte {
@@ -86,8 +86,8 @@ fn escape(text: &str) -> String {
     })
 }
 
-/// The stored kind that a person means: by plural, singular, short name or kind, with or without `.group`.
-fn find(text: &str) -> Option<&'static Resource> {
+/// Finds a stored resource by plural, singular, short name or kind, with or without `.group`.
+fn find_resource(text: &str) -> Option<&'static Resource> {
     let text = text.to_ascii_lowercase();
     let (name, group) = text.split_once('.').unwrap_or((&text, ""));
     RESOURCES.iter().filter(|row| row.is_stored() && row.storage_version.is_none()).find(|row| {
@@ -96,7 +96,8 @@ fn find(text: &str) -> Option<&'static Resource> {
     })
 }
 
-/// The flag, else the first existing file of KUBECONFIG, else the one that a server in this directory wrote.
+/// Path of the kubeconfig: the flag, else the first existing file of KUBECONFIG, else the admin kubeconfig of
+/// ./kstore-data.
 fn kubeconfig_path(flag: Option<PathBuf>, variable: Option<OsString>) -> anyhow::Result<PathBuf> {
     if let Some(path) = flag {
         return Ok(path);
@@ -126,13 +127,13 @@ mod tests {
             ("selfsubjectreview", None),
             ("gadget", None),
         ] {
-            assert_eq!(find(text).map(|row| row.plural), expected, "{text}");
+            assert_eq!(find_resource(text).map(|row| row.plural), expected, "{text}");
         }
     }
 
     #[test]
-    fn the_question_names_group_namespace_and_name() {
-        let ask = |kind: &str, name: &str| query(find(kind).unwrap(), "a b", name);
+    fn the_trace_query_names_group_namespace_and_name() {
+        let ask = |kind: &str, name: &str| query(find_resource(kind).unwrap(), "a b", name);
         assert_eq!(
             ask("deploy", "web"),
             "/kstore/v1/trace?resource=deployments.apps&namespace=a%20b&name=web"
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_goes_before_the_environment() {
+    fn the_kubeconfig_flag_takes_precedence_over_the_environment() {
         let flag = kubeconfig_path(Some("f".into()), Some("g".into())).unwrap();
         assert_eq!(flag, Path::new("f"));
         let dir = tempfile::tempdir().unwrap();

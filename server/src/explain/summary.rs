@@ -1,4 +1,4 @@
-//! A large causal tree in a page: its first writes, and how many of the others each actor made to each kind. Pure.
+//! Summary of a large causal tree: its first writes, and the number of other writes by actor and kind. Pure.
 
 use super::trace::{Node, Trace};
 use super::tree;
@@ -6,28 +6,28 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A tree of more writes than this is summed up unless `--all` is set: it would be too long to read.
+/// Number of lines from which a tree is summarized by default.
 pub(crate) const SUMMARY_FROM: usize = 200;
-/// First writes that a summary shows.
+/// Number of first writes that a summary shows.
 const ROOTS: usize = 20;
 
-/// The writes of one row.
-struct Row {
+/// The writes counted in one row.
+struct RowCounts {
     count: usize,
     first: Timestamp,
     last: Timestamp,
 }
 
-/// Kind, actor, and what was done.
-type Group = (String, String, String);
+/// Kind, actor and effect of the writes in one row.
+type RowKey = (String, String, String);
 
-/// The text.
+/// Renders the summary.
 pub(crate) fn render(trace: Trace) -> String {
     let total = trace.len();
     let mut rows = BTreeMap::new();
     trace.writes.iter().for_each(|node| count(node, &mut rows));
-    let mut rows: Vec<(Group, Row)> = rows.into_iter().collect();
-    // The kinds and actors in the order in which they came into play.
+    let mut rows: Vec<(RowKey, RowCounts)> = rows.into_iter().collect();
+    // Rows are ordered by their first write.
     rows.sort_by_key(|(_, row)| row.first);
     let start = rows.first().map(|(_, row)| row.first).unwrap_or_default();
 
@@ -52,13 +52,13 @@ pub(crate) fn render(trace: Trace) -> String {
     out
 }
 
-fn count(node: &Node, rows: &mut BTreeMap<Group, Row>) {
+fn count(node: &Node, rows: &mut BTreeMap<RowKey, RowCounts>) {
     let write = match node.subresource() {
         "" => node.effect.clone(),
         subresource => format!("{} [{subresource}]", node.effect),
     };
     let group = (node.plural().to_owned(), node.actor(), write);
-    let row = rows.entry(group).or_insert(Row { count: 0, first: node.time, last: node.time });
+    let row = rows.entry(group).or_insert(RowCounts { count: 0, first: node.time, last: node.time });
     row.count += 1;
     row.first = row.first.min(node.time);
     row.last = row.last.max(node.time);

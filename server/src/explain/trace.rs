@@ -1,9 +1,9 @@
-//! The causal tree as the server returns it, and the filter that selects parts of it. Pure; `tree` renders it as text.
+//! The causal tree as the server sends it, and its filter. Pure; `tree` renders it.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The writes to an object, each with what followed from it.
+/// All writes to an object, each with the writes that it caused.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Trace {
@@ -24,45 +24,45 @@ pub(crate) struct Trace {
 /// One write.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Node {
-    /// The revision it made.
+    /// The revision of the write.
     pub revision: i64,
-    /// When.
+    /// Time of the write.
     pub time: Timestamp,
-    /// What changed, as the API names it: `pods/default/web-1`.
+    /// The written object, as the API names it: `pods/default/web-1`.
     pub object: String,
     /// `created`, `updated` or `deleted`.
     pub effect: String,
-    /// The API verb, with the subresource behind a slash.
+    /// The API verb, followed by `/` and the subresource, if any.
     pub verb: String,
-    /// The user's name.
+    /// Name of the user.
     pub user: String,
     /// The `User-Agent`.
     pub agent: String,
     /// The revisions that the writer named as causes.
     #[serde(default)]
     pub causes: Vec<i64>,
-    /// What followed from it.
+    /// The writes that this write caused.
     pub children: Vec<Node>,
-    /// More followed than is here.
+    /// Whether the server left out further children.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// Which writes were asked for. Those that led to them are kept, too.
+/// Which writes are kept. Writes that led to a kept write are kept as well.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
-    /// Plurals of the kinds; all if empty.
+    /// Plurals of the kinds; empty for all.
     pub kinds: Vec<String>,
-    /// Users or programs; all if empty.
+    /// Users or programs; empty for all.
     pub by: Vec<String>,
-    /// Not older than this.
+    /// The earliest time.
     pub since: Option<Timestamp>,
-    /// How many writes deep below the first ones.
+    /// Largest depth below the first writes.
     pub depth: Option<usize>,
 }
 
 impl Trace {
-    /// The part that the filter leaves.
+    /// The part of the tree that the filter keeps.
     pub(crate) fn filtered(mut self, filter: &Filter) -> Self {
         self.writes = filter.keep(self.writes, filter.depth.unwrap_or(usize::MAX));
         self
@@ -121,7 +121,7 @@ impl Node {
         self.verb.split_once('/').map_or("", |(_, subresource)| subresource)
     }
 
-    /// The user and the program; of a component the program alone.
+    /// User and program; for a component of the control plane only the program.
     pub(crate) fn actor(&self) -> String {
         match (self.program(), self.user.as_str()) {
             ("", user) => user.to_owned(),

@@ -1,12 +1,12 @@
-//! A causal tree as text: one write per line, indented under its cause, with the time since the first. Repeated writes, such as
-//! heartbeats, are one line with their number. Pure.
+//! Renders a causal tree as text: one write per line, indented under its cause, with the time since the first
+//! write. Repeated writes, such as heartbeats, share one line with their count. Pure.
 
 use super::trace::{Node, Trace};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A line of the tree: one write, or several of one actor that did the same to one object.
+/// One line of the tree: a write, or repeated equal writes of one actor to one object.
 struct Line<'a> {
     first: &'a Node,
     last: &'a Node,
@@ -14,14 +14,14 @@ struct Line<'a> {
     children: Vec<Line<'a>>,
 }
 
-/// What repeated writes have in common.
-type Sameness<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
+/// The fields in which repeated writes agree: user, agent, verb, effect and object.
+type WriteKey<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
-fn sameness(node: &Node) -> Sameness<'_> {
+fn write_key(node: &Node) -> WriteKey<'_> {
     (&node.user, &node.agent, &node.verb, &node.effect, &node.object)
 }
 
-/// The text, one tree per root.
+/// Renders the text, one tree per root.
 pub(crate) fn render(trace: &Trace) -> String {
     let mut out = String::new();
     for root in fold(&trace.writes) {
@@ -31,26 +31,26 @@ pub(crate) fn render(trace: &Trace) -> String {
     out
 }
 
-/// The lines of writes with one cause. Writes that nothing followed from are one line if they are the same; so is a chain of the
-/// same writes, each of which is the only one that followed from the one before.
+/// Folds writes with one cause into lines. Equal writes without children share one line, and so does a chain
+/// of equal writes in which each write has only the next as its child.
 fn fold(nodes: &[Node]) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
-    let mut leaves: BTreeMap<Sameness<'_>, usize> = BTreeMap::new();
+    let mut leaves: BTreeMap<WriteKey<'_>, usize> = BTreeMap::new();
     for node in nodes {
         let (mut last, mut count) = (node, 1);
         while let [only] = last.children.as_slice()
-            && sameness(only) == sameness(node)
+            && write_key(only) == write_key(node)
         {
             (last, count) = (only, count + 1);
         }
         let is_leaf = last.children.is_empty() && !last.truncated;
-        if let Some(at) = leaves.get(&sameness(node)).filter(|_| is_leaf) {
+        if let Some(at) = leaves.get(&write_key(node)).filter(|_| is_leaf) {
             let line = &mut lines[*at];
             line.count += count;
             line.last = if last.time > line.last.time { last } else { line.last };
         } else {
             if is_leaf {
-                leaves.insert(sameness(node), lines.len());
+                leaves.insert(write_key(node), lines.len());
             }
             lines.push(Line { first: node, last, count, children: fold(&last.children) });
         }
@@ -73,7 +73,7 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 }
 
 impl Line<'_> {
-    /// `#45  deployment-controller created replicasets/default/web-5d7`
+    /// The line without its indentation: `#45  deployment-controller created replicasets/default/web-5d7`.
     fn describe(&self) -> String {
         let Node { revision, effect, object, .. } = self.first;
         let actor = self.first.actor();
@@ -173,7 +173,7 @@ mod tests {
         let since = Some("2026-01-01T00:00:00.0085Z".parse().unwrap());
         let late = shown(Filter { since, ..Filter::default() });
         assert!(late.contains("[binding]") && !late.contains("pods/a/y"), "{late}");
-        assert_eq!(shown(Filter { by: of("nobody"), ..Filter::default() }), "");
+        assert_eq!(shown(Filter { by: of("someone-else"), ..Filter::default() }), "");
         let shallow = shown(Filter { depth: Some(1), ..Filter::default() });
         assert_eq!(shallow.lines().count(), 3, "{shallow}");
         assert!(shallow.contains("web-1  … and more"), "{shallow}");

@@ -1,6 +1,8 @@
-//! A command that cannot outlive us. On Linux it is started through this binary's hidden `exec-guarded`, which asks the
-//! kernel to be killed with its parent and then becomes the command: no unsafe code, and it holds even when we are killed.
-//! Elsewhere the command is started directly and ends with an orderly end of ours only.
+//! Starts the command of `run` so that it does not outlive this process.
+//! On Linux the command is started through this binary's hidden `exec-guarded`. That process asks the kernel
+//! to be killed with its parent, then executes the command. It needs no unsafe code and also works when this
+//! process is killed. On other systems the command is started directly, and only an orderly end of this
+//! process ends it.
 
 use crate::args::ExecArgs;
 use std::ffi::OsString;
@@ -8,16 +10,16 @@ use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 use tokio::process::Command;
 
-/// The command, ready to be configured and spawned.
+/// The command to spawn, guarded.
 #[cfg(target_os = "linux")]
 pub(crate) fn command(command: &[OsString]) -> Command {
-    // Not `current_exe`: this link works even after the file was replaced by a newer build.
+    // Not `current_exe`: this link stays valid after the file was replaced by a newer build.
     let mut guarded = Command::new("/proc/self/exe");
     guarded.args(["exec-guarded", "--parent", &std::process::id().to_string(), "--"]).args(command);
     guarded
 }
 
-/// The command, ready to be configured and spawned.
+/// The command to spawn.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn command(command: &[OsString]) -> Command {
     let mut plain = Command::new(&command[0]);
@@ -25,7 +27,8 @@ pub(crate) fn command(command: &[OsString]) -> Command {
     plain
 }
 
-/// Becomes the command. Returns only if that fails, with the code by which shells say so.
+/// Executes the command in place of this process. Returns only on failure, with the exit code that shells
+/// use.
 pub(crate) fn exec(args: &ExecArgs) -> ExitCode {
     #[cfg(target_os = "linux")]
     {

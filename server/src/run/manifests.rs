@@ -1,4 +1,5 @@
-//! Objects for `run` from files, folders and standard input. Read before the cluster starts, so that a missing file costs nothing.
+//! Reads the objects of `run` from files, folders and standard input, before the cluster starts, so that a
+//! missing file fails at once.
 
 use crate::args::{ManifestPath, Setup};
 use kstore_client::manifest::{self, ManifestError, ManifestObject};
@@ -6,21 +7,20 @@ use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// The largest file of manifests that is read: several times what the largest bundles of definitions have.
+/// Largest manifest file that is read: several times the size of the largest CRD bundles.
 const MAX_BYTES: u64 = 64 << 20;
-/// The endings of the files of a folder that are read, as with kubectl.
+/// Extensions of the files that are read from a folder, as with kubectl.
 const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
 
-/// An object, and the file that contains it.
+/// An object, and the name of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SourcedObject {
-    /// The file, as messages name it.
+    /// The file's name in messages.
     pub(super) source: String,
-    /// The object.
     pub(super) object: ManifestObject,
 }
 
-/// Why no objects were read.
+/// Why objects could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     #[error("cannot read {path}: {error}")]
@@ -35,10 +35,10 @@ pub(super) enum ReadError {
     Manifest { path: String, error: ManifestError },
 }
 
-/// The objects of a setup: the definitions of `--crd`, then what `--manifest` has, as it is written.
+/// Reads the objects of a setup: the definitions of `--crd`, then the objects of `--manifest` in their order.
 ///
 /// # Errors
-/// The first path that cannot be read, has no objects, or has one without a name or kind.
+/// The first path that cannot be read, has no objects, or contains an object without a name or kind.
 pub(super) fn read(setup: &Setup) -> Result<Vec<SourcedObject>, ReadError> {
     let mut all = Vec::new();
     for path in &setup.definitions {
@@ -68,7 +68,7 @@ fn add(
     Ok(())
 }
 
-/// The objects of a file, of the files in a folder, or of standard input.
+/// Reads the objects of a file, of the files in a folder, or of standard input.
 fn objects(path: &ManifestPath) -> Result<Vec<SourcedObject>, ReadError> {
     let mut all = Vec::new();
     match path {
@@ -97,7 +97,7 @@ fn parse(source: String, reader: impl io::Read) -> Result<Vec<SourcedObject>, Re
     Ok(objects.into_iter().map(|object| SourcedObject { source: source.clone(), object }).collect())
 }
 
-/// The file itself, or the manifests in a folder, by name.
+/// The file itself, or the manifest files of a folder, sorted by name.
 fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let unreadable = |error| ReadError::Io { path: path.display().to_string(), error };
     if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
@@ -107,7 +107,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.path();
         let ending = file.extension().and_then(OsStr::to_str).unwrap_or_default();
-        // By the target of a link: mounted ConfigMaps are folders of links.
+        // `is_dir` follows links: mounted ConfigMaps are folders of links.
         if ENDINGS.contains(&ending) && !file.is_dir() {
             files.push(file);
         }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_read_by_name_without_subfolders_and_definitions_come_first() {
+    fn folders_are_read_in_name_order_without_subfolders_and_definitions_come_first() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: String| {
             let path = dir.path().join(name);

@@ -1,5 +1,5 @@
-//! `kstore-server run`: a cluster for one command. The cluster runs in this process, in memory, with the objects that the command
-//! line names; the command gets KUBECONFIG; its end is the end.
+//! `kstore-server run`: a cluster for the lifetime of one command. The cluster runs in this process, in
+//! memory, with the objects that flags name. The command gets KUBECONFIG; when it exits, the cluster ends.
 
 pub(crate) mod guard;
 mod manifests;
@@ -8,11 +8,11 @@ mod setup;
 
 use crate::args::{RunArgs, WaitFor};
 use crate::memory_file::MemoryFile;
-use crate::shutdown::{Caught, Signals};
+use crate::shutdown::{CaughtSignal, Signals};
 use crate::wiring::{self, Cluster};
 use anyhow::Context;
 use manifests::SourcedObject;
-use setup::Stored;
+use setup::StoredObject;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
@@ -22,12 +22,13 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 use tokio::process::Child;
 
-/// A command that was asked to end has this long before it is killed.
+/// Time for the command to end after SIGTERM before it is killed.
 const COMMAND_GRACE: Duration = Duration::from_secs(5);
-/// The exit code when the objects did not become available: that of sysexits.h for what may succeed if it is tried again.
+/// Exit code when objects did not become available: EX_TEMPFAIL of sysexits.h.
 const NOT_AVAILABLE: u8 = 75;
 
-/// Starts the cluster, stores the objects, runs the command, ends the cluster, and returns the command's exit code.
+/// Starts the cluster, stores the objects, runs the command, stops the cluster, and returns the command's
+/// exit code.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let (config, setup, command) = args.into_config()?;
     let objects = manifests::read(&setup)?;
@@ -42,7 +43,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A cluster and what happens in it before the command starts.
+/// A started cluster, and what happens in it before the command starts.
 struct Preparation<'c> {
     cluster: &'c Cluster,
     objects: Vec<SourcedObject>,
@@ -50,15 +51,15 @@ struct Preparation<'c> {
     timeout: Duration,
 }
 
-/// Why the command does not start, or has to end.
-enum NotPrepared {
+/// Why the command does not start, or is terminated.
+enum PrepareError {
     Refused(anyhow::Error),
-    /// With a report of what is not available.
+    /// A report of the objects that are not available.
     Unavailable(String),
 }
 
 impl Preparation<'_> {
-    /// Prepares the cluster and runs the command. A signal ends the preparation.
+    /// Prepares the cluster and runs the command. A signal aborts the preparation.
     async fn run(self, command: &[OsString], signals: &mut Signals) -> anyhow::Result<ExitCode> {
         let kubeconfig = MemoryFile::new("kubeconfig", self.cluster.admin_kubeconfig().as_bytes())
             .context("cannot make the kubeconfig for the command")?;
@@ -72,8 +73,8 @@ impl Preparation<'_> {
             };
             match prepared {
                 Ok(()) => {}
-                Err(NotPrepared::Refused(error)) => return Err(error),
-                Err(NotPrepared::Unavailable(report)) => {
+                Err(PrepareError::Refused(error)) => return Err(error),
+                Err(PrepareError::Unavailable(report)) => {
                     eprintln!("kstore-server run: {report}");
                     return Ok(ExitCode::from(NOT_AVAILABLE));
                 }
@@ -83,31 +84,34 @@ impl Preparation<'_> {
         Ok(exit_code(supervise(command, kubeconfig.path(), signals, preparing).await?))
     }
 
-    async fn prepare(self) -> Result<(), NotPrepared> {
+    async fn prepare(self) -> Result<(), PrepareError> {
         if self.objects.is_empty() {
             return Ok(());
         }
-        let client = self.cluster.client().context("`run` has an apiserver").map_err(NotPrepared::Refused)?;
+        let client =
+            self.cluster.client().context("`run` has an apiserver").map_err(PrepareError::Refused)?;
         let stored = setup::store(&client, self.objects).await;
-        let stored: Vec<Stored> = stored.map_err(|error| NotPrepared::Refused(error.into()))?;
+        let stored: Vec<StoredObject> = stored.map_err(|error| PrepareError::Refused(error.into()))?;
         match self.wait {
             WaitFor::None | WaitFor::Applied => Ok(()),
             WaitFor::Available => {
                 let available = setup::wait_available(&client, &stored, self.timeout).await;
-                available.map_err(NotPrepared::Unavailable)
+                available.map_err(PrepareError::Unavailable)
             }
         }
     }
 }
 
-/// Runs the command to its end, beside what prepares the cluster, if anything; the command is ended if that fails. This must be polled
-/// on the main thread: the kernel ends the command when the *thread* that started it ends, and only the main thread lives as long as
-/// the process.
+/// Runs the command to its end, concurrently with `preparing`, if any. If preparing fails, the command is
+/// terminated.
+///
+/// This must be polled on the main thread: the kernel kills the command when the *thread* that started it
+/// ends, and only the main thread lives as long as the process.
 async fn supervise(
     command: &[OsString],
     kubeconfig: &Path,
     signals: &mut Signals,
-    mut preparing: Option<Pin<&mut impl Future<Output = Result<(), NotPrepared>>>>,
+    mut preparing: Option<Pin<&mut impl Future<Output = Result<(), PrepareError>>>>,
 ) -> anyhow::Result<ExitStatus> {
     let mut child = guard::command(command)
         .env("KUBECONFIG", kubeconfig)
@@ -117,19 +121,19 @@ async fn supervise(
     loop {
         tokio::select! {
             biased;
-            status = child.wait() => return status.context("lost the command"),
+            status = child.wait() => return status.context("cannot wait for the command"),
             caught = signals.next() => match caught {
-                // A terminal sends Ctrl-C to the command as well; it alone decides what that means.
-                Caught::Interrupt if std::io::stdin().is_terminal() => {}
-                Caught::Interrupt => send(&child, rustix::process::Signal::INT),
-                Caught::Terminate => {
+                // A terminal sends Ctrl-C to the command as well, which decides how to react.
+                CaughtSignal::Interrupt if std::io::stdin().is_terminal() => {}
+                CaughtSignal::Interrupt => send(&child, rustix::process::Signal::INT),
+                CaughtSignal::Terminate => {
                     send(&child, rustix::process::Signal::TERM);
                     return end_within_grace(&mut child).await;
                 }
             },
             prepared = finished(&mut preparing) => {
                 preparing = None;
-                if let Err(NotPrepared::Refused(error)) = prepared {
+                if let Err(PrepareError::Refused(error)) = prepared {
                     send(&child, rustix::process::Signal::TERM);
                     end_within_grace(&mut child).await?;
                     return Err(error);
@@ -139,7 +143,7 @@ async fn supervise(
     }
 }
 
-/// The outcome of a future; never, if there is none.
+/// The output of a future; pending forever if there is none.
 async fn finished<T>(future: &mut Option<Pin<&mut impl Future<Output = T>>>) -> T {
     match future {
         Some(future) => future.await,
@@ -151,18 +155,18 @@ async fn end_within_grace(child: &mut Child) -> anyhow::Result<ExitStatus> {
     if tokio::time::timeout(COMMAND_GRACE, child.wait()).await.is_err() {
         child.start_kill().context("cannot end the command")?;
     }
-    child.wait().await.context("lost the command")
+    child.wait().await.context("cannot wait for the command")
 }
 
 fn send(child: &Child, signal: rustix::process::Signal) {
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
     if let Some(id) = id {
-        // The command may have ended since; then the signal is not needed.
+        // The process may have ended in between; then there is no process to signal.
         let _ = rustix::process::kill_process(id, signal);
     }
 }
 
-/// The exit code by which shells report the same end.
+/// The exit code by which shells report this status.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|n| 128 + n)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))

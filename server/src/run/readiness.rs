@@ -1,19 +1,20 @@
-//! Whether an object is available, by the rules of `kubectl rollout status` and `kubectl wait`, and the state of its pods in words. Pure.
+//! Decides whether an object is available, by the rules of `kubectl rollout status` and `kubectl wait`, and
+//! describes the state of its pods. Pure.
 
 use serde_json::Value;
 
 /// Whether an object is available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
-    /// It is available, or its kind has no such state.
+    /// The object is available, or its kind has no such state.
     Ready,
-    /// It is not available yet; why.
+    /// The object is not available yet, for this reason.
     Pending(String),
-    /// It will not become available; why.
+    /// The object will not become available, for this reason.
     Failed(String),
 }
 
-/// Judges an object by its status.
+/// Derives an object's readiness from its status.
 pub(super) fn readiness(object: &Value) -> Readiness {
     let group = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
     match (group, text(object, "/kind")) {
@@ -34,7 +35,7 @@ pub(super) fn readiness(object: &Value) -> Readiness {
     }
 }
 
-/// `kubectl rollout status` of a Deployment.
+/// Readiness of a Deployment, as `kubectl rollout status` reports it.
 fn deployment(object: &Value) -> Readiness {
     if let Some(unobserved) = unobserved(object) {
         return unobserved;
@@ -57,7 +58,7 @@ fn deployment(object: &Value) -> Readiness {
     }
 }
 
-/// All pods are ready, and updated as far as the update strategy wants them to be.
+/// Readiness of a StatefulSet: all pods are ready, and updated as far as the update strategy requires.
 fn stateful_set(object: &Value) -> Readiness {
     if let Some(unobserved) = unobserved(object) {
         return unobserved;
@@ -75,7 +76,7 @@ fn stateful_set(object: &Value) -> Readiness {
     Readiness::Ready
 }
 
-/// All pods are updated and available.
+/// Readiness of a DaemonSet: all pods are updated and available.
 fn daemon_set(object: &Value) -> Readiness {
     if let Some(unobserved) = unobserved(object) {
         return unobserved;
@@ -108,7 +109,7 @@ fn job(object: &Value) -> Readiness {
         return Readiness::Ready;
     }
     if let Some(failed) = condition(object, "Failed").filter(|failed| is_true(Some(failed))) {
-        return Readiness::Failed(format!("it failed: {}", in_words(failed)));
+        return Readiness::Failed(format!("it failed: {}", describe(failed)));
     }
     let (succeeded, wanted) = (count(object, "succeeded"), number(object, "/spec/completions").unwrap_or(1));
     let suspended =
@@ -116,7 +117,7 @@ fn job(object: &Value) -> Readiness {
     Readiness::Pending(format!("{succeeded} of {wanted} completions{suspended}"))
 }
 
-/// A pod is ready, or has done what it was there for.
+/// Readiness of a pod: it is ready, or has succeeded.
 fn pod(object: &Value) -> Readiness {
     match text(object, "/status/phase") {
         "Succeeded" => Readiness::Ready,
@@ -126,13 +127,13 @@ fn pod(object: &Value) -> Readiness {
     }
 }
 
-/// The phase of a pod, what keeps it from being scheduled, and the state of its containers that are not ready.
+/// Describes a pod: its phase, why it is not scheduled, and the state of containers that are not ready.
 pub(super) fn pod_state(pod: &Value) -> String {
     let mut parts = vec![format!("its phase is {:?}", text(pod, "/status/phase"))];
     let reasons = [text(pod, "/status/reason"), text(pod, "/status/message")];
     parts.extend(reasons.into_iter().filter(|reason| !reason.is_empty()).map(str::to_owned));
     if let Some(unscheduled) = condition(pod, "PodScheduled").filter(|found| !is_true(Some(found))) {
-        parts.push(in_words(unscheduled));
+        parts.push(describe(unscheduled));
     }
     let containers = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let statuses = containers.into_iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
@@ -153,17 +154,17 @@ pub(super) fn pod_state(pod: &Value) -> String {
     parts.join("; ")
 }
 
-/// The conditions of an object that its owners look at, one a line: `Available=False (MinimumReplicasUnavailable): …`.
+/// The conditions of an object, one a line: `Available=False (MinimumReplicasUnavailable): …`.
 pub(super) fn conditions(object: &Value) -> Vec<String> {
     let list = object.pointer("/status/conditions").and_then(Value::as_array);
-    list.into_iter().flatten().map(in_words).collect()
+    list.into_iter().flatten().map(describe).collect()
 }
 
-fn in_words(condition: &Value) -> String {
+fn describe(condition: &Value) -> String {
     format!("{}={}{}", text(condition, "/type"), text(condition, "/status"), reason_of(condition))
 }
 
-/// ` (reason): message`, as far as there are any.
+/// ` (reason): message`, without the parts that are empty.
 fn reason_of(state: &Value) -> String {
     let (reason, message) = (text(state, "/reason"), text(state, "/message"));
     let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
@@ -173,7 +174,7 @@ fn reason_of(state: &Value) -> String {
 fn condition_true(object: &Value, kind: &str) -> Readiness {
     match condition(object, kind) {
         Some(found) if is_true(Some(found)) => Readiness::Ready,
-        Some(found) => Readiness::Pending(in_words(found)),
+        Some(found) => Readiness::Pending(describe(found)),
         None => Readiness::Pending(format!("it has no condition {kind}")),
     }
 }
@@ -186,7 +187,7 @@ fn is_true(condition: Option<&Value>) -> bool {
     condition.is_some_and(|condition| condition["status"] == "True")
 }
 
-/// If a controller has not seen the newest spec, its status says nothing about that.
+/// `Pending` if no controller has observed the newest spec; the status then says nothing about it.
 fn unobserved(object: &Value) -> Option<Readiness> {
     let generation = number(object, "/metadata/generation").unwrap_or(0);
     let observed = count(object, "observedGeneration");
@@ -197,7 +198,7 @@ fn wanted_replicas(object: &Value) -> i64 {
     number(object, "/spec/replicas").unwrap_or(1)
 }
 
-/// A number of the status; 0 if it is not there.
+/// A number in the status; 0 if it is missing.
 fn count(object: &Value, field: &str) -> i64 {
     object["status"][field].as_i64().unwrap_or(0)
 }
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn judged(kind: &str, spec: Value, status: Value) -> String {
+    fn readiness_of(kind: &str, spec: Value, status: Value) -> String {
         let (api_version, kind) = kind.rsplit_once('/').unwrap();
         let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"generation": 2},
             "spec": spec, "status": status});
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table")]
-    fn workloads_are_available_when_their_newest_pods_are() {
+    fn workloads_are_available_when_their_updated_pods_are() {
         let seen = |status: Value| {
             let mut status = status;
             status["observedGeneration"] = 2.into();
@@ -319,12 +320,12 @@ mod tests {
             ("apps/v1/ReplicaSet", &json!({}), seen(json!({"readyReplicas": 1})), "ready"),
             ("other.io/v1/Deployment", &two, json!({}), "ready"),
         ] {
-            assert_eq!(judged(kind, spec.clone(), status.clone()), want, "{kind} {spec} {status}");
+            assert_eq!(readiness_of(kind, spec.clone(), status.clone()), want, "{kind} {spec} {status}");
         }
     }
 
     #[test]
-    fn other_kinds_are_judged_by_condition_or_phase() {
+    fn readiness_of_other_kinds_follows_their_condition_or_phase() {
         let condition = |kind: &str, status: &str| json!({"conditions": [{"type": kind, "status": status, "reason": "Why", "message": "so"}]});
         let none = json!({});
         for (kind, spec, status, want) in [
@@ -362,13 +363,13 @@ mod tests {
             ("a.b/v1/Shop", &none, condition("Ready", "True"), "ready"),
             ("a.b/v1/Shop", &none, condition("Synced", "False"), "ready"),
         ] {
-            assert_eq!(judged(kind, spec.clone(), status.clone()), want, "{kind} {spec} {status}");
+            assert_eq!(readiness_of(kind, spec.clone(), status.clone()), want, "{kind} {spec} {status}");
         }
     }
 
     #[test]
-    fn a_pod_that_is_not_ready_says_what_it_waits_for() {
-        let pod = |status: Value| judged("v1/Pod", json!({}), status);
+    fn a_pod_that_is_not_ready_reports_why() {
+        let pod = |status: Value| readiness_of("v1/Pod", json!({}), status);
         assert_eq!(
             pod(json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})),
             "ready"

@@ -1,4 +1,5 @@
-//! What `run` does before its command starts: it stores the objects and waits until they are available.
+//! Prepares the cluster of `run` before its command starts: stores the objects and waits until they are
+//! available.
 
 use super::manifests::SourcedObject;
 use super::readiness::{Readiness, conditions, pod_state, readiness};
@@ -10,10 +11,10 @@ use serde_json::Value;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// Pods of one object that a report describes: those of one ReplicaSet mostly wait for the same thing.
+/// Number of pods per object that a report describes. Pods of one ReplicaSet mostly wait for the same reason.
 const PODS_SHOWN: NonZeroU32 = NonZeroU32::new(10).expect("10 is not 0");
 
-/// An object that was not stored. Objects before it were.
+/// The object that could not be stored. All objects before it were stored.
 #[derive(Debug, thiserror::Error)]
 #[error("{source_file}: document {document}: {error}")]
 pub(super) struct SetupError {
@@ -22,8 +23,8 @@ pub(super) struct SetupError {
     error: ApplyError,
 }
 
-/// A stored object, and the file that contains it.
-pub(super) struct Stored {
+/// A stored object, and the name of its file.
+pub(super) struct StoredObject {
     source: String,
     kind: String,
     name: String,
@@ -34,7 +35,10 @@ pub(super) struct Stored {
 ///
 /// # Errors
 /// The first object that is refused.
-pub(super) async fn store(client: &Client, objects: Vec<SourcedObject>) -> Result<Vec<Stored>, SetupError> {
+pub(super) async fn store(
+    client: &Client,
+    objects: Vec<SourcedObject>,
+) -> Result<Vec<StoredObject>, SetupError> {
     let applier = Applier::new(client);
     let mut stored = Vec::new();
     for SourcedObject { source, object } in objects {
@@ -42,7 +46,7 @@ pub(super) async fn store(client: &Client, objects: Vec<SourcedObject>) -> Resul
         match applier.create_or_apply(object).await {
             Ok(applied) => {
                 let name = applied.object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-                stored.push(Stored { source, kind, name, applied });
+                stored.push(StoredObject { source, kind, name, applied });
             }
             Err(error) => return Err(SetupError { source_file: source, document, error }),
         }
@@ -53,14 +57,16 @@ pub(super) async fn store(client: &Client, objects: Vec<SourcedObject>) -> Resul
 /// Waits until all objects are available.
 ///
 /// # Errors
-/// A report of those that are not, if one of them cannot become available, or `timeout` is over.
+/// A report of the objects that are not available, when one of them cannot become available or `timeout` is
+/// over.
 pub(super) async fn wait_available(
     client: &Client,
-    stored: &[Stored],
+    stored: &[StoredObject],
     timeout: Duration,
 ) -> Result<(), String> {
     let waiting = async {
-        // One after the other: the last one's availability ends the wait, in whatever order they are looked at.
+        // Objects are awaited one after the other: the last one to become available ends the wait, in any
+        // order.
         for object in stored {
             object.until_available(client).await?;
         }
@@ -78,8 +84,8 @@ pub(super) async fn wait_available(
     Err(report.join("\n  "))
 }
 
-impl Stored {
-    /// `web.yaml: Deployment default/web`.
+impl StoredObject {
+    /// The object in messages: `web.yaml: Deployment default/web`.
     fn title(&self) -> String {
         let namespace = &self.applied.namespace;
         let name =
@@ -87,10 +93,10 @@ impl Stored {
         format!("{}: {} {name}", self.source, self.kind)
     }
 
-    /// Follows the object until it is available.
+    /// Watches the object until it is available.
     ///
     /// # Errors
-    /// It cannot become available, or cannot be watched.
+    /// The object cannot become available, or cannot be watched.
     async fn until_available(&self, client: &Client) -> Result<(), String> {
         if readiness(&self.applied.object) == Readiness::Ready {
             return Ok(());
@@ -115,7 +121,7 @@ impl Stored {
                             }
                             Readiness::Pending(_) => {}
                         },
-                        // It may be created again.
+                        // A deleted object may be created again.
                         Frame::Gone { .. } | Frame::Progress { .. } | Frame::Undecodable(_) => {}
                     }
                 }
@@ -123,7 +129,8 @@ impl Stored {
         }
     }
 
-    /// Says why the object is not available, if it is not: its conditions and the state of its pods.
+    /// Appends to `report` why the object is not available: its conditions and the state of its pods. Appends
+    /// nothing if it is available.
     async fn report(&self, client: &Client, report: &mut Vec<String>) {
         let title = self.title();
         let gvr = self.applied.gvr.clone();
@@ -146,7 +153,7 @@ impl Stored {
     }
 }
 
-/// What the pods of a workload that are not ready wait for, one a line.
+/// Describes the pods of a workload that are not ready, one a line.
 async fn pods(client: &Client, workload: &Value) -> Result<Vec<String>, ApiError> {
     let labels = match workload.pointer("/spec/selector/matchLabels").and_then(Value::as_object) {
         Some(labels) if !labels.is_empty() => labels,

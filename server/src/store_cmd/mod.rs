@@ -1,5 +1,5 @@
-//! `kstore-server store`: work on a data directory or a snapshot without a server. The work is the store's; here are its
-//! arguments, its answers on the terminal, and exit codes.
+//! `kstore-server store`: work on a data directory or a snapshot file without a server. The crate `store`
+//! does the work; this module converts arguments, prints results and chooses exit codes.
 
 mod print;
 mod progress;
@@ -11,15 +11,15 @@ use anyhow::{Context, bail};
 use kstore_nondet::Nondet;
 use kstore_store::maintenance::{self, ExportError, Restore, SurveyError};
 use kstore_store::{Alarm, Config, EngineKind, OpenError, Store};
-use progress::Meter;
+use progress::ProgressMeter;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// It was done, but data is damaged or lost.
+/// Exit code of a completed command that found damaged or lost data.
 const DAMAGED: u8 = 3;
 
-/// Carries out one command.
+/// Executes one command.
 pub(crate) fn run(args: StoreArgs) -> anyhow::Result<ExitCode> {
     let output = args.output;
     match args.command {
@@ -33,28 +33,28 @@ pub(crate) fn run(args: StoreArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// `status` and `verify` read the same; they differ in what is the answer.
-fn examine(dir: &Path, output: Output, judge: bool) -> anyhow::Result<ExitCode> {
-    let mut meter = Meter::new("checked");
+/// `status` and `verify`, which read the same data. Only `verify` prints the problems.
+fn examine(dir: &Path, output: Output, with_problems: bool) -> anyhow::Result<ExitCode> {
+    let mut meter = ProgressMeter::new("checked");
     let examined = maintenance::verify(dir, &mut |done, total| meter.at(done, total))?;
     drop(meter);
-    print::answer(output, &print::examined(&examined, judge));
-    let sound = examined.problems.is_empty();
-    if !sound && !judge {
-        eprintln!("kstore-server: the directory is damaged; `kstore-server store verify` says where");
+    print::answer(output, &print::examined(&examined, with_problems));
+    let is_sound = examined.problems.is_empty();
+    if !is_sound && !with_problems {
+        eprintln!("kstore-server: the directory is damaged; run `kstore-server store verify` for details");
     }
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+    Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
 }
 
 fn save(args: &SaveArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let mut meter = Meter::new("saved");
+    let mut meter = ProgressMeter::new("saved");
     let saved = maintenance::save(&args.dir.data_dir, &args.file, &mut |done, total| meter.at(done, total));
     drop(meter);
     let in_use =
         matches!(saved, Err(ExportError::Directory(SurveyError::Directory(OpenError::LockedBy { .. }))));
     let info = if in_use {
         saved.context(
-            "no snapshot was taken; with --etcd-listen ADDR a running server gives one to \
+            "no snapshot was taken; take one from a running server with --etcd-listen ADDR by \
              `etcdctl --endpoints ADDR snapshot save FILE`",
         )
     } else {
@@ -68,32 +68,32 @@ fn save(args: &SaveArgs, output: Output) -> anyhow::Result<ExitCode> {
 }
 
 fn salvage(args: &SaveArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let mut meter = Meter::new("salvaged");
+    let mut meter = ProgressMeter::new("salvaged");
     let salvaged =
         maintenance::salvage(&args.dir.data_dir, &args.file, &mut |done, total| meter.at(done, total))?;
     drop(meter);
     print::answer(output, &print::salvaged(&args.file, &salvaged));
-    let complete = salvaged.holes == 0 && salvaged.snapshot.revision == salvaged.newest;
-    let whole = complete && salvaged.problems.is_empty();
-    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+    let is_complete = salvaged.holes == 0 && salvaged.snapshot.revision == salvaged.newest;
+    let is_intact = is_complete && salvaged.problems.is_empty();
+    Ok(if is_intact { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
 }
 
-/// Opens the store as a server does, so that what is taken back is as durable as any write.
+/// Disarms alarms. Opens the store as a server does, so that the change is as durable as any write.
 fn disarm(dir: &Path, output: Output) -> anyhow::Result<ExitCode> {
-    let mut meter = Meter::new("checked");
+    let mut meter = ProgressMeter::new("checked");
     let status = maintenance::verify(dir, &mut |done, total| meter.at(done, total))?.status;
     drop(meter);
     if !status.alarms.is_empty() {
         let engine = if status.engine == "sled" { EngineKind::Sled } else { EngineKind::Segments };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(take_back(Config { engine, ..Config::durable(dir) }, &status.alarms))?;
+        runtime.block_on(disarm_all(Config { engine, ..Config::durable(dir) }, &status.alarms))?;
     }
     let disarmed: Vec<_> = status.alarms.into_iter().map(print::alarm).collect();
     print::answer(output, &json!({"directory": dir.display().to_string(), "disarmed": disarmed}));
     Ok(ExitCode::SUCCESS)
 }
 
-async fn take_back(config: Config, alarms: &[Alarm]) -> anyhow::Result<()> {
+async fn disarm_all(config: Config, alarms: &[Alarm]) -> anyhow::Result<()> {
     let store = Store::open(config, Nondet::real()).await?;
     for alarm in alarms {
         store.alarm_disarm(*alarm).await?;
@@ -117,7 +117,7 @@ fn restore(args: RestoreArgs, output: Output) -> anyhow::Result<ExitCode> {
         unchecked: args.skip_hash_check,
         bump: args.bump_revision,
     };
-    let mut meter = Meter::new("restored");
+    let mut meter = ProgressMeter::new("restored");
     let restored =
         maintenance::restore(&request, &Nondet::real().rng, &mut |done, total| meter.at(done, total))?;
     drop(meter);
@@ -131,8 +131,8 @@ fn restore(args: RestoreArgs, output: Output) -> anyhow::Result<ExitCode> {
     print::answer(output, &answer);
     if restored.users_left_out {
         eprintln!(
-            "kstore-server: the snapshot's users and their rights were left out: kstore's etcd API admits by \
-             certificate, not by password"
+            "kstore-server: users and roles of the snapshot were left out: kstore's etcd API authenticates by \
+             client certificate, not by password"
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! Answers as text: a value is JSON for programs, and rows of name and value for people.
+//! Prints results: as JSON for programs, or as rows of name and value for people.
 
 use crate::args::Output;
 use kstore_store::Alarm;
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 
-/// Prints an answer, which is an object.
+/// Prints a JSON object in the output format.
 pub(super) fn answer(output: Output, answer: &Value) {
     let text = match output {
         Output::Json => format!("{answer}\n"),
         Output::Table => rows(answer, 0),
     };
-    // The write fails if the reader has ended; that is not an error.
+    // The reader of standard output may have exited.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// One row per field; the rows of objects inside stand further right, each item of a list on its own line.
+/// One row per field. Fields of nested objects are indented, and each item of a list has its own row.
 fn rows(object: &Value, indent: usize) -> String {
     let fields = object.as_object().into_iter().flatten();
     let width = fields.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -51,7 +51,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// An alarm by etcd's name.
+/// etcd's name of an alarm.
 pub(super) fn alarm(alarm: Alarm) -> &'static str {
     match alarm {
         Alarm::NoSpace => "NOSPACE",
@@ -59,8 +59,8 @@ pub(super) fn alarm(alarm: Alarm) -> &'static str {
     }
 }
 
-/// What a directory holds, and what is wrong if `judge`.
-pub(super) fn examined(examined: &VerifyReport, judge: bool) -> Value {
+/// The contents of a directory; with its problems if `with_problems`.
+pub(super) fn examined(examined: &VerifyReport, with_problems: bool) -> Value {
     let status = &examined.status;
     let alarms = status.alarms.iter().copied().map(alarm);
     let mut answer = json!({
@@ -82,13 +82,13 @@ pub(super) fn examined(examined: &VerifyReport, judge: bool) -> Value {
             "bytes": status.log.bytes,
         },
     });
-    if judge {
+    if with_problems {
         answer["problems"] = problems(&examined.problems);
     }
     answer
 }
 
-/// What was salvaged, and what is wrong.
+/// The result of a salvage, with the problems found.
 pub(super) fn salvaged(file: &Path, salvaged: &SalvageReport) -> Value {
     json!({
         "file": file.display().to_string(),
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_rows_of_name_and_value() {
+    fn results_print_as_rows_of_name_and_value() {
         let answer = json!({
             "name": "x",
             "log": {"first": 1, "last": 20},

@@ -1,5 +1,5 @@
-//! [`PeerWarnings`]: a limit on the warnings that libraries log about frames of peers. Without it, a peer that sends many odd frames
-//! would fill the log and hide everything else in it.
+//! [`PeerWarnings`]: limits the rate of warnings that libraries log about a peer's messages. A peer that
+//! sends many odd frames would otherwise fill the log and hide everything else.
 
 use kstore_apiserver::limits::REPEATED_WARNING;
 use std::collections::BTreeMap;
@@ -9,30 +9,30 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// The libraries that implement the protocols of connections.
+/// Libraries that communicate with peers.
 const LIBRARIES: [&str; 4] = ["h2", "hyper", "rustls", "tokio_rustls"];
 
-/// A filter that logs each warning of these libraries, identified by its file and line, at most once in [`REPEATED_WARNING`]. Events
-/// below the level of warnings are not limited: RUST_LOG alone enables them.
+/// A log layer that passes each warning of [`LIBRARIES`], by source location, at most once in
+/// [`REPEATED_WARNING`]. Lower levels pass without limit; RUST_LOG has to enable them.
 #[derive(Debug, Default)]
 pub(super) struct PeerWarnings {
-    /// When each warning was written last, by file and line.
+    /// When each warning was last written, by file and line.
     latest: Mutex<BTreeMap<(&'static str, u32), Instant>>,
 }
 
 impl PeerWarnings {
-    /// Whether a warning of this place may be written at `now`.
-    fn allows(&self, place: (&'static str, u32), now: Instant) -> bool {
+    /// Whether a warning from this source location may be written at `now`.
+    fn allows(&self, location: (&'static str, u32), now: Instant) -> bool {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.get(&place).is_some_and(|latest| now.duration_since(*latest) < REPEATED_WARNING) {
+        if latest.get(&location).is_some_and(|latest| now.duration_since(*latest) < REPEATED_WARNING) {
             return false;
         }
-        latest.insert(place, now);
+        latest.insert(location, now);
         true
     }
 }
 
-/// Whether peers can make a library write this as often as they like.
+/// Whether peers can trigger this event without limit.
 fn is_about_peers(metadata: &Metadata<'_>) -> bool {
     let library = metadata.target().split("::").next().unwrap_or_default();
     *metadata.level() <= Level::WARN && LIBRARIES.contains(&library)
@@ -41,8 +41,9 @@ fn is_about_peers(metadata: &Metadata<'_>) -> bool {
 impl<S: Subscriber> Layer<S> for PeerWarnings {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let metadata = event.metadata();
-        let place = (metadata.file().unwrap_or_else(|| metadata.name()), metadata.line().unwrap_or_default());
-        !is_about_peers(metadata) || self.allows(place, Instant::now())
+        let location =
+            (metadata.file().unwrap_or_else(|| metadata.name()), metadata.line().unwrap_or_default());
+        !is_about_peers(metadata) || self.allows(location, Instant::now())
     }
 }
 
@@ -53,20 +54,20 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tracing_subscriber::layer::SubscriberExt as _;
 
-    /// Counts what is written.
-    struct Written(Arc<AtomicUsize>);
+    /// A layer that counts events.
+    struct CountingLayer(Arc<AtomicUsize>);
 
-    impl<S: Subscriber> Layer<S> for Written {
+    impl<S: Subscriber> Layer<S> for CountingLayer {
         fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     #[test]
-    fn a_warning_of_a_library_is_written_once_in_a_while_and_everything_else_always() {
+    fn library_warnings_are_rate_limited_and_other_events_are_not() {
         let written = Arc::new(AtomicUsize::new(0));
         let layers =
-            tracing_subscriber::registry().with(Written(written.clone())).with(PeerWarnings::default());
+            tracing_subscriber::registry().with(CountingLayer(written.clone())).with(PeerWarnings::default());
         let count = |write: fn()| {
             let before = written.load(Ordering::Relaxed);
             (0..100).for_each(|_| write());
@@ -74,7 +75,7 @@ mod tests {
         };
         tracing::subscriber::with_default(layers, || {
             assert_eq!(count(|| tracing::warn!(target: "h2::proto::ping_pong", "an odd frame")), 1);
-            assert_eq!(count(|| tracing::error!(target: "hyper", "an odd head")), 1, "another place");
+            assert_eq!(count(|| tracing::error!(target: "hyper", "an odd head")), 1, "another location");
             assert_eq!(count(|| tracing::debug!(target: "h2::codec", "a frame")), 100);
             assert_eq!(count(|| tracing::warn!(target: "h2o", "not one of them")), 100);
             assert_eq!(count(|| tracing::warn!("our own")), 100);
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_written_again_when_its_time_is_over() {
+    async fn a_repeated_warning_is_logged_again_after_its_interval() {
         let warnings = PeerWarnings::default();
         let allows = || warnings.allows(("file.rs", 1), Instant::now());
         assert_eq!([allows(), allows()], [true, false]);

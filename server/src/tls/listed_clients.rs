@@ -1,5 +1,6 @@
-//! [`ListedClients`]: client certificates that are themselves in the list of authorities, as a self-signed one that is given to the
-//! server as `--client-ca-file`. Go's library accepts these whatever they say about signing; rustls takes none that may sign.
+//! [`ListedClients`]: accepts client certificates that are themselves in the list of authorities, such as a
+//! self-signed one given as `--client-ca-file`. Go's library accepts these whether or not they may sign;
+//! rustls accepts none that may sign.
 
 use kstore_apiserver::listed_certificate::{Purpose, verify_listed};
 use rustls::client::danger::HandshakeSignatureValid;
@@ -8,12 +9,12 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use std::sync::Arc;
 
-/// Verifies by authorities, and accepts a certificate of the list itself within its dates and purposes.
+/// A verifier by authorities that also accepts the listed certificates themselves, within their dates and
+/// purposes.
 #[derive(Debug)]
 pub(super) struct ListedClients {
-    /// Verifies what an authority of the list signed.
+    /// Verifies certificates that a listed authority signed.
     pub(super) authorities: Arc<dyn ClientCertVerifier>,
-    /// The list.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_authorities_with_one_subject_the_one_that_signed_counts() {
+    fn the_signer_is_found_among_authorities_with_equal_subjects() {
         let authority = || {
             let mut params = CertificateParams::default();
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_authorities_asks_for_no_certificate() {
+    fn a_server_without_authorities_requests_no_client_certificate() {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::default().self_signed(&key).unwrap();
         let serving = Credential { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() };

@@ -1,4 +1,4 @@
-"""A kstore server of its own for the tests, and the clients that talk to it.
+"""Fixtures: a kstore server for the tests, and clients of it.
 
 KSTORE_SERVER names the binary. Each session starts one server in memory on a free port; each test gets a namespace.
 """
@@ -13,7 +13,7 @@ from kubernetes import client, config
 
 
 class Server:
-    """A running server: its kubeconfig, and its end."""
+    """A running server with its kubeconfig."""
 
     def __init__(self, binary: str, directory: pathlib.Path):
         self.kubeconfig = directory / "kubeconfig"
@@ -24,7 +24,8 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=self.log,
         )
-        # It prints where it is when it is ready; what it prints later is left in the pipe, which it never fills.
+        # The server prints its address when it is ready. Later output stays in the pipe, which it never
+        # fills.
         for line in self.process.stdout:
             if line.strip().startswith(b"try"):
                 return

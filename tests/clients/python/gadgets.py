@@ -60,6 +60,6 @@ def tick(status, patch, **_):
 
 @kopf.on.delete(*GADGETS)
 def broken(meta, **_):
-    # The finalizer holds the object until a person allows that it goes.
+    # The finalizer blocks the deletion until a user allows it.
     if "may-go" not in meta.get("annotations", {}):
-        raise kopf.TemporaryError("nobody allows it yet", delay=0.5)
+        raise kopf.TemporaryError("the deletion is not allowed yet", delay=0.5)

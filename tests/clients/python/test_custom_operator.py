@@ -56,7 +56,7 @@ DEFINITION = {
 
 @pytest.fixture
 def custom(api):
-    """The calls for gadgets, with their definition in place; it goes afterwards, and with it what it defines."""
+    """The API calls for gadgets, while their definition exists; afterwards definition and objects are deleted."""
     extensions = client.ApiextensionsV1Api(api)
     extensions.create_custom_resource_definition(DEFINITION)
     name = DEFINITION["metadata"]["name"]
@@ -100,7 +100,7 @@ def test_an_operator_of_a_custom_kind_keeps_status_ticks_and_holds_what_it_must_
 
     eventually(configured, operator)
 
-    # Admission: a default that the mutating handler gives, a refusal and a warning of the validating one.
+    # Admission: a default of the mutating handler; a refusal and a warning of the validating one.
     created = custom.create_namespaced_custom_object(*where, gadget("g", size=5))
     assert created["spec"] == {"size": 5, "color": "red"}
     with pytest.raises(ApiException) as refused:
@@ -108,7 +108,7 @@ def test_an_operator_of_a_custom_kind_keeps_status_ticks_and_holds_what_it_must_
     assert refused.value.status == 422 and "13 is no size for a gadget" in refused.value.body
     _, _, headers = custom.create_namespaced_custom_object_with_http_info(*where, gadget("heavy", size=500))
     assert "a gadget of more than 100 is heavy" in headers["Warning"]
-    # The schema is judged after the handlers.
+    # The schema is validated after the handlers.
     with pytest.raises(ApiException) as refused:
         custom.create_namespaced_custom_object(*where, gadget("blue", size=1, color="blue"))
     assert refused.value.status == 422 and "Unsupported value" in refused.value.body
@@ -125,9 +125,9 @@ def test_an_operator_of_a_custom_kind_keeps_status_ticks_and_holds_what_it_must_
         custom.patch_namespaced_custom_object(*where, "g", {"spec": {"size": 7}})
     assert "gadgets do not shrink" in refused.value.body
 
-    # The finalizer holds it until its handler is content.
+    # The finalizer blocks the deletion until its handler returns.
     custom.delete_namespaced_custom_object(*where, "g")
-    eventually(lambda: "nobody allows it yet" in operator.read_text(), operator)
+    eventually(lambda: "the deletion is not allowed yet" in operator.read_text(), operator)
     assert read()["metadata"]["deletionTimestamp"]
     for name in ("g", "heavy"):
         custom.patch_namespaced_custom_object(*where, name, {"metadata": {"annotations": {"may-go": "yes"}}})

@@ -1,4 +1,4 @@
-"""The dynamic client, which learns the kinds from discovery."""
+"""Python's dynamic client, which reads the kinds from discovery."""
 
 import pytest
 from kubernetes import dynamic

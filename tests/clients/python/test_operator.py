@@ -27,7 +27,7 @@ def operator(server, namespace, tmp_path):
 
 
 def eventually(look, log):
-    """What `look` gives once it gives something; an absent object counts as nothing."""
+    """The first non-empty result of `look`; a missing object counts as empty."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:

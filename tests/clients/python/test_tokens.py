@@ -1,4 +1,4 @@
-"""Tokens of service accounts: asked for, presented, reviewed, and worthless once their account is gone."""
+"""Tokens of service accounts: requested, used, reviewed, and invalid once their account is deleted."""
 
 import pytest
 from kubernetes import client

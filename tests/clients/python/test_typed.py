@@ -1,4 +1,4 @@
-"""The typed client: every verb, every kind of patch, errors as it reads them."""
+"""Python's typed client: every verb, every patch type, and its exceptions."""
 
 import pytest
 from kubernetes import client

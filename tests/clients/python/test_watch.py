@@ -1,4 +1,4 @@
-"""Watches as the Python client reads them: from now, from a revision, by selector, from too long ago."""
+"""Watches of the Python client: from now, from a revision, by selector, and from a compacted revision."""
 
 import threading
 

@@ -1,6 +1,7 @@
-//! Addresses of services: which families they are of, which networks they come from, and what becomes of networks in use.
+//! Service addresses: their IP families, the networks they are allocated from, and deletion of networks in
+//! use.
 
-/// Services and networks come and go at random.
+/// Services and networks that are created and deleted at random.
 mod random;
 
 use super::{case, run, send};
@@ -33,7 +34,7 @@ async fn get(cluster: &Cluster, path: &str) -> Value {
     send(cluster, "GET", path, &Value::Null).await.json()
 }
 
-/// Creates a service and returns its addresses.
+/// Creates a Service and returns its addresses.
 async fn addresses(cluster: &Cluster, name: &str, spec: Value) -> Vec<String> {
     let made = post(cluster, SERVICES, &service(name, &spec)).await;
     assert_eq!(made.code, 201, "{name}: {}", made.json());
@@ -47,7 +48,7 @@ fn families(ips: &[String]) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_flag_says_which_families_services_have() {
+fn the_flag_determines_the_ip_families_of_services() {
     for (ranges, default, preferred) in [
         ("10.0.0.0/24", "IPv4", vec!["IPv4"]),
         ("fd00::/112", "IPv6", vec!["IPv6"]),
@@ -72,7 +73,7 @@ fn the_flag_says_which_families_services_have() {
 }
 
 #[test]
-fn addresses_are_recorded_family_by_family_and_no_authors_fields() {
+fn service_addresses_are_recorded_by_family_and_not_in_managed_fields() {
     simulate(Setup::api_alone().service_ranges("10.0.0.0/24,fd00::/112"), async |cluster| {
         let ips = addresses(cluster, "a", json!({ "ipFamilyPolicy": "RequireDualStack" })).await;
         for (ip, family) in ips.iter().zip(["IPv4", "IPv6"]) {
@@ -94,7 +95,7 @@ fn addresses_are_recorded_family_by_family_and_no_authors_fields() {
 }
 
 #[test]
-fn a_service_turns_from_one_family_to_two_and_back() {
+fn a_service_changes_from_single_stack_to_dual_stack_and_back() {
     simulate(Setup::api_alone().service_ranges("10.0.0.0/24,fd00::/112"), async |cluster| {
         let path = format!("{SERVICES}/a");
         let first = addresses(cluster, "a", json!({})).await;
@@ -126,7 +127,7 @@ fn a_service_turns_from_one_family_to_two_and_back() {
 }
 
 #[test]
-fn addresses_and_families_are_refused_in_kubernetes_words() {
+fn invalid_addresses_and_families_are_refused_with_kubernetes_messages() {
     simulate(Setup::api_alone(), async |cluster| {
         let refusal = |what, spec: Value, field: &str, text: &str| {
             let message = format!("~Service \"a\" is invalid: {field}: Invalid value: {text}");
@@ -143,7 +144,7 @@ fn addresses_and_families_are_refused_in_kubernetes_words() {
         let cases = [
             address("outside", "10.0.0.9", outside),
             address("the network's own", "10.96.0.0", outside),
-            address("the one for all", "10.111.255.255", outside),
+            address("the shared one", "10.111.255.255", outside),
             address("the API's", "10.96.0.1", "provided IP is already allocated"),
             refusal(
                 "a family by its address",
@@ -159,7 +160,7 @@ fn addresses_and_families_are_refused_in_kubernetes_words() {
 }
 
 #[test]
-fn a_full_network_has_no_address_until_there_is_another_one() {
+fn a_full_network_allocates_no_address_until_another_network_exists() {
     simulate(Setup::api_alone().service_ranges("10.0.0.0/29"), async |cluster| {
         let mut given = Vec::new();
         for i in 0..5 {
@@ -189,7 +190,7 @@ fn a_full_network_has_no_address_until_there_is_another_one() {
 }
 
 #[test]
-fn the_lower_addresses_are_left_to_who_chooses_as_long_as_there_are_others() {
+fn low_addresses_are_reserved_for_explicit_requests_while_others_are_free() {
     simulate(Setup::api_alone().service_ranges("10.0.0.0/27"), async |cluster| {
         let mut given = Vec::new();
         for i in 0..29 {
@@ -203,7 +204,7 @@ fn the_lower_addresses_are_left_to_who_chooses_as_long_as_there_are_others() {
 }
 
 #[test]
-fn an_address_that_somebody_wrote_down_is_taken_even_if_for_this_very_service() {
+fn an_existing_ip_address_object_makes_its_address_unavailable_even_to_its_service() {
     simulate(Setup::api_alone(), async |cluster| {
         let record = json!({ "metadata": { "name": "10.96.0.50" },
             "spec": { "parentRef": { "resource": "services", "namespace": "default", "name": "a" } } });
@@ -216,7 +217,7 @@ fn an_address_that_somebody_wrote_down_is_taken_even_if_for_this_very_service() 
 }
 
 #[test]
-fn an_address_is_the_same_however_it_is_written() {
+fn equal_addresses_in_different_notations_conflict() {
     simulate(Setup::api_alone().service_ranges("fd00::/112"), async |cluster| {
         let asked = json!({ "clusterIP": "fd00:0::0050" });
         assert_eq!(addresses(cluster, "a", asked).await, ["fd00:0::0050"], "as it was written");
@@ -231,7 +232,7 @@ fn an_address_is_the_same_however_it_is_written() {
 }
 
 #[test]
-fn another_server_can_bring_a_second_family_but_no_other_network() {
+fn another_apiserver_can_add_a_second_family_but_not_a_different_network() {
     simulate(Setup::api_alone().service_ranges("10.0.0.0/24"), async |cluster| {
         drop(cluster.apiserver_with("10.1.0.0/24".parse().unwrap()).await);
         let path = format!("{NETWORKS}/kubernetes");
@@ -241,7 +242,7 @@ fn another_server_can_bring_a_second_family_but_no_other_network() {
     });
 }
 
-/// Waits until the condition Ready of a network says this.
+/// Waits until the condition Ready of a network has this status.
 async fn until_ready_is(cluster: &Cluster, name: &str, status: &str) -> Value {
     let path = format!("{NETWORKS}/{name}");
     let holds = async || get(cluster, &path).await["status"]["conditions"][0]["status"] == status;
@@ -254,7 +255,7 @@ async fn is_there(cluster: &Cluster, name: &str) -> bool {
 }
 
 #[test]
-fn a_network_is_made_ready_and_goes_when_nothing_needs_it() {
+fn a_network_becomes_ready_and_is_deleted_when_unused() {
     simulate(Setup::seed(1).nodes(0), async |cluster| {
         post(cluster, NETWORKS, &network("more", &["10.9.0.0/24"])).await;
         let ready = until_ready_is(cluster, "more", "True").await;
@@ -270,17 +271,17 @@ fn a_network_is_made_ready_and_goes_when_nothing_needs_it() {
             condition["message"].as_str().unwrap().starts_with("There are still IPAddresses referencing")
         );
         let none = post(cluster, SERVICES, &service("b", &json!({ "clusterIP": "10.9.0.8" }))).await;
-        assert_eq!(none.code, 422, "what is being deleted gives no more addresses");
+        assert_eq!(none.code, 422, "a network in deletion allocates no addresses");
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(is_there(cluster, "more").await);
 
         send(cluster, "DELETE", &format!("{SERVICES}/a"), &Value::Null).await;
-        cluster.wait_until("the network goes", async || !is_there(cluster, "more").await).await;
+        cluster.wait_until("the network is deleted", async || !is_there(cluster, "more").await).await;
     });
 }
 
 #[test]
-fn a_wider_network_takes_over_the_addresses_of_one_that_goes() {
+fn a_wider_network_takes_over_the_addresses_of_a_deleted_one() {
     simulate(Setup::seed(1).nodes(0), async |cluster| {
         let finalized = async || {
             get(cluster, &format!("{NETWORKS}/kubernetes")).await["metadata"]["finalizers"]
@@ -292,7 +293,7 @@ fn a_wider_network_takes_over_the_addresses_of_one_that_goes() {
         let before = tokio::time::Instant::now();
         tokio::time::sleep(Duration::from_secs(3)).await;
         post(cluster, NETWORKS, &network("wider", &["10.0.0.0/8"])).await;
-        cluster.wait_until("the network goes", async || !is_there(cluster, "kubernetes").await).await;
+        cluster.wait_until("the network is deleted", async || !is_there(cluster, "kubernetes").await).await;
         assert!(
             before.elapsed() >= Duration::from_secs(8),
             "not before all servers know: {:?}",
@@ -303,7 +304,7 @@ fn a_wider_network_takes_over_the_addresses_of_one_that_goes() {
 }
 
 #[test]
-fn a_record_that_is_lost_comes_back_and_one_that_is_left_over_goes() {
+fn missing_address_records_are_recreated_and_stale_ones_deleted() {
     simulate(Setup::seed(1).nodes(0), async |cluster| {
         let ip = addresses(cluster, "a", json!({})).await.remove(0);
         let path = format!("{RECORDS}/{ip}");
@@ -320,6 +321,6 @@ fn a_record_that_is_lost_comes_back_and_one_that_is_left_over_goes() {
         tokio::time::sleep(Duration::from_secs(50)).await;
         let there = async || send(cluster, "GET", &path, &Value::Null).await.code == 200;
         assert!(there().await);
-        cluster.wait_until("the record is gone", async || !there().await).await;
+        cluster.wait_until("the record is deleted", async || !there().await).await;
     });
 }

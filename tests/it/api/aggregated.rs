@@ -1,5 +1,5 @@
-//! API servers behind this one: APIServices with a Service, their conditions, requests that are handed on, and merged documents. The
-//! API servers are in the process; over the network they are in `aggregated_server`.
+//! Aggregated API servers: APIServices with a Service, their conditions, proxied requests, and merged
+//! documents. The API servers run in this process; `aggregated_server` tests them over the network.
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
@@ -25,7 +25,7 @@ fn not_found() -> Response<Body> {
     response
 }
 
-/// An API server with legacy discovery only. It answers other requests with what it was asked and by whom.
+/// An API server with legacy discovery only. It answers other requests with the request's path and user.
 async fn wardle(request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
@@ -96,7 +96,7 @@ async fn create(cluster: &Cluster, path: &str, object: &Value) {
     assert_eq!(made.code, 201, "{}", made.json());
 }
 
-/// The condition of an APIService once its reason is this one.
+/// Waits until the condition of an APIService has this reason, and returns the condition.
 async fn condition(cluster: &Cluster, name: &str, reason: &str) -> Value {
     let mut seen = Value::Null;
     for _ in 0..200 {
@@ -109,7 +109,7 @@ async fn condition(cluster: &Cluster, name: &str, reason: &str) -> Value {
     panic!("{name} has no condition {reason}, but {seen}");
 }
 
-/// An API server that is available.
+/// Registers an API server and waits until it is available.
 async fn serve(cluster: &Cluster) {
     cluster.webhooks().serve_api("default/wardle", wardle);
     create(cluster, "/api/v1/namespaces/default/services", &service()).await;
@@ -125,7 +125,7 @@ async fn aggregated(cluster: &Cluster) -> Vec<Value> {
 }
 
 #[test]
-fn an_api_service_says_what_is_missing_until_its_server_answers() {
+fn an_api_service_reports_what_is_missing_until_its_server_answers() {
     simulate(Setup::api_alone(), async |cluster| {
         create(cluster, SERVICES, &api_service("wardle.example.com", "v1alpha1", 2000)).await;
         let name = "v1alpha1.wardle.example.com";
@@ -191,7 +191,7 @@ fn a_condition_that_another_server_rewrites_is_restored_once_in_thirty_seconds()
 }
 
 #[test]
-fn requests_are_handed_on_as_they_are_and_only_the_front_proxy_says_who_asks() {
+fn requests_are_proxied_unchanged_and_only_the_front_proxy_names_their_user() {
     simulate(Setup::api_alone(), async |cluster| {
         serve(cluster).await;
         let mut user = UserInfo::new("jane", ["system:masters"]);
@@ -212,14 +212,14 @@ fn requests_are_handed_on_as_they_are_and_only_the_front_proxy_says_who_asks() {
         let wanted = json!({ "x-remote-user": ["jane"], "x-remote-group": ["system:masters", "system:authenticated"],
             "x-remote-extra-scopes": ["a"], "authorization": [], "x-forwarded-for": [] });
         assert_eq!(seen["headers"], wanted);
-        // Permission is asked for before anything is handed on.
-        let nobody = cluster.rest_as(UserInfo::new("nobody", ["none"]));
-        let refused = nobody.call("GET", &format!("{WARDLE}/namespaces/default/flunders"), "").await;
+        // Authorization precedes proxying.
+        let unprivileged = cluster.rest_as(UserInfo::new("unprivileged", ["none"]));
+        let refused = unprivileged.call("GET", &format!("{WARDLE}/namespaces/default/flunders"), "").await;
         assert_eq!(refused.code, 403);
         let message = refused.json()["message"].as_str().unwrap().to_owned();
         assert!(
             message.starts_with(
-                "flunders.wardle.example.com is forbidden: User \"nobody\" cannot list resource"
+                "flunders.wardle.example.com is forbidden: User \"unprivileged\" cannot list resource"
             ),
             "{message}"
         );
@@ -227,7 +227,7 @@ fn requests_are_handed_on_as_they_are_and_only_the_front_proxy_says_who_asks() {
 }
 
 #[test]
-fn documents_show_what_other_servers_serve_in_the_order_of_priorities() {
+fn discovery_and_openapi_merge_aggregated_groups_by_priority() {
     simulate(Setup::api_alone(), async |cluster| {
         serve(cluster).await;
         let groups = get(cluster, "/apis").await["groups"].as_array().unwrap().clone();
@@ -253,7 +253,7 @@ fn documents_show_what_other_servers_serve_in_the_order_of_priorities() {
         let document = get(cluster, entry.as_str().unwrap()).await;
         assert!(
             document["path"].as_str().unwrap().ends_with("v1alpha1?hash=F00D"),
-            "it comes from that server: {document}"
+            "the document is that server's: {document}"
         );
         let swagger = get(cluster, "/openapi/v2").await;
         assert!(
@@ -266,7 +266,7 @@ fn documents_show_what_other_servers_serve_in_the_order_of_priorities() {
         let named = &swagger["definitions"]["Flunder"]["properties"]["meta"]["$ref"];
         assert_eq!(named, &json!(format!("#/definitions/{meta}_v2")));
         assert!(swagger["definitions"]["Unused"].is_null());
-        // A server that does not answer stays in the documents, marked.
+        // Documents still list an unavailable server, marked as stale.
         cluster.webhooks().end_api("default/wardle");
         condition(cluster, "v1alpha1.wardle.example.com", "FailedDiscoveryCheck").await;
         let stale = &aggregated(cluster).await.last().unwrap()["versions"][0].clone();
@@ -299,7 +299,7 @@ fn custom_groups_have_api_services_that_follow_their_definitions() {
             (&made["spec"]["groupPriorityMinimum"], &made["spec"]["versionPriority"]),
             (&json!(1000), &json!(100))
         );
-        // One that is deleted comes back while the kind is served, and goes with it.
+        // A deleted APIService is recreated while the kind is served, and is deleted with the kind.
         call(cluster, "DELETE", &format!("{SERVICES}/{name}"), &Value::Null).await;
         let again = condition(cluster, name, "Local").await;
         assert_eq!(again["status"], "True");
@@ -310,12 +310,12 @@ fn custom_groups_have_api_services_that_follow_their_definitions() {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("the APIService of a group that is gone is still there");
+        panic!("the APIService of a deleted group still exists");
     });
 }
 
 #[test]
-fn an_api_service_made_by_hand_wins_over_a_definition() {
+fn an_api_service_created_by_a_user_takes_precedence_over_a_definition() {
     simulate(Setup::api_alone(), async |cluster| {
         serve(cluster).await;
         create(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition()).await;

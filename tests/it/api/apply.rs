@@ -1,4 +1,5 @@
-//! Server-side apply through REST, and some of it through gRPC: who owns what after two managers, updates, resets, the status and the scale.
+//! Server-side apply over REST and gRPC: field ownership after two managers, updates, resets, and writes of
+//! status and scale.
 
 use kstore_proto::kstore::v1 as pb;
 use kstore_tests::{Cluster, Reply, Setup, simulate};
@@ -14,7 +15,7 @@ fn config(spec: &Value) -> Value {
     json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" }, "spec": spec })
 }
 
-/// The whole of what one manager wants; `extra` goes into the spec.
+/// An applied configuration of one manager; `extra` is merged into the spec.
 fn wanted(extra: &Value) -> Value {
     let labels = json!({ "app": "web" });
     let mut spec = json!({ "selector": { "matchLabels": labels },
@@ -33,14 +34,14 @@ async fn apply(cluster: &Cluster, query: &str, body: &Value) -> Reply {
     patch(cluster, WEB, APPLY, query, body).await
 }
 
-async fn done(cluster: &Cluster, query: &str, body: &Value) -> Value {
+async fn apply_ok(cluster: &Cluster, query: &str, body: &Value) -> Value {
     let reply = apply(cluster, query, body).await;
     assert!(reply.code < 300, "{} {}", reply.code, reply.text("/message"));
     reply.json()
 }
 
-/// Manager, operation, subresource and apiVersion of each entry, in order.
-fn entries(object: &Value) -> Vec<String> {
+/// Manager, operation, subresource and apiVersion of each managed fields entry, in order.
+fn managed_entries(object: &Value) -> Vec<String> {
     let books = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
     let line = |entry: &Value| {
@@ -49,7 +50,7 @@ fn entries(object: &Value) -> Vec<String> {
     books.iter().map(line).collect()
 }
 
-fn owned<'a>(object: &'a Value, manager: &str) -> &'a Value {
+fn owned_fields<'a>(object: &'a Value, manager: &str) -> &'a Value {
     let books = object["metadata"]["managedFields"].as_array().unwrap();
     let mut found = books.iter().filter(|entry| entry["manager"] == manager);
     let entry = found.next().unwrap_or_else(|| panic!("{manager} owns nothing of {object}"));
@@ -58,72 +59,76 @@ fn owned<'a>(object: &'a Value, manager: &str) -> &'a Value {
 }
 
 #[test]
-fn two_managers_share_conflict_force_and_let_go() {
+fn two_managers_share_fields_conflict_force_and_release_ownership() {
     simulate(Setup::api_alone(), async |cluster| {
         let created = apply(cluster, "fieldManager=one", &wanted(&json!({ "replicas": 3 }))).await;
-        assert_eq!((created.code, entries(&created.json())), (201, vec!["one Apply  apps/v1".to_owned()]));
+        assert_eq!(
+            (created.code, managed_entries(&created.json())),
+            (201, vec!["one Apply  apps/v1".to_owned()])
+        );
         assert!(
-            owned(&created.json(), "one")["f:spec"].get("f:strategy").is_none(),
+            owned_fields(&created.json(), "one")["f:spec"].get("f:strategy").is_none(),
             "defaults have no owner"
         );
-        let shared = done(cluster, "fieldManager=two", &config(&json!({ "replicas": 3 }))).await;
-        assert_eq!(owned(&shared, "two"), &json!({ "f:spec": { "f:replicas": {} } }));
+        let shared = apply_ok(cluster, "fieldManager=two", &config(&json!({ "replicas": 3 }))).await;
+        assert_eq!(owned_fields(&shared, "two"), &json!({ "f:spec": { "f:replicas": {} } }));
         let refused = apply(cluster, "fieldManager=two", &config(&json!({ "replicas": 4 }))).await;
         assert_eq!((refused.code, refused.text("/reason").as_str()), (409, "Conflict"));
         let text = "Apply failed with 1 conflict: conflict with \"one\": .spec.replicas";
         assert_eq!(refused.text("/message"), text);
         let cause = json!({ "reason": "FieldManagerConflict", "message": "conflict with \"one\"", "field": ".spec.replicas" });
         assert_eq!(refused.json()["details"], json!({ "causes": [cause] }));
-        let forced = done(cluster, "fieldManager=two&force=true", &config(&json!({ "replicas": 4 }))).await;
+        let forced =
+            apply_ok(cluster, "fieldManager=two&force=true", &config(&json!({ "replicas": 4 }))).await;
         assert_eq!(forced["spec"]["replicas"], 4);
-        assert!(owned(&forced, "one")["f:spec"].get("f:replicas").is_none());
-        let left = done(cluster, "fieldManager=one", &wanted(&json!({}))).await;
+        assert!(owned_fields(&forced, "one")["f:spec"].get("f:replicas").is_none());
+        let left = apply_ok(cluster, "fieldManager=one", &wanted(&json!({}))).await;
         assert_eq!(left["spec"]["replicas"], 4, "two still wants it");
         let nothing = json!({ "apiVersion": "apps/v1", "kind": "Deployment" });
-        let gone = done(cluster, "fieldManager=two", &nothing).await;
-        assert_eq!(gone["spec"]["replicas"], 1, "nobody wants it: the default");
-        assert_eq!(entries(&gone), ["one Apply  apps/v1"]);
+        let gone = apply_ok(cluster, "fieldManager=two", &nothing).await;
+        assert_eq!(gone["spec"]["replicas"], 1, "no manager sets it: the default");
+        assert_eq!(managed_entries(&gone), ["one Apply  apps/v1"]);
     });
 }
 
 #[test]
 fn applying_the_same_again_writes_nothing() {
     simulate(Setup::api_alone(), async |cluster| {
-        // Zero values which the stored object does not keep, and quantities in another spelling than the stored one.
+        // Zero values that the stored object omits, and quantities in another notation than the stored one.
         let resources = json!({ "requests": { "cpu": "1000m" } });
         let containers = json!([{ "name": "c", "image": "i", "resources": resources, "tty": false }]);
         let labels = json!({ "app": "web" });
         let spec = json!({ "paused": false, "minReadySeconds": 0, "selector": { "matchLabels": labels },
             "template": { "metadata": { "labels": labels }, "spec": { "containers": containers } } });
-        let first = done(cluster, "fieldManager=one", &config(&spec)).await;
+        let first = apply_ok(cluster, "fieldManager=one", &config(&spec)).await;
         let revision = cluster.store().revision();
         tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-        let again = done(cluster, "fieldManager=one", &config(&spec)).await;
+        let again = apply_ok(cluster, "fieldManager=one", &config(&spec)).await;
         assert_eq!((again, cluster.store().revision()), (first, revision));
     });
 }
 
 #[test]
-fn a_dry_run_tells_and_stores_nothing() {
+fn a_dry_run_apply_reports_the_result_and_stores_nothing() {
     simulate(Setup::api_alone(), async |cluster| {
         let revision = cluster.store().revision();
         let reply = apply(cluster, "fieldManager=one&dryRun=All", &wanted(&json!({}))).await;
-        assert_eq!((reply.code, entries(&reply.json()).len()), (201, 1));
+        assert_eq!((reply.code, managed_entries(&reply.json()).len()), (201, 1));
         assert_eq!(cluster.store().revision(), revision);
         assert_eq!(cluster.rest().call("GET", WEB, "").await.code, 404);
     });
 }
 
 #[test]
-fn what_is_not_a_configuration_is_refused_with_the_reason() {
+fn invalid_apply_configurations_are_refused_with_the_reason() {
     simulate(Setup::api_alone(), async |cluster| {
-        done(cluster, "fieldManager=one", &wanted(&json!({}))).await;
+        apply_ok(cluster, "fieldManager=one", &wanted(&json!({}))).await;
         let two = json!([{ "name": "c", "image": "i" }, { "name": "c", "image": "j" }]);
         let mut named = wanted(&json!({}));
         named["metadata"]["name"] = json!("other");
         let mut books = wanted(&json!({}));
         books["metadata"]["managedFields"] = json!([]);
-        let who = "(/web; apps/v1, Kind=Deployment)";
+        let object = "(/web; apps/v1, Kind=Deployment)";
         let cases = [
             (json!({ "kind": "Deployment" }), "invalid object type: /, Kind=Deployment".to_owned()),
             (json!({ "apiVersion": "v1", "kind": "Deployment" }), "invalid object type: /v1, Kind=Deployment".to_owned()),
@@ -137,22 +142,22 @@ fn what_is_not_a_configuration_is_refused_with_the_reason() {
             (books, "metadata.managedFields must be nil".to_owned()),
             (
                 config(&json!({ "template": { "spec": { "containers": two } } })),
-                format!("failed to create typed patch object {who}: .spec.template.spec.containers: duplicate entries for key [name=\"c\"]"),
+                format!("failed to create typed patch object {object}: .spec.template.spec.containers: duplicate entries for key [name=\"c\"]"),
             ),
             (
                 config(&json!({ "replicaz": 1 })),
-                format!("failed to create typed patch object {who}: .spec.replicaz: field not declared in schema"),
+                format!("failed to create typed patch object {object}: .spec.replicaz: field not declared in schema"),
             ),
             (
                 config(&json!({ "replicas": "three" })),
-                format!("failed to create typed patch object {who}: .spec.replicas: expected numeric (int or float), got string"),
+                format!("failed to create typed patch object {object}: .spec.replicas: expected numeric (int or float), got string"),
             ),
         ];
         let revision = cluster.store().revision();
         for (body, want) in cases {
             let reply = apply(cluster, "fieldManager=one", &body).await;
             let answer = (reply.code, reply.text("/reason"), reply.text("/message"));
-            // Kubernetes has no class for a configuration that does not fit its type.
+            // Kubernetes uses no specific status for a configuration that does not match its schema.
             let (code, reason) =
                 if want.contains("typed patch object") { (500, "") } else { (400, "BadRequest") };
             assert_eq!(answer, (code, reason.to_owned(), want));
@@ -164,7 +169,7 @@ fn what_is_not_a_configuration_is_refused_with_the_reason() {
 }
 
 #[test]
-fn keys_that_a_configuration_states_twice_are_named_with_their_lines() {
+fn duplicate_keys_of_a_configuration_are_reported_with_their_lines() {
     simulate(Setup::api_alone(), async |cluster| {
         let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: u\n  l: v\n  k: w\n";
         let path = "/api/v1/namespaces/default/configmaps/a?fieldManager=one";
@@ -186,7 +191,7 @@ fn keys_that_a_configuration_states_twice_are_named_with_their_lines() {
     });
 }
 
-/// A pod with more than its containers.
+/// A pod manifest with further fields after its containers.
 fn pod(spec: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, image: i}}]{spec}}}\n"
@@ -201,9 +206,9 @@ const REPEATED: &str = "line 4: key \"x\" already set in map";
 const REFUSED: &str = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 4: key \"x\" already set in map";
 
 #[test]
-fn what_is_odd_about_an_applied_object_is_said() {
+fn apply_returns_warnings_about_the_applied_object() {
     simulate(Setup::api_alone(), async |cluster| {
-        // What follows the containers, the manager's further options, the answer's code and message, what is said beside it.
+        // Fields after the containers, query options, code and message of the answer, and its warnings.
         let cases: [(&str, &str, u16, &str, &[&str]); 9] = [
             (TWICE, "&fieldValidation=Strict", 400, REFUSED, &[]),
             (OLD, "&dryRun=All", 201, "", &[DEPRECATED]),
@@ -229,7 +234,7 @@ fn what_is_odd_about_an_applied_object_is_said() {
 }
 
 #[test]
-fn the_other_door_reads_configurations_as_strictly() {
+fn grpc_apply_decodes_configurations_as_strictly_as_rest() {
     simulate(Setup::api_alone(), async |cluster| {
         let place = pb::Ref {
             version: "v1".into(),
@@ -246,8 +251,8 @@ fn the_other_door_reads_configurations_as_strictly() {
             force: true,
             dry_run: true,
         };
-        let mut door = KstoreClient::new(cluster.doors());
-        let applied = door.patch(patch(OLD, pb::FieldValidation::Warn)).await.unwrap();
+        let mut grpc = KstoreClient::new(cluster.in_process());
+        let applied = grpc.patch(patch(OLD, pb::FieldValidation::Warn)).await.unwrap();
         let said = |metadata: &tonic::metadata::MetadataMap| {
             let texts = metadata.get_all_bin("kstore-warning-bin").iter();
             texts
@@ -255,11 +260,11 @@ fn the_other_door_reads_configurations_as_strictly() {
                 .collect::<Vec<_>>()
         };
         assert_eq!(said(applied.metadata()), [DEPRECATED]);
-        let twice = door.patch(patch(TWICE, pb::FieldValidation::Warn)).await.unwrap();
+        let twice = grpc.patch(patch(TWICE, pb::FieldValidation::Warn)).await.unwrap();
         assert_eq!(said(twice.metadata()), [REPEATED]);
-        let ignored = door.patch(patch(TWICE, pb::FieldValidation::Ignore)).await.unwrap();
+        let ignored = grpc.patch(patch(TWICE, pb::FieldValidation::Ignore)).await.unwrap();
         assert_eq!(said(ignored.metadata()), [""; 0]);
-        let strict = door.patch(patch(TWICE, pb::FieldValidation::Strict)).await.unwrap_err();
+        let strict = grpc.patch(patch(TWICE, pb::FieldValidation::Strict)).await.unwrap_err();
         assert_eq!((strict.code(), strict.message()), (tonic::Code::InvalidArgument, REFUSED));
     });
 }
@@ -286,21 +291,21 @@ fn an_apply_with_the_identity_of_another_object_is_a_conflict() {
 }
 
 #[test]
-fn other_writes_take_what_they_change_and_free_what_they_remove() {
+fn updates_own_the_fields_they_change_and_release_those_they_remove() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut object = wanted(&json!({ "replicas": 3, "minReadySeconds": 7 }));
         object["metadata"]["labels"] = json!({ "a": "1", "b": "1" });
-        done(cluster, "fieldManager=one", &object).await;
+        apply_ok(cluster, "fieldManager=one", &object).await;
         let body = json!({ "metadata": { "labels": { "a": null, "b": "2" } }, "spec": { "replicas": 5 } });
         let merged = patch(cluster, WEB, MERGE, "fieldManager=two", &body).await.json();
         assert_eq!(
-            owned(&merged, "two"),
+            owned_fields(&merged, "two"),
             &json!({ "f:metadata": { "f:labels": { "f:b": {} } }, "f:spec": { "f:replicas": {} } })
         );
-        let one = owned(&merged, "one");
+        let one = owned_fields(&merged, "one");
         assert_eq!((one["f:metadata"].get("f:labels"), one["f:spec"].get("f:replicas")), (None, None));
         assert!(one["f:spec"].get("f:minReadySeconds").is_some());
-        assert_eq!(entries(&merged), ["one Apply  apps/v1", "two Update  apps/v1"]);
+        assert_eq!(managed_entries(&merged), ["one Apply  apps/v1", "two Update  apps/v1"]);
         let refused = apply(cluster, "fieldManager=one", &object).await;
         let text = "Apply failed with 2 conflicts: conflicts with \"two\" using apps/v1:\n- .metadata.labels.b\n- .spec.replicas";
         assert_eq!((refused.code, refused.text("/message").as_str()), (409, text));
@@ -308,7 +313,7 @@ fn other_writes_take_what_they_change_and_free_what_they_remove() {
 }
 
 #[test]
-fn an_object_is_booked_from_its_creation_without_what_admission_adds() {
+fn managed_fields_start_at_creation_without_fields_that_admission_adds() {
     simulate(Setup::api_alone(), async |cluster| {
         let pod = json!({ "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i" }] },
             "status": { "phase": "Running" } });
@@ -323,17 +328,17 @@ fn an_object_is_booked_from_its_creation_without_what_admission_adds() {
                 "f:resources": {}, "f:terminationMessagePath": {}, "f:terminationMessagePolicy": {} } },
             "f:dnsPolicy": {}, "f:enableServiceLinks": {}, "f:restartPolicy": {}, "f:schedulerName": {},
             "f:securityContext": {}, "f:terminationGracePeriodSeconds": {} });
-        assert_eq!(owned(&created, "me"), &json!({ "f:spec": spec }));
+        assert_eq!(owned_fields(&created, "me"), &json!({ "f:spec": spec }));
     });
 }
 
 #[test]
 fn an_update_that_changes_nothing_writes_nothing() {
     simulate(Setup::api_alone(), async |cluster| {
-        let object = done(cluster, "fieldManager=one", &wanted(&json!({}))).await;
+        let object = apply_ok(cluster, "fieldManager=one", &wanted(&json!({}))).await;
         let revision = cluster.store().revision();
         tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-        // The status is not this endpoint's: what the body says about it is nobody's.
+        // This endpoint does not write the status: a status in the body is attributed to no manager.
         let mut body = object.clone();
         body["status"]["replicas"] = json!(9);
         let put = cluster.rest().call("PUT", &format!("{WEB}?fieldManager=two"), body.to_string()).await;
@@ -343,7 +348,7 @@ fn an_update_that_changes_nothing_writes_nothing() {
 }
 
 #[test]
-fn clients_may_reset_the_books_but_not_through_a_subresource_and_not_with_nonsense() {
+fn clients_may_reset_managed_fields_but_not_through_a_subresource_or_with_invalid_entries() {
     simulate(Setup::api_alone(), async |cluster| {
         let put = async |path: &str, object: &Value| {
             let reply =
@@ -352,29 +357,36 @@ fn clients_may_reset_the_books_but_not_through_a_subresource_and_not_with_nonsen
             reply.json()
         };
         for reset in [json!([]), json!([{}])] {
-            let mut object = done(cluster, "fieldManager=one", &wanted(&json!({}))).await;
+            let mut object = apply_ok(cluster, "fieldManager=one", &wanted(&json!({}))).await;
             object["metadata"]["managedFields"] = json!([{ "manager": "x", "operation": "Sideways" }]);
-            assert_eq!(entries(&put(WEB, &object).await), ["one Apply  apps/v1"]);
+            assert_eq!(managed_entries(&put(WEB, &object).await), ["one Apply  apps/v1"]);
             object["metadata"]["managedFields"] = reset.clone();
-            assert_eq!(entries(&put(&format!("{WEB}/status"), &object).await), ["one Apply  apps/v1"]);
-            assert_eq!(entries(&put(WEB, &object).await), Vec::<String>::new());
+            assert_eq!(
+                managed_entries(&put(&format!("{WEB}/status"), &object).await),
+                ["one Apply  apps/v1"]
+            );
+            assert_eq!(managed_entries(&put(WEB, &object).await), Vec::<String>::new());
             let patched =
                 patch(cluster, WEB, MERGE, "fieldManager=two", &json!({ "spec": { "paused": true } })).await;
-            assert_eq!(entries(&patched.json()), Vec::<String>::new(), "not kept until somebody applies");
-            let begun = done(cluster, "fieldManager=one&force=true", &wanted(&json!({}))).await;
-            assert_eq!(entries(&begun), ["one Apply  apps/v1", "before-first-apply Update  apps/v1"]);
+            assert_eq!(
+                managed_entries(&patched.json()),
+                Vec::<String>::new(),
+                "not kept until the next apply"
+            );
+            let begun = apply_ok(cluster, "fieldManager=one&force=true", &wanted(&json!({}))).await;
+            assert_eq!(managed_entries(&begun), ["one Apply  apps/v1", "before-first-apply Update  apps/v1"]);
             assert_eq!(cluster.rest().call("DELETE", WEB, "").await.code, 200);
         }
-        let mut object = done(cluster, "fieldManager=one", &wanted(&json!({}))).await;
+        let mut object = apply_ok(cluster, "fieldManager=one", &wanted(&json!({}))).await;
         object["metadata"]["managedFields"][0]["manager"] = json!("renamed");
-        assert_eq!(entries(&put(WEB, &object).await), ["renamed Apply  apps/v1"]);
+        assert_eq!(managed_entries(&put(WEB, &object).await), ["renamed Apply  apps/v1"]);
     });
 }
 
 #[test]
-fn the_status_has_owners_of_its_own() {
+fn status_fields_have_their_own_managers() {
     simulate(Setup::api_alone(), async |cluster| {
-        done(cluster, "fieldManager=one", &wanted(&json!({ "replicas": 2 }))).await;
+        apply_ok(cluster, "fieldManager=one", &wanted(&json!({ "replicas": 2 }))).await;
         let condition = |kind: &str| json!({ "type": kind, "status": "True", "reason": "R", "message": "m" });
         let status = |conditions: Value| {
             let mut body = config(&json!({ "replicas": 9 }));
@@ -389,10 +401,10 @@ fn the_status_has_owners_of_its_own() {
             patch(cluster, &path, APPLY, "fieldManager=b", &status(json!([condition("B")]))).await.json();
         assert_eq!(both["status"]["conditions"].as_array().unwrap().len(), 2);
         assert_eq!(
-            entries(&both),
+            managed_entries(&both),
             ["a Apply status apps/v1", "b Apply status apps/v1", "one Apply  apps/v1"]
         );
-        let only = owned(&both, "a");
+        let only = owned_fields(&both, "a");
         assert_eq!(
             (only.get("f:spec"), only["f:status"]["f:conditions"].as_object().unwrap().len()),
             (None, 1)
@@ -417,17 +429,17 @@ fn the_status_has_owners_of_its_own() {
 }
 
 #[test]
-fn the_number_of_replicas_has_one_owner_whether_written_by_the_scale_or_not() {
+fn replicas_have_one_manager_whether_written_through_scale_or_not() {
     simulate(Setup::api_alone(), async |cluster| {
-        done(cluster, "fieldManager=one", &wanted(&json!({ "replicas": 2 }))).await;
+        apply_ok(cluster, "fieldManager=one", &wanted(&json!({ "replicas": 2 }))).await;
         let scale = format!("{WEB}/scale");
         let number = |n: i64| json!({ "spec": { "replicas": n } });
         let scaled = patch(cluster, &scale, MERGE, "fieldManager=hpa", &number(5)).await;
         assert_eq!((scaled.code, scaled.json()["spec"]["replicas"].as_i64()), (200, Some(5)));
         let object = cluster.rest().call("GET", WEB, "").await.json();
-        assert_eq!(entries(&object), ["one Apply  apps/v1", "hpa Update scale apps/v1"]);
-        assert_eq!(owned(&object, "hpa"), &json!({ "f:spec": { "f:replicas": {} } }));
-        assert!(owned(&object, "one")["f:spec"].get("f:replicas").is_none());
+        assert_eq!(managed_entries(&object), ["one Apply  apps/v1", "hpa Update scale apps/v1"]);
+        assert_eq!(owned_fields(&object, "hpa"), &json!({ "f:spec": { "f:replicas": {} } }));
+        assert!(owned_fields(&object, "one")["f:spec"].get("f:replicas").is_none());
         let refused = apply(cluster, "fieldManager=one", &wanted(&json!({ "replicas": 2 }))).await;
         let text = "Apply failed with 1 conflict: conflict with \"hpa\" with subresource \"scale\" using apps/v1: .spec.replicas";
         assert_eq!((refused.code, refused.text("/message").as_str()), (409, text));
@@ -438,7 +450,7 @@ fn the_number_of_replicas_has_one_owner_whether_written_by_the_scale_or_not() {
         assert_eq!((refused.code, refused.text("/message").as_str()), (409, text));
         assert_eq!(patch(cluster, &scale, APPLY, "fieldManager=two&force=true", &config(7)).await.code, 200);
         let object = cluster.rest().call("GET", WEB, "").await.json();
-        assert_eq!(entries(&object), ["two Apply scale apps/v1", "one Apply  apps/v1"]);
+        assert_eq!(managed_entries(&object), ["two Apply scale apps/v1", "one Apply  apps/v1"]);
 
         let revision = cluster.store().revision();
         let same = patch(cluster, &scale, MERGE, "fieldManager=other", &number(7)).await;
@@ -473,26 +485,29 @@ fn entries_in_another_version_of_the_kind_own_the_same_fields() {
         };
         let shared = patch(cluster, &path("v2"), APPLY, "fieldManager=two", &two(5, 80)).await;
         assert_eq!(shared.code, 200, "{}", shared.text("/message"));
-        assert_eq!(entries(&shared.json()), ["two Apply  autoscaling/v2", "one Apply  autoscaling/v1"]);
+        assert_eq!(
+            managed_entries(&shared.json()),
+            ["two Apply  autoscaling/v2", "one Apply  autoscaling/v1"]
+        );
         let refused = patch(cluster, &path("v2"), APPLY, "fieldManager=two", &two(5, 50)).await;
         let text =
             "Apply failed with 1 conflict: conflict with \"one\": .spec.targetCPUUtilizationPercentage";
         assert_eq!((refused.code, refused.text("/message").as_str()), (409, text));
         let forced =
             patch(cluster, &path("v2"), APPLY, "fieldManager=two&force=true", &two(7, 50)).await.json();
-        let left = owned(&forced, "one");
+        let left = owned_fields(&forced, "one");
         assert_eq!(
             (left["f:spec"].get("f:maxReplicas"), left["f:spec"].get("f:targetCPUUtilizationPercentage")),
             (None, None)
         );
         let seen = cluster.rest().call("GET", &path("v1"), "").await.json();
         assert_eq!(seen["spec"]["targetCPUUtilizationPercentage"], 50);
-        assert_eq!(entries(&seen), entries(&forced));
+        assert_eq!(managed_entries(&seen), managed_entries(&forced));
     });
 }
 
 #[test]
-fn what_is_too_large_for_the_store_goes_without_its_books_unless_it_is_applied() {
+fn an_object_too_large_with_managed_fields_is_stored_without_them_unless_applied() {
     simulate(Setup::api_alone(), async |cluster| {
         let map = |keys: usize, value: &str| {
             let data: serde_json::Map<String, Value> =
@@ -508,24 +523,28 @@ fn what_is_too_large_for_the_store_goes_without_its_books_unless_it_is_applied()
         let made = send("POST", all, json, &large).await;
         assert_eq!((made.code, made.json()["metadata"].get("managedFields")), (201, None));
         let put = send("PUT", one, json, &map(9_000, "w")).await;
-        assert_eq!((put.code, entries(&put.json()).len()), (200, 0), "who has no books gets none");
+        assert_eq!(
+            (put.code, managed_entries(&put.json()).len()),
+            (200, 0),
+            "an object without managed fields gets none"
+        );
         let applied = send("PATCH", one, APPLY, &map(9_000, "w")).await;
         assert_eq!((applied.code, applied.text("/reason").as_str()), (413, "RequestEntityTooLarge"));
         let small = send("DELETE", one, json, &json!({})).await;
         assert_eq!(small.code, 200);
         let booked = send("POST", all, json, &map(10, "v")).await;
-        assert_eq!((booked.code, entries(&booked.json()).len()), (201, 1));
+        assert_eq!((booked.code, managed_entries(&booked.json()).len()), (201, 1));
         let mut grown = large.clone();
         grown["metadata"]["labels"] = json!({ "a": "b" });
         let patched = send("PATCH", one, MERGE, &grown).await;
-        assert_eq!((patched.code, entries(&patched.json()).len()), (200, 0));
+        assert_eq!((patched.code, managed_entries(&patched.json()).len()), (200, 0));
         let refused = send("PUT", one, json, &map(16_000, "v")).await;
         assert_eq!(refused.code, 413, "too large without them, too");
     });
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_on_the_client_side_and_keeps_the_annotation() {
+fn kubectl_migrates_from_client_side_apply_and_keeps_the_annotation() {
     simulate(Setup::api_alone(), async |cluster| {
         const LAST: &str = "kubectl.kubernetes.io/last-applied-configuration";
         let mut object = wanted(&json!({ "replicas": 2 }));
@@ -534,9 +553,9 @@ fn kubectl_takes_over_what_it_applied_on_the_client_side_and_keeps_the_annotatio
         let created =
             cluster.rest().call("POST", &format!("{DEPLOYMENTS}?{query}"), object.to_string()).await;
         assert_eq!(created.code, 201);
-        let taken = done(cluster, "fieldManager=kubectl", &wanted(&json!({ "replicas": 3 }))).await;
+        let taken = apply_ok(cluster, "fieldManager=kubectl", &wanted(&json!({ "replicas": 3 }))).await;
         assert_eq!(taken["spec"]["replicas"], 3);
-        assert!(owned(&taken, "kubectl-client-side-apply")["f:spec"].get("f:replicas").is_none());
+        assert!(owned_fields(&taken, "kubectl-client-side-apply")["f:spec"].get("f:replicas").is_none());
         let last: Value =
             serde_json::from_str(taken["metadata"]["annotations"][LAST].as_str().unwrap()).unwrap();
         assert_eq!(last["spec"]["replicas"], 3);

@@ -1,6 +1,7 @@
-//! Writers that overtake each other. A storage in which writes of others come between a read and its commit, at every place
-//! that a seed chooses; and a dumb judge that reads the history: every answered write is in it exactly once, nothing that was
-//! answered is lost, nothing comes back from the dead, and revisions only rise.
+//! Concurrent writers under adversarial interleaving. The storage lets other writers run between a read and
+//! its commit, at points that a seed selects. An oracle then checks the history: every acknowledged write
+//! occurs exactly once, no acknowledged write is lost, no deleted object returns, and revisions only
+//! increase.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -23,43 +24,43 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The object that everybody writes.
+/// The object that all writers change.
 const NAME: &str = "web";
 const KEY: &str = "/registry/deployments/default/web";
 const CLIENTS: usize = 5;
 const WRITES: usize = 12;
 const SEEDS: u64 = 12;
 
-/// A storage that lets others run before a commit, for as long as its generator says; that tells of writes late; and that can
-/// be stopped, or made to panic.
+/// A storage that runs other writers before a commit, as its generator decides, delivers watch events late,
+/// and can be stopped or made to panic.
 struct Contended {
     inner: Embedded,
     rng: Rng,
     stopped: AtomicBool,
     panics: AtomicBool,
-    /// Every name is taken when it is about to be used.
+    /// Whether every name is taken just before it is used.
     crowded: AtomicBool,
     commits: AtomicU64,
 }
 
 impl Contended {
-    async fn dawdle(&self) {
+    async fn run_others(&self) {
         for _ in 0..self.rng.below(6) {
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// What is found under a key that was thought to be free.
-fn somebody(guard: &Guard) -> Option<Raw> {
+/// A value stored under a key that the writer expects to be free.
+fn occupied(guard: &Guard) -> Option<Raw> {
     let key = Bytes::from(guard.key.clone());
     Some(Raw { key, value: Bytes::from_static(b"{}"), revision: 1, created: 1 })
 }
 
-struct Late(Box<dyn RawWatch>, Rng);
+struct DelayedWatch(Box<dyn RawWatch>, Rng);
 
 #[async_trait]
-impl RawWatch for Late {
+impl RawWatch for DelayedWatch {
     async fn next(&mut self) -> Option<Result<kstore_apiserver::storage::RawBatch, ReadError>> {
         let batch = self.0.next().await;
         for _ in 0..self.1.below(4) {
@@ -76,34 +77,34 @@ impl Layer for Contended {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
-        assert!(!self.panics.swap(false, Ordering::SeqCst), "the storage was told to panic");
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "the test made the storage panic");
         if self.stopped.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
         self.commits.fetch_add(1, Ordering::SeqCst);
         if self.crowded.load(Ordering::SeqCst) {
-            return Ok(Outcome::Lost { current: commit.guards.iter().map(somebody).collect() });
+            return Ok(Outcome::Lost { current: commit.guards.iter().map(occupied).collect() });
         }
-        self.dawdle().await;
+        self.run_others().await;
         let outcome = self.inner.commit(commit).await;
-        self.dawdle().await;
+        self.run_others().await;
         outcome
     }
 
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         let watch = self.inner.watch(prefix, after).await?;
-        Ok(Box::new(Late(watch, Rng::seeded(self.rng.below(u64::MAX)))))
+        Ok(Box::new(DelayedWatch(watch, Rng::seeded(self.rng.below(u64::MAX)))))
     }
 }
 
-struct Contest {
+struct ContentionTest {
     store: Store,
     storage: Arc<Contended>,
     api: ApiServer,
     client: Client,
 }
 
-fn contest<T>(seed: u64, test: impl AsyncFnOnce(&Contest) -> T) -> T {
+fn contest<T>(seed: u64, test: impl AsyncFnOnce(&ContentionTest) -> T) -> T {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -135,7 +136,7 @@ fn contest<T>(seed: u64, test: impl AsyncFnOnce(&Contest) -> T) -> T {
         };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();
         let client = Client::over(api.in_process(UserInfo::new("root", ["system:masters"])), "test");
-        let contest = Contest { store, storage, api, client };
+        let contest = ContentionTest { store, storage, api, client };
         let outcome = test(&contest).await;
         stop.cancel();
         contest.store.close().await;
@@ -143,15 +144,15 @@ fn contest<T>(seed: u64, test: impl AsyncFnOnce(&Contest) -> T) -> T {
     })
 }
 
-/// A write that was answered: the revision of the object then, and the mark that it left.
+/// An acknowledged write: the object's revision, and the mark that the write added.
 #[derive(Debug)]
-struct Answered {
+struct AckedWrite {
     revision: i64,
     mark: String,
 }
 
-/// One client: writes of every sort, each with a mark of its own.
-async fn client(contest: &Contest, seed: u64, own: usize) -> Vec<Answered> {
+/// One client: writes of every kind, each with a unique mark.
+async fn client(contest: &ContentionTest, seed: u64, own: usize) -> Vec<AckedWrite> {
     let rng = Rng::seeded(seed * 100 + own as u64);
     let api = contest.client.agent(&format!("client-{own}")).dynamic(Gvr::new("apps", "v1", "deployments"));
     let mut answered = Vec::new();
@@ -160,7 +161,7 @@ async fn client(contest: &Contest, seed: u64, own: usize) -> Vec<Answered> {
         match write(contest, &api, &rng, &mark).await {
             Ok(Some(object)) => {
                 let revision = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-                answered.push(Answered { revision, mark });
+                answered.push(AckedWrite { revision, mark });
             }
             Ok(None) => {}
             Err(error) => assert!(is_expected(&error), "{mark}: {error}"),
@@ -169,13 +170,14 @@ async fn client(contest: &Contest, seed: u64, own: usize) -> Vec<Answered> {
     answered
 }
 
-/// Conflicts (of writes that name a revision), objects that are gone, and names that are taken are answers, not failures.
+/// Whether an error is an expected outcome: a conflict of a write that names a revision, a deleted object, or
+/// a taken name.
 fn is_expected(error: &ApiError) -> bool {
     error.is_conflict() || error.is_not_found() || error.is_already_exists()
 }
 
 async fn write(
-    contest: &Contest,
+    contest: &ContentionTest,
     api: &DynamicApi,
     rng: &Rng,
     mark: &str,
@@ -220,7 +222,7 @@ async fn write(
             let mut object = api.get("default", NAME).await?;
             object["metadata"]["annotations"][mark] = json!("1");
             object["status"]["replicas"] = json!(rng.below(5));
-            // What else is sent there does not count.
+            // Other fields sent to the status endpoint have no effect.
             object["spec"]["replicas"] = json!(99);
             api.replace(&object, "status").await.map(Some)
         }
@@ -242,13 +244,13 @@ async fn write(
     }
 }
 
-/// What the object was at one revision; `None`: gone.
-struct State {
+/// The state of the object at one revision; `None` if it was deleted.
+struct ObjectState {
     revision: i64,
     object: Option<Value>,
 }
 
-fn history(store: &Store) -> Vec<State> {
+fn history(store: &Store) -> Vec<ObjectState> {
     let everything = WatchRequest::new(KeyRange::single(KEY)).from(Revision(1));
     let mut watcher = store.watch(everything).unwrap();
     let mut states = Vec::new();
@@ -257,7 +259,7 @@ fn history(store: &Store) -> Vec<State> {
         for event in batch.events.iter() {
             let object = (event.kind == EventKind::Put)
                 .then(|| serde_json::from_slice(&event.kv.value_bytes()).unwrap());
-            states.push(State { revision: batch.revision.0, object });
+            states.push(ObjectState { revision: batch.revision.0, object });
         }
     }
     states
@@ -273,8 +275,8 @@ fn marks(object: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-fn judge(seed: u64, states: &[State], answered: &[Answered]) {
-    let at: BTreeMap<i64, &State> = states.iter().map(|state| (state.revision, state)).collect();
+fn check_history(seed: u64, states: &[ObjectState], answered: &[AckedWrite]) {
+    let at: BTreeMap<i64, &ObjectState> = states.iter().map(|state| (state.revision, state)).collect();
     assert_eq!(at.len(), states.len(), "seed {seed}: one change of an object at one revision");
     assert!(states.is_sorted_by(|a, b| a.revision < b.revision), "seed {seed}: revisions rise");
     let mut uids = BTreeSet::new();
@@ -287,13 +289,13 @@ fn judge(seed: u64, states: &[State], answered: &[Answered]) {
                     old["metadata"]["uid"], new["metadata"]["uid"],
                     "seed {seed}, {revision}: the same object"
                 );
-                // An apply takes back what its manager applied before and says no more; each here has a manager of its own.
+                // An apply removes what its manager applied before; here each apply has its own manager.
                 assert!(marks(new).is_superset(&marks(old)), "seed {seed}, {revision}: an update was lost");
                 assert_ne!(old, new, "seed {seed}, {revision}: a revision without a change");
                 assert_ne!(new["spec"]["replicas"], 99, "seed {seed}, {revision}: a spec through the status");
                 let moved = |o: &Value| o["metadata"]["generation"].as_i64().unwrap();
                 let step = moved(new) - moved(old);
-                // Annotations count only where they are not written beside a status.
+                // An annotation change increases the generation unless the status is written with it.
                 let may = i64::from(old["metadata"]["annotations"] != new["metadata"]["annotations"]);
                 let must = i64::from(old["spec"] != new["spec"]);
                 assert!(
@@ -321,14 +323,14 @@ fn judge(seed: u64, states: &[State], answered: &[Answered]) {
             write.revision
         );
     }
-    // And what was not answered with success left no mark.
+    // Unacknowledged writes left no mark.
     let answered: BTreeSet<_> = answered.iter().map(|write| write.mark.clone()).collect();
     let left: BTreeSet<_> = states.iter().filter_map(|state| state.object.as_ref()).flat_map(marks).collect();
     assert_eq!(left, answered, "seed {seed}");
 }
 
 #[test]
-fn no_interleaving_of_writers_loses_doubles_or_revives_anything() {
+fn no_interleaving_of_writers_loses_duplicates_or_resurrects_a_write() {
     let (mut commits, mut changes) = (0, 0);
     for seed in 1..=SEEDS {
         contest(seed, async |contest| {
@@ -338,7 +340,7 @@ fn no_interleaving_of_writers_loses_doubles_or_revives_anything() {
             let answered = join_all((0..CLIENTS).map(|own| client(contest, seed, own))).await;
             let answered: Vec<_> = answered.into_iter().flatten().collect();
             let states = history(&contest.store);
-            judge(seed, &states, &answered);
+            check_history(seed, &states, &answered);
             commits += contest.storage.commits.load(Ordering::SeqCst) - before;
             changes += states.len() as u64;
         });
@@ -349,22 +351,22 @@ fn no_interleaving_of_writers_loses_doubles_or_revives_anything() {
     );
 }
 
-/// A patch that the caller lets take one second.
-async fn patch_within_a_second(contest: &Contest) -> (u16, Bytes) {
+/// A patch with a deadline of one second.
+async fn patch_within_a_second(contest: &ContentionTest) -> (u16, Bytes) {
     use http_body_util::{BodyExt as _, Full};
     use tower::ServiceExt as _;
-    let door = contest.api.in_process(UserInfo::new("root", ["system:masters"]));
+    let api = contest.api.in_process(UserInfo::new("root", ["system:masters"]));
     let request = http::Request::builder().method("PATCH").uri("/api/v1/namespaces/default?timeout=1s");
     let request = request.header("content-type", "application/merge-patch+json");
     let request =
         request.body(Full::from(Bytes::from_static(br#"{"metadata":{"labels":{"a":"b"}}}"#))).unwrap();
-    let response = door.oneshot(request).await.unwrap();
+    let response = api.oneshot(request).await.unwrap();
     let code = response.status().as_u16();
     (code, response.into_body().collect().await.unwrap().to_bytes())
 }
 
 #[test]
-fn a_write_ends_with_its_time_and_not_with_a_number_of_tries() {
+fn a_write_is_retried_until_its_deadline_and_not_a_fixed_number_of_times() {
     contest(1, async |contest| {
         contest.storage.stopped.store(true, Ordering::SeqCst);
         let begun = tokio::time::Instant::now();
@@ -385,7 +387,7 @@ fn a_write_ends_with_its_time_and_not_with_a_number_of_tries() {
 }
 
 #[test]
-fn who_finds_no_place_for_too_long_is_told_to_try_later() {
+fn a_write_that_waits_too_long_for_capacity_is_refused_with_retry_after() {
     contest(1, async |contest| {
         contest.storage.stopped.store(true, Ordering::SeqCst);
         let api = contest.client.dynamic(Gvr::new("", "v1", "namespaces"));
@@ -401,7 +403,7 @@ fn who_finds_no_place_for_too_long_is_told_to_try_later() {
 }
 
 #[test]
-fn a_panic_is_one_requests_bad_luck() {
+fn a_panic_fails_only_its_own_request() {
     contest(1, async |contest| {
         contest.storage.panics.store(true, Ordering::SeqCst);
         let (code, body) = patch_within_a_second(contest).await;

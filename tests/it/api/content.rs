@@ -1,4 +1,5 @@
-//! The forms of answers: JSON, indented, YAML, protobuf; whole objects, rows, metadata alone; compressed or not.
+//! Representations of answers: JSON, indented JSON, YAML and protobuf; objects, tables and metadata only;
+//! compressed or not.
 
 use super::{ask, config_map, names};
 use kstore_api::object::semantically_equal;
@@ -24,7 +25,7 @@ fn decode(reply: &Reply) -> Value {
     protobuf::decode(&reply.body).unwrap().1
 }
 
-/// Frames of a protobuf watch: type and object.
+/// Decodes the frames of a protobuf watch: event type and object.
 fn frames(mut body: &[u8]) -> Vec<(String, Value)> {
     let mut events = Vec::new();
     while let Some((length, rest)) = body.split_first_chunk::<4>() {
@@ -39,8 +40,9 @@ fn frames(mut body: &[u8]) -> Vec<(String, Value)> {
     events
 }
 
-/// Whether both say the same: a text that is always printed, and is empty, is nothing on the wire.
-fn same(json: &Value, proto: &Value) -> bool {
+/// Whether a JSON and a protobuf answer are equal. Empty strings that JSON always prints are absent in
+/// protobuf.
+fn is_same(json: &Value, proto: &Value) -> bool {
     let (mut json, mut proto) = (json.clone(), proto.clone());
     drop_empty_texts(&mut json);
     drop_empty_texts(&mut proto);
@@ -59,7 +61,7 @@ fn drop_empty_texts(value: &mut Value) {
 }
 
 #[test]
-fn protobuf_says_the_same_as_json() {
+fn protobuf_and_json_answers_are_equal() {
     simulate(Setup::seed(3), async |cluster| {
         fill(cluster, 2, 10).await;
         let nodes = async || !cluster.list("nodes", "").await.is_empty();
@@ -76,7 +78,7 @@ fn protobuf_says_the_same_as_json() {
         for path in paths {
             let accept = [("accept", "application/vnd.kubernetes.protobuf,application/json")];
             let json = ask(cluster, "GET", path, &[]).await.json();
-            // Nodes report all the time.
+            // Nodes update their status all the time.
             let version = json["metadata"]["resourceVersion"].as_str().unwrap();
             let exact = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact");
             let proto = decode(&ask(cluster, "GET", &exact, &accept).await);
@@ -85,7 +87,7 @@ fn protobuf_says_the_same_as_json() {
                 (&proto["kind"], &proto["metadata"]["resourceVersion"])
             );
             assert!(
-                !names(&json).is_empty() && same(&json["items"], &proto["items"]),
+                !names(&json).is_empty() && is_same(&json["items"], &proto["items"]),
                 "{path}\n{json}\n{proto}"
             );
         }
@@ -93,7 +95,7 @@ fn protobuf_says_the_same_as_json() {
         let accept = [("accept", PROTOBUF)];
         let (json, proto) =
             (ask(cluster, "GET", &one, &[]).await.json(), decode(&ask(cluster, "GET", &one, &accept).await));
-        assert!(same(&json, &proto), "{json}\n{proto}");
+        assert!(is_same(&json, &proto), "{json}\n{proto}");
         let missing = ask(cluster, "GET", &format!("{CONFIG_MAPS}/none"), &accept).await;
         let status = decode(&missing);
         assert_eq!(
@@ -104,7 +106,7 @@ fn protobuf_says_the_same_as_json() {
 }
 
 #[test]
-fn metadata_alone_comes_in_every_version_and_encoding() {
+fn partial_metadata_is_served_in_every_version_and_encoding() {
     simulate(Setup::api_alone(), async |cluster| {
         fill(cluster, 2, 10).await;
         for version in ["v1", "v1beta1"] {
@@ -126,11 +128,7 @@ fn metadata_alone_comes_in_every_version_and_encoding() {
                     (names(&found), &found["items"][0]["data"]),
                     (vec!["c-0".into(), "c-1".into()], &Value::Null)
                 );
-                assert_eq!(
-                    found["items"][0]["kind"].is_null(),
-                    list,
-                    "protobuf items do not say what they are"
-                );
+                assert_eq!(found["items"][0]["kind"].is_null(), list, "protobuf items carry no kind");
                 let one = ask(
                     cluster,
                     "GET",
@@ -149,7 +147,7 @@ fn metadata_alone_comes_in_every_version_and_encoding() {
 }
 
 #[test]
-fn watches_speak_every_form_that_can_be_streamed() {
+fn watches_support_every_streamable_representation() {
     simulate(Setup::api_alone(), async |cluster| {
         fill(cluster, 1, 10).await;
         let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1");
@@ -188,7 +186,7 @@ fn watches_speak_every_form_that_can_be_streamed() {
 }
 
 #[test]
-fn text_forms_of_lists_read_as_the_compact_one() {
+fn indented_and_yaml_lists_equal_the_compact_ones() {
     simulate(Setup::api_alone(), async |cluster| {
         fill(cluster, 3, 10).await;
         for path in [CONFIG_MAPS, "/api/v1/namespaces/default/pods"] {
@@ -263,7 +261,7 @@ fn yaml_is_read_as_1_1_and_written_for_both_versions() {
 }
 
 #[test]
-fn what_nobody_can_serve_is_refused_with_what_can_be_had() {
+fn unacceptable_media_types_are_refused_with_the_supported_ones() {
     simulate(Setup::api_alone(), async |cluster| {
         let want = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf";
         for accept in [
@@ -289,7 +287,7 @@ fn what_nobody_can_serve_is_refused_with_what_can_be_had() {
 }
 
 #[test]
-fn large_answers_are_compressed_for_those_who_take_it() {
+fn large_answers_are_compressed_if_the_client_accepts_it() {
     simulate(Setup::api_alone(), async |cluster| {
         fill(cluster, 40, 5000).await;
         let gzip = [("accept-encoding", "gzip")];
@@ -312,7 +310,7 @@ fn large_answers_are_compressed_for_those_who_take_it() {
 }
 
 #[test]
-fn head_answers_as_get_without_a_body() {
+fn head_returns_the_headers_of_get_without_a_body() {
     simulate(Setup::api_alone(), async |cluster| {
         fill(cluster, 2, 10).await;
         for path in [

@@ -1,5 +1,6 @@
-//! Custom resources over REST: what a CustomResourceDefinition makes of a server, and what becomes of objects and watches when it
-//! changes or goes. Texts are those of a Kubernetes apiserver. Schemas, names and columns as such have their tests in `kstore-api`.
+//! Custom resources over REST: how a CustomResourceDefinition changes the served API, and how objects and
+//! watches follow its changes and its deletion. Messages are those of kube-apiserver. Schemas, names and
+//! columns have their tests in the crate `api`.
 
 use super::query;
 use kstore_tests::{Cluster, Reply, Setup, simulate};
@@ -12,7 +13,7 @@ const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// A namespaced kind `Lamp` with status and scale.
+/// A namespaced kind `Lamp` with the subresources status and scale.
 fn lamps() -> Value {
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "required": ["watts"], "properties": {
@@ -71,7 +72,7 @@ fn condition<'v>(definition: &'v Value, kind: &str) -> &'v Value {
 }
 
 #[test]
-fn a_kind_is_served_everywhere_at_the_revision_of_its_definition() {
+fn a_kind_is_served_by_every_endpoint_from_the_revision_of_its_definition() {
     simulate(Setup::api_alone(), async |cluster| {
         assert_eq!(call(cluster, "GET", LAMPS, &Value::Null).await.code, 404);
         let made = define(cluster, &lamps()).await;
@@ -176,7 +177,7 @@ fn status_scale_patches_and_generation_follow_the_definition() {
 }
 
 #[test]
-fn apply_creates_and_conflicts_by_manager() {
+fn apply_of_custom_objects_creates_and_detects_conflicts() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster, &lamps()).await;
         let path = |manager: &str| format!("{LAMPS}/a?fieldManager={manager}");
@@ -232,7 +233,7 @@ fn lists_tables_and_selectors_read_what_the_definition_declares() {
 }
 
 #[test]
-fn objects_stored_before_a_schema_changed_are_shown_by_the_new_one_and_watches_go_on() {
+fn stored_objects_are_read_with_the_newest_schema_and_watches_continue() {
     simulate(Setup::api_alone(), async |cluster| {
         let made = define(cluster, &lamps()).await;
         let old = create(cluster, "a", json!({"watts": 5})).await;
@@ -300,7 +301,7 @@ fn every_served_version_shows_every_object_and_deprecated_ones_warn() {
 }
 
 #[test]
-fn taken_names_are_granted_when_their_owner_goes() {
+fn conflicting_names_are_accepted_when_their_owner_is_deleted() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster, &lamps()).await;
         let mut rival = lamps();
@@ -322,7 +323,7 @@ fn taken_names_are_granted_when_their_owner_goes() {
 }
 
 #[test]
-fn a_finalizer_without_a_domain_is_warned_of() {
+fn a_finalizer_without_a_domain_causes_a_warning() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster, &lamps()).await;
         let warned = |reply: &Reply| {
@@ -352,7 +353,7 @@ fn a_finalizer_without_a_domain_is_warned_of() {
 }
 
 #[test]
-fn a_deleted_definition_takes_its_objects_along_and_waits_for_their_finalizers() {
+fn deleting_a_definition_deletes_its_objects_and_waits_for_their_finalizers() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster, &lamps()).await;
         create(cluster, "a", json!({"watts": 5})).await;
@@ -386,12 +387,12 @@ fn a_deleted_definition_takes_its_objects_along_and_waits_for_their_finalizers()
         let text = String::from_utf8_lossy(&watched.body).into_owned();
         assert_eq!(text.lines().filter(|line| line.contains(r#""type":"DELETED""#)).count(), 2, "{text}");
         define(cluster, &lamps()).await;
-        assert_eq!(get(cluster, LAMPS).await["items"], json!([]), "nothing comes back");
+        assert_eq!(get(cluster, LAMPS).await["items"], json!([]), "no object returns");
     });
 }
 
 #[test]
-fn a_namespace_takes_its_custom_objects_along() {
+fn deleting_a_namespace_deletes_its_custom_objects() {
     simulate(Setup::seed(1), async |cluster| {
         define(cluster, &lamps()).await;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "attic"}});
@@ -406,7 +407,7 @@ fn a_namespace_takes_its_custom_objects_along() {
 }
 
 #[test]
-fn a_write_is_stored_only_under_the_definition_that_judged_it() {
+fn a_write_is_stored_only_under_the_definition_that_validated_it() {
     simulate(Setup::api_alone(), async |cluster| {
         let revision =
             |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse::<i64>().unwrap();

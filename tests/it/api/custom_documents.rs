@@ -1,13 +1,14 @@
-//! Discovery and OpenAPI of many custom kinds: a change of one definition changes what is about it, and nothing else.
+//! Discovery and OpenAPI with many custom kinds: a change of one definition changes only the documents of its
+//! group.
 
 use kstore_tests::{Cluster, Reply, Setup, simulate};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Kinds, each in a group of its own.
+/// Number of kinds, each in its own group.
 const KINDS: usize = 100;
-/// Properties of a schema, so that a definition has about 36 kB, as those of large operators.
+/// Number of properties in a schema, for a definition of about 36 kB, as those of large operators.
 const FIELDS: usize = 128;
 
 fn definition(index: usize, fields: usize) -> Value {
@@ -57,7 +58,7 @@ async fn url(cluster: &Cluster, index: usize) -> String {
         .to_owned()
 }
 
-/// How long it takes, in real time: figures for whoever reads the output, no verdict.
+/// Runs `work` and prints how long it took in real time, for information only.
 #[expect(clippy::disallowed_methods, reason = "a measurement of the machine, which decides nothing")]
 async fn timed<T>(what: &str, work: impl Future<Output = T>) -> T {
     let begin = Instant::now();
@@ -73,7 +74,7 @@ async fn merge(cluster: &Cluster, path: &str, patch: Value) {
 }
 
 #[test]
-fn a_change_of_one_definition_leaves_the_documents_of_the_others_as_they_were() {
+fn changing_one_definition_leaves_the_documents_of_others_unchanged() {
     simulate(Setup::api_alone(), async |cluster| {
         let size = definition(0, FIELDS).to_string().len();
         assert!((30_000..45_000).contains(&size), "{size}");
@@ -124,7 +125,7 @@ fn a_change_of_one_definition_leaves_the_documents_of_the_others_as_they_were() 
 }
 
 #[test]
-fn discovery_and_documents_forget_a_kind_with_its_definition() {
+fn discovery_and_openapi_drop_a_kind_with_its_definition() {
     simulate(Setup::api_alone(), async |cluster| {
         assert_eq!(cluster.rest().call("POST", DEFINITIONS, definition(1, 2).to_string()).await.code, 201);
         let document = url(cluster, 1).await;
@@ -144,7 +145,7 @@ fn discovery_and_documents_forget_a_kind_with_its_definition() {
             cluster.rest().call("DELETE", &format!("{DEFINITIONS}/things.g1.example.com"), "").await;
         assert_eq!(deleted.code, 200);
         let gone = async || cluster.rest().call("GET", "/apis/g1.example.com", "").await.code == 404;
-        cluster.wait_until("the group is gone", gone).await;
+        cluster.wait_until("the group is removed", gone).await;
         for path in paths {
             assert_eq!(cluster.rest().call("GET", path, "").await.code, 404, "{path}");
         }

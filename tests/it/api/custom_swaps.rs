@@ -1,6 +1,6 @@
-//! The kinds that a server serves are replaced as a whole whenever a definition changes. Here they are replaced again and again under
-//! many writers and watchers of one kind: every write is answered, and every watcher hears of each write once and in order, in the
-//! form of the schema that was current at its revision.
+//! The table of served kinds is replaced as a whole whenever a definition changes. Here it is replaced
+//! repeatedly under many writers and watchers of one kind: every write is acknowledged, and every watcher
+//! receives each write once, in order, in the form of the schema that was current at its revision.
 
 use super::query;
 use kstore_tests::{Cluster, Setup, simulate};
@@ -11,9 +11,9 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const TOKENS: &str = "/apis/swap.example.com/v1/namespaces/default/tokens";
 const WRITERS: usize = 64;
 const WATCHERS: usize = 64;
-/// Objects that each writer creates.
+/// Number of objects that each writer creates.
 const CREATES: usize = 6;
-/// Changes of the definition, each with a definition beside it that comes and goes.
+/// Number of changes of the definition, each with another definition that is created and deleted.
 const SWAPS: usize = 24;
 
 fn definition(plural: &str, kind: &str) -> Value {
@@ -28,7 +28,7 @@ fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Creates one object after the other; the revision of each by its name.
+/// Creates objects one after the other; returns each one's revision by name.
 async fn write(cluster: &Cluster, writer: usize) -> Vec<(String, u64)> {
     let mut written = Vec::new();
     for index in 0..CREATES {
@@ -42,7 +42,8 @@ async fn write(cluster: &Cluster, writer: usize) -> Vec<(String, u64)> {
     written
 }
 
-/// Gives the schema one more field with a default at a time, and lets other kinds come and go. The revisions of the changes.
+/// Adds one field with a default to the schema at a time, while other kinds are created and deleted. Returns
+/// the revisions of the changes.
 async fn swap(cluster: &Cluster) -> Vec<u64> {
     let mut revisions = Vec::new();
     for index in 0..SWAPS {
@@ -63,7 +64,7 @@ async fn swap(cluster: &Cluster) -> Vec<u64> {
 }
 
 #[test]
-fn changes_of_a_definition_under_writers_and_watchers_lose_and_repeat_no_event() {
+fn definition_changes_under_load_neither_lose_nor_repeat_watch_events() {
     simulate(Setup::api_alone(), async |cluster| {
         let made = cluster.rest().call("POST", DEFINITIONS, definition("tokens", "Token").to_string()).await;
         assert_eq!(made.code, 201, "{}", made.json());

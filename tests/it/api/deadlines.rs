@@ -1,4 +1,4 @@
-//! Calls of `kstore.v1` end with the time that their callers name, and count, as those of the other door.
+//! Deadlines and metrics of calls to `kstore.v1`, equal to those of REST.
 
 use kstore_proto::kstore::v1 as pb;
 use kstore_tests::{Setup, simulate};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::Code;
 
-fn place() -> pb::Ref {
+fn config_map_ref() -> pb::Ref {
     pb::Ref {
         version: "v1".into(),
         resource: "configmaps".into(),
@@ -16,50 +16,53 @@ fn place() -> pb::Ref {
     }
 }
 
-/// A call with a header of the gRPC protocol: what tonic's own transport would write.
-fn within<T>(message: T, timeout: &'static str) -> tonic::Request<T> {
+/// A call with a gRPC timeout header, as tonic's transport would write it.
+fn with_timeout<T>(message: T, timeout: &'static str) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     request.metadata_mut().insert("grpc-timeout", timeout.parse().unwrap());
     request
 }
 
 #[test]
-fn a_call_ends_with_the_time_that_its_caller_names() {
+fn a_call_ends_at_the_deadline_of_its_caller() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = KstoreClient::new(cluster.doors());
-        let list = || pb::ListRequest { r#ref: Some(place()), ..Default::default() };
-        assert!(door.list(within(list(), "5S")).await.is_ok());
-        assert_eq!(door.list(within(list(), "0n")).await.unwrap_err().code(), Code::DeadlineExceeded);
-        assert_eq!(door.list(within(list(), "soon")).await.unwrap_err().code(), Code::InvalidArgument);
+        let mut grpc = KstoreClient::new(cluster.in_process());
+        let list = || pb::ListRequest { r#ref: Some(config_map_ref()), ..Default::default() };
+        assert!(grpc.list(with_timeout(list(), "5S")).await.is_ok());
+        assert_eq!(grpc.list(with_timeout(list(), "0n")).await.unwrap_err().code(), Code::DeadlineExceeded);
+        assert_eq!(grpc.list(with_timeout(list(), "soon")).await.unwrap_err().code(), Code::InvalidArgument);
         let before = cluster.store().revision();
         let create = || pb::CreateRequest {
-            r#ref: Some(place()),
+            r#ref: Some(config_map_ref()),
             json: r#"{"metadata":{"name":"a"}}"#.into(),
             ..Default::default()
         };
-        assert_eq!(door.create(within(create(), "0m")).await.unwrap_err().code(), Code::DeadlineExceeded);
+        assert_eq!(
+            grpc.create(with_timeout(create(), "0m")).await.unwrap_err().code(),
+            Code::DeadlineExceeded
+        );
         let operation = pb::Operation { kind: Some(pb::operation::Kind::Create(create())) };
         let transaction = pb::TransactRequest { operations: vec![operation], dry_run: false };
         assert_eq!(
-            door.transact(within(transaction, "0u")).await.unwrap_err().code(),
+            grpc.transact(with_timeout(transaction, "0u")).await.unwrap_err().code(),
             Code::DeadlineExceeded
         );
-        assert_eq!(cluster.store().revision(), before, "what did not begin in time did nothing");
+        assert_eq!(cluster.store().revision(), before, "an expired call has no effect");
     });
 }
 
 #[test]
-fn a_watch_ends_with_the_time_that_its_caller_names() {
+fn a_watch_ends_at_the_deadline_of_its_caller() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = KstoreClient::new(cluster.doors());
-        let selector = pb::WatchSelector { r#ref: Some(place()), ..Default::default() };
+        let mut grpc = KstoreClient::new(cluster.in_process());
+        let selector = pb::WatchSelector { r#ref: Some(config_map_ref()), ..Default::default() };
         let watch = pb::WatchRequest {
             selectors: vec![selector],
             after_revision: cluster.store().revision().0,
             ..Default::default()
         };
         let began = Instant::now();
-        let mut stream = door.watch(within(watch, "7S")).await.unwrap().into_inner();
+        let mut stream = grpc.watch(with_timeout(watch, "7S")).await.unwrap().into_inner();
         assert_eq!(stream.message().await.unwrap_err().code(), Code::DeadlineExceeded);
         assert_eq!(began.elapsed().as_secs(), 7);
         assert!(
@@ -70,21 +73,22 @@ fn a_watch_ends_with_the_time_that_its_caller_names() {
 }
 
 #[test]
-fn transactions_are_counted() {
+fn transactions_are_counted_in_metrics() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = KstoreClient::new(cluster.doors());
+        let mut grpc = KstoreClient::new(cluster.in_process());
         let create = |name: &str| {
             let json = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
-            let create = pb::CreateRequest { r#ref: Some(place()), json: json.into(), ..Default::default() };
+            let create =
+                pb::CreateRequest { r#ref: Some(config_map_ref()), json: json.into(), ..Default::default() };
             pb::Operation { kind: Some(pb::operation::Kind::Create(create)) }
         };
         let transaction = |names: &[&str], dry_run| pb::TransactRequest {
             operations: names.iter().map(|name| create(name)).collect(),
             dry_run,
         };
-        door.transact(transaction(&["a", "b"], false)).await.unwrap();
-        door.transact(transaction(&["c"], true)).await.unwrap();
-        door.transact(transaction(&["d", "a"], false)).await.unwrap_err();
+        grpc.transact(transaction(&["a", "b"], false)).await.unwrap();
+        grpc.transact(transaction(&["c"], true)).await.unwrap();
+        grpc.transact(transaction(&["d", "a"], false)).await.unwrap_err();
         let page = cluster.rest().call("GET", "/metrics", "").await;
         let page = String::from_utf8(page.body.to_vec()).unwrap();
         let labels = "verb=\"TRANSACT\",group=\"\",version=\"\",resource=\"\",subresource=\"\",scope=\"\",component=\"apiserver\"";

@@ -1,4 +1,5 @@
-//! The deletion state machine as clients see it: grace, finalizers, propagation, preconditions, answers; and collections.
+//! Deletion as clients observe it: grace periods, finalizers, propagation, preconditions and answers, also of
+//! collections.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, warnings};
 use kstore_tests::{Cluster, Reply, Rest, Setup, Storage, manifests, simulate};
@@ -14,7 +15,7 @@ async fn running_pod(cluster: &Cluster, name: &str) -> Value {
 }
 
 #[test]
-fn the_answer_to_a_deletion_is_the_object_or_a_status_with_its_uid() {
+fn a_deletion_answers_with_the_object_or_a_status_with_its_uid() {
     simulate(Setup::api_alone(), async |cluster| {
         let map = cluster.create(manifests::config_map("a", "1")).await;
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}});
@@ -27,7 +28,7 @@ fn the_answer_to_a_deletion_is_the_object_or_a_status_with_its_uid() {
             case("a kind that is not given back", ("DELETE", &format!("{CONFIG_MAPS}/a")), Value::Null, 200,
                 json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
                     "details": {"name": "a", "kind": "configmaps", "group": null, "uid": map["metadata"]["uid"]}})),
-            case("one that is", ("DELETE", accounts), Value::Null, 200, json!({"kind": "ServiceAccount"})),
+            case("a deleted account", ("DELETE", accounts), Value::Null, 200, json!({"kind": "ServiceAccount"})),
             case("a group", ("DELETE", &format!("{DEPLOYMENTS}/web")), Value::Null, 200,
                 json!({"kind": "Status", "details": {"kind": "deployments", "group": "apps"}})),
             case("held by a finalizer", ("DELETE", &format!("{CONFIG_MAPS}/held")), Value::Null, 200,
@@ -40,7 +41,7 @@ fn the_answer_to_a_deletion_is_the_object_or_a_status_with_its_uid() {
 }
 
 #[test]
-fn a_running_pod_has_its_grace_which_only_gets_shorter() {
+fn a_running_pods_grace_period_can_only_be_shortened() {
     simulate(Setup::api_alone(), async |cluster| {
         let pod = running_pod(cluster, "p").await;
         let generation = pod["metadata"]["generation"].as_i64().unwrap();
@@ -62,7 +63,7 @@ fn a_running_pod_has_its_grace_which_only_gets_shorter() {
             cluster,
             [
                 case(
-                    "a pod without a node goes at once",
+                    "a pod without a node is deleted at once",
                     ("DELETE", &format!("{PODS}/never-ran")),
                     Value::Null,
                     200,
@@ -76,7 +77,7 @@ fn a_running_pod_has_its_grace_which_only_gets_shorter() {
 }
 
 #[test]
-fn a_pod_that_is_also_held_waits_for_both() {
+fn a_pod_with_a_finalizer_waits_for_grace_period_and_finalizer() {
     simulate(Setup::api_alone(), async |cluster| {
         running_pod(cluster, "p").await;
         let one = format!("{PODS}/p");
@@ -123,7 +124,7 @@ fn a_pod_that_is_also_held_waits_for_both() {
 }
 
 #[test]
-fn the_write_that_takes_the_last_finalizer_removes_the_object() {
+fn removing_the_last_finalizer_deletes_the_object() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut web = manifests::deployment("web", 0);
         web["metadata"]["finalizers"] = json!(["x/y"]);
@@ -154,14 +155,14 @@ fn the_write_that_takes_the_last_finalizer_removes_the_object() {
                     json!({"metadata": {"finalizers": ["x/y", "foregroundDeletion"]}}),
                 ),
                 case(
-                    "one goes",
+                    "one is removed",
                     ("PATCH", &one),
                     json!({"metadata": {"finalizers": ["foregroundDeletion"]}}),
                     200,
                     json!({}),
                 ),
                 case(
-                    "the last goes",
+                    "the last is removed",
                     ("PATCH", &one),
                     json!({"metadata": {"finalizers": null}}),
                     200,
@@ -181,7 +182,7 @@ fn the_write_that_takes_the_last_finalizer_removes_the_object() {
 }
 
 #[test]
-fn preconditions_are_kept_and_defaults_differ_by_kind() {
+fn deletion_preconditions_hold_and_default_propagation_depends_on_the_kind() {
     simulate(Setup::api_alone(), async |cluster| {
         let map = cluster.create(manifests::config_map("a", "1")).await;
         let (uid, version) = (&map["metadata"]["uid"], &map["metadata"]["resourceVersion"]);
@@ -199,16 +200,20 @@ fn preconditions_are_kept_and_defaults_differ_by_kind() {
             "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})
         };
         let jobs = "/apis/batch/v1/namespaces/default/jobs";
-        for name in ["silent", "told"] {
+        for name in ["plain", "background"] {
             cluster.create(job(name)).await;
         }
         let silent = send(cluster, "DELETE", &format!("{jobs}/silent"), &Value::Null).await;
         assert_eq!(silent.json()["metadata"]["finalizers"], json!(["orphan"]));
         assert!(warnings(&silent)[0].contains("child pods are preserved by default when jobs are deleted"));
-        let told =
-            send(cluster, "DELETE", &format!("{jobs}/told"), &json!({"propagationPolicy": "Background"}))
-                .await;
-        assert_eq!((told.text("/kind"), warnings(&told)), ("Status".to_owned(), vec![]));
+        let background = send(
+            cluster,
+            "DELETE",
+            &format!("{jobs}/background"),
+            &json!({"propagationPolicy": "Background"}),
+        )
+        .await;
+        assert_eq!((background.text("/kind"), warnings(&background)), ("Status".to_owned(), vec![]));
         let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "reason": "r", "message": "m", "type": "Normal",
             "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}});
         cluster.create(event).await;
@@ -228,7 +233,7 @@ fn preconditions_are_kept_and_defaults_differ_by_kind() {
 }
 
 #[test]
-fn a_namespace_goes_when_its_finalizer_does() {
+fn a_namespace_is_deleted_when_its_finalizer_is_removed() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::namespace("n")).await;
         let one = "/api/v1/namespaces/n";
@@ -248,7 +253,7 @@ fn a_namespace_goes_when_its_finalizer_does() {
     });
 }
 
-/// Creates objects in a namespace, without a pause, until it takes no more; their number, and the refusal.
+/// Creates objects in a namespace without a pause until it refuses one. Returns their number and the refusal.
 async fn fill_until_refused(rest: Rest, namespace: &str, prefix: &str) -> (usize, Reply) {
     for number in 0.. {
         let map = json!({"metadata": {"name": format!("{prefix}-{number}")}}).to_string();
@@ -262,7 +267,7 @@ async fn fill_until_refused(rest: Rest, namespace: &str, prefix: &str) -> (usize
 }
 
 #[test]
-fn nothing_comes_into_being_in_a_namespace_after_its_deletion_whichever_apiserver_is_asked() {
+fn no_apiserver_creates_objects_in_a_terminating_namespace() {
     for (seed, storage) in [(1, Storage::Embedded), (2, Storage::Etcd), (3, Storage::Etcd)] {
         simulate(Setup::seed(seed).nodes(0).on(storage), async |cluster| {
             cluster.create(manifests::namespace("shop")).await;
@@ -298,7 +303,7 @@ fn nothing_comes_into_being_in_a_namespace_after_its_deletion_whichever_apiserve
 }
 
 #[test]
-fn a_collection_is_deleted_by_selector_and_page_until_something_refuses() {
+fn a_collection_is_deleted_by_selector_and_page_until_a_deletion_fails() {
     simulate(Setup::api_alone(), async |cluster| {
         for (name, tier) in [("a", "web"), ("b", "web"), ("c", "db"), ("d", "web")] {
             let mut map = manifests::config_map(name, "1");
@@ -361,11 +366,12 @@ fn a_collection_is_deleted_by_selector_and_page_until_something_refuses() {
     });
 }
 
-/// More objects than fitted a page of the collection once, of which the second was then refused with 410.
+/// Regression: with more objects than one internal page, the second page was refused with 410 after a
+/// compaction.
 #[test]
-fn a_large_collection_is_deleted_though_history_is_compacted_meanwhile() {
+fn a_large_collection_is_deleted_during_compactions() {
     const MANY: usize = 10_050;
-    // An etcd takes minutes for so many, and the collection is not its affair.
+    // An etcd takes minutes for this many objects, and the property does not depend on the storage.
     if std::env::var_os(kstore_tests::STORAGE).is_some() {
         return;
     }
@@ -379,14 +385,14 @@ fn a_large_collection_is_deleted_though_history_is_compacted_meanwhile() {
         let compact = async {
             loop {
                 tokio::task::yield_now().await;
-                // Refused when nothing was written since.
+                // Compaction is refused if no write happened since the last one.
                 let _ = cluster.store().compact(cluster.store().revision()).await;
             }
         };
         let gone = tokio::select! {
             biased;
             gone = send(cluster, "DELETE", CONFIG_MAPS, &Value::Null) => gone,
-            () = compact => unreachable!("it goes on for ever"),
+            () = compact => unreachable!("it never ends"),
         };
         assert_eq!(gone.code, 200, "{}", gone.text("/message"));
         assert_eq!(gone.json()["items"].as_array().map(Vec::len), Some(MANY));

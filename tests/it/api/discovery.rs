@@ -1,4 +1,4 @@
-//! Discovery: both forms say the same, in every encoding, of what is served.
+//! Discovery: the legacy and the aggregated form are equal, in every encoding.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -14,7 +14,7 @@ async fn get(rest: &Rest, path: &str, accept: &str) -> Reply {
     rest.send(request.body(Full::<Bytes>::default()).unwrap()).await
 }
 
-/// `group/version/resource[/subresource]` to kind and verbs, of the aggregated form.
+/// Flattens the aggregated form: `group/version/resource[/subresource]` to kind and verbs.
 fn aggregated(list: &Value, out: &mut BTreeMap<String, (String, Value)>) {
     for group in list["items"].as_array().unwrap() {
         for version in group["versions"].as_array().unwrap() {
@@ -60,7 +60,7 @@ async fn legacy(rest: &Rest) -> BTreeMap<String, (String, Value)> {
 }
 
 #[test]
-fn both_forms_say_the_same() {
+fn legacy_and_aggregated_discovery_are_equal() {
     simulate(Setup::api_alone(), async |cluster| {
         let rest = cluster.rest();
         let mut all = BTreeMap::new();
@@ -76,7 +76,7 @@ fn both_forms_say_the_same() {
 }
 
 #[test]
-fn groups_come_in_the_order_of_their_priority() {
+fn groups_are_listed_by_priority() {
     simulate(Setup::api_alone(), async |cluster| {
         let list = get(&cluster.rest(), "/apis", AGGREGATED).await.json();
         let items = list["items"].as_array().unwrap();
@@ -112,7 +112,7 @@ fn groups_come_in_the_order_of_their_priority() {
 }
 
 #[test]
-fn who_has_it_already_is_told_so_and_who_wants_another_encoding_gets_it() {
+fn discovery_supports_etags_and_other_encodings() {
     simulate(Setup::api_alone(), async |cluster| {
         let rest = cluster.rest();
         let tag = get(&rest, "/apis", AGGREGATED).await.headers["etag"].clone();
@@ -132,7 +132,7 @@ fn who_has_it_already_is_told_so_and_who_wants_another_encoding_gets_it() {
 }
 
 #[test]
-fn definitions_of_custom_resources_are_listed_to_those_who_may_look() {
+fn definitions_are_listed_to_users_with_permission() {
     simulate(Setup::api_alone(), async |cluster| {
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let list = get(&cluster.rest(), path, "application/json").await.json();

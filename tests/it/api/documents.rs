@@ -1,4 +1,5 @@
-//! What the documents say about the API: discovery, OpenAPI, health and figures, member by member, as far as clients look.
+//! Documents about the API: discovery, OpenAPI, health and metrics, field by field as far as clients read
+//! them.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, ask, send};
 use kstore_tests::{Cluster, Reply, Setup, manifests, simulate};
@@ -10,7 +11,7 @@ async fn get(cluster: &Cluster, path: &str) -> Reply {
     send(cluster, "GET", path, &Value::Null).await
 }
 
-fn found<'l>(list: &'l Value, key: &str, name: &str) -> &'l Value {
+fn find_by<'l>(list: &'l Value, key: &str, name: &str) -> &'l Value {
     list.as_array()
         .unwrap()
         .iter()
@@ -19,7 +20,7 @@ fn found<'l>(list: &'l Value, key: &str, name: &str) -> &'l Value {
 }
 
 #[test]
-fn the_old_form_of_discovery_has_what_old_clients_read() {
+fn legacy_discovery_has_the_fields_that_old_clients_read() {
     simulate(Setup::api_alone(), async |cluster| {
         let api = get(cluster, "/api").await.json();
         assert_eq!((&api["kind"], &api["versions"]), (&json!("APIVersions"), &json!(["v1"])));
@@ -30,7 +31,7 @@ fn the_old_form_of_discovery_has_what_old_clients_read() {
         let groups = get(cluster, "/apis").await.json();
         let apps = json!({"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}], "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"}});
         assert_eq!(
-            (&groups["kind"], found(&groups["groups"], "name", "apps")),
+            (&groups["kind"], find_by(&groups["groups"], "name", "apps")),
             (&json!("APIGroupList"), &apps)
         );
         let group = get(cluster, "/apis/apps").await.json();
@@ -40,7 +41,7 @@ fn the_old_form_of_discovery_has_what_old_clients_read() {
         );
         let core = get(cluster, "/api/v1").await.json();
         assert_eq!((&core["kind"], &core["groupVersion"]), (&json!("APIResourceList"), &json!("v1")));
-        let pods = found(&core["resources"], "name", "pods");
+        let pods = find_by(&core["resources"], "name", "pods");
         for (member, value) in [
             ("singularName", json!("pod")),
             ("namespaced", json!(true)),
@@ -51,24 +52,24 @@ fn the_old_form_of_discovery_has_what_old_clients_read() {
                 "verbs",
                 json!(["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]),
             ),
-            // The first eight bytes of the hash of "v1/Pod": of core, "/v1/Pod".
+            // The first eight bytes of a hash: of "v1/Pod" for the group apps, of "/v1/Pod" for core.
             ("storageVersionHash", json!("xPOwRZ+Yhw8=")),
         ] {
             assert_eq!(pods[member], value, "{member}");
         }
-        // Drain looks here for what it can evict with.
-        let eviction = found(&core["resources"], "name", "pods/eviction");
+        // kubectl drain reads here which eviction version is supported.
+        let eviction = find_by(&core["resources"], "name", "pods/eviction");
         assert_eq!(
             (&eviction["kind"], &eviction["group"], &eviction["version"], &eviction["verbs"]),
             (&json!("Eviction"), &json!("policy"), &json!("v1"), &json!(["create"]))
         );
         let apps = get(cluster, "/apis/apps/v1").await.json();
-        let scale = found(&apps["resources"], "name", "deployments/scale");
+        let scale = find_by(&apps["resources"], "name", "deployments/scale");
         assert_eq!(
             (&scale["kind"], &scale["group"], &scale["version"]),
             (&json!("Scale"), &json!("autoscaling"), &json!("v1"))
         );
-        let nodes = found(&core["resources"], "name", "nodes");
+        let nodes = find_by(&core["resources"], "name", "nodes");
         assert_eq!((&nodes["namespaced"], &nodes["shortNames"]), (&json!(false), &json!(["no"])));
         for path in ["/apis/none.io", "/apis/none.io/v1", "/apis/apps/v9", "/api/v2"] {
             let missing = get(cluster, path).await;
@@ -78,7 +79,7 @@ fn the_old_form_of_discovery_has_what_old_clients_read() {
 }
 
 #[test]
-fn the_new_form_of_discovery_has_what_kubectl_reads() {
+fn aggregated_discovery_has_the_fields_that_kubectl_reads() {
     simulate(Setup::api_alone(), async |cluster| {
         let list = ask(cluster, "GET", "/apis", &[("accept", AGGREGATED)]).await;
         for (header, value) in [("content-type", AGGREGATED), ("vary", "Accept"), ("cache-control", "public")]
@@ -101,7 +102,7 @@ fn the_new_form_of_discovery_has_what_kubectl_reads() {
         let apps =
             list["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "apps").unwrap();
         assert_eq!(apps["metadata"], json!({ "name": "apps" }), "a time that is none is not written");
-        let deployments = found(&apps["versions"][0]["resources"], "resource", "deployments");
+        let deployments = find_by(&apps["versions"][0]["resources"], "resource", "deployments");
         assert_eq!(
             (&deployments["scope"], &deployments["singularResource"], &deployments["responseKind"]),
             (
@@ -110,7 +111,7 @@ fn the_new_form_of_discovery_has_what_kubectl_reads() {
                 &json!({"group": "", "version": "", "kind": "Deployment"})
             )
         );
-        let scale = found(&deployments["subresources"], "subresource", "scale");
+        let scale = find_by(&deployments["subresources"], "subresource", "scale");
         assert_eq!(
             (&scale["responseKind"], &scale["verbs"]),
             (
@@ -123,10 +124,10 @@ fn the_new_form_of_discovery_has_what_kubectl_reads() {
             (&core["items"][0]["metadata"]["name"], &core["items"][0]["versions"][0]["version"]),
             (&Value::Null, &json!("v1"))
         );
-        // What kubectl sends: it takes the first form that is served.
-        let asked = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+        // kubectl's Accept header: the server picks the first form that it serves.
+        let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
         assert_eq!(
-            ask(cluster, "GET", "/apis", &[("accept", asked)]).await.headers["content-type"],
+            ask(cluster, "GET", "/apis", &[("accept", accept)]).await.headers["content-type"],
             AGGREGATED
         );
         let old =
@@ -134,7 +135,7 @@ fn the_new_form_of_discovery_has_what_kubectl_reads() {
         assert_eq!(
             ask(cluster, "GET", "/apis", &[("accept", old)]).await.text("/kind"),
             "APIGroupList",
-            "the version that is gone falls back"
+            "a removed version falls back"
         );
         let profiled = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer";
         assert_eq!(
@@ -145,12 +146,12 @@ fn the_new_form_of_discovery_has_what_kubectl_reads() {
 }
 
 #[test]
-fn the_documents_say_what_kubectl_and_generators_of_clients_look_for() {
+fn openapi_documents_have_what_kubectl_and_client_generators_read() {
     simulate(Setup::api_alone(), async |cluster| {
         let index = get(cluster, "/openapi/v3").await;
         let url = index.text("/paths/apis~1apps~1v1/serverRelativeURL");
         assert!(url.starts_with("/openapi/v3/apis/apps/v1?hash="), "{url}");
-        // Clients add a timeout of their own to any of these.
+        // Clients add their own timeout to any of these URLs.
         let document = get(cluster, &format!("{url}&timeout=32s")).await.json();
         let gvk = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
         let schemas = &document["components"]["schemas"];
@@ -202,7 +203,7 @@ fn the_documents_say_what_kubectl_and_generators_of_clients_look_for() {
 }
 
 #[test]
-fn the_hash_in_a_documents_url_is_that_of_its_content() {
+fn the_hash_in_a_documents_url_matches_its_content() {
     let urls = |seed: u64| {
         simulate(Setup { seed, ..Setup::api_alone() }, async |cluster| {
             get(cluster, "/openapi/v3").await.json()
@@ -212,7 +213,7 @@ fn the_hash_in_a_documents_url_is_that_of_its_content() {
 }
 
 #[test]
-fn health_checks_have_the_names_that_are_looked_for() {
+fn health_checks_have_the_names_that_monitors_read() {
     simulate(Setup::api_alone(), async |cluster| {
         let everywhere = [
             "ping",
@@ -245,13 +246,13 @@ fn health_checks_have_the_names_that_are_looked_for() {
 }
 
 #[test]
-fn the_root_lists_paths_that_answer() {
+fn every_path_listed_at_the_root_answers() {
     simulate(Setup::api_alone(), async |cluster| {
         let paths = get(cluster, "/").await.json();
         let paths: Vec<&str> = paths["paths"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert!(paths.is_sorted(), "{paths:?}");
         for path in &paths {
-            // A trace wants to know of what; tokens are not signed here.
+            // A trace needs an object, and this cluster signs no tokens.
             if path.starts_with("/kstore/v1/trace")
                 || path.starts_with("/openid")
                 || path.starts_with("/.well-known")
@@ -280,7 +281,7 @@ fn the_root_lists_paths_that_answer() {
 }
 
 #[test]
-fn what_controllers_saw_is_in_the_status_that_clients_wait_for() {
+fn controllers_report_observed_generations_in_the_status() {
     simulate(Setup::seed(2), async |cluster| {
         assert_eq!(send(cluster, "POST", DEPLOYMENTS, &manifests::deployment("web", 2)).await.code, 201);
         let state = async |plural: &str, name: &str| {
@@ -288,7 +289,7 @@ fn what_controllers_saw_is_in_the_status_that_clients_wait_for() {
                 get(cluster, &format!("/apis/apps/v1/namespaces/default/{plural}/{name}")).await.json();
             let [seen, now] = ["/status/observedGeneration", "/metadata/generation"]
                 .map(|at| object.pointer(at).and_then(Value::as_i64).unwrap_or(0));
-            assert!(seen <= now, "nobody has seen what is not there: {object}");
+            assert!(seen <= now, "the observed generation is not from the future: {object}");
             (seen == now && object["status"]["replicas"] == object["spec"]["replicas"], now)
         };
         let observed = async |plural: &str, name: &str, generation: i64| {

@@ -1,11 +1,11 @@
-//! Codes, reasons, texts and headers of refusals, whoever refuses.
+//! Codes, reasons, messages and headers of error answers.
 
 use super::{CONFIG_MAPS, PODS, case, run, send, send_with};
 use kstore_tests::{Setup, manifests, simulate};
 use serde_json::{Value, json};
 
 #[test]
-fn unknown_places_and_methods_are_told_apart() {
+fn unknown_paths_and_methods_answer_404_and_405() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("a", "1")).await;
         let not_allowed = json!({"kind": "Status", "reason": "MethodNotAllowed", "code": 405,
@@ -28,7 +28,7 @@ fn unknown_places_and_methods_are_told_apart() {
                 case("PUT to a list", ("PUT", CONFIG_MAPS), json!({}), 405, not_allowed.clone()),
                 case("PATCH of a list", ("PATCH", CONFIG_MAPS), json!({}), 405, not_allowed.clone()),
                 case(
-                    "GET of what is only posted",
+                    "GET of a create-only resource",
                     ("GET", &format!("{PODS}/p/binding")),
                     Value::Null,
                     405,
@@ -53,7 +53,7 @@ fn unknown_places_and_methods_are_told_apart() {
 }
 
 #[test]
-fn every_answer_carries_the_headers_that_people_look_for() {
+fn every_answer_has_audit_id_and_cache_headers() {
     simulate(Setup::api_alone(), async |cluster| {
         for path in [CONFIG_MAPS, "/version", "/nowhere", "/api/v1/dogs"] {
             let reply = send_with(cluster, "GET", path, &[]).await;
@@ -70,7 +70,7 @@ fn every_answer_carries_the_headers_that_people_look_for() {
 }
 
 #[test]
-fn what_is_too_large_is_said_with_the_limit() {
+fn oversized_bodies_are_refused_with_the_limit() {
     simulate(Setup::api_alone(), async |cluster| {
         let body = "x".repeat(3 * 1024 * 1024 + 1);
         let reply = cluster.rest().call("POST", CONFIG_MAPS, body).await;
@@ -80,7 +80,7 @@ fn what_is_too_large_is_said_with_the_limit() {
 }
 
 #[test]
-fn deprecated_watch_paths_watch() {
+fn deprecated_watch_paths_serve_watches() {
     simulate(Setup::api_alone(), async |cluster| {
         let made = cluster.create(manifests::config_map("a", "1")).await;
         cluster.create(manifests::config_map("b", "1")).await;

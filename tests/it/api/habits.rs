@@ -1,5 +1,5 @@
-//! Requests as clients send them, bodies, parameters and headers included: what kubectl's commands ask, and what others do that
-//! kubectl does not. One test per command; the answers are what the client goes on with.
+//! Requests exactly as clients send them, with bodies, parameters and headers: those of kubectl's commands,
+//! and those of other clients. One test per command; the checked fields are those that the client reads next.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, ask, case, names, run, send};
 use kstore_api::wire::protobuf;
@@ -10,7 +10,7 @@ const ROWS: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/jso
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A request with a body of a type, as a typed client sends it.
+/// A request with a typed body, as a typed client sends it.
 async fn typed(
     cluster: &Cluster,
     method: &str,
@@ -23,7 +23,7 @@ async fn typed(
     cluster.rest().send(request.body(http_body_util::Full::new(body.into())).unwrap()).await
 }
 
-/// What typed clients of today send: protobuf, with an eye to JSON for the answer.
+/// A create as current typed clients send it: in protobuf, with JSON as the alternative for the answer.
 async fn proto(cluster: &Cluster, path: &str, object: &Value) -> Reply {
     let headers =
         [("content-type", PROTOBUF), ("accept", "application/vnd.kubernetes.protobuf,application/json")];
@@ -40,7 +40,7 @@ async fn strategic(cluster: &Cluster, path: &str, patch: &Value) -> Reply {
 }
 
 #[test]
-fn what_typed_clients_create_comes_as_protobuf() {
+fn typed_clients_create_objects_in_protobuf() {
     simulate(Setup::api_alone(), async |cluster| {
         let parameters = "fieldManager=kubectl-create&fieldValidation=Strict";
         let mut web = manifests::deployment("web", 2);
@@ -88,11 +88,11 @@ fn what_typed_clients_create_comes_as_protobuf() {
             (201, &json!(true)),
             "kubectl auth can-i"
         );
-        let who =
+        let reviewed =
             json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}});
-        let who = proto(cluster, "/apis/authentication.k8s.io/v1/selfsubjectreviews", &who).await;
+        let reviewed = proto(cluster, "/apis/authentication.k8s.io/v1/selfsubjectreviews", &reviewed).await;
         assert_eq!(
-            (who.code, &decoded(&who)["status"]["userInfo"]["username"]),
+            (reviewed.code, &decoded(&reviewed)["status"]["userInfo"]["username"]),
             (201, &json!("kubernetes-admin")),
             "kubectl auth whoami"
         );
@@ -113,7 +113,7 @@ fn what_typed_clients_create_comes_as_protobuf() {
 }
 
 #[test]
-fn get_asks_for_rows_in_pages_and_falls_back_to_objects() {
+fn kubectl_get_requests_tables_in_pages_and_falls_back_to_objects() {
     simulate(Setup::api_alone(), async |cluster| {
         for name in ["a", "b", "c"] {
             cluster.create(manifests::config_map(name, "1")).await;
@@ -157,7 +157,7 @@ fn get_asks_for_rows_in_pages_and_falls_back_to_objects() {
                 .await
                 .json();
         assert_eq!((&plain["kind"], names(&plain).len()), (&json!("ConfigMapList"), 3), "-o yaml");
-        // A limit is kept also where any state would do.
+        // A limit also applies to lists at any revision.
         let any = send(cluster, "GET", &format!("{CONFIG_MAPS}?limit=2&resourceVersion=0"), &Value::Null)
             .await
             .json();
@@ -166,7 +166,7 @@ fn get_asks_for_rows_in_pages_and_falls_back_to_objects() {
 }
 
 #[test]
-fn get_watch_goes_on_from_the_list() {
+fn kubectl_get_watch_continues_from_the_list() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("a", "1")).await;
         let list = ask(cluster, "GET", &format!("{CONFIG_MAPS}?limit=500"), &[("accept", ROWS)]).await;
@@ -183,13 +183,13 @@ fn get_watch_goes_on_from_the_list() {
         assert_eq!(watch.headers["content-type"], "application/json", "not `;stream=watch`");
         let events: Vec<Value> =
             watch.body.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        let told: Vec<_> = events
+        let delivered: Vec<_> = events
             .iter()
             .map(|event| {
                 (event["type"].as_str().unwrap(), event["object"]["rows"][0]["cells"][0].as_str().unwrap())
             })
             .collect();
-        assert_eq!(told, [("MODIFIED", "a"), ("ADDED", "b")]);
+        assert_eq!(delivered, [("MODIFIED", "a"), ("ADDED", "b")]);
         assert!(
             events[0]["object"]["columnDefinitions"].is_array()
                 && events[1]["object"]["columnDefinitions"].as_array().is_none_or(Vec::is_empty),
@@ -204,7 +204,7 @@ fn get_watch_goes_on_from_the_list() {
 }
 
 #[test]
-fn apply_patches_what_the_last_one_left_and_asks_nothing_when_nothing_changed() {
+fn kubectl_apply_patches_the_last_applied_state_and_sends_nothing_without_changes() {
     simulate(Setup::api_alone(), async |cluster| {
         let parameters = "fieldManager=kubectl-client-side-apply&fieldValidation=Strict";
         let mut web = manifests::deployment("web", 1);
@@ -227,7 +227,7 @@ fn apply_patches_what_the_last_one_left_and_asks_nothing_when_nothing_changed() 
         assert_eq!(order.first(), Some(&"side"), "{containers}");
         let gone = json!({"spec": {"template": {"spec": {"$setElementOrder/containers": [{"name": "c"}], "containers": [{"$patch": "delete", "name": "side"}]}}}});
         assert_eq!(strategic(cluster, &one, &gone).await.code, 200);
-        // kubectl diff: a dry run that names the revision it saw.
+        // kubectl diff: a dry run with the revision of the live object.
         let version =
             cluster.get("deployments", "default", "web").await.unwrap()["metadata"]["resourceVersion"]
                 .clone();
@@ -237,7 +237,7 @@ fn apply_patches_what_the_last_one_left_and_asks_nothing_when_nothing_changed() 
             assert_eq!(diff.code, code, "{}", diff.text("/message"));
         }
         assert_eq!(cluster.get("deployments", "default", "web").await.unwrap()["spec"]["replicas"], 1);
-        // kubectl apply --server-side: JSON under a name that says YAML, and a force that is off.
+        // kubectl apply --server-side: JSON under a YAML content type, and force=false.
         let config =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "v"}});
         let headers = [("content-type", "application/apply-patch+yaml")];
@@ -253,7 +253,7 @@ fn apply_patches_what_the_last_one_left_and_asks_nothing_when_nothing_changed() 
 }
 
 #[test]
-fn delete_reads_the_uid_in_the_answer_and_waits_for_it_to_go() {
+fn kubectl_delete_reads_the_uid_and_waits_for_the_deletion() {
     simulate(Setup::api_alone(), async |cluster| {
         let map = cluster.create(manifests::config_map("a", "1")).await;
         let one = format!("{CONFIG_MAPS}/a");
@@ -263,10 +263,10 @@ fn delete_reads_the_uid_in_the_answer_and_waits_for_it_to_go() {
             case("not there", ("GET", &one), Value::Null, 404, json!({"reason": "NotFound"})),
             case("not there twice", ("DELETE", &one), background, 404, json!({"reason": "NotFound"})),
         ]).await;
-        // Where it is held, kubectl lists and watches by name until it is gone.
-        let held = cluster.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["x/y"]}})).await;
+        // If the object has a finalizer, kubectl lists and watches by name until it is deleted.
+        let finalized = cluster.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["x/y"]}})).await;
         let pending = send(cluster, "DELETE", &one, &json!({"propagationPolicy": "Foreground"})).await;
-        assert_eq!((pending.code, &pending.json()["metadata"]["uid"]), (200, &held["metadata"]["uid"]));
+        assert_eq!((pending.code, &pending.json()["metadata"]["uid"]), (200, &finalized["metadata"]["uid"]));
         let list = send(
             cluster,
             "GET",
@@ -299,7 +299,7 @@ fn delete_reads_the_uid_in_the_answer_and_waits_for_it_to_go() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one table")]
-fn scale_rollout_and_set_write_parts_of_the_deployment() {
+fn kubectl_scale_rollout_and_set_patch_the_deployment() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut web = manifests::deployment("web", 1);
         web["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "1"});
@@ -376,7 +376,7 @@ fn scale_rollout_and_set_write_parts_of_the_deployment() {
 }
 
 #[test]
-fn cordon_taint_and_drain_write_nodes_and_evict_their_pods() {
+fn kubectl_cordon_taint_and_drain_update_nodes_and_evict_pods() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})).await;
         let node = "/api/v1/nodes/n";
@@ -400,7 +400,7 @@ fn cordon_taint_and_drain_write_nodes_and_evict_their_pods() {
 }
 
 #[test]
-fn top_finds_no_metrics_and_cluster_info_no_services() {
+fn kubectl_top_and_cluster_info_find_nothing_on_a_bare_apiserver() {
     simulate(Setup::api_alone(), async |cluster| {
         let accept = [("accept", "application/vnd.kubernetes.protobuf, */*")];
         let metrics = ask(cluster, "GET", "/apis/metrics.k8s.io/v1beta1/nodes", &accept).await;
@@ -411,9 +411,9 @@ fn top_finds_no_metrics_and_cluster_info_no_services() {
     });
 }
 
-/// The typed client of Python: no content type, no kind, options of a deletion in the query.
+/// Python's typed client sends no content type, no kind, and deletion options in the query.
 #[test]
-fn the_python_client_says_less() {
+fn python_client_requests_without_kind_and_content_type_are_accepted() {
     simulate(Setup::api_alone(), async |cluster| {
         let headers = [("accept", "application/json"), ("user-agent", "OpenAPI-Generator/33.1.0/python")];
         let made =
@@ -445,9 +445,10 @@ fn the_python_client_says_less() {
     });
 }
 
-/// The informers of client-go: a list of any state in pages, then a watch with bookmarks; or the state as a stream.
+/// The informers of client-go: a paginated list at any revision, then a watch with bookmarks; or a streamed
+/// list.
 #[test]
-fn informers_list_and_watch_or_stream_the_state() {
+fn client_go_informers_list_and_watch_or_stream_the_list() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("a", "1")).await;
         let list =

@@ -1,4 +1,4 @@
-//! Health and the version: texts and codes that probes and clients read.
+//! Health checks and the version: codes and texts that probes and clients read.
 
 use kstore_apiserver::authn::UserInfo;
 use kstore_tests::{Rest, Setup, simulate};
@@ -9,7 +9,7 @@ async fn get(rest: &Rest, path: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_server_that_has_started_is_alive_and_ready() {
+fn a_started_server_is_live_and_ready() {
     simulate(Setup::api_alone(), async |cluster| {
         let rest = cluster.rest();
         for endpoint in ["healthz", "livez", "readyz"] {
@@ -28,10 +28,10 @@ fn a_server_that_has_started_is_alive_and_ready() {
 }
 
 #[test]
-fn a_server_whose_storage_has_closed_is_neither() {
+fn a_server_with_closed_storage_is_neither_live_nor_ready() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.store().close().await;
-        // The cache hears of it.
+        // The watch cache observes the closed storage.
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         let rest = cluster.rest();
         let (code, body) = get(&rest, "/readyz").await;
@@ -47,7 +47,7 @@ fn a_server_whose_storage_has_closed_is_neither() {
 }
 
 #[test]
-fn strangers_may_ask_for_health_and_version_and_monitors_for_figures() {
+fn anonymous_users_may_read_health_and_version_and_monitors_metrics() {
     simulate(Setup::api_alone(), async |cluster| {
         let anonymous = cluster.rest_as(UserInfo::anonymous());
         for path in ["/healthz", "/livez", "/readyz", "/version"] {
@@ -64,7 +64,7 @@ fn strangers_may_ask_for_health_and_version_and_monitors_for_figures() {
 }
 
 #[test]
-fn the_version_is_texts_of_which_two_are_numbers() {
+fn major_and_minor_version_are_numbers_as_strings() {
     simulate(Setup::api_alone(), async |cluster| {
         let version = cluster.rest().call("GET", "/version", "").await.json();
         let version = version.as_object().unwrap();

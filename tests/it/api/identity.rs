@@ -1,4 +1,4 @@
-//! Who somebody is, acts as, and may do: impersonation, reviews, and the rules about granting.
+//! Users, groups and permissions: impersonation, access reviews, and privilege escalation checks.
 
 use super::{CONFIG_MAPS, ask, case, run, send};
 use kstore_apiserver::authn::UserInfo;
@@ -11,7 +11,7 @@ fn jane(cluster: &Cluster) -> Rest {
     cluster.rest_as(UserInfo::new("jane", ["dev"]))
 }
 
-/// The administrator's question who they are, asked with headers.
+/// A SelfSubjectReview by the administrator with these headers.
 async fn whoami(cluster: &Cluster, headers: &[(&str, &str)]) -> Reply {
     let request =
         http::Request::builder().method("POST").uri("/apis/authentication.k8s.io/v1/selfsubjectreviews");
@@ -20,7 +20,7 @@ async fn whoami(cluster: &Cluster, headers: &[(&str, &str)]) -> Reply {
 }
 
 #[test]
-fn whoever_may_acts_as_somebody_else_with_groups_uid_and_extras() {
+fn impersonation_sets_user_groups_uid_and_extras() {
     simulate(Setup::api_alone(), async |cluster| {
         let authenticated = "system:authenticated";
         for (headers, wanted) in [
@@ -52,9 +52,9 @@ fn whoever_may_acts_as_somebody_else_with_groups_uid_and_extras() {
             }
             assert_eq!((reply.code, &reply.json()["status"]["userInfo"]), (201, &wanted), "{headers:?}");
         }
-        let nobody = whoami(cluster, &[("impersonate-group", "dev")]).await;
+        let without_user = whoami(cluster, &[("impersonate-group", "dev")]).await;
         assert_eq!(
-            (nobody.code, nobody.text("/message").as_str()),
+            (without_user.code, without_user.text("/message").as_str()),
             (
                 400,
                 "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"dev\"}, Extra:map[string][]string(nil)} without \
@@ -71,7 +71,7 @@ fn whoever_may_acts_as_somebody_else_with_groups_uid_and_extras() {
 }
 
 #[test]
-fn each_part_of_another_identity_is_a_permission_of_its_own() {
+fn impersonation_of_each_attribute_needs_its_own_permission() {
     simulate(Setup::api_alone(), async |cluster| {
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "actor"},
             "rules": [{"apiGroups": [""], "resources": ["users"], "resourceNames": ["joe"], "verbs": ["impersonate"]}]});
@@ -80,7 +80,7 @@ fn each_part_of_another_identity_is_a_permission_of_its_own() {
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}]});
         cluster.create(role).await;
         cluster.create(binding).await;
-        let who = async |headers: &[(&str, &str)]| {
+        let review_as = async |headers: &[(&str, &str)]| {
             let request = http::Request::builder()
                 .method("POST")
                 .uri("/apis/authentication.k8s.io/v1/selfsubjectreviews");
@@ -88,7 +88,7 @@ fn each_part_of_another_identity_is_a_permission_of_its_own() {
                 headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
             jane(cluster).send(request.body("{}".into()).unwrap()).await
         };
-        assert_eq!(who(&[("impersonate-user", "joe")]).await.text("/status/userInfo/username"), "joe");
+        assert_eq!(review_as(&[("impersonate-user", "joe")]).await.text("/status/userInfo/username"), "joe");
         for (headers, resource, name) in [
             (vec![("impersonate-user", "jim")], "users", "jim"),
             (vec![("impersonate-user", "joe"), ("impersonate-group", "ops")], "groups", "ops"),
@@ -100,7 +100,7 @@ fn each_part_of_another_identity_is_a_permission_of_its_own() {
             ),
             (vec![("impersonate-user", "system:serviceaccount:ns:robot")], "serviceaccounts", "robot"),
         ] {
-            let reply = who(&headers).await;
+            let reply = review_as(&headers).await;
             let begins =
                 format!("{resource} \"{name}\" is forbidden: User \"jane\" cannot impersonate resource \"");
             assert_eq!(
@@ -114,7 +114,7 @@ fn each_part_of_another_identity_is_a_permission_of_its_own() {
 }
 
 #[test]
-fn who_may_do_what_is_answered_with_a_reason_and_stored_nowhere() {
+fn access_reviews_answer_with_a_reason_and_are_not_stored() {
     simulate(Setup::api_alone(), async |cluster| {
         let post = "/apis/authorization.k8s.io/v1";
         let access = |spec: Value| json!({ "spec": spec });
@@ -126,13 +126,13 @@ fn who_may_do_what_is_answered_with_a_reason_and_stored_nowhere() {
         run(cluster, [
             case("oneself", ("POST", &own), access(json!({"resourceAttributes": pods})), 201, json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": true}})),
             case("a path", ("POST", &own), access(json!({"nonResourceAttributes": {"path": "/metrics", "verb": "get"}})), 201, json!({"status": {"allowed": true}})),
-            case("somebody", ("POST", &subject), access(json!({"user": "jane", "resourceAttributes": pods})), 201, json!({"status": {"allowed": false, "denied": null}})),
+            case("a user", ("POST", &subject), access(json!({"user": "jane", "resourceAttributes": pods})), 201, json!({"status": {"allowed": false, "denied": null}})),
             case("a group", ("POST", &subject), access(json!({"groups": ["system:authenticated"], "user": "x", "nonResourceAttributes": {"path": "/version", "verb": "get"}})), 201,
                 json!({"status": {"allowed": true, "reason": "~RBAC: allowed by ClusterRoleBinding \"system:"}})),
             case("both", ("POST", &own), access(json!({"resourceAttributes": pods, "nonResourceAttributes": {"path": "/", "verb": "get"}})), 422,
                 json!({"message": "~spec.nonResourceAttributes: Invalid value: "})),
             case("neither", ("POST", &own), access(json!({})), 422, json!({"message": "~exactly one of nonResourceAttributes or resourceAttributes must be specified"})),
-            case("nobody", ("POST", &subject), access(json!({"resourceAttributes": pods})), 422, json!({"message": "~at least one of user or group must be specified"})),
+            case("no user or group", ("POST", &subject), access(json!({"resourceAttributes": pods})), 422, json!({"message": "~at least one of user or group must be specified"})),
             case("here", ("POST", &local), access(json!({"user": "jane", "resourceAttributes": pods})), 201, json!({"status": {"allowed": false}})),
             case("elsewhere", ("POST", &local), access(json!({"user": "jane", "resourceAttributes": {"namespace": "other", "verb": "get", "resource": "pods"}})), 422,
                 json!({"reason": "Invalid"})),
@@ -157,7 +157,7 @@ fn who_may_do_what_is_answered_with_a_reason_and_stored_nowhere() {
 }
 
 #[test]
-fn nobody_grants_more_than_they_have_and_a_binding_keeps_its_role() {
+fn roles_cannot_grant_more_than_their_author_has_and_role_refs_are_immutable() {
     simulate(Setup::api_alone(), async |cluster| {
         let role = |name: &str, rules: Value| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
         let binding = |name: &str, role: &str, subject: &str| {
@@ -202,7 +202,7 @@ fn nobody_grants_more_than_they_have_and_a_binding_keeps_its_role() {
 }
 
 #[test]
-fn the_roles_that_every_cluster_has_are_there() {
+fn default_roles_exist() {
     simulate(Setup::api_alone(), async |cluster| {
         let locking =
             cluster.get("roles", "kube-system", "system::leader-locking-kube-scheduler").await.unwrap();

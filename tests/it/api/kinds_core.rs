@@ -1,18 +1,18 @@
-//! The kinds of core, apps and batch through REST: what is added to the least that can be said of an object, that writing the
-//! answer back changes nothing, and that a bad object is refused with the text clients know.
+//! Kinds of the groups core, apps and batch over REST: defaults of a minimal object, a write of the answer
+//! that changes nothing, and the messages for invalid objects.
 
 use kstore_tests::{Cluster, Setup, simulate};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Deserialize)]
-struct Kind {
+struct KindCase {
     path: String,
     object: Value,
     adds: Value,
 }
 
-/// Where in the answer something is missing or different.
+/// Collects the paths at which `got` lacks or differs from a wanted value.
 fn missing(want: &Value, got: &Value, at: &str, found: &mut Vec<String>) {
     match (want, got) {
         (Value::Object(members), _) => {
@@ -30,7 +30,7 @@ fn missing(want: &Value, got: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-async fn write_twice(cluster: &Cluster, kind: &Kind) -> Vec<String> {
+async fn write_twice(cluster: &Cluster, kind: &KindCase) -> Vec<String> {
     let (rest, mut wrong) = (cluster.rest(), Vec::new());
     let created = rest.call("POST", &kind.path, kind.object.to_string()).await;
     let (name, at) = (kind.object["metadata"]["name"].as_str().unwrap(), &kind.path);
@@ -47,8 +47,8 @@ async fn write_twice(cluster: &Cluster, kind: &Kind) -> Vec<String> {
 }
 
 #[test]
-fn the_least_of_each_kind_gets_its_defaults_and_is_the_same_written_back() {
-    let kinds: Vec<Kind> = serde_yaml_ng::from_str(include_str!("kinds_core.yaml")).unwrap();
+fn a_minimal_object_of_each_kind_is_defaulted_and_can_be_written_back_unchanged() {
+    let kinds: Vec<KindCase> = serde_yaml_ng::from_str(include_str!("kinds_core.yaml")).unwrap();
     simulate(Setup::api_alone(), async |cluster| {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         let path = "/api/v1/namespaces/default/serviceaccounts";
@@ -62,7 +62,7 @@ fn the_least_of_each_kind_gets_its_defaults_and_is_the_same_written_back() {
 }
 
 #[test]
-fn a_bad_object_is_refused_with_every_fault_as_a_cause() {
+fn an_invalid_object_is_refused_with_every_error_as_a_cause() {
     simulate(Setup::api_alone(), async |cluster| {
         let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
             "selector": {"matchLabels": {"a": "b"}},

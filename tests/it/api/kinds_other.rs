@@ -1,5 +1,5 @@
-//! The kinds of all groups but the core, `apps` and `batch` through REST: what is refused and how, what the server fills in, which
-//! path writes what; and what every cluster has from the start.
+//! Kinds of all groups except core, `apps` and `batch` over REST: validation messages, defaults, write paths,
+//! and the objects that every cluster has from its start.
 
 use kstore_apiserver::authn::UserInfo;
 use kstore_tests::{Cluster, Reply, Setup, simulate};
@@ -28,7 +28,7 @@ fn refused(reply: &Reply, message: &str) {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_kubernetes_words() {
+fn invalid_objects_of_other_groups_are_refused_with_kubernetes_messages() {
     let networking = "/apis/networking.k8s.io/v1";
     let cases = [
         (
@@ -69,15 +69,15 @@ fn what_is_wrong_is_said_with_kubernetes_words() {
     });
 }
 
-/// A request of jane's, signed with Ed25519.
+/// A certificate request of the user jane, signed with Ed25519.
 const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHT01FSUNBUUF3RHpFTk1Bc0dBMVVFQXd3RWFtRnVaVEFxTUFVR0F5dGxjQU1oQUVtSGRFMG1ZSzJEL2lVWQpaZHFjeGg5TnIxRTEvdWJaOEI2b3ZDK0J6Ym9ib0FBd0JRWURLMlZ3QTBFQTdnajBsQ1FCUmFPall4Qm05OUIzCis4MWIzTlIvVXRpbWoxSFlVejNrVTQ4ODdPYnZlQ25hUHBpTS9HVHNsejRZWGdJRVowTyt0UXlFbXcrdWpBbFcKRGc9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
 #[test]
-fn a_signing_request_says_who_asked_and_is_decided_on_its_own_path() {
+fn a_signing_request_records_its_user_and_is_approved_by_its_subresource() {
     simulate(Setup::api_alone(), async |cluster| {
         let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
         let spec = json!({ "request": REQUEST, "signerName": "a.b/c", "usages": ["client auth"],
-            "username": "somebody-else", "groups": ["system:masters"] });
+            "username": "impostor", "groups": ["system:masters"] });
         let body = json!({ "metadata": { "name": "c" }, "spec": spec }).to_string();
         let bob = UserInfo::new("bob", ["system:masters", "staff"]);
         let made = cluster.rest_as(bob).call("POST", path, body).await;
@@ -94,7 +94,7 @@ fn a_signing_request_says_who_asked_and_is_decided_on_its_own_path() {
 }
 
 #[test]
-fn a_claim_of_devices_is_settled_and_its_status_has_a_path() {
+fn device_claims_are_immutable_and_have_a_status_subresource() {
     simulate(Setup::api_alone(), async |cluster| {
         let path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
         let devices = json!({ "requests": [{ "name": "a", "exactly": { "deviceClassName": "x" } }] });
@@ -118,7 +118,7 @@ fn a_claim_of_devices_is_settled_and_its_status_has_a_path() {
 }
 
 #[test]
-fn api_services_are_there_and_nothing_is_known_of_a_new_one_of_another_server() {
+fn built_in_api_services_exist_and_a_new_aggregated_one_has_an_unknown_condition() {
     simulate(Setup::api_alone(), async |cluster| {
         let path = "/apis/apiregistration.k8s.io/v1/apiservices";
         let list = get(cluster, path).await;
@@ -133,7 +133,7 @@ fn api_services_are_there_and_nothing_is_known_of_a_new_one_of_another_server() 
 }
 
 #[test]
-fn another_server_on_the_same_storage_finds_everything_in_place() {
+fn a_second_apiserver_on_the_storage_rewrites_nothing() {
     simulate(Setup::api_alone(), async |cluster| {
         let before = get(cluster, "/api/v1/namespaces/default/endpoints/kubernetes").await;
         let address = &before["subsets"][0];
@@ -145,7 +145,7 @@ fn another_server_on_the_same_storage_finds_everything_in_place() {
         assert_eq!(network["spec"]["cidrs"], json!(["10.96.0.0/12"]));
         let revision = cluster.store().revision();
         drop(cluster.another_apiserver().await);
-        assert_eq!(cluster.store().revision(), revision, "what is right is not written again");
+        assert_eq!(cluster.store().revision(), revision, "unchanged objects are not rewritten");
         let after = get(cluster, "/api/v1/namespaces/default/endpoints/kubernetes").await;
         assert_eq!(after, before);
     });
@@ -158,7 +158,7 @@ fn service(name: &str, spec: Value) -> Value {
 }
 
 #[test]
-fn addresses_and_ports_of_services_are_given_once() {
+fn service_addresses_and_node_ports_are_unique() {
     simulate(Setup::api_alone(), async |cluster| {
         let port =
             |port: i64, node: i64| json!({ "name": format!("p{port}"), "port": port, "nodePort": node });
@@ -200,12 +200,12 @@ fn addresses_and_ports_of_services_are_given_once() {
             "b",
             json!({ "type": "NodePort", "clusterIP": "10.96.0.10", "ports": [port(80, 30080)] }),
         );
-        assert_eq!(post(cluster, SERVICES, again).await.code, 201, "what is released is free");
+        assert_eq!(post(cluster, SERVICES, again).await.code, 201, "a released address is free");
     });
 }
 
 #[test]
-fn a_port_over_two_protocols_has_one_node_port_and_a_balancer_may_do_without() {
+fn a_port_with_two_protocols_shares_a_node_port_and_load_balancers_may_omit_it() {
     simulate(Setup::api_alone(), async |cluster| {
         let over =
             |protocol: &str| json!({ "name": protocol.to_lowercase(), "port": 53, "protocol": protocol });
@@ -222,9 +222,10 @@ fn a_port_over_two_protocols_has_one_node_port_and_a_balancer_may_do_without() {
     });
 }
 
-/// The condition that Kubernetes' apiservers keep, with its words; `kubectl get flowschemas` prints it as MISSINGPL.
+/// Keeps the condition of Kubernetes' apiservers, with its message; `kubectl get flowschemas` prints it as
+/// MISSINGPL.
 #[test]
-fn a_flow_schema_says_whether_its_level_exists() {
+fn a_flow_schema_reports_whether_its_priority_level_exists() {
     simulate(Setup::api_alone(), async |cluster| {
         let group = "/apis/flowcontrol.apiserver.k8s.io/v1";
         let stored = get(cluster, &format!("{group}/flowschemas")).await;
@@ -255,7 +256,7 @@ fn a_flow_schema_says_whether_its_level_exists() {
         assert_eq!(
             (labelled.code, cluster.store().revision().0),
             (200, revision + 1),
-            "what is right is not written"
+            "unchanged objects are not written"
         );
         assert_eq!(cluster.rest().call("DELETE", &format!("{levels}/gold"), "").await.code, 200);
         assert_eq!(condition().await, missing);

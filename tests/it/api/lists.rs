@@ -1,4 +1,4 @@
-//! Lists over REST: which revision they are of, how they go on in pages, and what is refused.
+//! Lists over REST: their revision, their pagination, and refused options.
 
 use super::{config_map, configs, names, query};
 use kstore_tests::{Cluster, Setup, simulate};
@@ -10,7 +10,7 @@ fn version(list: &Value) -> String {
     list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Creates `count` ConfigMaps `c-000`…, every other one labelled `side=left`; the last revision.
+/// Creates `count` ConfigMaps `c-000`…, every other one labelled `side=left`. Returns the last revision.
 async fn fill(cluster: &Cluster, count: usize) -> String {
     let mut last = String::new();
     for n in 0..count {
@@ -24,7 +24,7 @@ async fn fill(cluster: &Cluster, count: usize) -> String {
 }
 
 #[test]
-fn pages_of_a_list_are_one_state_however_much_is_written_between_them() {
+fn pages_of_a_list_are_consistent_under_concurrent_writes() {
     simulate(Setup::api_alone(), async |cluster| {
         fill(cluster, 25).await;
         for selector in ["", "labelSelector=side%3Dleft&"] {
@@ -41,7 +41,7 @@ fn pages_of_a_list_are_one_state_however_much_is_written_between_them() {
                 if token.is_empty() {
                     break;
                 }
-                // Before, among and behind what is still to come: made, changed, deleted.
+                // Creates, changes and deletes objects before, between and after the remaining pages.
                 let made = config_map(&format!("c-{round:03}-new"), &json!({"side": "left"}));
                 assert_eq!(cluster.rest().call("POST", CONFIG_MAPS, made).await.code, 201);
                 let gone = format!("{CONFIG_MAPS}/c-{:03}", 24 - round);
@@ -59,7 +59,7 @@ fn pages_of_a_list_are_one_state_however_much_is_written_between_them() {
 }
 
 #[test]
-fn any_revision_that_is_kept_can_be_read_exactly() {
+fn every_retained_revision_can_be_listed_exactly() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut states: Vec<(String, Vec<String>)> = Vec::new();
         for step in 0..12 {
@@ -76,7 +76,7 @@ fn any_revision_that_is_kept_can_be_read_exactly() {
             let list =
                 configs(cluster, &format!("resourceVersion={revision}&resourceVersionMatch=Exact")).await;
             assert_eq!((version(&list), names(&list)), (revision.clone(), want.clone()));
-            // The legacy form of the same: a limit makes it exact.
+            // The legacy form of an exact list: a limit without a match rule.
             let list = configs(cluster, &format!("resourceVersion={revision}&limit=100")).await;
             assert_eq!((version(&list), names(&list)), (revision.clone(), want.clone()));
             for name in ["c-0", "c-1"] {
@@ -93,7 +93,7 @@ fn any_revision_that_is_kept_can_be_read_exactly() {
 }
 
 #[test]
-fn a_revision_that_does_not_exist_yet_is_waited_for_and_then_refused() {
+fn a_future_revision_is_awaited_and_then_refused() {
     simulate(Setup::api_alone(), async |cluster| {
         let now: u64 = fill(cluster, 1).await.parse().unwrap();
         for form in ["", "&resourceVersionMatch=Exact", "&resourceVersionMatch=NotOlderThan", "&limit=1"] {
@@ -108,7 +108,7 @@ fn a_revision_that_does_not_exist_yet_is_waited_for_and_then_refused() {
 }
 
 #[test]
-fn history_that_is_gone_is_gone_and_a_page_says_how_to_go_on_without_it() {
+fn compacted_revisions_answer_410_and_pages_offer_an_inconsistent_continuation() {
     simulate(Setup::api_alone(), async |cluster| {
         let old = fill(cluster, 6).await;
         let page = configs(cluster, "limit=2").await;
@@ -133,7 +133,7 @@ fn history_that_is_gone_is_gone_and_a_page_says_how_to_go_on_without_it() {
 }
 
 #[test]
-fn a_token_goes_on_where_it_was_given_and_nowhere_else() {
+fn a_continue_token_is_valid_only_for_its_own_list() {
     simulate(Setup::api_alone(), async |cluster| {
         fill(cluster, 4).await;
         let page = configs(cluster, "limit=2").await;
@@ -160,7 +160,7 @@ fn a_token_goes_on_where_it_was_given_and_nowhere_else() {
 }
 
 #[test]
-fn pods_of_a_node_are_found_wherever_they_move() {
+fn pods_are_listed_by_node_after_they_move() {
     simulate(Setup::api_alone(), async |cluster| {
         let pods = "/api/v1/namespaces/default/pods";
         let pod = |name: &str, node: Value| {

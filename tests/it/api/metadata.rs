@@ -1,4 +1,4 @@
-//! Generation: when it moves, for every kind. And what of metadata is the server's.
+//! Server-managed metadata: the generation of every kind, and system fields that clients cannot change.
 
 use super::{DEPLOYMENTS, PODS, case, run};
 use kstore_api::kind::{self, GenerationRule, Resource};
@@ -6,7 +6,7 @@ use kstore_api::{meta, strategy};
 use kstore_tests::{Setup, manifests, simulate};
 use serde_json::{Value, json};
 
-/// Kinds whose generation begins with 1 and moves with the spec.
+/// Kinds whose generation starts at 1 and increases with the spec.
 const WITH_SPEC: &[&str] = &[
     "cronjobs",
     "customresourcedefinitions",
@@ -31,8 +31,8 @@ const WITH_SPEC: &[&str] = &[
     "validatingadmissionpolicybindings",
 ];
 
-/// What the rule of a kind is, written down a second time.
-fn rule(row: &Resource) -> GenerationRule {
+/// The generation rule of a kind, written a second time as the test's oracle.
+fn expected_rule(row: &Resource) -> GenerationRule {
     match row.plural {
         "deployments" => GenerationRule::SpecOrAnnotations,
         "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => GenerationRule::Webhooks,
@@ -45,60 +45,64 @@ fn rule(row: &Resource) -> GenerationRule {
     }
 }
 
-/// How far the generation goes when one member of an object changes.
-fn step(row: &Resource, subresource: &str, pointer: &str) -> i64 {
+/// By how much the generation increases when one member of an object changes.
+fn generation_increase(row: &Resource, subresource: &str, pointer: &str) -> i64 {
     let mut old = json!({"metadata": {"name": "a", "annotations": {"a": "1"}, "labels": {"a": "1"}},
         "spec": {"a": "1"}, "webhooks": [{"name": "a"}], "template": {"a": "1"}, "endpoints": [{"a": "1"}], "data": {"a": "1"}});
     meta::set_generation(&mut old, 5);
     let mut new = old.clone();
     *new.pointer_mut(pointer).unwrap() = json!("2");
-    // What the author says of it counts for nothing.
+    // The client's value of the field is ignored.
     meta::set_generation(&mut new, 99);
     strategy::prepare_update(row, subresource, &mut new, &old);
     meta::generation(&new) - 5
 }
 
 #[test]
-fn the_generation_of_every_kind_moves_with_what_its_rule_names_and_nothing_else() {
+fn the_generation_of_every_kind_increases_only_by_its_rule() {
     for row in kind::stored() {
-        let rule = rule(row);
+        let expected_rule = expected_rule(row);
         let name = row.qualified();
         let mut new = json!({"metadata": {"name": "a"}, "spec": {"template": {"spec": {}}}});
         strategy::prepare_create(row, &mut new);
-        let first = i64::from(!matches!(rule, GenerationRule::None | GenerationRule::SpecFromZero));
+        let first = i64::from(!matches!(expected_rule, GenerationRule::None | GenerationRule::SpecFromZero));
         assert_eq!(meta::generation(&new), first, "{name} at create");
-        let moves = |pointer: &str| step(row, "", pointer);
+        let moves = |pointer: &str| generation_increase(row, "", pointer);
         let spec = matches!(
-            rule,
+            expected_rule,
             GenerationRule::Spec | GenerationRule::SpecOrAnnotations | GenerationRule::SpecFromZero
         );
-        let content = rule == GenerationRule::ContentOrLabels;
+        let content = expected_rule == GenerationRule::ContentOrLabels;
         assert_eq!(moves("/spec/a"), i64::from(spec || content), "{name}: spec");
         assert_eq!(
             moves("/metadata/annotations/a"),
-            i64::from(rule == GenerationRule::SpecOrAnnotations),
+            i64::from(expected_rule == GenerationRule::SpecOrAnnotations),
             "{name}: annotations"
         );
         assert_eq!(moves("/metadata/labels/a"), i64::from(content), "{name}: labels");
         assert_eq!(
             moves("/webhooks/0/name"),
-            i64::from(rule == GenerationRule::Webhooks || content),
+            i64::from(expected_rule == GenerationRule::Webhooks || content),
             "{name}: webhooks"
         );
         assert_eq!(
             moves("/template/a"),
-            i64::from(rule == GenerationRule::Template || content),
+            i64::from(expected_rule == GenerationRule::Template || content),
             "{name}: template"
         );
         assert_eq!(moves("/data/a"), i64::from(content), "{name}: data");
         if row.has_status() {
-            assert_eq!(step(row, "status", "/spec/a"), 0, "{name}: nothing of it through status");
+            assert_eq!(
+                generation_increase(row, "status", "/spec/a"),
+                0,
+                "{name}: nothing of it through status"
+            );
         }
     }
 }
 
 #[test]
-fn generations_move_by_scale_and_deletion_and_not_by_status() {
+fn generation_increases_by_scale_and_deletion_and_not_by_status() {
     simulate(Setup::api_alone(), async |cluster| {
         let web = format!("{DEPLOYMENTS}/web");
         let generation = |n: i64| json!({"metadata": {"generation": n}});
@@ -160,7 +164,7 @@ fn generations_move_by_scale_and_deletion_and_not_by_status() {
 }
 
 #[test]
-fn system_metadata_stays_what_it_was_whatever_an_update_says() {
+fn updates_cannot_change_system_metadata() {
     simulate(Setup::api_alone(), async |cluster| {
         let pod = cluster.create(manifests::pod("p", json!({}))).await;
         let one = format!("{PODS}/p");

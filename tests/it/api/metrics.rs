@@ -1,4 +1,4 @@
-//! Figures: the page keeps the rules of its format, and says what happened.
+//! The metrics page: it follows the exposition format, and its values follow the requests served.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -6,10 +6,10 @@ use kstore_tests::{Cluster, Rest, Setup, manifests, simulate};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One sample: labels without `le`, the bound, the value.
+/// One sample: labels without `le`, the bucket's bound, the value.
 type Sample = (String, Option<f64>, f64);
 
-/// Families of a page, by name: type and samples by their full name.
+/// Families of a page by name: type, and samples by their full name.
 type Families = BTreeMap<String, (String, BTreeMap<String, Vec<Sample>>)>;
 
 async fn page(rest: &Rest) -> String {
@@ -18,7 +18,8 @@ async fn page(rest: &Rest) -> String {
     String::from_utf8(reply.body.to_vec()).unwrap()
 }
 
-/// Reads a page as strictly as Prometheus' own checker: every family described before it is sampled, in one piece.
+/// Parses a page as strictly as Prometheus' own checker: every family is described before its samples and is
+/// contiguous.
 fn families(text: &str) -> Families {
     let mut out = Families::new();
     let (mut helped, mut current, mut seen) = (BTreeSet::new(), String::new(), BTreeSet::new());
@@ -72,7 +73,7 @@ fn sample(line: &str) -> (String, Sample) {
     (name.to_owned(), (others.join(","), bound, value))
 }
 
-/// Buckets ascend to the count, which is that of infinity.
+/// Checks that buckets ascend to the count, which equals the infinite bucket.
 fn check_histogram(name: &str, samples: &BTreeMap<String, Vec<Sample>>) {
     let of = |suffix: &str| samples.get(&format!("{name}{suffix}")).cloned().unwrap_or_default();
     let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
@@ -88,7 +89,7 @@ fn check_histogram(name: &str, samples: &BTreeMap<String, Vec<Sample>>) {
     }
 }
 
-/// At both doors.
+/// Sends requests over REST and gRPC.
 async fn some_traffic(cluster: &Cluster) {
     let rest = cluster.rest();
     cluster.create(manifests::config_map("a", "1")).await;
@@ -111,7 +112,7 @@ async fn some_traffic(cluster: &Cluster) {
 }
 
 #[test]
-fn the_page_keeps_the_rules_of_its_format() {
+fn the_metrics_page_is_valid_exposition_format() {
     simulate(Setup::seed(1), async |cluster| {
         some_traffic(cluster).await;
         let families = families(&page(&cluster.rest()).await);
@@ -119,7 +120,7 @@ fn the_page_keeps_the_rules_of_its_format() {
             if kind == "histogram" {
                 check_histogram(name, samples);
             }
-            // Names that Kubernetes chose before the rule.
+            // Names that Kubernetes chose before the naming rule.
             let old = [
                 "authentication_attempts",
                 "authenticated_user_requests",
@@ -133,7 +134,7 @@ fn the_page_keeps_the_rules_of_its_format() {
 }
 
 #[test]
-fn what_dashboards_ask_for_is_there() {
+fn metrics_that_dashboards_query_exist() {
     simulate(Setup::api_alone(), async |cluster| {
         some_traffic(cluster).await;
         let page = page(&cluster.rest()).await;
@@ -174,7 +175,7 @@ fn what_dashboards_ask_for_is_there() {
 }
 
 #[test]
-fn open_metrics_are_for_those_who_ask() {
+fn openmetrics_is_served_on_request() {
     simulate(Setup::api_alone(), async |cluster| {
         let accept =
             "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";

@@ -1,95 +1,95 @@
-//! What clients see of the API, row by row as `Kubernetes` has it: tables of requests and answers, through the REST door of a
-//! cluster in memory.
+//! The API as clients observe it, compared with Kubernetes: tables of requests and answers over REST, against
+//! a cluster in memory.
 
-/// Addresses of services and the networks they are from.
+/// Service addresses, and the networks that they are allocated from.
 mod addresses;
-/// API servers behind this one.
+/// Aggregated API servers.
 mod aggregated;
-/// Server-side apply and the books on field ownership.
+/// Server-side apply and managed fields.
 mod apply;
-/// Optimistic concurrency under any interleaving.
+/// Optimistic concurrency under any interleaving of writers.
 mod concurrency;
-/// In which form an answer comes: encodings, rows, metadata alone.
+/// Representations of answers: encodings, tables, metadata only.
 mod content;
-/// Custom resources: definitions, and objects of the kinds that they define.
+/// Custom resources: definitions, and objects of the defined kinds.
 mod custom;
-/// Documents of custom kinds: what changes with a definition, and what stays.
+/// Discovery and OpenAPI documents of custom kinds.
 mod custom_documents;
-/// What writers and watchers of a custom kind see while its definition changes.
+/// Writers and watchers of a custom kind while its definition changes.
 mod custom_swaps;
-/// The time that callers of the gRPC door give, and what is counted there.
+/// Deadlines of gRPC calls, and their metrics.
 mod deadlines;
-/// The deletion state machine, and collections.
+/// Deletion of objects and collections.
 mod deletion;
-/// Which resources there are, in every form in which clients ask.
+/// Discovery in every form.
 mod discovery;
-/// What documents about the API say, member by member.
+/// Documents about the API, field by field.
 mod documents;
-/// Codes, reasons, texts and headers of refusals.
+/// Codes, reasons, messages and headers of error answers.
 mod errors;
-/// Requests as clients send them.
+/// Requests exactly as clients send them.
 mod habits;
-/// Health and the version.
+/// Health checks and the version.
 mod health;
-/// Who somebody is, acts as, and may do.
+/// Authentication, impersonation and permissions.
 mod identity;
-/// Defaults and refusals of the kinds of core, apps and batch.
+/// Defaults and validation of kinds in core, apps and batch.
 mod kinds_core;
-/// Kinds of all groups but the core, `apps` and `batch`, and what is there from the start.
+/// Kinds of other groups, and objects that exist from the start.
 mod kinds_other;
-/// Which revision a list is of, and how it goes on in pages.
+/// Lists: revisions and pagination.
 mod lists;
-/// What the server keeps in metadata, generation above all.
+/// Server-managed metadata, mainly the generation.
 mod metadata;
-/// What is counted, held to the formats it is written in.
+/// The metrics page and its formats.
 mod metrics;
-/// What may stand in any object's metadata.
+/// Validation of every object's metadata.
 mod object_meta;
-/// Documents of the API for people, kubectl and generators of clients.
+/// OpenAPI documents.
 mod openapi;
 /// Query options.
 mod options;
-/// What may be written below objects, and what stays as it was.
+/// Subresources that write parts of an object.
 mod parts;
-/// Patches of the other kinds.
+/// JSON, merge and strategic merge patches.
 mod patch;
-/// Admission policies: what they refuse, warn of and change.
+/// Admission policies.
 mod policies;
-/// Requests that are handed on to pods, services and nodes.
+/// Requests proxied to pods, services and nodes.
 mod proxies;
-/// Requests at random: none panics, and what is refused changes nothing.
+/// Random requests: none causes a panic, and a refused one changes nothing.
 mod random;
-/// The words, reasons and causes of refusals, and the warnings that go along.
+/// Messages, reasons and causes of refusals, and warnings.
 mod refusals;
-/// Recorded answers of a Kubernetes apiserver.
+/// Replay of recorded answers of a kube-apiserver.
 mod replay;
 /// Selectors of lists and watches.
 mod selectors;
-/// Which servers there are.
+/// Leases of apiserver identities.
 mod servers;
-/// Logs, commands, terminals, files and ports of simulated containers, and watches over WebSockets.
+/// Logs, exec, attach, files and ports of simulated containers, and watches over WebSockets.
 mod streams;
 /// Custom kinds in the style of well-known projects.
 mod styles;
-/// What is below an object.
+/// Status, scale, binding and eviction.
 mod subresources;
-/// URLs, methods, the order in which requests are judged, bodies.
+/// URLs, methods, the order of checks, and request bodies.
 mod surface;
-/// Rows and columns.
+/// Tables.
 mod tables;
-/// Several operations at one revision.
+/// Transactions over several objects.
 mod transactions;
-/// Create, get, update, patch.
+/// Create, get, update and patch.
 mod verbs;
 /// Field selectors of custom kinds with several versions.
 mod version_selectors;
-/// Several versions of one custom kind, converted by a webhook.
+/// Custom kinds with several versions, converted by a webhook.
 mod versions;
-/// What a watch begins with, tells, and ends with.
+/// Watches: initial events, event order, and termination.
 mod watches;
-/// Metrics of webhooks and of API servers behind this one.
+/// Metrics of webhooks and aggregated API servers.
 mod webhook_metrics;
-/// Admission webhooks: what they see, and what becomes of their answers.
+/// Admission webhooks.
 mod webhooks;
 
 use http_body_util::Full;
@@ -100,8 +100,8 @@ pub(super) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(super) const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(super) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-/// A request, the code of its answer, and a part of its body: members that must be there with these values. A text that
-/// begins with `~` must only be contained; `null` must be absent or null.
+/// A request, the expected code, and expected members of the answer's body. A string that begins with `~`
+/// must be contained; `null` must be absent or null.
 pub(super) struct Case {
     what: &'static str,
     method: &'static str,
@@ -111,7 +111,7 @@ pub(super) struct Case {
     part: Value,
 }
 
-/// A case of a table.
+/// One case of a table.
 pub(super) fn case(
     what: &'static str,
     (method, path): (&'static str, &str),
@@ -122,7 +122,7 @@ pub(super) fn case(
     Case { what, method, path: path.to_owned(), body, code, part }
 }
 
-/// Runs cases one after the other and says which answers differ.
+/// Runs cases one after the other and panics with all answers that differ.
 pub(super) async fn run(cluster: &Cluster, cases: impl IntoIterator<Item = Case>) {
     let mut wrong = Vec::new();
     for case in cases {
@@ -141,7 +141,7 @@ pub(super) async fn run(cluster: &Cluster, cases: impl IntoIterator<Item = Case>
     assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Sends JSON; a PATCH with an array is a JSON patch, else a merge patch.
+/// Sends JSON. A PATCH with an array is a JSON patch, otherwise a merge patch.
 pub(super) async fn send(cluster: &Cluster, method: &str, path: &str, body: &Value) -> Reply {
     let content_type = match (method, body) {
         ("PATCH", Value::Array(_)) => "application/json-patch+json",
@@ -152,7 +152,7 @@ pub(super) async fn send(cluster: &Cluster, method: &str, path: &str, body: &Val
     cluster.rest().call_as(method, path, content_type, body).await
 }
 
-/// Sends a request with headers of its own.
+/// Sends a request with additional headers.
 pub(super) async fn send_with(
     cluster: &Cluster,
     method: &str,
@@ -166,7 +166,7 @@ pub(super) async fn send_with(
     cluster.rest().send(request.body(Full::default()).unwrap()).await
 }
 
-/// The texts of the answer's warnings.
+/// The texts of the answer's Warning headers.
 pub(super) fn warnings(reply: &Reply) -> Vec<String> {
     reply.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
 }
@@ -194,12 +194,12 @@ fn config_map(name: &str, labels: &Value) -> String {
         .to_string()
 }
 
-/// GET of a path with a query.
+/// GET of a path with a query string.
 async fn query(cluster: &Cluster, path: &str, query: &str) -> Reply {
     cluster.rest().call("GET", &format!("{path}?{query}"), "").await
 }
 
-/// The list of ConfigMaps that a query asks for.
+/// The list of ConfigMaps for a query string.
 async fn configs(cluster: &Cluster, text: &str) -> Value {
     let list = query(cluster, "/api/v1/namespaces/default/configmaps", text).await;
     assert_eq!(list.code, 200, "{text}: {}", list.json());

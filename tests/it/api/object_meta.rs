@@ -1,4 +1,4 @@
-//! What may stand in the metadata of any object: owners, finalizers, revisions as text.
+//! Validation of object metadata: owner references, finalizers, resource versions.
 
 use super::{CONFIG_MAPS, case, run, send, warnings};
 use kstore_tests::{Setup, manifests, simulate};
@@ -16,14 +16,14 @@ fn map(metadata: Value) -> Value {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one table")]
-fn owners_are_named_in_full_and_only_one_controls() {
+fn owner_references_are_complete_and_at_most_one_is_the_controller() {
     simulate(Setup::api_alone(), async |cluster| {
-        let owned = |owners: Value| map(json!({ "ownerReferences": owners }));
+        let with_owners = |owners: Value| map(json!({ "ownerReferences": owners }));
         let cause = |field: &str, message: &str| json!({"reason": "Invalid", "details": {"causes": [{"reason": "FieldValueInvalid", "field": field, "message": message}]}});
         let with = |member: &str, value: Value| {
             let mut owner = owner("web", "1");
             owner[member] = value;
-            owned(json!([owner]))
+            with_owners(json!([owner]))
         };
         let empty = "Invalid value: \"\": must not be empty";
         let mut first = owner("web", "1");
@@ -72,21 +72,21 @@ fn owners_are_named_in_full_and_only_one_controls() {
                 case(
                     "an event",
                     create,
-                    owned(json!([{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "1"}])),
+                    with_owners(json!([{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "1"}])),
                     422,
                     json!({"message": "~/v1, Kind=Event is disallowed from being an owner"}),
                 ),
                 case(
                     "two controllers",
                     create,
-                    owned(json!([first, second])),
+                    with_owners(json!([first, second])),
                     422,
                     cause("metadata.ownerReferences", &both),
                 ),
                 case(
-                    "somebody who is not there",
+                    "an owner that does not exist",
                     create,
-                    owned(json!([owner("nobody", "1")])),
+                    with_owners(json!([owner("missing", "1")])),
                     201,
                     json!({}),
                 ),
@@ -97,7 +97,7 @@ fn owners_are_named_in_full_and_only_one_controls() {
 }
 
 #[test]
-fn an_owner_that_is_named_twice_is_kept_once_with_a_warning() {
+fn duplicate_owner_references_are_removed_with_a_warning() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut other = owner("web", "1");
         other["blockOwnerDeletion"] = json!(true);
@@ -135,7 +135,7 @@ fn an_owner_that_is_named_twice_is_kept_once_with_a_warning() {
 }
 
 #[test]
-fn finalizers_are_qualified_or_kubernetes_own_and_do_not_contradict() {
+fn finalizers_are_qualified_or_standard_and_not_contradictory() {
     simulate(Setup::api_alone(), async |cluster| {
         let held = |finalizers: Value| map(json!({ "finalizers": finalizers }));
         let create = ("POST", CONFIG_MAPS);
@@ -186,7 +186,7 @@ fn finalizers_are_qualified_or_kubernetes_own_and_do_not_contradict() {
 }
 
 #[test]
-fn revisions_are_decimal_texts_that_only_rise_over_all_kinds() {
+fn resource_versions_are_increasing_decimal_strings_over_all_kinds() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut last = 0_u64;
         for name in ["a", "b", "c"] {
@@ -208,7 +208,7 @@ fn revisions_are_decimal_texts_that_only_rise_over_all_kinds() {
 }
 
 #[test]
-fn a_new_object_has_a_uid_and_a_time_of_its_own() {
+fn new_objects_get_a_unique_uid_and_creation_time() {
     simulate(Setup::api_alone(), async |cluster| {
         let a = cluster.create(manifests::config_map("a", "1")).await;
         let b = cluster.create(manifests::config_map("b", "1")).await;

@@ -1,4 +1,4 @@
-//! Documents of the API: whole, in step with what is served, cached by clients as Kubernetes lets them.
+//! OpenAPI documents: complete, consistent with the served API, and cacheable as in Kubernetes.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -19,7 +19,7 @@ async fn get(rest: &Rest, path: &str, headers: &[(&str, &str)]) -> Reply {
 }
 
 #[test]
-fn a_document_is_found_through_the_index_and_kept_for_a_year() {
+fn openapi_documents_are_found_through_the_index_and_cached_for_a_year() {
     simulate(Setup::api_alone(), async |cluster| {
         let rest = cluster.rest();
         let index = get(&rest, "/openapi/v3", &[]).await;
@@ -35,11 +35,11 @@ fn a_document_is_found_through_the_index_and_kept_for_a_year() {
         let protobuf = get(&rest, &url, &[("accept", V3_PROTOBUF)]).await;
         assert_eq!(protobuf.headers["content-type"], V3_PROTOBUF);
         assert_eq!(get(&rest, &url, &[("accept", "text/html")]).await.code, 406);
-        assert_eq!(get(&rest, "/openapi/v3/apis/nobody/v1", &[]).await.code, 404);
+        assert_eq!(get(&rest, "/openapi/v3/apis/missing/v1", &[]).await.code, 404);
     });
 }
 
-/// A list operation's path is answered; so every document speaks of what is there.
+/// Requests the path of every list operation, so that every document is consistent with the served API.
 #[test]
 fn every_collection_that_is_documented_is_served_and_every_resource_is_documented() {
     simulate(Setup::api_alone(), async |cluster| {
@@ -75,7 +75,7 @@ fn every_collection_that_is_documented_is_served_and_every_resource_is_documente
 }
 
 #[test]
-fn the_old_document_says_the_same_in_json_and_protobuf() {
+fn the_v2_document_is_equal_in_json_and_protobuf() {
     simulate(Setup::api_alone(), async |cluster| {
         let rest = cluster.rest();
         let json = get(&rest, "/openapi/v2", &[]).await;
@@ -85,7 +85,7 @@ fn the_old_document_says_the_same_in_json_and_protobuf() {
         assert_eq!(get(&rest, "/openapi/v2", &[("if-none-match", &tag)]).await.code, 304);
         let protobuf = get(&rest, "/openapi/v2", &[("accept", V2_PROTOBUF)]).await;
         assert_eq!(protobuf.headers["content-type"], V2_PROTOBUF);
-        // Every definition's name is in it, as it is.
+        // The name of every definition occurs unchanged.
         for name in document["definitions"].as_object().unwrap().keys() {
             let found = protobuf.body.windows(name.len()).any(|window| window == name.as_bytes());
             assert!(found, "{name}");

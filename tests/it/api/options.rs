@@ -1,4 +1,4 @@
-//! Query options, and options in bodies: what each value does, and what is refused about which options.
+//! Options in queries and bodies: the effect of each value, and validation of options.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, case, run, send, warnings};
 use kstore_tests::{Setup, manifests, simulate};
@@ -9,7 +9,7 @@ fn map(name: &str) -> Value {
 }
 
 #[test]
-fn options_are_refused_by_their_kind() {
+fn invalid_options_are_refused_with_their_kind() {
     simulate(Setup::api_alone(), async |cluster| {
         let one = format!("{CONFIG_MAPS}/a");
         let with = |path: &str, query: &str| format!("{path}?{query}");
@@ -46,7 +46,7 @@ fn options_are_refused_by_their_kind() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one table")]
-fn a_dry_run_does_everything_but_store() {
+fn a_dry_run_does_everything_except_storing() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("there", "1")).await;
         cluster.create(manifests::deployment("web", 1)).await;
@@ -159,7 +159,7 @@ fn unknown_fields_are_ignored_warned_of_or_refused() {
 }
 
 #[test]
-fn many_warnings_are_cut_so_that_they_fit() {
+fn warnings_are_truncated_to_fit_the_headers() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut body = json!({"metadata": {"name": "a"}});
         for n in 0..40 {
@@ -173,7 +173,7 @@ fn many_warnings_are_cut_so_that_they_fit() {
 }
 
 #[test]
-fn delete_options_come_in_the_body_of_any_encoding_or_in_the_query() {
+fn delete_options_are_read_from_a_body_in_any_encoding_or_from_the_query() {
     simulate(Setup::api_alone(), async |cluster| {
         for name in ["json", "yaml", "query", "old"] {
             cluster.create(manifests::deployment(name, 1)).await;

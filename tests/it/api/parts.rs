@@ -1,4 +1,5 @@
-//! What parts of a pod, a signing request, a namespace and a workload may be written below them, and what stays as it was.
+//! Subresources that write parts of pods, signing requests, namespaces and workloads, and the fields that
+//! they leave unchanged.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, warnings};
 use kstore_tests::{Setup, manifests, simulate};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 const BOUND: &str = "/api/v1/namespaces/default/pods/p";
 
 #[test]
-fn containers_for_debugging_are_added_and_nothing_else_changes() {
+fn adding_ephemeral_containers_changes_nothing_else() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::pod("p", json!({"nodeName": "n"}))).await;
         let path = format!("{PODS}/p/ephemeralcontainers");
@@ -49,7 +50,7 @@ fn containers_for_debugging_are_added_and_nothing_else_changes() {
 }
 
 #[test]
-fn resources_of_containers_are_resized_and_nothing_else_changes() {
+fn resizing_containers_changes_nothing_else() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut pod = manifests::pod("p", json!({"nodeName": "n"}));
         let resources = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
@@ -94,7 +95,7 @@ fn resources_of_containers_are_resized_and_nothing_else_changes() {
 }
 
 #[test]
-fn a_binding_names_the_pod_that_was_meant_or_binds_nothing() {
+fn a_binding_with_another_uid_binds_nothing() {
     simulate(Setup::api_alone(), async |cluster| {
         let pod = cluster.create(manifests::pod("p", json!({}))).await;
         cluster.create(manifests::pod("going", json!({}))).await;
@@ -118,9 +119,9 @@ fn a_binding_names_the_pod_that_was_meant_or_binds_nothing() {
     });
 }
 
-/// As in Kubernetes: what the server itself writes for a binding or an eviction has no manager.
+/// As in Kubernetes: fields that the server itself writes for a binding or an eviction have no manager.
 #[test]
-fn bindings_and_evictions_leave_the_books_alone() {
+fn bindings_and_evictions_do_not_change_managed_fields() {
     simulate(Setup::api_alone(), async |cluster| {
         let made = cluster.create(manifests::pod("p", json!({}))).await;
         let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
@@ -146,7 +147,7 @@ fn bindings_and_evictions_leave_the_books_alone() {
 }
 
 #[test]
-fn a_status_keeps_everything_that_is_not_its_own() {
+fn status_updates_change_only_the_status() {
     simulate(Setup::api_alone(), async |cluster| {
         let web = cluster.create(manifests::deployment("web", 1)).await;
         let mut put = web.clone();
@@ -182,14 +183,14 @@ fn a_status_keeps_everything_that_is_not_its_own() {
 }
 
 #[test]
-fn a_namespace_has_its_label_and_its_finalizer_whatever_its_author_says() {
+fn namespaces_always_have_their_name_label_and_finalizer() {
     simulate(Setup::api_alone(), async |cluster| {
         let one = "/api/v1/namespaces/n";
         let label = json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "n"}}});
         run(cluster, [
             case("made", ("POST", "/api/v1/namespaces"), json!({"metadata": {"name": "n", "labels": {"kubernetes.io/metadata.name": "other"}}, "status": {"phase": "Terminating"}}), 201,
                 json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "n"}}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})),
-            case("its label comes back", ("PATCH", one), json!({"metadata": {"labels": null}}), 200, label),
+            case("its label is restored", ("PATCH", one), json!({"metadata": {"labels": null}}), 200, label),
             case("no finalize by patch", ("PATCH", &format!("{one}/finalize")), json!({"spec": {"finalizers": []}}), 405, json!({"reason": "MethodNotAllowed"})),
             case("finalizers of a living one may go", ("PUT", &format!("{one}/finalize")), json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}}), 200,
                 json!({"kind": "Namespace", "status": {"phase": "Active"}})),
@@ -201,7 +202,7 @@ fn a_namespace_has_its_label_and_its_finalizer_whatever_its_author_says() {
 }
 
 #[test]
-fn a_deletion_that_is_tried_answers_as_the_real_one() {
+fn a_dry_run_deletion_answers_like_a_real_one() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("a", "1")).await;
         cluster

@@ -1,4 +1,4 @@
-//! JSON patch, merge patch and strategic merge through REST: what is refused, with which code, reason and text.
+//! JSON patch, merge patch and strategic merge patch over REST: code, reason and message of refused patches.
 
 use super::warnings;
 use kstore_tests::{Cluster, Reply, Setup, manifests, simulate};
@@ -14,7 +14,7 @@ async fn patch(cluster: &Cluster, kind: &str, query: &str, body: &str) -> Reply 
 }
 
 #[test]
-fn a_patch_that_breaks_the_object_is_refused_at_the_field_patch() {
+fn a_patch_with_an_undecodable_result_is_refused_at_the_field_patch() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::deployment("web", 1)).await;
         let revision = cluster.store().revision();
@@ -88,7 +88,7 @@ fn unknown_members_are_warned_of_unless_ignored() {
 }
 
 #[test]
-fn an_operation_that_does_not_fit_is_told_in_a_warning() {
+fn an_inapplicable_json_patch_operation_is_reported_in_a_warning() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::deployment("web", 1)).await;
         let reply = patch(cluster, JSON, "", r#"[{"op":"test","path":"/spec/replicas","value":9}]"#).await;
@@ -118,7 +118,7 @@ fn an_operation_that_does_not_fit_is_told_in_a_warning() {
 }
 
 #[test]
-fn parameters_of_the_content_type_do_not_count_and_other_types_are_refused() {
+fn content_type_parameters_are_ignored_and_other_types_are_refused() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::deployment("web", 1)).await;
         let labels = r#"{"metadata":{"labels":{"a":"b"}}}"#;
@@ -144,7 +144,7 @@ fn parameters_of_the_content_type_do_not_count_and_other_types_are_refused() {
 }
 
 #[test]
-fn a_patch_moves_no_object() {
+fn a_patch_cannot_rename_or_move_an_object() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::deployment("web", 1)).await;
         for (body, want) in [
@@ -158,10 +158,10 @@ fn a_patch_moves_no_object() {
     });
 }
 
-/// Kubernetes decodes the result of a merge as the kind that it names, and converts that; a strategic merge goes straight into the
-/// type of the endpoint.
+/// Kubernetes decodes the result of a merge patch as the kind that it names, and converts it; a strategic
+/// merge is decoded directly as the endpoint's type.
 #[test]
-fn a_strategic_patch_ignores_the_kind_that_it_names_and_others_are_refused_for_it() {
+fn a_strategic_patch_may_name_another_kind_and_other_patches_may_not() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::deployment("web", 1)).await;
         for (body, want) in [
@@ -187,7 +187,7 @@ fn a_strategic_patch_ignores_the_kind_that_it_names_and_others_are_refused_for_i
             let done = (done.code, done.text("/kind"), done.text("/apiVersion"));
             assert_eq!(done, (200, "Deployment".to_owned(), "apps/v1".to_owned()), "{body}");
         }
-        // As Ansible's k8s_scale sends it.
+        // As Ansible's k8s_scale module sends it.
         let body = r#"{"kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":3}}"#;
         let scale = cluster.rest().call_as("PATCH", &format!("{WEB}/scale"), STRATEGIC, body).await;
         assert_eq!(
@@ -201,7 +201,7 @@ fn a_strategic_patch_ignores_the_kind_that_it_names_and_others_are_refused_for_i
 }
 
 #[test]
-fn what_a_patch_makes_is_defaulted_and_judged_as_any_other_object() {
+fn the_result_of_a_patch_is_defaulted_and_validated() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::deployment("web", 3)).await;
         let judged = "Deployment.apps \"web\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0";
@@ -238,7 +238,7 @@ fn what_a_patch_makes_is_defaulted_and_judged_as_any_other_object() {
             let message = reply.text("/message");
             assert!(reply.code == code && message.contains(text), "{kind} {body}: {} {message}", reply.code);
         }
-        assert_eq!(cluster.store().revision(), revision, "what is refused changes nothing");
+        assert_eq!(cluster.store().revision(), revision, "a refused patch changes nothing");
         let done =
             patch(cluster, MERGE, "", r#"{"spec":{"replicas":null,"revisionHistoryLimit":null}}"#).await;
         let spec = &done.json()["spec"];

@@ -1,5 +1,5 @@
-//! Admission policies over REST: that stored policies act on requests from the revision of their binding on. What expressions mean
-//! and how verdicts are worded has its tests in `kstore-api`.
+//! Admission policies over REST: stored policies apply to requests from the revision of their binding on.
+//! Expressions and messages of verdicts have their tests in the crate `api`.
 
 use kstore_tests::{Cluster, Reply, Setup, simulate};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ async fn validate(cluster: &Cluster, spec: Value, binding: Value) {
 }
 
 #[test]
-fn a_validating_policy_denies_what_its_expression_does_not_allow() {
+fn a_validating_policy_denies_requests_that_fail_its_expression() {
     simulate(Setup::api_alone(), async |cluster| {
         let spec = json!({"validations": [{"expression": "size(object.data) <= variables.most",
             "messageExpression": "'at most ' + string(variables.most) + ' keys'"}],
@@ -91,7 +91,7 @@ fn a_policy_reads_parameters_namespaces_and_the_authorizer() {
 }
 
 #[test]
-fn a_policy_that_warns_lets_the_request_pass() {
+fn a_policy_with_the_action_warn_admits_the_request() {
     simulate(Setup::api_alone(), async |cluster| {
         let spec = json!({"validations": [{"expression": "false", "message": "think twice"}]});
         validate(cluster, spec, json!({"policyName": "p", "validationActions": ["Warn"]})).await;
@@ -120,7 +120,7 @@ fn a_mutating_policy_changes_objects_by_configuration_and_by_patch() {
         let binding = policy("MutatingAdmissionPolicyBinding", "m", json!({"policyName": "m"}));
         make(cluster, &format!("{GROUP}/mutatingadmissionpolicybindings"), &binding).await;
         let refused = call(cluster, "POST", MAPS, &map("m", json!({"k": "v"}))).await;
-        assert_eq!(refused.code, 422, "the key a/b is not one that a ConfigMap may have: {}", refused.json());
+        assert_eq!(refused.code, 422, "a ConfigMap may not have the key a/b: {}", refused.json());
         let path = format!("{GROUP}/mutatingadmissionpolicies/m");
         let patch = json!([{"op": "replace", "path": "/spec/mutations/1/jsonPatch/expression",
             "value": "[JSONPatch{op: 'add', path: '/data/a', value: object.metadata.labels['by']}]"}]);
@@ -134,7 +134,7 @@ fn a_mutating_policy_changes_objects_by_configuration_and_by_patch() {
 }
 
 #[test]
-fn an_expression_that_does_not_compile_is_refused_with_its_place() {
+fn an_expression_that_does_not_compile_is_refused_with_its_position() {
     simulate(Setup::api_alone(), async |cluster| {
         let spec = json!({"validations": [{"expression": "object.a =="}]});
         let path = format!("{GROUP}/validatingadmissionpolicies");

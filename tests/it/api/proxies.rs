@@ -1,4 +1,4 @@
-//! Requests that the server hands on to pods, services and nodes.
+//! Requests that the apiserver proxies to pods, services and nodes.
 
 use super::streams::{pod, run, with_expiring_certificate};
 use kstore_apiserver::authn::UserInfo;
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// Code and text of what a proxied request is answered.
+/// Code and text of the answer to a proxied request.
 async fn proxied(cluster: &Cluster, method: &str, path: &str) -> (u16, String) {
     let reply = cluster.rest().call(method, &format!("/api/v1/{path}"), "").await;
     match reply.text("/message") {
@@ -16,8 +16,8 @@ async fn proxied(cluster: &Cluster, method: &str, path: &str) -> (u16, String) {
     }
 }
 
-/// A pod that listens, behind a service, and one service that nobody is behind.
-async fn served(cluster: &Cluster) {
+/// Creates a listening pod behind a Service, and a Service without pods.
+async fn create_served(cluster: &Cluster) {
     let mut web = pod("web", &[("http", "hello\n")], &["web"]);
     web["metadata"]["labels"] = json!({"app": "web"});
     web["spec"]["containers"][0]["ports"] = json!([{"containerPort": 8080}]);
@@ -36,9 +36,9 @@ async fn served(cluster: &Cluster) {
 }
 
 #[test]
-fn requests_are_handed_on_to_pods_services_and_nodes() {
+fn requests_are_proxied_to_pods_services_and_nodes() {
     simulate(Setup::seed(11), async |cluster| {
-        served(cluster).await;
+        create_served(cluster).await;
         let web = cluster.get("pods", "default", "web").await.unwrap();
         let node = web["spec"]["nodeName"].as_str().unwrap();
         let ip = web["status"]["podIP"].as_str().unwrap();
@@ -81,7 +81,7 @@ fn requests_are_handed_on_to_pods_services_and_nodes() {
 }
 
 #[test]
-fn links_of_a_proxied_page_lead_through_the_proxy() {
+fn links_in_proxied_pages_are_rewritten_to_the_proxy() {
     simulate(Setup::seed(12), async |cluster| {
         let mut web = pod("web", &[("http", "<a href=\"/next\">next</a>")], &["web"]);
         web["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
@@ -97,7 +97,7 @@ fn links_of_a_proxied_page_lead_through_the_proxy() {
 #[test]
 fn a_proxied_request_needs_the_permission_of_its_method() {
     simulate(Setup::seed(13), async |cluster| {
-        served(cluster).await;
+        create_served(cluster).await;
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": {"name": "look"}, "rules": [{"apiGroups": [""], "resources": ["pods/proxy"],
                 "resourceNames": ["web:8080"], "verbs": ["get"]}]});
@@ -122,8 +122,8 @@ fn a_proxied_request_needs_the_permission_of_its_method() {
     });
 }
 
-/// A pod on a node that the test stands in for.
-async fn stood_in(cluster: &Cluster) {
+/// Creates a pod on a node whose tunnel the test serves.
+async fn create_on_test_node(cluster: &Cluster) {
     cluster.create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "own"}})).await;
     let mut web = pod("web", &[], &["web"]);
     web["spec"]["nodeName"] = json!("own");
@@ -144,13 +144,13 @@ async fn head_of(connection: &mut (impl tokio::io::AsyncRead + Unpin)) -> String
 }
 
 #[test]
-fn a_connection_that_becomes_something_else_is_carried_both_ways_until_its_credentials_expire() {
+fn an_upgraded_connection_is_proxied_until_its_credentials_expire() {
     const GOOD_FOR: i64 = 30;
     simulate(Setup::api_alone(), async |cluster| {
-        stood_in(cluster).await;
+        create_on_test_node(cluster).await;
         let mut tunnel = cluster.client().tunnel(vec!["own".to_owned()]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let (heard, mut hears) = tokio::sync::mpsc::channel(1);
+        let (sender, mut heads) = tokio::sync::mpsc::channel(1);
         let node = async {
             let (mut reader, writer) = tunnel.next().await.unwrap().opened().unwrap().begin();
             let serve = async {
@@ -158,7 +158,7 @@ fn a_connection_that_becomes_something_else_is_carried_both_ways_until_its_crede
                 while !head.ends_with(b"\r\n\r\n") {
                     head.extend(reader.next().await.unwrap().data);
                 }
-                heard.send(String::from_utf8(head).unwrap()).await.unwrap();
+                sender.send(String::from_utf8(head).unwrap()).await.unwrap();
                 let answer =
                     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
                 writer.send(1, answer).await;
@@ -166,7 +166,7 @@ fn a_connection_that_becomes_something_else_is_carried_both_ways_until_its_crede
                     writer.send(1, piece.data).await;
                 }
             };
-            // The tunnel moves only while somebody waits at it.
+            // The tunnel makes progress only while it is polled.
             tokio::select! {
                 biased;
                 () = serve => {}
@@ -180,7 +180,7 @@ fn a_connection_that_becomes_something_else_is_carried_both_ways_until_its_crede
                            Connection: Upgrade\r\nUpgrade: echo\r\nAuthorization: Bearer secret\r\n\r\n";
             connection.write_all(request.as_bytes()).await.unwrap();
             assert!(head_of(&mut connection).await.starts_with("HTTP/1.1 101 "));
-            let head = hears.recv().await.unwrap();
+            let head = heads.recv().await.unwrap();
             assert!(head.starts_with("GET /a?b=c HTTP/1.1\r\n"), "{head}");
             assert!(head.contains("Upgrade: echo\r\n") && !head.contains("secret"), "{head}");
             assert!(
@@ -191,7 +191,7 @@ fn a_connection_that_becomes_something_else_is_carried_both_ways_until_its_crede
             let mut back = [0; 4];
             connection.read_exact(&mut back).await.unwrap();
             assert_eq!(&back, b"over");
-            // It ends with the credentials that it was opened with.
+            // The connection ends when the credentials expire that opened it.
             assert_eq!(connection.read(&mut back).await.unwrap(), 0);
             assert_eq!(begun.elapsed().as_secs(), GOOD_FOR.unsigned_abs());
         };
@@ -204,9 +204,9 @@ fn a_connection_that_becomes_something_else_is_carried_both_ways_until_its_crede
 }
 
 #[test]
-fn a_backend_that_says_nothing_is_given_up() {
+fn a_silent_backend_times_out() {
     simulate(Setup::api_alone(), async |cluster| {
-        stood_in(cluster).await;
+        create_on_test_node(cluster).await;
         let path = "namespaces/default/pods/web:80/proxy/";
         let why =
             "error trying to reach service: dial tcp 10.9.8.7:80: no kubelet has a tunnel open for this node";

@@ -1,5 +1,5 @@
-//! Requests that chance makes up, against a server in memory: none is answered with a panic, every refusal is a Status, and what is
-//! refused, or only asks, changes nothing.
+//! Random requests against a server in memory: none causes a panic, every refusal is a Status, and a refused
+//! or read-only request changes nothing.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -13,7 +13,7 @@ fn pick<'a>(rng: &Rng, from: &[&'a str]) -> &'a str {
     from[usize::try_from(rng.below(from.len() as u64)).unwrap()]
 }
 
-fn often(rng: &Rng, n: u64) -> bool {
+fn one_in(rng: &Rng, n: u64) -> bool {
     rng.below(n) != 0
 }
 
@@ -29,7 +29,7 @@ fn path(rng: &Rng) -> String {
         "/%2e%2e",
     ];
     let mut path = pick(rng, &roots).to_owned();
-    if often(rng, 3) {
+    if one_in(rng, 3) {
         path.push_str(pick(
             rng,
             &["/namespaces/default", "/namespaces/default", "/namespaces/", "/watch", "/namespaces/%zz"],
@@ -198,7 +198,7 @@ fn request(rng: &Rng) -> http::Request<Full<Bytes>> {
 }
 
 #[test]
-fn a_request_that_fails_changes_nothing_and_none_panics() {
+fn random_requests_cause_no_panic_and_failed_ones_change_nothing() {
     simulate(Setup::api_alone(), async |cluster: &Cluster| {
         cluster.create(manifests::config_map("there", "1")).await;
         cluster.create(manifests::deployment("web", 1)).await;

@@ -1,4 +1,4 @@
-//! Refusals: the words, reasons, details and causes of each class, and the warnings that go along.
+//! Error answers: messages, reasons, details and causes of each class, and the warnings sent with them.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, warnings};
 use kstore_apiserver::authn::UserInfo;
@@ -8,7 +8,7 @@ use pb::kstore_client::KstoreClient;
 use serde_json::{Value, json};
 
 #[test]
-fn whoever_is_forbidden_something_is_told_what_and_where() {
+fn forbidden_answers_name_verb_resource_and_namespace() {
     simulate(Setup::api_alone(), async |cluster| {
         let user = cluster.rest_as(UserInfo::new("a<b>&c", ["system:authenticated"]));
         let name = "a&lt;b&gt;&amp;c";
@@ -92,7 +92,7 @@ fn every_failure_is_a_status_with_a_reason_that_clients_switch_on() {
 }
 
 #[test]
-fn each_class_of_fault_has_its_reason_and_its_words() {
+fn each_class_of_error_has_its_reason_and_message() {
     simulate(Setup::api_alone(), async |cluster| {
         let cause = |reason: &str, message: &str, field: &str| json!({"reason": reason, "message": message, "field": field});
         let mut bad = manifests::deployment("web", 1);
@@ -158,7 +158,7 @@ fn each_class_of_fault_has_its_reason_and_its_words() {
 }
 
 #[test]
-fn a_credential_that_is_not_good_is_no_stranger() {
+fn an_invalid_credential_is_refused_and_not_treated_as_anonymous() {
     simulate(Setup::api_alone(), async |cluster| {
         let stranger = cluster.rest_as(UserInfo::anonymous());
         let reply = stranger.call("GET", PODS, "").await;
@@ -168,18 +168,18 @@ fn a_credential_that_is_not_good_is_no_stranger() {
 }
 
 #[test]
-fn what_is_odd_is_also_said_when_something_else_is_wrong() {
+fn warnings_are_also_sent_with_errors() {
     simulate(Setup::api_alone(), async |cluster| {
         let unknown = "299 - \"unknown field \\\"dada\\\"\"";
         cluster.create(manifests::config_map("there", "1")).await;
         let one = format!("{CONFIG_MAPS}/there");
-        let odd = |name: &str| json!({"metadata": {"name": name}, "dada": 1});
+        let has_warning = |name: &str| json!({"metadata": {"name": name}, "dada": 1});
         for (what, method, path, body, code) in [
-            ("taken", "POST", CONFIG_MAPS, odd("there"), 409),
-            ("invalid", "POST", CONFIG_MAPS, odd("Not Good"), 422),
-            ("no such namespace", "POST", "/api/v1/namespaces/none/configmaps", odd("a"), 404),
-            ("another name", "PUT", &one, odd("else"), 400),
-            ("absent", "PUT", &format!("{CONFIG_MAPS}/none"), odd("none"), 404),
+            ("taken", "POST", CONFIG_MAPS, has_warning("there"), 409),
+            ("invalid", "POST", CONFIG_MAPS, has_warning("Not Good"), 422),
+            ("no such namespace", "POST", "/api/v1/namespaces/none/configmaps", has_warning("a"), 404),
+            ("another name", "PUT", &one, has_warning("else"), 400),
+            ("absent", "PUT", &format!("{CONFIG_MAPS}/none"), has_warning("none"), 404),
             (
                 "a patch that breaks it",
                 "PATCH",
@@ -200,27 +200,35 @@ fn what_is_odd_is_also_said_when_something_else_is_wrong() {
 }
 
 #[test]
-fn what_is_odd_about_an_object_is_said_of_valid_ones_only_and_when_it_changes() {
+fn object_warnings_are_sent_for_valid_changed_objects_only() {
     simulate(Setup::api_alone(), async |cluster| {
         let deprecated = "beta.kubernetes.io/os";
         let mut pod = manifests::pod("p", json!({"nodeSelector": {deprecated: "linux"}}));
-        let odd =
+        let has_warning =
             |reply: &kstore_tests::Reply| warnings(reply).iter().any(|warning| warning.contains(deprecated));
         let made = send(cluster, "POST", PODS, &pod).await;
-        assert_eq!((made.code, odd(&made)), (201, true), "{:?}", warnings(&made));
+        assert_eq!((made.code, has_warning(&made)), (201, true), "{:?}", warnings(&made));
         let taken = send(cluster, "POST", PODS, &pod).await;
-        assert_eq!((taken.code, odd(&taken)), (409, true));
+        assert_eq!((taken.code, has_warning(&taken)), (409, true));
         let patched =
             send(cluster, "PATCH", &format!("{PODS}/p"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
-        assert_eq!((patched.code, odd(&patched)), (200, false), "pods are only warned of when they are made");
+        assert_eq!(
+            (patched.code, has_warning(&patched)),
+            (200, false),
+            "pods are only warned of when they are made"
+        );
         let status =
             send(cluster, "PATCH", &format!("{PODS}/p/status"), &json!({"status": {"phase": "Running"}}))
                 .await;
-        assert_eq!((status.code, odd(&status)), (200, false), "who writes a status has not written the spec");
+        assert_eq!(
+            (status.code, has_warning(&status)),
+            (200, false),
+            "a status update does not write the spec"
+        );
         pod["spec"]["restartPolicy"] = json!("Maybe");
         pod["metadata"]["name"] = json!("q");
         let invalid = send(cluster, "POST", PODS, &pod).await;
-        assert_eq!((invalid.code, odd(&invalid)), (422, false));
+        assert_eq!((invalid.code, has_warning(&invalid)), (422, false));
         let mut web = manifests::deployment("web", 1);
         web["spec"]["template"]["spec"]["nodeSelector"] = json!({deprecated: "linux"});
         let (one, scale) = (format!("{DEPLOYMENTS}/web"), format!("{DEPLOYMENTS}/web/scale"));
@@ -236,13 +244,13 @@ fn what_is_odd_about_an_object_is_said_of_valid_ones_only_and_when_it_changes() 
             ("written again", "PUT", &one, &web, 200, false),
         ] {
             let reply = send(cluster, method, path, body).await;
-            assert_eq!((reply.code, odd(&reply)), (code, said), "{what}: {}", reply.text("/message"));
+            assert_eq!((reply.code, has_warning(&reply)), (code, said), "{what}: {}", reply.text("/message"));
         }
     });
 }
 
 #[test]
-fn the_other_door_says_what_is_odd_beside_what_is_wrong() {
+fn grpc_errors_carry_warnings() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("there", "1")).await;
         let place = pb::Ref {
@@ -257,7 +265,7 @@ fn the_other_door_says_what_is_odd_beside_what_is_wrong() {
             field_validation: pb::FieldValidation::Warn.into(),
             ..Default::default()
         };
-        let refused = KstoreClient::new(cluster.doors()).create(create).await.unwrap_err();
+        let refused = KstoreClient::new(cluster.in_process()).create(create).await.unwrap_err();
         let warning = refused.metadata().get_bin("kstore-warning-bin").unwrap().to_bytes().unwrap();
         assert_eq!(
             (refused.code(), &warning[..]),
@@ -266,7 +274,8 @@ fn the_other_door_says_what_is_odd_beside_what_is_wrong() {
     });
 }
 
-/// A test of an object that is stored and has no effect passes whatever the object says, unless somebody says so.
+/// A user's test with an object that the server stores without effect would always pass, so the server warns
+/// of such objects.
 #[test]
 fn writers_are_warned_of_objects_that_have_no_effect_here() {
     simulate(Setup::seed(3), async |cluster| {
@@ -289,10 +298,10 @@ fn writers_are_warned_of_objects_that_have_no_effect_here() {
         for (path, object, text) in cases {
             for path in [format!("{path}?dryRun=All"), path] {
                 let made = send(cluster, "POST", &path, &object).await;
-                let told = warnings(&made);
+                let warnings = warnings(&made);
                 assert!(
-                    made.code == 201 && told.len() == 1 && told[0].contains(text),
-                    "{path}: {} {told:?}",
+                    made.code == 201 && warnings.len() == 1 && warnings[0].contains(text),
+                    "{path}: {} {warnings:?}",
                     made.code
                 );
             }
@@ -312,7 +321,7 @@ fn writers_are_warned_of_objects_that_have_no_effect_here() {
         let plain =
             send(cluster, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": "plain"}})).await;
         assert_eq!((plain.code, warnings(&plain)), (201, Vec::new()));
-        // Another process may run the controllers of an apiserver that stands alone.
+        // Another process may run the controllers of an apiserver without controllers.
         let alone = kstore_tests::Rest::new(cluster.another_apiserver().await);
         let path = format!("{attachments}/s");
         let alone = alone

@@ -1,4 +1,4 @@
-//! Selectors of lists and watches: what they select, what each kind can be selected by, and how broken ones are refused.
+//! Selectors of lists and watches: their meaning, the selectable fields of each kind, and refused selectors.
 
 use super::{CONFIG_MAPS, PODS, config_map, names, query};
 use kstore_tests::{Cluster, Setup, simulate};
@@ -21,7 +21,7 @@ async fn fill(cluster: &Cluster) {
 }
 
 #[test]
-fn labels_select_as_their_grammar_says_in_lists_and_watches() {
+fn label_selectors_work_in_lists_and_watches() {
     simulate(Setup::api_alone(), async |cluster| {
         fill(cluster).await;
         for (selector, wanted) in [
@@ -59,7 +59,7 @@ fn labels_select_as_their_grammar_says_in_lists_and_watches() {
 }
 
 #[test]
-fn fields_select_as_their_grammar_says() {
+fn field_selectors_work() {
     simulate(Setup::api_alone(), async |cluster| {
         fill(cluster).await;
         for (selector, wanted) in [
@@ -79,7 +79,7 @@ fn fields_select_as_their_grammar_says() {
 }
 
 #[test]
-fn every_kind_is_selected_by_its_fields_and_by_no_others() {
+fn every_kind_supports_exactly_its_selectable_fields() {
     simulate(Setup::api_alone(), async |cluster| {
         let event = ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"];
         let joined = |prefix: &str, fields: &[&str]| {
@@ -136,7 +136,7 @@ fn every_kind_is_selected_by_its_fields_and_by_no_others() {
 }
 
 #[test]
-fn broken_selectors_are_refused_with_what_was_found() {
+fn invalid_selectors_are_refused_with_the_offending_token() {
     simulate(Setup::api_alone(), async |cluster| {
         for (parameter, selector, message) in [
             ("labelSelector", "a=b=c", "found '=', expected: ',' or 'end of string'"),
@@ -168,9 +168,9 @@ fn broken_selectors_are_refused_with_what_was_found() {
     });
 }
 
-/// `kubectl describe` of something that is in no namespace.
+/// As `kubectl describe` requests events of a cluster-wide object.
 #[test]
-fn events_are_found_by_all_that_they_say_of_their_object_and_an_empty_namespace_is_one() {
+fn events_are_selected_by_fields_of_their_object_including_an_empty_namespace() {
     simulate(Setup::api_alone(), async |cluster| {
         let event = |name: &str, object: Value| json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "reason": "r", "message": "m", "type": "Normal", "involvedObject": object});
         cluster.create(event("of-node", json!({"kind": "Node", "name": "n", "uid": "n"}))).await;
@@ -191,9 +191,9 @@ fn events_are_found_by_all_that_they_say_of_their_object_and_an_empty_namespace_
     });
 }
 
-/// `kubectl describe node`, `kubectl drain`.
+/// As `kubectl describe node` and `kubectl drain` request pods.
 #[test]
-fn pods_of_a_node_that_have_not_ended_are_found_by_node_and_phase() {
+fn active_pods_of_a_node_are_selected_by_node_and_phase() {
     simulate(Setup::api_alone(), async |cluster| {
         for (name, node, phase) in [
             ("a", "n", "Running"),

@@ -1,4 +1,4 @@
-//! The Leases that say which servers there are.
+//! Leases of apiserver identities.
 
 use super::send;
 use kstore_tests::{Cluster, Setup, simulate};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-/// As Kubernetes calls the one of a machine `node-1`.
+/// The name that Kubernetes derives for an apiserver on the host `node-1`.
 const NAME: &str = "apiserver-lgabes5ywnaqeagh5dny4zlzs4";
 
 async fn lease(cluster: &Cluster, name: &str) -> Option<Value> {
@@ -22,9 +22,9 @@ async fn begin(cluster: &Cluster) -> JoinHandle<()> {
 }
 
 #[test]
-fn a_server_says_that_it_is_there_and_says_it_again_every_ten_seconds() {
+fn an_apiserver_renews_its_identity_lease_every_ten_seconds() {
     simulate(Setup::api_alone(), async |cluster| {
-        assert_eq!(lease(cluster, NAME).await, None, "it is for those who start the server to say");
+        assert_eq!(lease(cluster, NAME).await, None, "only a caller of keep_identity creates the Lease");
         let kept = begin(cluster).await;
         let first = lease(cluster, NAME).await.unwrap();
         let labels = json!({ "apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": "node-1" });
@@ -43,7 +43,7 @@ fn a_server_says_that_it_is_there_and_says_it_again_every_ten_seconds() {
 
         send(cluster, "DELETE", &format!("{LEASES}/{NAME}"), &Value::Null).await;
         tokio::time::sleep(Duration::from_secs(11)).await;
-        assert!(lease(cluster, NAME).await.is_some(), "what somebody deletes is said again");
+        assert!(lease(cluster, NAME).await.is_some(), "a deleted Lease is recreated");
 
         kept.abort();
         let kept = begin(cluster).await;
@@ -57,7 +57,7 @@ fn a_server_says_that_it_is_there_and_says_it_again_every_ten_seconds() {
 }
 
 #[test]
-fn leases_of_servers_that_are_no_more_go_and_no_others() {
+fn only_expired_identity_leases_are_deleted() {
     simulate(Setup::api_alone(), async |cluster| {
         let make = async |name: &str, identity: &str, seconds: i64| {
             let renewed = cluster.nondet().clock.now().to_string();
@@ -68,7 +68,7 @@ fn leases_of_servers_that_are_no_more_go_and_no_others() {
         make("gone", "kube-apiserver", 1).await;
         make("recent", "kube-apiserver", 3_000).await;
         make("long", "kube-apiserver", 10_000).await;
-        make("other", "somebody", 1).await;
+        make("other", "someone", 1).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         let kept = begin(cluster).await;
         let there = async || {
@@ -85,7 +85,7 @@ fn leases_of_servers_that_are_no_more_go_and_no_others() {
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 #[test]
-fn a_start_gives_the_default_roles_what_they_lack_and_takes_nothing_away() {
+fn a_start_adds_missing_rules_to_default_roles_and_removes_none() {
     simulate(Setup::api_alone(), async |cluster| {
         let role = async |name: &str| {
             send(cluster, "GET", &format!("{RBAC}/clusterroles/{name}"), &Value::Null).await.json()
@@ -96,7 +96,7 @@ fn a_start_gives_the_default_roles_what_they_lack_and_takes_nothing_away() {
             let reply = send(cluster, "PUT", &format!("{RBAC}/clusterroles/{name}"), &object).await;
             assert_eq!(reply.code, 200, "{}", reply.json());
         };
-        // As an older version stored it, and with something of the user's own.
+        // A default role as an older version stored it, with a rule added by the user.
         let mine = json!({ "verbs": ["get"], "apiGroups": ["mine"], "resources": ["things"] });
         let whole = role("system:basic-user").await;
         change("system:basic-user", &|role| role["rules"] = json!([whole["rules"][0], mine])).await;

@@ -1,4 +1,5 @@
-//! Logs, exec and attach: from a client through the apiserver and the tunnel to a simulated node and back.
+//! Logs, exec, attach and port-forward: from a client through the apiserver and the tunnel to a simulated
+//! node and back.
 
 use kstore_apiserver::authn::{ClientCertificate, Peer, UserInfo};
 use kstore_client::{Client, DeleteParams};
@@ -27,7 +28,7 @@ pub(super) async fn run(cluster: &Cluster, pod: Value) {
     cluster.wait_until("the pod runs", running).await;
 }
 
-/// Code and text of a log.
+/// Code and text of a container's log.
 async fn log(cluster: &Cluster, rest: &str) -> (u16, String) {
     let reply = cluster.rest().call("GET", &format!("/api/v1/namespaces/default/pods/{rest}"), "").await;
     let text = String::from_utf8(reply.body.to_vec()).unwrap();
@@ -38,7 +39,7 @@ async fn log(cluster: &Cluster, rest: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_log_shows_what_the_container_was_scripted_to_say() {
+fn a_log_contains_the_scripted_output_of_the_container() {
     simulate(Setup::seed(1), async |cluster| {
         let script = [("a.logs", "one\ntwo"), ("a.log-line", "tick {n}"), ("a.log-every", "10s")];
         run(cluster, pod("two", &script, &["a", "b"])).await;
@@ -89,7 +90,7 @@ fn a_followed_log_ends_with_its_container() {
 }
 
 #[test]
-fn a_crashed_run_can_be_read_while_the_next_one_runs() {
+fn the_log_of_a_crashed_container_can_be_read_while_the_next_runs() {
     simulate(Setup::seed(3), async |cluster| {
         let script = [("run-seconds", "3"), ("exit-code", "3"), ("crash-times", "1")];
         run(cluster, pod("crash", &script, &["c"])).await;
@@ -107,7 +108,7 @@ fn a_crashed_run_can_be_read_while_the_next_one_runs() {
 }
 
 #[test]
-fn what_has_not_begun_or_cannot_be_reached_says_so() {
+fn logs_of_containers_that_have_not_started_or_are_unreachable_report_why() {
     simulate(Setup::seed(4), async |cluster| {
         let mut nowhere = pod("nowhere", &[], &["c"]);
         nowhere["spec"]["nodeSelector"] = json!({"no": "where"});
@@ -144,7 +145,7 @@ fn exec(pod: &str, command: &[&str], more: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{pod}/exec?{command}stdout=true&stderr=true{more}")
 }
 
-/// What a command prints on out and err, and the Status at its end.
+/// Output and errors of a command, and the Status at its end.
 async fn run_command(cluster: &Cluster, command: &[&str]) -> (String, String, Value) {
     let mut socket = cluster.websocket(&exec("web", command, ""), V5).await.unwrap();
     let [_, out, err, status] = socket.channels().await;
@@ -152,7 +153,7 @@ async fn run_command(cluster: &Cluster, command: &[&str]) -> (String, String, Va
 }
 
 #[test]
-fn commands_answer_on_their_channels_and_end_with_a_status() {
+fn exec_separates_channels_and_ends_with_a_status() {
     simulate(Setup::seed(5), async |cluster| {
         let data =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm"}, "data": {"k": "v"}});
@@ -189,12 +190,12 @@ fn commands_answer_on_their_channels_and_end_with_a_status() {
 }
 
 #[test]
-fn input_comes_back_from_cat_until_it_is_closed() {
+fn exec_echoes_input_until_it_is_closed() {
     simulate(Setup::seed(6), async |cluster| {
         run(cluster, pod("web", &[], &["web"])).await;
         let path = exec("web", &["cat"], "&stdin=true");
         let mut socket = cluster.websocket(&path, V5).await.unwrap();
-        // More than any window holds, by somebody who reads as it comes back.
+        // More than any flow-control window holds, read as it is echoed.
         let (piece, pieces) = (vec![b'x'; 8 * 1024], 64);
         let mut back = 0;
         for _ in 0..pieces {
@@ -208,14 +209,14 @@ fn input_comes_back_from_cat_until_it_is_closed() {
         let [_, _, _, status] = socket.channels().await;
         assert_eq!(serde_json::from_str::<Value>(&status).unwrap()["status"], "Success");
 
-        // Before version 5 the first message is empty, and says that it has begun.
+        // Before version 5 the first message is empty and marks the start.
         let mut socket = cluster.websocket(&path, V4).await.unwrap();
         assert_eq!(socket.next().await.as_deref(), Some(&[1][..]));
     });
 }
 
 #[test]
-fn an_attached_terminal_sees_what_is_logged_from_now_on() {
+fn attach_streams_output_from_now_on() {
     simulate(Setup::seed(7), async |cluster| {
         run(cluster, pod("web", &[("log-every", "1s"), ("run-seconds", "5500ms")], &["web"])).await;
         tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -227,7 +228,7 @@ fn an_attached_terminal_sees_what_is_logged_from_now_on() {
 }
 
 #[test]
-fn streams_that_cannot_be_served_are_refused_before_they_begin() {
+fn invalid_stream_requests_are_refused_before_the_upgrade() {
     simulate(Setup::seed(8), async |cluster| {
         run(cluster, pod("web", &[], &["web"])).await;
         let pods = "/api/v1/namespaces/default/pods";
@@ -250,7 +251,7 @@ fn streams_that_cannot_be_served_are_refused_before_they_begin() {
 }
 
 #[test]
-fn reading_pods_is_no_permission_to_run_commands() {
+fn permission_to_read_pods_does_not_allow_exec() {
     simulate(Setup::seed(9), async |cluster| {
         run(cluster, pod("web", &[], &["web"])).await;
         let rule = |verbs: Value, resources: Value| json!({"apiGroups": [""], "resources": resources, "verbs": verbs});
@@ -265,15 +266,15 @@ fn reading_pods_is_no_permission_to_run_commands() {
         let ann = || UserInfo::new("ann", [""; 0]);
         let path = "/api/v1/namespaces/default/pods/web/log";
         assert_eq!(cluster.rest_as(ann()).call("GET", path, "").await.code, 200);
-        let nobody = UserInfo::new("bob", [""; 0]);
-        assert_eq!(cluster.rest_as(nobody).call("GET", path, "").await.code, 403);
-        let doors = cluster.apiserver().in_process(ann());
-        let refused = websocket::open(doors.clone(), &exec("web", &["true"], ""), V4).await.err().unwrap();
+        let unprivileged = UserInfo::new("bob", [""; 0]);
+        assert_eq!(cluster.rest_as(unprivileged).call("GET", path, "").await.code, 403);
+        let api = cluster.apiserver().in_process(ann());
+        let refused = websocket::open(api.clone(), &exec("web", &["true"], ""), V4).await.err().unwrap();
         assert_eq!(refused.0, 403);
         assert!(refused.1.contains("cannot create resource \\\"pods/exec\\\""), "{}", refused.1);
 
-        // Nor to stand in for a node.
-        let refused = Client::over(doors, "ann").tunnel(vec!["node-0".to_owned()]).await.err().unwrap();
+        // Permission to read pods does not allow serving a node's tunnel either.
+        let refused = Client::over(api, "ann").tunnel(vec!["node-0".to_owned()]).await.err().unwrap();
         assert_eq!(refused.code(), Some(403));
     });
 }
@@ -303,7 +304,7 @@ fn forwarded_ports_answer_http_and_name_the_pod() {
             assert_eq!(answer[0], 0);
             assert!(String::from_utf8_lossy(&answer[1..]).ends_with(body), "{answer:?}");
         }
-        // As Python's and JavaScript's clients offer it.
+        // As the clients of Python and JavaScript offer protocols.
         let mut socket = cluster.websocket(path, "v5.channel.k8s.io,v4.channel.k8s.io").await.unwrap();
         assert_eq!(socket.next().await.as_deref(), Some(&[0, 80, 0][..]));
         let refused = cluster.websocket(path, "v5.channel.k8s.io").await.err().unwrap();
@@ -338,7 +339,7 @@ fn a_watch_may_be_a_websocket() {
     });
 }
 
-/// Runs a command with this input; what it prints, and its exit code.
+/// Runs a command with this input. Returns its output and exit code.
 async fn run_with(cluster: &Cluster, pod: &str, command: &[&str], input: &[u8]) -> (String, i64) {
     let mut socket = cluster.websocket(&exec(pod, command, "&stdin=true"), V5).await.unwrap();
     for piece in input.chunks(8 * 1024) {
@@ -352,7 +353,7 @@ async fn run_with(cluster: &Cluster, pod: &str, command: &[&str], input: &[u8]) 
 }
 
 #[test]
-fn what_is_written_in_a_container_stays_until_it_restarts_and_in_a_volume_until_the_pod_goes() {
+fn container_files_last_until_restart_and_volume_files_until_the_pod_is_deleted() {
     simulate(Setup::seed(14), async |cluster| {
         let script = [("a.run-seconds", "60"), ("a.crash-times", "1")];
         let mut both = pod("both", &script, &["a", "b"]);
@@ -384,7 +385,7 @@ fn what_is_written_in_a_container_stays_until_it_restarts_and_in_a_volume_until_
 }
 
 #[test]
-fn input_of_any_size_can_be_written_to_a_file_but_no_more_than_there_is_room_for() {
+fn files_are_written_up_to_the_capacity_of_the_container() {
     simulate(Setup::seed(15), async |cluster| {
         run(cluster, pod("web", &[], &["web"])).await;
         let input = vec![b'x'; 300_000];
@@ -398,7 +399,7 @@ fn input_of_any_size_can_be_written_to_a_file_but_no_more_than_there_is_room_for
 }
 
 #[test]
-fn a_container_that_was_added_to_a_pod_comes_up_and_can_be_attached_to() {
+fn an_ephemeral_container_starts_and_can_be_attached_to() {
     simulate(Setup::seed(16), async |cluster| {
         run(cluster, pod("web", &[("run-seconds", "3600")], &["web"])).await;
         let pods = "/api/v1/namespaces/default/pods";
@@ -423,12 +424,12 @@ fn a_container_that_was_added_to_a_pod_comes_up_and_can_be_attached_to() {
         cluster.wait_until("it has ended", async || state().await["terminated"]["exitCode"] == 4).await;
         let pod = cluster.get("pods", "default", "web").await.unwrap();
         let ready = pod["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready");
-        assert_eq!(ready.unwrap()["status"], "True", "nobody waits for it");
+        assert_eq!(ready.unwrap()["status"], "True", "readiness does not depend on it");
     });
 }
 
 #[test]
-fn a_process_that_is_typed_at_ends_its_pod() {
+fn interactive_input_ends_the_process_and_its_pod() {
     simulate(Setup::seed(17), async |cluster| {
         let mut typed = pod("typed", &[], &["c"]);
         typed["spec"]["restartPolicy"] = json!("Never");
@@ -451,7 +452,7 @@ fn a_process_that_is_typed_at_ends_its_pod() {
     });
 }
 
-/// The doors as the administrator with a client certificate that expires after so many seconds sees them.
+/// The API as an administrator with a client certificate that expires after this many seconds.
 pub(super) fn with_expiring_certificate(cluster: &Cluster, seconds: i64) -> kstore_apiserver::InProcess {
     let user = UserInfo::new("kubernetes-admin", ["system:masters"]);
     let expires = cluster.nondet().clock.now() + jiff::SignedDuration::from_secs(seconds);
@@ -475,14 +476,14 @@ fn streams_end_when_the_credentials_of_their_caller_expire() {
         ];
         for path in paths {
             let begun = tokio::time::Instant::now();
-            let doors = with_expiring_certificate(cluster, GOOD_FOR.cast_signed());
+            let api = with_expiring_certificate(cluster, GOOD_FOR.cast_signed());
             let protocols = if path.contains("/log") { "binary.k8s.io" } else { V4 };
-            let mut socket = websocket::open(doors.clone(), &path, protocols).await.unwrap();
+            let mut socket = websocket::open(api.clone(), &path, protocols).await.unwrap();
             let ended = async { while socket.next().await.is_some() {} };
             tokio::time::timeout(Duration::from_secs(10 * GOOD_FOR), ended).await.expect(&path);
             let lasted = begun.elapsed().as_secs();
             assert!((GOOD_FOR - 1..=GOOD_FOR + 1).contains(&lasted), "{path}: {lasted} s");
-            let refused = websocket::open(doors, &path, protocols).await.err().unwrap();
+            let refused = websocket::open(api, &path, protocols).await.err().unwrap();
             assert_eq!(refused.0, 401, "{path}");
         }
         // A followed log over HTTP is a body that ends.

@@ -1,5 +1,5 @@
-//! Definitions in the style of well-known projects: accepted, served, documented down to nested fields, and their objects taken or
-//! refused. `.ci/crds` does as much with definitions as they are published.
+//! CustomResourceDefinitions in the style of well-known projects: accepted, served, documented down to nested
+//! fields, and their objects accepted or refused. `.ci/crds` does the same with published definitions.
 
 use kstore_tests::{Cluster, Setup, simulate};
 use serde::Deserialize;
@@ -8,25 +8,25 @@ use serde_json::Value;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 #[derive(Deserialize)]
-struct Style {
+struct StyleCase {
     definition: Value,
-    /// A field that has a description.
+    /// A field with a description.
     explained: String,
     taken: Value,
-    refused: Vec<Refused>,
+    refused: Vec<RefusedCase>,
 }
 
 #[derive(Deserialize)]
-struct Refused {
+struct RefusedCase {
     text: String,
     object: Value,
 }
 
-fn styles() -> Vec<Style> {
+fn styles() -> Vec<StyleCase> {
     serde_yaml_ng::from_str(include_str!("styles.yaml")).unwrap()
 }
 
-/// The collection of a definition's objects, in the version of an object.
+/// The collection path of a definition's objects, in the version of an object.
 fn path(definition: &Value, object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let spec = &definition["spec"];
@@ -38,7 +38,7 @@ async fn post(cluster: &Cluster, path: &str, body: &Value) -> kstore_tests::Repl
     cluster.rest().call("POST", path, body.to_string()).await
 }
 
-/// The schema of a field as kubectl finds it: through properties, items and references.
+/// Resolves the schema of a field as kubectl does: through properties, items and references.
 fn field<'d>(document: &'d Value, model: &'d Value, path: &str) -> Option<&'d Value> {
     path.split('.').try_fold(model, |at, name| {
         let at = if at["type"] == "array" { &at["items"] } else { at };
@@ -52,10 +52,10 @@ fn field<'d>(document: &'d Value, model: &'d Value, path: &str) -> Option<&'d Va
 }
 
 #[test]
-fn definitions_in_the_style_of_known_projects_are_served_and_documented() {
+fn definitions_like_those_of_known_projects_are_served_and_documented() {
     simulate(Setup::api_alone(), async |cluster| {
         let rest = cluster.rest();
-        for Style { definition, explained, taken, .. } in styles() {
+        for StyleCase { definition, explained, taken, .. } in styles() {
             let name = definition["metadata"]["name"].as_str().unwrap();
             let made = post(cluster, &format!("{DEFINITIONS}?fieldValidation=Strict"), &definition).await;
             assert_eq!(made.code, 201, "{name}: {}", made.json());
@@ -74,7 +74,7 @@ fn definitions_in_the_style_of_known_projects_are_served_and_documented() {
             assert!(field(&document, model, "spec.nonsense").is_none(), "{name}");
         }
         let swagger = rest.call("GET", "/openapi/v2", "").await.json();
-        for Style { taken, .. } in styles() {
+        for StyleCase { taken, .. } in styles() {
             let kind = &taken["kind"];
             let of_kind = |model: &&Value| model["x-kubernetes-group-version-kind"][0]["kind"] == *kind;
             let model = swagger["definitions"].as_object().unwrap().values().find(of_kind).unwrap();
@@ -84,15 +84,15 @@ fn definitions_in_the_style_of_known_projects_are_served_and_documented() {
 }
 
 #[test]
-fn objects_in_the_style_of_known_projects_are_taken_or_refused_with_the_reason() {
+fn objects_like_those_of_known_projects_are_accepted_or_refused_with_the_reason() {
     simulate(Setup::api_alone(), async |cluster| {
-        for Style { definition, taken, refused, .. } in styles() {
+        for StyleCase { definition, taken, refused, .. } in styles() {
             assert_eq!(post(cluster, DEFINITIONS, &definition).await.code, 201);
             let path = path(&definition, &taken);
             let made = post(cluster, &format!("{path}?fieldValidation=Strict"), &taken).await;
             assert_eq!(made.code, 201, "{}", made.json());
             assert!(!refused.is_empty());
-            for Refused { text, object } in refused {
+            for RefusedCase { text, object } in refused {
                 let answer = post(cluster, &path, &object).await;
                 let message = answer.text("/message");
                 assert!(

@@ -1,4 +1,4 @@
-//! What is below an object: who writes what there, and eviction with its budgets.
+//! Subresources: status, scale, binding, and eviction with disruption budgets.
 
 use super::{DEPLOYMENTS, PODS, case, run, send};
 use kstore_tests::{Cluster, Setup, manifests, simulate};
@@ -8,7 +8,7 @@ const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 const BLOCKED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 #[test]
-fn status_and_spec_have_a_path_each() {
+fn status_and_spec_are_written_by_separate_paths() {
     simulate(Setup::api_alone(), async |cluster| {
         let web = format!("{DEPLOYMENTS}/web");
         let status = format!("{web}/status");
@@ -55,7 +55,7 @@ fn scale_is_read_replaced_and_patched() {
 }
 
 #[test]
-fn a_pod_is_bound_once_by_either_path() {
+fn a_pod_is_bound_once_by_either_binding_path() {
     simulate(Setup::api_alone(), async |cluster| {
         for name in ["a", "b"] {
             cluster.create(manifests::pod(name, json!({}))).await;
@@ -76,7 +76,7 @@ fn a_pod_is_bound_once_by_either_path() {
             case("twice", ("POST", &path("a")), binding("a", node.clone()), 409,
                 json!({"reason": "Conflict", "message": "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"n\""})),
             case("by the old path", ("POST", "/api/v1/namespaces/default/bindings"), binding("b", node), 201, json!({"status": "Success"})),
-            case("as told", ("GET", &format!("{PODS}/b")), Value::Null, 200,
+            case("as bound", ("GET", &format!("{PODS}/b")), Value::Null, 200,
                 json!({"spec": {"nodeName": "n"}, "metadata": {"annotations": {"by": "me"}, "labels": {"app": "b", "zone": "z"}}})),
         ]).await;
         let bound = cluster.get("pods", "default", "a").await.unwrap();
@@ -85,14 +85,14 @@ fn a_pod_is_bound_once_by_either_path() {
     });
 }
 
-/// A pod on a node, in a phase, ready or not.
+/// Creates a pod on a node, in a phase, ready or not.
 async fn pod(cluster: &Cluster, name: &str, phase: &str, ready: &str) {
     cluster.create(manifests::pod(name, json!({"nodeName": "n", "terminationGracePeriodSeconds": 30}))).await;
     let status = json!({"status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]}});
     assert_eq!(send(cluster, "PATCH", &format!("{PODS}/{name}/status"), &status).await.code, 200);
 }
 
-/// A budget for pods `app=<app>`, with this status.
+/// Creates a budget for pods `app=<app>` with this status.
 async fn budget(cluster: &Cluster, name: &str, app: &str, policy: Value, status: Value) {
     let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": app}}, "unhealthyPodEvictionPolicy": policy});
     let made = send(cluster, "POST", BUDGETS, &json!({"metadata": {"name": name}, "spec": spec})).await;
@@ -146,12 +146,12 @@ fn an_eviction_charges_the_budget_and_deletes_in_one_commit() {
             .find(|c| c["type"] == "DisruptionTarget")
             .unwrap();
         assert_eq!((&why["status"], &why["reason"]), (&json!("True"), &json!("EvictionByEvictionAPI")));
-        assert_eq!(evict(cluster, "web").await.code, 201, "a pod that goes already needs no budget");
+        assert_eq!(evict(cluster, "web").await.code, 201, "a terminating pod needs no budget");
     });
 }
 
 #[test]
-fn a_budget_that_is_used_up_or_not_counted_blocks() {
+fn an_exhausted_or_unobserved_budget_blocks_evictions() {
     simulate(Setup::api_alone(), async |cluster| {
         for name in ["full", "stale", "two"] {
             pod(cluster, name, "Running", "True").await;
@@ -179,7 +179,7 @@ fn a_budget_that_is_used_up_or_not_counted_blocks() {
 }
 
 #[test]
-fn pods_that_are_not_ready_go_by_policy_and_others_without_asking() {
+fn unready_pods_are_evicted_by_policy_and_terminal_ones_always() {
     simulate(Setup::api_alone(), async |cluster| {
         for (name, phase, ready) in [
             ("healthy-rest", "Running", "False"),
@@ -208,19 +208,16 @@ fn pods_that_are_not_ready_go_by_policy_and_others_without_asking() {
             assert_eq!(reply.code, code, "{name}: {}", reply.text("/message"));
         }
         let spared = cluster.get("poddisruptionbudgets", "default", "always").await.unwrap();
-        assert_eq!(spared["status"]["disruptionsAllowed"], 0, "what does not count is not charged");
-        assert!(
-            cluster.get("pods", "default", "done").await.is_none(),
-            "a pod that has ended is gone at once"
-        );
+        assert_eq!(spared["status"]["disruptionsAllowed"], 0, "an unhealthy pod is not charged");
+        assert!(cluster.get("pods", "default", "done").await.is_none(), "a terminal pod is deleted at once");
     });
 }
 
 #[test]
-fn each_of_a_requests_writers_writes_its_part() {
+fn signing_request_subresources_write_only_their_part() {
     simulate(Setup::api_alone(), async |cluster| {
         let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-        // A request for "jane", signed with Ed25519.
+        // A certificate request for the user jane, signed with Ed25519.
         let pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHT01FSUNBUUF3RHpFTk1Bc0dBMVVFQXd3RWFtRnVaVEFxTUFVR0F5dGxjQU1oQUVtSGRFMG1ZSzJEL2lVWQpaZHFjeGg5TnIxRTEvdWJaOEI2b3ZDK0J6Ym9ib0FBd0JRWURLMlZ3QTBFQTdnajBsQ1FCUmFPall4Qm05OUIzCis4MWIzTlIvVXRpbWoxSFlVejNrVTQ4ODdPYnZlQ25hUHBpTS9HVHNsejRZWGdJRVowTyt0UXlFbXcrdWpBbFcKRGc9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
         let body = json!({"metadata": {"name": "r"}, "spec": {"request": pem, "signerName": "example.com/s", "usages": ["client auth"]}});
         let made = send(cluster, "POST", requests, &body).await;
@@ -258,7 +255,7 @@ fn each_of_a_requests_writers_writes_its_part() {
 }
 
 #[test]
-fn a_pod_has_further_paths_for_parts_of_its_spec() {
+fn pod_subresources_write_ephemeral_containers_and_resources() {
     simulate(Setup::api_alone(), async |cluster| {
         pod(cluster, "p", "Running", "True").await;
         let debug = json!([{"op": "add", "path": "/spec/ephemeralContainers", "value": [{"name": "d", "image": "busybox"}]}]);
@@ -303,7 +300,7 @@ fn a_pod_has_further_paths_for_parts_of_its_spec() {
 }
 
 #[test]
-fn component_statuses_are_read_and_deprecated() {
+fn component_statuses_are_readable_with_a_deprecation_warning() {
     simulate(Setup::api_alone(), async |cluster| {
         let all = "/api/v1/componentstatuses";
         let list = send(cluster, "GET", all, &Value::Null).await;

@@ -1,4 +1,5 @@
-//! The surface of HTTP: what URLs and methods mean, in which order a request is judged, how bodies are read and answers written.
+//! The HTTP surface: meaning of URLs and methods, order of checks, decoding of bodies and encoding of
+//! answers.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, ask, case, names, run, send, send_with};
 use kstore_apiserver::authn::UserInfo;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Lets jane do this in `default`.
+/// Grants jane this rule in `default`.
 async fn allow(cluster: &Cluster, name: &str, rule: Value) {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": [rule]});
     let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
@@ -26,7 +27,7 @@ fn warnings(reply: &Reply) -> Vec<String> {
 }
 
 #[test]
-fn paths_below_namespaces_are_those_of_namespaces_where_they_have_them() {
+fn subresources_of_namespaces_take_precedence_over_resource_collections() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("status", "1")).await;
         let namespace = json!({"kind": "Namespace", "metadata": {"name": "default"}});
@@ -91,7 +92,7 @@ fn paths_below_namespaces_are_those_of_namespaces_where_they_have_them() {
 }
 
 #[test]
-fn watch_is_wanted_unless_it_is_false_or_zero() {
+fn the_watch_parameter_is_true_unless_false_or_zero() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("a", "1")).await;
         for (text, watches) in [
@@ -106,14 +107,14 @@ fn watch_is_wanted_unless_it_is_false_or_zero() {
         ] {
             let reply =
                 send(cluster, "GET", &format!("{CONFIG_MAPS}?{text}&timeoutSeconds=1"), &Value::Null).await;
-            let told = reply.body.starts_with(b"{\"type\":\"ADDED\"");
-            assert_eq!((reply.code, told), (200, watches), "{text}: {:?}", reply.body);
+            let has_event = reply.body.starts_with(b"{\"type\":\"ADDED\"");
+            assert_eq!((reply.code, has_event), (200, watches), "{text}: {:?}", reply.body);
         }
     });
 }
 
 #[test]
-fn authorization_sees_the_namespace_and_the_name_that_is_selected() {
+fn authorization_sees_the_selected_namespace_and_name() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("mine", "1")).await;
         allow(cluster, "self", json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}))
@@ -141,7 +142,7 @@ fn authorization_sees_the_namespace_and_the_name_that_is_selected() {
 }
 
 #[test]
-fn whoever_may_not_hears_that_before_anything_else() {
+fn forbidden_takes_precedence_over_other_errors() {
     simulate(Setup::api_alone(), async |cluster| {
         let jane = jane(cluster);
         let said = |verb: &str, resource: &str, rest: &str| {
@@ -187,13 +188,13 @@ fn whoever_may_not_hears_that_before_anything_else() {
         assert_eq!(
             ask(cluster, "GET", CONFIG_MAPS, &table).await.code,
             406,
-            "those who may hear of the rest"
+            "permitted users get the other errors"
         );
     });
 }
 
 #[test]
-fn what_was_refused_before_it_was_understood_is_counted() {
+fn requests_refused_before_routing_are_counted() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.rest().call_as("POST", CONFIG_MAPS, "text/plain", "x").await;
         cluster.rest().call("GET", &format!("{CONFIG_MAPS}?limit=x"), "").await;
@@ -209,7 +210,7 @@ fn what_was_refused_before_it_was_understood_is_counted() {
 }
 
 #[test]
-fn a_watch_that_names_no_time_lasts_half_an_hour_to_an_hour() {
+fn a_watch_without_a_timeout_lasts_30_to_60_minutes() {
     let lengths: Vec<u64> = (1..4)
         .map(|seed| {
             let setup = Setup { seed, ..Setup::api_alone() };
@@ -226,7 +227,7 @@ fn a_watch_that_names_no_time_lasts_half_an_hour_to_an_hour() {
 }
 
 #[test]
-fn a_watch_ends_with_the_time_that_it_names() {
+fn a_watch_ends_at_its_timeout() {
     simulate(Setup::api_alone(), async |cluster| {
         for (text, seconds) in
             [("timeoutSeconds=7", 7), ("timeoutSeconds=7&timeout=3s", 7), ("timeoutSeconds=90", 90)]
@@ -236,12 +237,12 @@ fn a_watch_ends_with_the_time_that_it_names() {
             assert_eq!((reply.code, began.elapsed().as_secs()), (200, seconds), "{text}");
         }
         let capped = send(cluster, "GET", &format!("{CONFIG_MAPS}?timeout=1000h"), &Value::Null).await;
-        assert_eq!(capped.code, 200, "more than the server allows is what the server allows");
+        assert_eq!(capped.code, 200, "a longer timeout is capped");
     });
 }
 
 #[test]
-fn bodies_are_read_as_their_content_type_says() {
+fn bodies_are_decoded_by_their_content_type() {
     simulate(Setup::api_alone(), async |cluster| {
         let json_body = |name: &str| json!({"metadata": {"name": name}}).to_string();
         let refused = "the body of the request was in an unknown format - accepted media types include: ";
@@ -272,13 +273,13 @@ fn bodies_are_read_as_their_content_type_says() {
             application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"
                 )
             ),
-            "a patch must say what it is"
+            "a patch needs a content type"
         );
     });
 }
 
 #[test]
-fn json_is_read_to_the_letter() {
+fn json_is_decoded_strictly() {
     simulate(Setup::api_alone(), async |cluster| {
         let post = async |path: &str, body: &str| cluster.rest().call("POST", path, body.to_owned()).await;
         let reply =
@@ -320,9 +321,9 @@ fn json_is_read_to_the_letter() {
     });
 }
 
-/// What kubectl and typed clients write into every object.
+/// Empty members that kubectl and typed clients write into every object.
 #[test]
-fn empty_members_that_clients_always_send_are_no_offence_and_vanish() {
+fn empty_members_sent_by_clients_are_accepted_and_dropped() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut web = manifests::deployment("web", 1);
         web["metadata"]["creationTimestamp"] = Value::Null;
@@ -343,7 +344,7 @@ fn empty_members_that_clients_always_send_are_no_offence_and_vanish() {
 }
 
 #[test]
-fn options_that_are_gone_or_odd_are_refused() {
+fn removed_and_invalid_options_are_refused() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("a", "1")).await;
         let one = format!("{CONFIG_MAPS}/a");
@@ -396,7 +397,7 @@ fn options_that_are_gone_or_odd_are_refused() {
 }
 
 #[test]
-fn lists_have_items_in_the_order_of_their_keys_without_a_type_of_their_own() {
+fn list_items_are_sorted_by_key_and_omit_their_kind() {
     simulate(Setup::api_alone(), async |cluster| {
         assert_eq!(
             send(cluster, "GET", CONFIG_MAPS, &Value::Null).await.json()["items"],
@@ -429,7 +430,7 @@ fn lists_have_items_in_the_order_of_their_keys_without_a_type_of_their_own() {
 }
 
 #[test]
-fn people_get_indented_text_and_programs_the_compact_one() {
+fn browsers_get_indented_json_and_programs_compact_json() {
     simulate(Setup::api_alone(), async |cluster| {
         for (agent, query, indented) in [
             ("curl/8.5", "", true),
@@ -452,7 +453,7 @@ fn people_get_indented_text_and_programs_the_compact_one() {
 }
 
 #[test]
-fn a_get_may_demand_a_revision_that_it_is_not_older_than() {
+fn a_get_may_require_a_minimum_revision() {
     simulate(Setup::api_alone(), async |cluster| {
         let made = cluster.create(manifests::config_map("a", "1")).await;
         let version = made["metadata"]["resourceVersion"].as_str().unwrap();
@@ -472,7 +473,7 @@ fn a_get_may_demand_a_revision_that_it_is_not_older_than() {
         }
         let path = format!("{one}?resourceVersion=999999");
         let asked = send(cluster, "GET", &path, &Value::Null);
-        let later = tokio::time::timeout(Duration::from_secs(5), asked).await.expect("it is told in time");
+        let later = tokio::time::timeout(Duration::from_secs(5), asked).await.expect("it answers in time");
         assert_eq!(
             (later.code, later.text("/details/causes/0/reason")),
             (504, "ResourceVersionTooLarge".into())

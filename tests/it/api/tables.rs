@@ -1,4 +1,4 @@
-//! Tables as kubectl asks for them: columns, cells and row conditions, through REST.
+//! Tables as kubectl requests them: columns, cells and row conditions, over REST.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -29,7 +29,7 @@ fn row<'t>(table: &'t Value, name: &str) -> &'t Value {
 }
 
 #[test]
-fn what_every_cluster_has_prints_as_in_a_real_one() {
+fn tables_of_default_objects_match_a_real_cluster() {
     simulate(Setup::api_alone(), async |cluster| {
         let services = table(cluster, "/api/v1/namespaces/default/services").await;
         assert_eq!(
@@ -65,7 +65,7 @@ fn what_every_cluster_has_prints_as_in_a_real_one() {
 }
 
 #[test]
-fn a_pod_that_is_over_says_so_beside_its_row() {
+fn rows_of_terminated_pods_have_a_completed_condition() {
     simulate(Setup::api_alone(), async |cluster| {
         let spec = json!({ "containers": [{ "name": "a", "image": "i" }] });
         let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" }, "spec": spec });
@@ -88,7 +88,7 @@ fn a_pod_that_is_over_says_so_beside_its_row() {
 }
 
 #[test]
-fn every_list_is_a_table_with_as_many_cells_as_columns() {
+fn every_list_table_has_one_cell_per_column() {
     simulate(Setup::api_alone(), async |cluster| {
         for row in kstore_api::kind::RESOURCES.iter().filter(|row| row.is_stored()) {
             let root = if row.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", row.group) };
@@ -108,7 +108,7 @@ async fn send(cluster: &Cluster, path: &str) -> Reply {
 }
 
 #[test]
-fn a_watch_tells_its_columns_once_and_its_bookmarks_are_tables_too() {
+fn table_watches_send_columns_once_and_bookmarks_as_tables() {
     simulate(Setup::api_alone(), async |cluster| {
         let path = "/api/v1/namespaces?watch=1&timeoutSeconds=1&allowWatchBookmarks=true&sendInitialEvents=true\
             &resourceVersionMatch=NotOlderThan";
@@ -134,7 +134,7 @@ fn a_watch_tells_its_columns_once_and_its_bookmarks_are_tables_too() {
 }
 
 #[test]
-fn a_row_carries_what_was_asked_for() {
+fn rows_include_the_requested_object_form() {
     simulate(Setup::api_alone(), async |cluster| {
         let path = "/api/v1/namespaces/default";
         let carried = async |include: &str| {
@@ -162,7 +162,7 @@ fn a_row_carries_what_was_asked_for() {
 }
 
 #[test]
-fn a_scale_is_a_row_of_its_own() {
+fn a_scale_is_served_as_a_table() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(kstore_tests::manifests::deployment("web", 3)).await;
         let scale = table(cluster, "/apis/apps/v1/namespaces/default/deployments/web/scale").await;

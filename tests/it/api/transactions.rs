@@ -1,4 +1,5 @@
-//! Transactions over several objects: all at one revision or none, whoever else writes; through the client and on the wire.
+//! Transactions over several objects: all operations commit at one revision or none, under concurrent
+//! writers; through the client and on the wire.
 
 use super::CONFIG_MAPS;
 use futures::future::join_all;
@@ -25,14 +26,14 @@ fn set(value: &str) -> Patch {
     merge(json!({"data": {"value": value}}))
 }
 
-/// Revision and key of everything that was written after a revision.
+/// Revision and key of every write after a revision.
 fn written(cluster: &Cluster, after: i64) -> Vec<(i64, String)> {
     let changes = cluster.history().into_iter().filter(|change| change.revision > after);
     changes.map(|change| (change.revision, change.key.trim_start_matches("/registry/").to_owned())).collect()
 }
 
 #[test]
-fn all_operations_happen_at_one_revision_in_order_for_one_cause() {
+fn all_operations_commit_at_one_revision_in_order_with_one_cause() {
     simulate(Setup::api_alone(), async |cluster| {
         let old = cluster.create(manifests::config_map("old", "1")).await;
         cluster.create(manifests::config_map("gone", "1")).await;
@@ -61,7 +62,7 @@ fn all_operations_happen_at_one_revision_in_order_for_one_cause() {
             assert_eq!(
                 Some(answered),
                 cluster.get("configmaps", "default", name).await,
-                "what is answered is what is stored"
+                "the answer equals the stored object"
             );
         }
         assert_eq!(done.value(1).unwrap()["metadata"]["uid"], old["metadata"]["uid"]);
@@ -71,7 +72,7 @@ fn all_operations_happen_at_one_revision_in_order_for_one_cause() {
 }
 
 #[test]
-fn the_first_refusal_refuses_all_and_says_which_it_was() {
+fn the_first_failed_operation_fails_the_transaction_and_is_named() {
     simulate(Setup::api_alone(), async |cluster| {
         let there = cluster.create(manifests::config_map("there", "1")).await;
         let uid = there["metadata"]["uid"].as_str().unwrap();
@@ -140,7 +141,7 @@ fn the_first_refusal_refuses_all_and_says_which_it_was() {
 }
 
 #[test]
-fn later_operations_see_what_earlier_ones_made() {
+fn later_operations_see_the_effects_of_earlier_ones() {
     simulate(Setup::api_alone(), async |cluster| {
         let before = cluster.store().revision().0;
         let namespace: Namespace = serde_json::from_value(manifests::namespace("team")).unwrap();
@@ -179,7 +180,7 @@ fn later_operations_see_what_earlier_ones_made() {
 }
 
 #[test]
-fn services_of_one_transaction_take_different_addresses_and_ports() {
+fn services_of_one_transaction_get_different_addresses_and_ports() {
     simulate(Setup::api_alone(), async |cluster| {
         let service = |name: &str, port: Value| -> Service {
             serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}})).unwrap()
@@ -209,7 +210,7 @@ fn services_of_one_transaction_take_different_addresses_and_ports() {
 }
 
 #[test]
-fn a_tried_transaction_answers_and_stores_nothing() {
+fn a_dry_run_transaction_answers_and_stores_nothing() {
     simulate(Setup::api_alone(), async |cluster| {
         let before = cluster.store().revision();
         let tried = Transaction::new(cluster.client())
@@ -220,17 +221,17 @@ fn a_tried_transaction_answers_and_stores_nothing() {
         assert_eq!((done.revision(), cluster.store().revision()), (Revision(0), before));
         assert_eq!(done.value(1).unwrap()["data"]["value"], "2");
         assert_eq!(done.value(0).unwrap()["metadata"]["resourceVersion"], Value::Null);
-        let mut door = KstoreClient::new(cluster.doors());
+        let mut grpc = KstoreClient::new(cluster.in_process());
         let create = pb::CreateRequest { dry_run: true, ..Default::default() };
         let create = pb::Operation { kind: Some(pb::operation::Kind::Create(create)) };
         let both =
-            door.transact(pb::TransactRequest { operations: vec![create], dry_run: true }).await.unwrap_err();
+            grpc.transact(pb::TransactRequest { operations: vec![create], dry_run: true }).await.unwrap_err();
         assert_eq!(both.code(), tonic::Code::InvalidArgument);
     });
 }
 
 #[test]
-fn each_operation_is_authorized_as_if_it_came_alone() {
+fn each_operation_is_authorized_separately() {
     simulate(Setup::api_alone(), async |cluster| {
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "writer"},
             "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}]});
@@ -257,7 +258,7 @@ fn each_operation_is_authorized_as_if_it_came_alone() {
 }
 
 #[test]
-fn a_fence_holds_for_all_of_it() {
+fn a_fence_applies_to_the_whole_transaction() {
     simulate(Setup::api_alone(), async |cluster| {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "office", "namespace": "kube-system"},
             "spec": {"holderIdentity": "a", "leaseTransitions": 3}});
@@ -276,13 +277,13 @@ fn a_fence_holds_for_all_of_it() {
             let operations = vec![pb::Operation { kind: Some(pb::operation::Kind::Create(create.clone())) }];
             let mut request = tonic::Request::new(pb::TransactRequest { operations, dry_run: false });
             request.metadata_mut().insert("kstore-fence", fence.parse().unwrap());
-            let done = KstoreClient::new(cluster.doors()).transact(request).await;
+            let done = KstoreClient::new(cluster.in_process()).transact(request).await;
             assert_eq!(done.is_ok(), fits, "{fence}: {done:?}");
         }
     });
 }
 
-/// Accounts between which money moves while others look.
+/// Number of accounts between which transactions move money while readers sum up.
 const ACCOUNTS: usize = 4;
 
 async fn balance(cluster: &Cluster, account: usize) -> (i64, Revision) {
@@ -291,7 +292,7 @@ async fn balance(cluster: &Cluster, account: usize) -> (i64, Revision) {
     (object["data"]["value"].as_str().unwrap().parse().unwrap(), Revision(version))
 }
 
-/// Moves one coin from an account to the next, as often as somebody is faster.
+/// Moves one coin from an account to the next. Returns how often a concurrent write made it retry.
 async fn transfer(cluster: &Cluster, from: usize) -> usize {
     let to = (from + 1) % ACCOUNTS;
     let mut lost = 0;
@@ -315,7 +316,7 @@ async fn transfer(cluster: &Cluster, from: usize) -> usize {
 }
 
 #[test]
-fn no_coin_is_lost_between_concurrent_transfers_and_nobody_sees_one_on_its_way() {
+fn concurrent_transfers_keep_the_total_and_readers_never_see_a_partial_one() {
     simulate(Setup::api_alone(), async |cluster| {
         for account in 0..ACCOUNTS {
             cluster.create(manifests::config_map(&format!("account-{account}"), "100")).await;
@@ -346,7 +347,7 @@ fn no_coin_is_lost_between_concurrent_transfers_and_nobody_sees_one_on_its_way()
 }
 
 #[test]
-fn writers_of_other_things_make_a_transaction_start_over_and_never_fail() {
+fn unrelated_writes_make_a_transaction_retry_and_never_fail() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("shared", "0")).await;
         let bump = async |n: usize| {
@@ -373,7 +374,7 @@ fn writers_of_other_things_make_a_transaction_start_over_and_never_fail() {
 #[test]
 fn a_watcher_sees_a_transaction_as_one_batch() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = KstoreClient::new(cluster.doors());
+        let mut grpc = KstoreClient::new(cluster.in_process());
         let selector = |resource: &str, group: &str| pb::WatchSelector {
             r#ref: Some(pb::Ref {
                 group: group.into(),
@@ -389,7 +390,7 @@ fn a_watcher_sees_a_transaction_as_one_batch() {
             after_revision: after,
             progress: false,
         };
-        let mut watch = door.watch(request).await.unwrap().into_inner();
+        let mut watch = grpc.watch(request).await.unwrap().into_inner();
         let lease: Lease = serde_json::from_value(json!({"metadata": {"name": "l"}})).unwrap();
         let begin =
             Transaction::new(cluster.client()).create("default", &map("a", "1")).create("default", &lease);
@@ -401,9 +402,9 @@ fn a_watcher_sees_a_transaction_as_one_batch() {
 }
 
 #[test]
-fn the_grpc_door_reaches_every_option() {
+fn grpc_transactions_support_every_option() {
     simulate(Setup::api_alone(), async |cluster| {
-        let mut door = KstoreClient::new(cluster.doors());
+        let mut grpc = KstoreClient::new(cluster.in_process());
         let place = |resource: &str, name: &str, subresource: &str| {
             let row = kstore_api::kind::stored().find(|row| row.plural == resource).unwrap();
             Some(pb::Ref {
@@ -422,17 +423,17 @@ fn the_grpc_door_reaches_every_option() {
             dry_run: false,
             field_validation: validation.into(),
         };
-        let warned = door.create(create(pb::FieldValidation::Warn)).await.unwrap();
+        let warned = grpc.create(create(pb::FieldValidation::Warn)).await.unwrap();
         let warning = warned.metadata().get_bin("kstore-warning-bin").unwrap().to_bytes().unwrap();
         assert_eq!(&warning[..], b"unknown field \"dada\"");
         let named: Value = serde_json::from_slice(&warned.into_inner().json).unwrap();
         assert!(named["metadata"]["name"].as_str().unwrap().starts_with("odd-"));
         assert_eq!(
-            door.create(create(pb::FieldValidation::Strict)).await.unwrap_err().code(),
+            grpc.create(create(pb::FieldValidation::Strict)).await.unwrap_err().code(),
             tonic::Code::InvalidArgument
         );
         assert!(
-            door.create(create(pb::FieldValidation::Ignore))
+            grpc.create(create(pb::FieldValidation::Ignore))
                 .await
                 .unwrap()
                 .metadata()
@@ -448,20 +449,20 @@ fn the_grpc_door_reaches_every_option() {
             ..Default::default()
         };
         let scaled: Value =
-            serde_json::from_slice(&door.patch(scale).await.unwrap().into_inner().json).unwrap();
+            serde_json::from_slice(&grpc.patch(scale).await.unwrap().into_inner().json).unwrap();
         assert_eq!((&scaled["kind"], &scaled["spec"]["replicas"]), (&json!("Scale"), &json!(4)));
 
         let tried = pb::DeleteRequest {
             r#ref: place("deployments", "web", ""),
             options_json: json!({"dryRun": ["All"]}).to_string().into(),
         };
-        door.delete(tried).await.unwrap();
+        grpc.delete(tried).await.unwrap();
         let held = pb::DeleteRequest {
             r#ref: place("deployments", "web", ""),
             options_json: json!({"propagationPolicy": "Foreground"}).to_string().into(),
         };
         let held: Value =
-            serde_json::from_slice(&door.delete(held).await.unwrap().into_inner().json).unwrap();
+            serde_json::from_slice(&grpc.delete(held).await.unwrap().into_inner().json).unwrap();
         assert_eq!(
             held["metadata"]["finalizers"],
             json!(["foregroundDeletion"]),
@@ -469,7 +470,7 @@ fn the_grpc_door_reaches_every_option() {
         );
 
         let all = pb::DeleteCollectionRequest { r#ref: place("configmaps", "", ""), ..Default::default() };
-        let mut chunks = door.delete_collection(all).await.unwrap().into_inner();
+        let mut chunks = grpc.delete_collection(all).await.unwrap().into_inner();
         assert_eq!(chunks.message().await.unwrap().unwrap().items.len(), 2);
         assert_eq!(super::send(cluster, "GET", CONFIG_MAPS, &Value::Null).await.json()["items"], json!([]));
     });

@@ -1,4 +1,4 @@
-//! Create, get, update and patch: what succeeds and what is refused, in Kubernetes' words.
+//! Create, get, update and patch: successes, and refusals with Kubernetes' messages.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, send_with};
 use kstore_apiserver::authn::UserInfo;
@@ -13,11 +13,11 @@ fn map(metadata: Value) -> Value {
 }
 
 #[test]
-fn objects_are_created_where_the_url_says() {
+fn objects_are_created_at_the_kind_and_namespace_of_the_url() {
     simulate(Setup::api_alone(), async |cluster| {
         let create = ("POST", CONFIG_MAPS);
         run(cluster, [
-            case("kind and namespace come from the URL", create, map(json!({"name": "a"})), 201,
+            case("kind and namespace default to the URL's", create, map(json!({"name": "a"})), 201,
                 json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"namespace": "default", "generation": null}})),
             case("the name is taken", create, map(json!({"name": "a"})), 409,
                 json!({"reason": "AlreadyExists", "message": "configmaps \"a\" already exists", "details": {"name": "a", "kind": "configmaps"}})),
@@ -40,7 +40,8 @@ fn objects_are_created_where_the_url_says() {
     });
 }
 
-/// Kubernetes' storage refuses the member in `Create`, before it looks for the name: after validation, and not in a dry run.
+/// Kubernetes' storage refuses the field in `Create`, before it looks up the name: after validation, and not
+/// in a dry run.
 #[test]
 fn a_resource_version_on_create_is_refused_after_validation_and_echoed_by_a_dry_run() {
     simulate(Setup::api_alone(), async |cluster| {
@@ -53,7 +54,7 @@ fn a_resource_version_on_create_is_refused_after_validation_and_echoed_by_a_dry_
             cluster,
             [
                 case(
-                    "validation comes first",
+                    "validation precedes it",
                     create,
                     versioned("A b", "7"),
                     422,
@@ -97,7 +98,7 @@ fn a_resource_version_on_create_is_refused_after_validation_and_echoed_by_a_dry_
 }
 
 #[test]
-fn a_generated_name_has_five_characters_that_make_no_words() {
+fn generated_names_end_with_five_unambiguous_characters() {
     simulate(Setup::api_alone(), async |cluster| {
         let long = "x".repeat(80);
         for (prefix, kept) in [("web-", "web-"), (long.as_str(), &long[..58])] {
@@ -116,7 +117,7 @@ fn a_generated_name_has_five_characters_that_make_no_words() {
 }
 
 #[test]
-fn an_object_on_its_way_out_holds_its_name() {
+fn a_terminating_object_occupies_its_name() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["x/y"]}})).await;
         run(cluster, [
@@ -128,7 +129,7 @@ fn an_object_on_its_way_out_holds_its_name() {
 }
 
 #[test]
-fn head_is_get_and_options_of_get_hold() {
+fn head_behaves_like_get_with_its_options() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("a", "1")).await;
         let one = format!("{CONFIG_MAPS}/a");
@@ -144,7 +145,7 @@ fn head_is_get_and_options_of_get_hold() {
 }
 
 #[test]
-fn an_update_names_its_object_and_may_name_its_revision() {
+fn an_update_must_name_its_object_and_may_name_its_revision() {
     simulate(Setup::api_alone(), async |cluster| {
         let stale = cluster.create(manifests::config_map("there", "1")).await;
         let there = cluster.merge("configmaps", "there", json!({"data": {"value": "2"}})).await;
@@ -162,7 +163,7 @@ fn an_update_names_its_object_and_may_name_its_revision() {
             case("a foreign uid", put, map(json!({"name": "there", "uid": "else"})), 409,
                 json!({"reason": "Conflict", "message": "~Precondition failed: UID in precondition: else, UID in object meta: "})),
             case("an absent name", ("PUT", &format!("{CONFIG_MAPS}/none")), map(json!({"name": "none"})), 404, json!({"reason": "NotFound"})),
-            case("what is there already changes nothing", put, there.clone(), 200,
+            case("an unchanged object is not written", put, there.clone(), 200,
                 json!({"metadata": {"resourceVersion": there["metadata"]["resourceVersion"]}})),
             case("without a revision the last write wins", put, manifests::config_map("there", "3"), 200, json!({"data": {"value": "3"}})),
             case("nor does zero name one", put, json!({"metadata": {"name": "there", "resourceVersion": "0"}}), 200, json!({"data": null})),
@@ -171,7 +172,7 @@ fn an_update_names_its_object_and_may_name_its_revision() {
 }
 
 #[test]
-fn some_kinds_are_never_updated_blindly_and_some_are_created_by_put() {
+fn unconditional_updates_and_create_on_update_depend_on_the_kind() {
     simulate(Setup::api_alone(), async |cluster| {
         let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
         let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}});
@@ -188,7 +189,7 @@ fn some_kinds_are_never_updated_blindly_and_some_are_created_by_put() {
             case("a patch needs none", ("PATCH", &one), json!({"spec": {"minAvailable": 2}}), 200, json!({"spec": {"minAvailable": 2}})),
             case("PUT creates a Lease", ("PUT", &lease), named("l"), 201, json!({"kind": "Lease"})),
             case("with a revision it never had", ("PUT", &format!("{LEASES}/m")), json!({"metadata": {"name": "m", "resourceVersion": "7"}}), 201, json!({})),
-            case("but not as an object that is gone", ("PUT", &format!("{LEASES}/n")), json!({"metadata": {"name": "n", "uid": "old"}}), 409,
+            case("but not with the uid of a deleted object", ("PUT", &format!("{LEASES}/n")), json!({"metadata": {"name": "n", "uid": "old"}}), 409,
                 json!({"message": "~Precondition failed: UID in precondition: old, UID in object meta: "})),
             case("the second PUT is an update", ("PUT", &lease), named("l"), 422, json!({"reason": "Invalid"})),
         ]).await;
@@ -196,7 +197,7 @@ fn some_kinds_are_never_updated_blindly_and_some_are_created_by_put() {
 }
 
 #[test]
-fn a_put_that_creates_needs_the_right_to_create() {
+fn a_put_that_creates_needs_permission_to_create() {
     simulate(Setup::api_alone(), async |cluster| {
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "updater"},
             "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["update"]}]});
@@ -215,7 +216,7 @@ fn a_put_that_creates_needs_the_right_to_create() {
 }
 
 #[test]
-fn a_patch_keeps_its_object_what_and_where_it_is() {
+fn a_patch_cannot_change_kind_name_or_namespace() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("there", "1")).await;
         let there = cluster.merge("configmaps", "there", json!({"data": {"value": "2"}})).await;

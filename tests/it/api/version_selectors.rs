@@ -1,4 +1,5 @@
-//! Field selectors of custom kinds with several versions: which fields a version declares, and which values they have in it.
+//! Field selectors of custom kinds with several versions: each version's selectable fields, and their values
+//! in that version.
 
 use super::query;
 use super::versions::{DEFINITIONS, V1, V2, call, convert, definition};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// `v1` is selected by `hostPort`, `v2` by `host` and `port`; `v1` is stored.
+/// A definition in which `v1` is selectable by `hostPort`, and `v2` by `host` and `port`; `v1` is stored.
 fn selectable() -> Value {
     let mut definition = definition();
     for (version, fields) in [(0, &[".hostPort"][..]), (1, &[".host", ".port"])] {
@@ -26,7 +27,7 @@ async fn define(cluster: &Cluster, definition: &Value) -> Value {
     made.json()
 }
 
-/// Creates a door, or changes where it leads.
+/// Creates an object, or changes its address.
 async fn put(cluster: &Cluster, name: &str, host_port: &str) {
     let path = format!("{V1}/{name}");
     let mut door = json!({"apiVersion": "net.test/v1", "kind": "Door", "metadata": {"name": name}, "hostPort": host_port});
@@ -55,7 +56,7 @@ fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-/// Type and name of each event of a watch, and the version that it shows.
+/// Type, name and version of each watch event.
 fn events(body: &[u8]) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let read = |line: &str| {
@@ -67,7 +68,7 @@ fn events(body: &[u8]) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn lists_are_selected_by_the_fields_of_the_requested_version() {
+fn lists_filter_by_fields_of_the_requested_version() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster, &selectable()).await;
         for (name, at) in [("a", "here:80"), ("b", "there:80"), ("c", "here:81"), ("d", "here:80")] {
@@ -87,7 +88,7 @@ fn lists_are_selected_by_the_fields_of_the_requested_version() {
                 (400, format!("field label not supported: {field}"))
             );
         }
-        // Pages are as long as they may be, whatever lies between what is selected.
+        // Pages have the full limit, however many unselected objects are between the selected ones.
         let first = list(cluster, V2, "fieldSelector=host=here&limit=2").await;
         assert_eq!(names(&first), ["a", "c"]);
         let token = first["metadata"]["continue"].as_str().unwrap();
@@ -98,7 +99,7 @@ fn lists_are_selected_by_the_fields_of_the_requested_version() {
 }
 
 #[test]
-fn a_collection_is_deleted_by_the_fields_of_the_requested_version() {
+fn a_collection_deletion_filters_by_fields_of_the_requested_version() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster, &selectable()).await;
         for (name, at) in [("a", "here:80"), ("b", "there:80"), ("c", "here:81")] {
@@ -116,7 +117,7 @@ fn a_collection_is_deleted_by_the_fields_of_the_requested_version() {
     });
 }
 
-/// Changes that move doors into the selection `host=here` and out of it.
+/// Changes that move objects into the selection `host=here` and out of it.
 async fn move_doors(cluster: &Cluster) {
     tokio::time::sleep(Duration::from_secs(1)).await;
     for (name, at) in [("b", "there:2"), ("a", "here:2"), ("a", "there:2"), ("c", "here:1"), ("a", "here:3")]
@@ -152,7 +153,7 @@ fn a_watch_sees_objects_enter_and_leave_the_fields_of_its_version() {
 }
 
 #[test]
-fn an_informer_holds_what_the_fields_of_its_version_select() {
+fn an_informer_filters_by_fields_of_its_version() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster, &selectable()).await;
         put(cluster, "a", "here:1").await;

@@ -1,5 +1,5 @@
-//! Custom kinds with several versions that a webhook converts: which objects it is asked to convert, and what reads, writes and watches
-//! show. Reviews as such have their tests in `kstore-api`.
+//! Custom kinds with several versions, converted by a webhook: which objects the webhook converts, and what
+//! reads, writes and watches return. Conversion reviews have their tests in the crate `api`.
 
 use kstore_tests::webhooks::reviewed;
 use kstore_tests::{Cluster, Reply, Setup, Webhooks, simulate};
@@ -14,7 +14,7 @@ pub(super) async fn call(cluster: &Cluster, method: &str, path: &str, body: &Val
     cluster.rest().call(method, path, body).await
 }
 
-/// `v1` has `hostPort`, `v2` has `host` and `port`; `v1` is stored.
+/// A definition in which `v1` has `hostPort`, and `v2` has `host` and `port`; `v1` is stored.
 pub(super) fn definition() -> Value {
     let version = |name: &str, fields: &[&str]| {
         let fields: serde_json::Map<String, Value> =
@@ -80,7 +80,7 @@ fn calls(cluster: &Cluster) -> Vec<usize> {
 }
 
 #[test]
-fn objects_are_read_in_the_version_of_the_request_and_converted_once() {
+fn objects_are_converted_once_to_the_requested_version() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster).await;
         for name in ["a", "b", "c"] {
@@ -97,12 +97,12 @@ fn objects_are_read_in_the_version_of_the_request_and_converted_once() {
             (&one["host"], &one["port"], &one["apiVersion"]),
             (&json!("here"), &json!("80"), &json!("net.test/v2"))
         );
-        assert!(calls(cluster).is_empty(), "what was converted is remembered");
+        assert!(calls(cluster).is_empty(), "converted objects are cached");
     });
 }
 
 #[test]
-fn objects_are_written_in_any_version_and_stored_in_one() {
+fn objects_are_written_in_any_version_and_stored_in_the_storage_version() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster).await;
         let other = json!({"apiVersion": "net.test/v2", "kind": "Door", "metadata": {"name": "d"}, "host": "there", "port": "81"});
@@ -120,7 +120,7 @@ fn objects_are_written_in_any_version_and_stored_in_one() {
     });
 }
 
-/// An object without what each write changes: its version and its managed fields.
+/// An object without its resource version and managed fields, which every write changes.
 async fn content(cluster: &Cluster, path: &str) -> Value {
     let reply = call(cluster, "GET", path, &Value::Null).await;
     assert_eq!(reply.code, 200, "{path}: {}", reply.json());
@@ -156,7 +156,7 @@ fn conversion_to_a_version_and_back_is_the_identity_if_the_converter_is() {
                 assert_eq!(made.code, 201, "{}", made.json());
                 let (there, back) = (format!("{second}/d{n}"), format!("{first}/d{n}"));
                 let (before, converted) = (content(cluster, &back).await, content(cluster, &there).await);
-                // A PUT of what was read in the other version changes nothing in either.
+                // Writing back what was read in another version changes nothing in any version.
                 let read = call(cluster, "GET", &there, &Value::Null).await.json();
                 let put = call(cluster, "PUT", &there, &read).await;
                 assert_eq!(put.code, 200, "{}", put.json());
@@ -168,7 +168,7 @@ fn conversion_to_a_version_and_back_is_the_identity_if_the_converter_is() {
 }
 
 #[test]
-fn a_watch_shows_objects_in_its_version() {
+fn watch_events_are_in_the_requested_version() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster).await;
         create(cluster, "a").await;

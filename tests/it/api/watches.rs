@@ -1,4 +1,4 @@
-//! Watches over REST. The clock is virtual: a watch with a timeout is read to its end.
+//! Watches over REST, under a virtual clock: a watch with a timeout is read to its end.
 
 use super::{config_map, configs, names, query};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ fn events(reply: &Reply) -> Vec<Value> {
 }
 
 /// `TYPE name` of each event.
-fn told(events: &[Value]) -> Vec<String> {
+fn event_names(events: &[Value]) -> Vec<String> {
     let one = |event: &Value| {
         let name = event["object"]["metadata"]["name"].as_str().unwrap_or("-");
         format!("{} {name}", event["type"].as_str().unwrap_or_default())
@@ -44,7 +44,7 @@ async fn label(cluster: &Cluster, name: &str, labels: Value) -> String {
 }
 
 #[test]
-fn what_enters_a_selector_is_added_and_what_leaves_it_deleted_as_it_was() {
+fn objects_entering_a_selector_are_added_and_leaving_ones_deleted() {
     simulate(Setup::api_alone(), async |cluster| {
         let start = create(cluster, "a", json!({"side": "right"})).await;
         let entered = label(cluster, "a", json!({"side": "left", "step": "1"})).await;
@@ -53,14 +53,14 @@ fn what_enters_a_selector_is_added_and_what_leaves_it_deleted_as_it_was() {
         let back = label(cluster, "a", json!({"side": "left"})).await;
         let gone = cluster.rest().call("DELETE", &format!("{CONFIG_MAPS}/a"), "").await;
         assert_eq!(gone.code, 200);
-        // Live from the ring, and from the history of the store, it is the same.
+        // The events are equal from the watch cache and from the store's history.
         let text = format!("labelSelector=side%3Dleft&resourceVersion={start}");
         let seen = watch(cluster, CONFIG_MAPS, &text).await;
         let types: Vec<&str> = seen.iter().map(|event| event["type"].as_str().unwrap()).collect();
         assert_eq!(types, ["ADDED", "MODIFIED", "DELETED", "ADDED", "DELETED"]);
         let version = |at: usize| seen[at]["object"]["metadata"]["resourceVersion"].as_str().unwrap();
         assert_eq!((version(0), version(1), version(2), version(3)), (&*entered, &*changed, &*left, &*back));
-        // The state before, at the revision of the event.
+        // The previous state, at the revision of the event.
         assert_eq!(seen[2]["object"]["metadata"]["labels"], json!({"side": "left", "step": "2"}));
         assert!(version(4).parse::<i64>().unwrap() > back.parse().unwrap());
         assert_eq!(seen[4]["object"]["metadata"]["labels"]["side"], "left");
@@ -68,28 +68,32 @@ fn what_enters_a_selector_is_added_and_what_leaves_it_deleted_as_it_was() {
 }
 
 #[test]
-fn a_watch_from_nowhere_begins_with_the_state() {
+fn a_watch_without_a_revision_begins_with_the_current_objects() {
     simulate(Setup::api_alone(), async |cluster| {
         create(cluster, "a", json!({})).await;
         let last = create(cluster, "b", json!({})).await;
         for text in ["", "resourceVersion=0", "resourceVersion="] {
-            assert_eq!(told(&watch(cluster, CONFIG_MAPS, text).await), ["ADDED a", "ADDED b"], "{text}");
+            assert_eq!(
+                event_names(&watch(cluster, CONFIG_MAPS, text).await),
+                ["ADDED a", "ADDED b"],
+                "{text}"
+            );
         }
         assert_eq!(
-            told(&watch(cluster, CONFIG_MAPS, &format!("resourceVersion={last}")).await),
+            event_names(&watch(cluster, CONFIG_MAPS, &format!("resourceVersion={last}")).await),
             Vec::<String>::new()
         );
         let none = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
-        assert_eq!(told(&watch(cluster, CONFIG_MAPS, none).await), Vec::<String>::new());
+        assert_eq!(event_names(&watch(cluster, CONFIG_MAPS, none).await), Vec::<String>::new());
     });
 }
 
 #[test]
-fn the_end_of_the_state_is_marked_once_for_those_who_take_bookmarks() {
+fn the_end_of_initial_events_is_marked_once_with_bookmarks() {
     simulate(Setup::api_alone(), async |cluster| {
         create(cluster, "a", json!({})).await;
         let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-        assert_eq!(told(&watch(cluster, CONFIG_MAPS, stream).await), ["ADDED a"]);
+        assert_eq!(event_names(&watch(cluster, CONFIG_MAPS, stream).await), ["ADDED a"]);
         for text in [format!("{stream}&"), String::new()] {
             let seen = watch(cluster, CONFIG_MAPS, &format!("{text}allowWatchBookmarks=true")).await;
             let mark = &seen[1];
@@ -103,7 +107,7 @@ fn the_end_of_the_state_is_marked_once_for_those_who_take_bookmarks() {
                 metadata["resourceVersion"],
                 configs(cluster, "").await["metadata"]["resourceVersion"]
             );
-            // What follows are bookmarks without the mark: before the timeout, and at it.
+            // Later bookmarks have no mark: before the timeout and at it.
             assert!(
                 seen.len() > 2
                     && seen[2..].iter().all(|event| {
@@ -115,7 +119,7 @@ fn the_end_of_the_state_is_marked_once_for_those_who_take_bookmarks() {
 }
 
 #[test]
-fn the_end_of_a_state_that_must_be_newer_is_marked_when_it_is() {
+fn initial_events_wait_for_the_requested_minimum_revision() {
     simulate(Setup::api_alone(), async |cluster| {
         let now: i64 = create(cluster, "a", json!({})).await.parse().unwrap();
         let text = format!(
@@ -126,13 +130,13 @@ fn the_end_of_a_state_that_must_be_newer_is_marked_when_it_is() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             create(cluster, "b", json!({})).await
         });
-        assert_eq!(told(&seen)[..3], ["ADDED a", "ADDED b", "BOOKMARK -"]);
+        assert_eq!(event_names(&seen)[..3], ["ADDED a", "ADDED b", "BOOKMARK -"]);
         assert_eq!(seen[2]["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     });
 }
 
 #[test]
-fn bookmarks_tell_how_far_a_quiet_watch_has_come() {
+fn bookmarks_report_the_revision_of_a_quiet_watch() {
     simulate(Setup::api_alone(), async |cluster| {
         let start = create(cluster, "a", json!({})).await;
         let text = format!("watch=1&timeoutSeconds=150&allowWatchBookmarks=true&resourceVersion={start}");
@@ -141,17 +145,21 @@ fn bookmarks_tell_how_far_a_quiet_watch_has_come() {
             create(cluster, "b", json!({})).await
         });
         let seen = events(&reply);
-        assert_eq!(told(&seen), ["BOOKMARK -"; 4], "one a minute, one before the timeout and one at it");
+        assert_eq!(
+            event_names(&seen),
+            ["BOOKMARK -"; 4],
+            "one a minute, one before the timeout and one at it"
+        );
         assert!(seen.iter().all(|event| event["object"]["metadata"]["resourceVersion"] == json!(last)));
         assert_eq!(
-            told(&watch(cluster, PODS, &format!("resourceVersion={start}")).await),
+            event_names(&watch(cluster, PODS, &format!("resourceVersion={start}")).await),
             Vec::<String>::new()
         );
     });
 }
 
 #[test]
-fn a_watch_from_history_that_is_gone_is_told_so_in_the_stream() {
+fn a_watch_from_a_compacted_revision_gets_an_error_event() {
     simulate(Setup::api_alone(), async |cluster| {
         let start = create(cluster, "a", json!({})).await;
         for _ in 0..3 {
@@ -160,7 +168,7 @@ fn a_watch_from_history_that_is_gone_is_told_so_in_the_stream() {
         }
         cluster.store().compact(cluster.store().revision()).await.unwrap();
         let another = cluster.another_apiserver().await;
-        // A fresh apiserver remembers nothing beyond the store's history.
+        // A new apiserver has no watch cache beyond the store's history.
         let seen = kstore_tests::Rest::new(another)
             .call("GET", &format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}"), "")
             .await;
@@ -179,7 +187,7 @@ fn a_watch_from_history_that_is_gone_is_told_so_in_the_stream() {
 }
 
 #[test]
-fn a_node_hears_of_its_own_pods_also_when_they_come_to_it_and_leave() {
+fn a_node_watches_its_own_pods_as_they_are_assigned_and_removed() {
     simulate(Setup::api_alone(), async |cluster| {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
             "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -197,42 +205,43 @@ fn a_node_hears_of_its_own_pods_also_when_they_come_to_it_and_leave() {
                 assert_eq!(cluster.rest().call("DELETE", &format!("{PODS}/p"), delete).await.code, 200);
             }
         );
-        let types = told(&mine);
+        let types = event_names(&mine);
         assert_eq!((types[0].as_str(), types.last().map(String::as_str)), ("ADDED p", Some("DELETED p")));
         assert_eq!(others, Vec::<Value>::new());
     });
 }
 
 #[test]
-fn a_name_can_be_watched_and_listed_alone() {
+fn a_single_name_can_be_watched_and_listed() {
     simulate(Setup::api_alone(), async |cluster| {
         create(cluster, "a", json!({})).await;
         create(cluster, "b", json!({})).await;
         let only = "fieldSelector=metadata.name%3Db";
         assert_eq!(names(&configs(cluster, only).await), ["b"]);
-        assert_eq!(told(&watch(cluster, CONFIG_MAPS, only).await), ["ADDED b"]);
+        assert_eq!(event_names(&watch(cluster, CONFIG_MAPS, only).await), ["ADDED b"]);
         let path = "/api/v1/watch/namespaces/default/configmaps/a";
-        assert_eq!(told(&watch(cluster, path, "").await), ["ADDED a"], "the deprecated form");
+        assert_eq!(event_names(&watch(cluster, path, "").await), ["ADDED a"], "the deprecated form");
     });
 }
 
 #[test]
-fn a_client_that_does_not_read_is_cut_and_holds_up_nobody() {
+fn a_slow_watcher_is_disconnected_without_delaying_others() {
     simulate(Setup::api_alone(), async |cluster| {
         let start = create(cluster, "a", json!({})).await;
         let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}");
         let request = http::Request::get(path).body(Full::<Bytes>::default()).unwrap();
-        let response = cluster.doors().oneshot(request).await.unwrap();
+        let response = cluster.in_process().oneshot(request).await.unwrap();
         for step in 0..24 {
             let patch = json!({"data": {"n": format!("{step}{}", "x".repeat(1_000_000))}}).to_string();
             let path = format!("{CONFIG_MAPS}/a");
             let done = cluster.rest().call_as("PATCH", &path, "application/merge-patch+json", patch).await;
             assert_eq!(done.code, 200);
         }
-        // It comes back after more than is kept for it: the stream ends, cleanly, and it resumes from what it saw.
+        // It reads again after its buffer has overflowed: the stream ends cleanly, and the client resumes
+        // from its last event.
         let body = tokio::time::timeout(Duration::from_secs(1), response.into_body().collect()).await;
         assert_eq!(body.unwrap().unwrap().to_bytes().len(), 0);
         let seen = watch(cluster, CONFIG_MAPS, &format!("resourceVersion={start}")).await;
-        assert_eq!(seen.len(), 24, "one that reads gets all of it, from the history");
+        assert_eq!(seen.len(), 24, "a client that reads gets all events, from the history");
     });
 }

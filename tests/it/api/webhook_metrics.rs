@@ -1,4 +1,4 @@
-//! Metrics of webhooks, admission policies and API servers behind this one, under Kubernetes' names: each family says what happened.
+//! Metrics of webhooks, admission policies and aggregated API servers, under Kubernetes' names.
 
 use super::versions::{self, V1, V2};
 use kstore_tests::webhooks::reviewed;
@@ -17,14 +17,14 @@ async fn value(cluster: &Cluster, series: &str) -> Option<String> {
     values.next().map(str::to_owned)
 }
 
-/// Each series has the value behind it.
+/// Asserts that each series has its expected value.
 async fn assert_series(cluster: &Cluster, expected: &[(&str, &str)]) {
     for (series, wanted) in expected {
         assert_eq!(value(cluster, series).await.as_deref(), Some(*wanted), "{series}");
     }
 }
 
-/// A configuration of webhooks for ConfigMaps with one hook for each path and failure policy.
+/// A webhook configuration for ConfigMaps with one hook per path and failure policy.
 fn configuration(kind: &str, hooks: &[(&str, &str)]) -> Value {
     let hook = |(path, policy): &(&str, &str)| {
         json!({"name": format!("{path}.hooks.test"), "sideEffects": "None", "failurePolicy": policy,
@@ -36,7 +36,7 @@ fn configuration(kind: &str, hooks: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn calls_to_admission_webhooks_are_counted_with_what_they_decided() {
+fn admission_webhook_calls_are_counted_by_decision() {
     const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
     simulate(Setup::api_alone(), async |cluster| {
         let hooks = cluster.webhooks();
@@ -84,7 +84,7 @@ fn calls_to_admission_webhooks_are_counted_with_what_they_decided() {
             (r#"apiserver_admission_webhook_fail_open_count{name="broken.hooks.test",type="admit"}"#, "2"),
         ];
         assert_series(cluster, &expected).await;
-        // The same failure counts as a rejection where the policy is Fail.
+        // The failure counts as a rejection under the policy Fail.
         let path = format!("{REGISTRATION}/mutatingwebhookconfigurations/hooks");
         let change =
             json!([{"op": "replace", "path": "/webhooks/1/failurePolicy", "value": "Fail"}]).to_string();
@@ -102,7 +102,7 @@ fn calls_to_admission_webhooks_are_counted_with_what_they_decided() {
     });
 }
 
-/// A policy of this kind for ConfigMaps, and its binding of the same name.
+/// Creates a policy of this kind for ConfigMaps, and its binding of the same name.
 async fn bind(cluster: &Cluster, kind: &str, plural: &str, name: &str, policy: &Value, binding: &Value) {
     const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
     let rules = json!([{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
@@ -118,9 +118,9 @@ async fn bind(cluster: &Cluster, kind: &str, plural: &str, name: &str, policy: &
 }
 
 #[test]
-fn checks_of_admission_policies_are_counted_once_for_each_action() {
+fn admission_policy_checks_are_counted_once_per_action() {
     simulate(Setup::api_alone(), async |cluster| {
-        // A decision that waits for a webhook is made again.
+        // A decision that waits for a webhook is evaluated again.
         cluster.webhooks().serve("/allows", |review| reviewed(review, json!({"allowed": true})));
         let waiting = configuration("ValidatingWebhookConfiguration", &[("allows", "Fail")]);
         let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -192,7 +192,7 @@ fn checks_of_admission_policies_are_counted_once_for_each_action() {
 }
 
 #[test]
-fn conversions_by_webhooks_are_counted_by_definition_and_by_what_failed() {
+fn webhook_conversions_are_counted_by_definition_and_failure() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.webhooks().serve("/convert", versions::convert);
         assert_eq!(post(cluster, versions::DEFINITIONS, &versions::definition()).await, 201);
@@ -213,7 +213,7 @@ fn conversions_by_webhooks_are_counted_by_definition_and_by_what_failed() {
         let mut other = door.clone();
         other["metadata"]["name"] = json!("b");
         assert_eq!(post(cluster, V1, &other).await, 201);
-        let failing: [(Answer, &str); 3] = [
+        let failing: [(ReviewHandler, &str); 3] = [
             (|_| json!("no review"), "conversion_webhook_malformed_response_failure"),
             (|review| returning(review, json!([])), "conversion_webhook_partial_response_failure"),
             (
@@ -233,10 +233,10 @@ fn conversions_by_webhooks_are_counted_by_definition_and_by_what_failed() {
     });
 }
 
-/// What a webhook answers to a review.
-type Answer = fn(&Value) -> Value;
+/// A function that answers a review.
+type ReviewHandler = fn(&Value) -> Value;
 
-/// A review that converted to these objects.
+/// A review answered with these converted objects.
 fn returning(review: &Value, objects: Value) -> Value {
     let mut answer = reviewed(review, json!({"result": {"status": "Success"}, "convertedObjects": objects}));
     answer["kind"] = json!("ConversionReview");
@@ -247,10 +247,10 @@ fn returning(review: &Value, objects: Value) -> Value {
 fn unavailable_api_services_are_counted_by_name() {
     simulate(Setup::api_alone(), async |cluster| {
         let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-            "metadata": {"name": "v1.nobody.example.com"},
-            "spec": {"group": "nobody.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 15,
-                "service": {"namespace": "default", "name": "nobody"}}});
-        let series = r#"aggregator_unavailable_apiservice{name="v1.nobody.example.com"}"#;
+            "metadata": {"name": "v1.missing.example.com"},
+            "spec": {"group": "missing.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 15,
+                "service": {"namespace": "default", "name": "missing"}}});
+        let series = r#"aggregator_unavailable_apiservice{name="v1.missing.example.com"}"#;
         assert_eq!(value(cluster, series).await, None);
         assert_eq!(post(cluster, "/apis/apiregistration.k8s.io/v1/apiservices", &service).await, 201);
         tokio::time::sleep(std::time::Duration::from_secs(5)).await;

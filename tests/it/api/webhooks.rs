@@ -1,5 +1,5 @@
-//! Admission webhooks over REST: which requests they see, in which form, and what becomes of their answers. Reviews and texts as such
-//! have their tests in `kstore-api`, calls over the network in `kstore-apiserver`.
+//! Admission webhooks over REST: which requests they receive, in which form, and the effect of their answers.
+//! Reviews and messages have their tests in the crate `api`, calls over the network in `apiserver`.
 
 use kstore_tests::webhooks::reviewed;
 use kstore_tests::{Cluster, Reply, Setup, Webhooks, manifests, simulate};
@@ -9,7 +9,7 @@ use std::time::Duration;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MERGE: &str = "application/merge-patch+json";
 
-/// A configuration with one webhook for each path, for ConfigMaps.
+/// A configuration with one webhook per path, for ConfigMaps.
 fn configuration(kind: &str, name: &str, paths: &[&str]) -> Value {
     let hook = |path: &&str| {
         json!({"name": format!("{}.hooks.test", path.trim_start_matches('/')), "sideEffects": "None",
@@ -52,7 +52,7 @@ fn deny(review: &Value) -> Value {
     reviewed(review, json!({"allowed": false, "status": {"message": "not today"}}))
 }
 
-/// Allows with a JSON patch.
+/// A handler that allows the request with a JSON patch.
 fn patching(patch: Value) -> impl Fn(&Value) -> Value + Send + Sync {
     use base64::Engine as _;
     let patch = base64::engine::general_purpose::STANDARD.encode(patch.to_string());
@@ -80,7 +80,7 @@ fn mutating_webhooks_change_the_object_in_order_and_validating_ones_see_the_resu
         let stored = call(cluster, "GET", &format!("{MAPS}/m"), &Value::Null).await.json();
         assert_eq!(stored["data"], json!({"x": "y", "a": "1"}));
         assert_eq!(stored["metadata"]["labels"], json!({"by": "second"}));
-        // What webhooks change is nobody's: the managed fields are those of the request.
+        // Changes by webhooks are attributed to no manager: the managed fields are those of the request.
         let managed = stored["metadata"]["managedFields"][0]["fieldsV1"].to_string();
         assert!(
             managed.contains("f:x") && !managed.contains("f:a") && !managed.contains("f:labels"),
@@ -114,7 +114,7 @@ fn a_denial_names_the_webhook_and_stores_nothing() {
 }
 
 #[test]
-fn updates_patches_applies_and_deletions_are_reviewed_with_the_old_object() {
+fn updates_patches_applies_and_deletions_are_sent_with_the_old_object() {
     simulate(Setup::api_alone(), async |cluster| {
         let made = call(cluster, "POST", MAPS, &map("m", json!({"a": "1"}))).await.json();
         cluster.webhooks().serve("/judge", allow);
@@ -167,7 +167,7 @@ fn a_webhook_that_fails_refuses_the_request_unless_its_policy_is_ignore() {
 }
 
 #[test]
-fn a_write_that_loses_its_race_is_reviewed_again_with_the_newer_object() {
+fn a_write_retried_after_a_conflict_is_reviewed_again_with_the_newer_object() {
     simulate(Setup::api_alone(), async |cluster| {
         call(cluster, "POST", MAPS, &map("m", json!({"n": "0"}))).await;
         cluster.webhooks().serve_slowly("/judge", Duration::from_millis(100), allow);
@@ -193,7 +193,7 @@ fn a_write_that_loses_its_race_is_reviewed_again_with_the_newer_object() {
 }
 
 #[test]
-fn a_patch_is_decoded_defaulted_and_validated_like_a_request() {
+fn webhook_patches_are_decoded_defaulted_and_validated_like_requests() {
     simulate(Setup::api_alone(), async |cluster| {
         let hooks = cluster.webhooks();
         mutating(cluster, &["/patch"]).await;
@@ -221,7 +221,7 @@ fn a_patch_is_decoded_defaulted_and_validated_like_a_request() {
 }
 
 #[test]
-fn a_webhook_is_called_again_if_a_later_one_changed_the_object_and_it_asks_for_that() {
+fn a_webhook_with_reinvocation_is_called_again_after_a_later_change() {
     simulate(Setup::api_alone(), async |cluster| {
         let hooks = cluster.webhooks();
         hooks.serve("/early", patching(json!([{"op": "add", "path": "/data/early", "value": "1"}])));
@@ -339,7 +339,7 @@ fn connections_to_pods_and_nodes_are_reviewed_with_their_options() {
 }
 
 #[test]
-fn webhooks_and_policies_see_the_empty_members_that_kubernetes_prints() {
+fn webhooks_and_policies_see_the_empty_members_that_kubernetes_serializes() {
     simulate(Setup::api_alone(), async |cluster| {
         const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
         let rules = json!([{"operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}]);

@@ -1,6 +1,6 @@
-//! The request layer of kube-rs: every call of `Api`, its errors, patches, subresources and discovery.
+//! kube-rs's request layer: every call of `Api`, its errors, patches, subresources and discovery.
 
-use super::{World, from};
+use super::{KubeRsFixture, from};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
@@ -40,7 +40,7 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Box<kube_client::co
 
 #[tokio::test]
 async fn an_object_lives_from_create_to_delete() {
-    let world = World::new().await;
+    let world = KubeRsFixture::new().await;
     let maps = Api::<ConfigMap>::default_namespaced(world.client.clone());
     let created = maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
     assert_eq!(maps.get("a").await.unwrap(), created);
@@ -60,14 +60,14 @@ async fn an_object_lives_from_create_to_delete() {
     let foreign = maps.delete("a", &DeleteParams::default().preconditions(foreign)).await;
     assert_eq!(refused(foreign).code, 409);
     let deleted = maps.delete("a", &DeleteParams::background()).await.unwrap();
-    let status = deleted.right().expect("a ConfigMap goes at once");
+    let status = deleted.right().expect("a ConfigMap is deleted at once");
     assert_eq!(status.details.unwrap().uid, created.metadata.uid.unwrap());
     assert_eq!(refused(maps.get("a").await).reason, "NotFound");
 }
 
 #[tokio::test]
-async fn each_kind_of_patch_does_its_own() {
-    let world = World::new().await;
+async fn each_patch_type_has_its_own_effect() {
+    let world = KubeRsFixture::new().await;
     let all = Api::<Deployment>::default_namespaced(world.client.clone());
     all.create(&PostParams::default(), &deployment("web", 0)).await.unwrap();
     let params = PatchParams::default();
@@ -89,7 +89,7 @@ async fn each_kind_of_patch_does_its_own() {
 
 #[tokio::test]
 async fn applies_own_fields_conflict_and_may_be_forced() {
-    let world = World::new().await;
+    let world = KubeRsFixture::new().await;
     let maps = Api::<ConfigMap>::default_namespaced(world.client.clone());
     let config = |key: &str, value: &str| {
         Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"},
@@ -113,7 +113,7 @@ async fn applies_own_fields_conflict_and_may_be_forced() {
 
 #[tokio::test]
 async fn lists_page_select_and_show_metadata() {
-    let world = World::new().await;
+    let world = KubeRsFixture::new().await;
     let maps = Api::<ConfigMap>::default_namespaced(world.client.clone());
     for name in ["a", "b", "c"] {
         maps.create(&PostParams::default(), &map(name, "1")).await.unwrap();
@@ -134,8 +134,8 @@ async fn lists_page_select_and_show_metadata() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_what_happened_since_and_an_old_one_is_gone() {
-    let world = World::new().await;
+async fn a_watch_delivers_later_events_and_a_compacted_one_is_expired() {
+    let world = KubeRsFixture::new().await;
     let maps = Api::<ConfigMap>::default_namespaced(world.client.clone());
     let list = maps.list(&ListParams::default()).await.unwrap();
     let since = list.metadata.resource_version.unwrap();
@@ -153,8 +153,8 @@ async fn a_watch_tells_what_happened_since_and_an_old_one_is_gone() {
 }
 
 #[tokio::test]
-async fn status_scale_and_eviction_are_resources_of_their_own() {
-    let world = World::new().await;
+async fn status_scale_and_eviction_are_subresources() {
+    let world = KubeRsFixture::new().await;
     let all = Api::<Deployment>::default_namespaced(world.client.clone());
     all.create(&PostParams::default(), &deployment("web", 1)).await.unwrap();
     assert_eq!(all.get_scale("web").await.unwrap().spec.unwrap().replicas, Some(1));
@@ -182,8 +182,8 @@ async fn status_scale_and_eviction_are_resources_of_their_own() {
 }
 
 #[tokio::test]
-async fn entries_are_made_once_and_changed_later() {
-    let world = World::new().await;
+async fn entries_are_created_once_and_then_modified() {
+    let world = KubeRsFixture::new().await;
     let maps = Api::<ConfigMap>::default_namespaced(world.client.clone());
     for (round, made) in [("1", true), ("2", false)] {
         let entry = maps.entry("a").await.unwrap();
@@ -197,7 +197,7 @@ async fn entries_are_made_once_and_changed_later() {
 
 #[tokio::test]
 async fn both_forms_of_discovery_name_the_same_kinds() {
-    let world = World::new().await;
+    let world = KubeRsFixture::new().await;
     let legacy = Discovery::new(world.client.clone()).run().await.unwrap();
     let aggregated = Discovery::new(world.client.clone()).run_aggregated().await.unwrap();
     let kinds = |discovery: &Discovery| {
@@ -224,9 +224,9 @@ async fn both_forms_of_discovery_name_the_same_kinds() {
 
 #[tokio::test]
 async fn cluster_wide_objects_and_all_namespaces_are_listed() {
-    let world = World::new().await;
+    let world = KubeRsFixture::new().await;
     let nodes = Api::<Node>::all(world.client.clone());
-    // They come by themselves, at some time after the start.
+    // The nodes register at some time after the start.
     let mut coming = nodes.watch(&WatchParams::default(), "0").await.unwrap().boxed();
     let mut there = 0;
     while there < 3 {

@@ -1,7 +1,8 @@
-//! A custom kind as a Rust type of our client's, under the runtime of kube-rs: a controller keeps its status and what it owns. Not
-//! kube-rs's derive macro, whose definitions are as any others.
+//! A custom kind defined as a Rust type of kstore's client, used with kube-rs's runtime: a controller
+//! maintains its status and its owned objects. Definitions from kube-rs's derive macro need no test here,
+//! since they are like any others.
 
-use super::{World, from};
+use super::{KubeRsFixture, from};
 use futures::StreamExt as _;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -19,7 +20,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than anything here takes on a busy machine.
+/// Upper bound of every step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A string of lamps.
@@ -27,10 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[serde(rename_all = "camelCase")]
 struct GarlandSpec {
     lamps: i32,
-    /// The definition has a default.
+    /// Optional here; the definition has a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     color: Option<Color>,
-    /// Names of those that are broken.
+    /// Names of the broken lamps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     broken_lamps: Vec<String>,
 }
@@ -43,7 +44,7 @@ enum Color {
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct GarlandStatus {
-    /// How many shine.
+    /// Number of lit lamps.
     lit: i32,
 }
 
@@ -84,7 +85,7 @@ fn in_time<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
 #[error(transparent)]
 struct Failure(#[from] kube_client::Error);
 
-/// Each garland has a ConfigMap that says its color, and a status that says how many lamps are lit.
+/// Reconciles a garland: a ConfigMap with its color, and a status with the number of lit lamps.
 async fn reconcile(garland: Arc<Garland>, client: Arc<Client>) -> Result<Action, Failure> {
     let name = garland.name_any();
     let owner = garland.controller_owner_ref(&()).unwrap();
@@ -104,8 +105,8 @@ async fn reconcile(garland: Arc<Garland>, client: Arc<Client>) -> Result<Action,
 }
 
 #[tokio::test]
-async fn a_typed_custom_kind_is_judged_scaled_and_kept_by_a_controller() {
-    let world = World::new().await;
+async fn a_typed_custom_kind_is_validated_scaled_and_reconciled() {
+    let world = KubeRsFixture::new().await;
     let definitions = Api::<CustomResourceDefinition>::all(world.client.clone());
     definitions.create(&PostParams::default(), &definition()).await.unwrap();
     let established =
@@ -131,12 +132,12 @@ async fn a_typed_custom_kind_is_judged_scaled_and_kept_by_a_controller() {
         let kube_client::Error::Api(status) = refused else { panic!("{name}: {refused}") };
         assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"), "{name}: {}", status.message);
     }
-    // A field with a default may be left out.
+    // A field with a default may be omitted.
     let tree: Garland = from(json!({"apiVersion": "tests.kstore.io/v1", "kind": "Garland",
         "metadata": {"name": "tree"}, "spec": {"lamps": 5, "brokenLamps": ["third"]}}));
     let made = garlands.create(&PostParams::default(), &tree).await.unwrap();
     assert_eq!(made.spec.color, Some(Color::Warm));
-    garlands.create(&PostParams::default(), &Garland::new("door", spec(9, Color::Cold))).await.unwrap();
+    garlands.create(&PostParams::default(), &Garland::new("porch", spec(9, Color::Cold))).await.unwrap();
 
     let lit = |wanted: i32| {
         move |garland: Option<&Garland>| {
@@ -144,11 +145,11 @@ async fn a_typed_custom_kind_is_judged_scaled_and_kept_by_a_controller() {
         }
     };
     in_time(await_condition(garlands.clone(), "tree", lit(4))).await.unwrap();
-    in_time(await_condition(garlands.clone(), "door", lit(8))).await.unwrap();
-    assert_eq!(maps.get("door").await.unwrap().data.unwrap()["color"], "Cold");
+    in_time(await_condition(garlands.clone(), "porch", lit(8))).await.unwrap();
+    assert_eq!(maps.get("porch").await.unwrap().data.unwrap()["color"], "Cold");
 
     let cold = garlands.list(&ListParams::default().fields("spec.color=Cold")).await.unwrap();
-    assert_eq!(cold.items.iter().map(|garland| garland.name_any()).collect::<Vec<_>>(), ["door"]);
+    assert_eq!(cold.items.iter().map(|garland| garland.name_any()).collect::<Vec<_>>(), ["porch"]);
 
     let scaled = json!({"spec": {"replicas": 20}});
     let scale = garlands.patch_scale("tree", &PatchParams::default(), &Patch::Merge(scaled)).await.unwrap();

@@ -1,7 +1,7 @@
-//! The runtime of kube-rs: watchers in both ways of listing, a reflector, a controller with owned children and a finalizer,
-//! conditions to wait for, recorded events.
+//! kube-rs's runtime: watchers with both list strategies, a reflector, a controller with owned children and a
+//! finalizer, awaited conditions, recorded events.
 
-use super::{World, from};
+use super::{KubeRsFixture, from};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod, Secret};
@@ -19,7 +19,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than anything here takes on a busy machine.
+/// Upper bound of every step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn map(name: &str) -> ConfigMap {
@@ -33,22 +33,22 @@ fn in_time<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
 }
 
 async fn watched(config: watcher::Config) {
-    let world = World::new().await;
+    let world = KubeRsFixture::new().await;
     let maps = Api::<ConfigMap>::default_namespaced(world.client.clone());
     for name in ["a", "b", "c"] {
         maps.create(&PostParams::default(), &map(name)).await.unwrap();
     }
     let mut events = watcher(maps.clone(), config.labels("test")).boxed();
-    let mut told = Vec::new();
+    let mut delivered = Vec::new();
     loop {
         match in_time(events.try_next()).await.unwrap().unwrap() {
-            watcher::Event::Init => told.push("init".to_owned()),
-            watcher::Event::InitApply(map) => told.push(map.name_any()),
+            watcher::Event::Init => delivered.push("init".to_owned()),
+            watcher::Event::InitApply(map) => delivered.push(map.name_any()),
             watcher::Event::InitDone => break,
             other => panic!("before the initial state was complete: {other:?}"),
         }
     }
-    assert_eq!(told, ["init", "a", "b", "c"]);
+    assert_eq!(delivered, ["init", "a", "b", "c"]);
     maps.patch("a", &PatchParams::default(), &Patch::Merge(json!({"data": {"k": "1"}}))).await.unwrap();
     maps.delete("b", &DeleteParams::default()).await.unwrap();
     let next = in_time(events.try_next()).await.unwrap().unwrap();
@@ -68,8 +68,8 @@ async fn a_watcher_streams_the_list_then_follows() {
 }
 
 #[tokio::test]
-async fn a_reflector_holds_what_is_there() {
-    let world = World::new().await;
+async fn a_reflector_holds_the_current_objects() {
+    let world = KubeRsFixture::new().await;
     let maps = Api::<ConfigMap>::default_namespaced(world.client.clone());
     maps.create(&PostParams::default(), &map("a")).await.unwrap();
     let (reader, writer) = reflector::store();
@@ -81,8 +81,8 @@ async fn a_reflector_holds_what_is_there() {
 }
 
 #[tokio::test]
-async fn conditions_of_deployments_and_pods_come_true() {
-    let world = World::new().await;
+async fn conditions_of_deployments_and_pods_can_be_awaited() {
+    let world = KubeRsFixture::new().await;
     let deployments = Api::<Deployment>::default_namespaced(world.client.clone());
     let web = from(json!({
         "metadata": {"name": "web"},
@@ -102,7 +102,7 @@ async fn conditions_of_deployments_and_pods_come_true() {
     in_time(await_condition(pods, &pod.name_any(), conditions::is_deleted(&uid))).await.unwrap();
 }
 
-/// Each ConfigMap gets a Secret that it owns; when it goes, a finalizer leaves a note.
+/// Reconciles a ConfigMap: a Secret that it owns, and a note that its finalizer leaves.
 async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, Failure> {
     let maps = Api::<ConfigMap>::default_namespaced((*client).clone());
     let outcome = finalizer(&maps, "tests.kstore.io/kube-rs", map, |event| async {
@@ -134,8 +134,8 @@ async fn note(client: &Client, map: &ConfigMap) -> Result<Action, kube_client::E
 struct Failure(String);
 
 #[tokio::test]
-async fn a_controller_makes_heals_and_cleans_up() {
-    let world = World::new().await;
+async fn a_controller_creates_repairs_and_cleans_up() {
+    let world = KubeRsFixture::new().await;
     let maps = Api::<ConfigMap>::default_namespaced(world.client.clone());
     let secrets = Api::<Secret>::default_namespaced(world.client.clone());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -168,7 +168,7 @@ async fn a_controller_makes_heals_and_cleans_up() {
 
 #[tokio::test]
 async fn a_recorder_posts_events_and_counts_repeats() {
-    let world = World::new().await;
+    let world = KubeRsFixture::new().await;
     let maps = Api::<ConfigMap>::default_namespaced(world.client.clone());
     let about: ObjectReference =
         maps.create(&PostParams::default(), &map("a")).await.unwrap().object_ref(&());

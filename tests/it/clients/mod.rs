@@ -1,11 +1,11 @@
-//! Clients that others wrote, unmodified, against the real program over TLS. kubectl has a module of its own; Python's are in
-//! `tests/clients/python`, run by CI.
+//! Third-party clients, unmodified, against the kstore-server program over TLS. kubectl has its own module;
+//! Python's clients are in `tests/clients/python`, run by CI.
 
-/// The request layer of kube-rs: every call of `Api`.
+/// kube-rs's request layer: every call of `Api`.
 mod kube_api;
-/// A custom kind of ours as a type that kube-rs serves, and its controller.
+/// A custom kind of kstore's client under kube-rs, with its controller.
 mod kube_custom;
-/// The runtime of kube-rs: watcher, controller, finalizer, conditions.
+/// kube-rs's runtime: watcher, controller, finalizer, conditions.
 mod kube_runtime;
 /// Connections of kube-rs that end between events of one revision.
 mod shared_revisions;
@@ -15,14 +15,14 @@ use kstore_tests::{Launch, Server};
 use kube_client::Client;
 use kube_client::config::{Config, KubeConfigOptions, Kubeconfig};
 
-/// A server in memory and kube-rs's client, configured from the kubeconfig that the server wrote.
-struct World {
+/// A server in memory, and kube-rs's client configured by the server's kubeconfig.
+struct KubeRsFixture {
     client: Client,
     _server: Server,
     _dir: tempfile::TempDir,
 }
 
-impl World {
+impl KubeRsFixture {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let server = Launch::in_memory(SERVER, dir.path()).start().unwrap();
@@ -32,7 +32,7 @@ impl World {
     }
 }
 
-/// A value from JSON, as the examples of Kubernetes are written.
+/// A value from JSON, as Kubernetes' examples are written.
 fn from<K: serde::de::DeserializeOwned>(value: serde_json::Value) -> K {
     serde_json::from_value(value).unwrap()
 }

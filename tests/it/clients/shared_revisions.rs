@@ -1,5 +1,5 @@
-//! Clients that list and watch, when their connection ends between events of one revision. In process, so that the connection can
-//! end behind every single byte.
+//! Clients that list and watch, and whose connection ends between events of one revision. In process, so that
+//! the connection can end after every single byte.
 
 use futures::StreamExt as _;
 use http_body_util::{BodyDataStream, StreamBody};
@@ -17,21 +17,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tower::ServiceExt as _;
 
-/// Longer than anything here takes in virtual time.
+/// Upper bound in virtual time of every step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the first watch of a connection ends.
+/// The point at which the first watch of a connection ends.
 #[derive(Clone, Copy, Debug)]
-enum Cut {
+enum CutPosition {
     Nowhere,
-    /// Behind this many bytes.
+    /// After this many bytes.
     Byte(usize),
-    /// Behind an event, counted from 1, or as many bytes behind that.
+    /// After an event, counted from 1, plus this many bytes.
     Event(usize, usize),
 }
 
-impl Cut {
-    /// How much of the first chunk arrives; no more does.
+impl CutPosition {
+    /// The number of bytes of the first chunk that arrive before the cut.
     fn of(self, chunk: &[u8]) -> usize {
         match self {
             Self::Nowhere => chunk.len(),
@@ -47,11 +47,11 @@ impl Cut {
 /// A connection whose first watch ends after its first chunk, or within it.
 #[derive(Clone)]
 struct CutConnection {
-    door: InProcess,
-    cut: Cut,
+    api: InProcess,
+    cut: CutPosition,
     /// Whether the first watch has begun.
     is_used: Arc<AtomicBool>,
-    /// Bytes of the first chunk, whether or not they arrived.
+    /// Size of the first chunk in bytes, whether or not all of it arrived.
     sent: Arc<AtomicUsize>,
 }
 
@@ -61,7 +61,7 @@ impl CutConnection {
         request: http::Request<kube_client::client::Body>,
     ) -> Result<http::Response<axum::body::Body>, Infallible> {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let response = self.door.oneshot(request).await?;
+        let response = self.api.oneshot(request).await?;
         if !is_watch || self.is_used.swap(true, Ordering::Relaxed) {
             return Ok(response);
         }
@@ -93,8 +93,9 @@ fn contents<'a>(maps: impl Iterator<Item = &'a ConfigMap>) -> BTreeMap<String, O
     maps.map(|map| (map.name_any(), map.resource_version())).collect()
 }
 
-/// A reflector whose connection ends within a revision that changes five objects. Returns how many bytes these are.
-async fn reflected(cluster: &Cluster, cut: Cut) -> usize {
+/// Runs a reflector whose connection ends within a revision that changes five objects. Returns the size of
+/// the revision's events in bytes.
+async fn reflected(cluster: &Cluster, cut: CutPosition) -> usize {
     let round = format!("round-{}", cluster.store().revision().0);
     let name = |object: &str| format!("{round}-{object}");
     let config_map = |object: &str| map(&name(object), &round);
@@ -102,14 +103,14 @@ async fn reflected(cluster: &Cluster, cut: Cut) -> usize {
         cluster.create(serde_json::to_value(config_map(object)).unwrap()).await;
     }
     let connection =
-        CutConnection { door: cluster.doors(), cut, is_used: Arc::default(), sent: Arc::default() };
+        CutConnection { api: cluster.in_process(), cut, is_used: Arc::default(), sent: Arc::default() };
     let maps = Api::<ConfigMap>::namespaced(connection.client(), "default");
     let selected = format!("round={round}");
     let (reader, writer) = reflector::store();
     let events = watcher(maps.clone(), watcher::Config::default().labels(&selected));
     let running = tokio::spawn(reflector(writer, events).applied_objects().for_each(|_| async {}));
     tokio::time::timeout(PATIENCE, reader.wait_until_ready()).await.unwrap().unwrap();
-    // The watch is open before the revision comes, so that it is the first thing in it.
+    // The watch is open before the revision is written, so that the revision is its first chunk.
     while !connection.is_used.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -127,7 +128,7 @@ async fn reflected(cluster: &Cluster, cut: Cut) -> usize {
         .commit()
         .await
         .unwrap();
-    // The connection ends, and the client resumes, before anything else happens.
+    // The connection ends and the client resumes before any other write.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let sent = connection.sent.load(Ordering::Relaxed);
     cluster.create(serde_json::to_value(config_map("marker")).unwrap()).await;
@@ -147,18 +148,18 @@ async fn reflected(cluster: &Cluster, cut: Cut) -> usize {
 
 #[test]
 fn a_reflector_loses_nothing_when_its_connection_ends_within_a_shared_revision() {
-    /// Every byte of an event is as good as its neighbours, so not all are tried.
+    /// Bytes within an event are equivalent, so only some are tried.
     const STEP: usize = 23;
     simulate(Setup::api_alone(), async |cluster| {
-        let whole = reflected(cluster, Cut::Nowhere).await;
+        let whole = reflected(cluster, CutPosition::Nowhere).await;
         assert!(whole > 1000, "five events are in one chunk: {whole}");
         for event in 1..=5 {
             for behind in 0..3 {
-                reflected(cluster, Cut::Event(event, behind)).await;
+                reflected(cluster, CutPosition::Event(event, behind)).await;
             }
         }
         for bytes in (0..whole).step_by(STEP) {
-            reflected(cluster, Cut::Byte(bytes)).await;
+            reflected(cluster, CutPosition::Byte(bytes)).await;
         }
     });
 }

@@ -1,4 +1,5 @@
-//! Several `kube-controller-manager`s on one apiserver: one works, and when it is gone another does.
+//! Leader election of several `kube-controller-manager`s on one apiserver: one is active, and another takes
+//! over when it dies.
 
 use super::programs::{Program, READY, words};
 use super::{END, Envtest};
@@ -10,10 +11,10 @@ use tokio::time::{Instant, sleep};
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/office";
 /// Longer than any pause of a program on a busy machine, so that no leader loses the Lease by accident.
 const DURATION: Duration = Duration::from_secs(10);
-/// Above the Lease by what a candidate needs to see that it has run out, and to begin.
+/// Longest takeover: the lease duration, plus the time for a candidate to notice the expiry and start.
 const HANDOVER: Duration = Duration::from_secs(30);
 
-/// Waits until an object is as it should be, and gives it.
+/// Waits until an object satisfies a condition, and returns it.
 async fn wait_for(
     admin: &Https,
     path: &str,
@@ -34,7 +35,7 @@ async fn wait_for(
     }
 }
 
-/// A namespace, and the time until a controller has made its account.
+/// Creates a namespace. Returns the time until a controller has created its service account.
 async fn namespace(admin: &Https, name: &str, program: &mut Program) -> Duration {
     let began = Instant::now();
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -45,7 +46,7 @@ async fn namespace(admin: &Https, name: &str, program: &mut Program) -> Duration
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_controller_managers_one_works_and_the_other_takes_over() {
+async fn one_of_two_controller_managers_is_active_and_the_other_takes_over() {
     let envtest = Envtest::start().await;
     let admin = envtest.client("admin", "system:masters");
     let dir = envtest.dir.path();
@@ -67,7 +68,7 @@ async fn of_two_controller_managers_one_works_and_the_other_takes_over() {
     assert_eq!(lease["spec"]["leaseDurationSeconds"], DURATION.as_secs());
     namespace(&admin, "before", &mut first).await;
     let mut second = start("second");
-    // Long enough for the second to take what it may not.
+    // Long enough for the second program to take a Lease that it must not take.
     sleep(DURATION + Duration::from_secs(3)).await;
     let same = wait_for(&admin, LEASE, &mut [&mut first, &mut second], is_held).await;
     let holder =
@@ -80,7 +81,7 @@ async fn of_two_controller_managers_one_works_and_the_other_takes_over() {
     let taken = wait_for(&admin, LEASE, &mut [&mut second], is_held).await;
     assert_eq!(taken["spec"]["leaseTransitions"], 1);
     assert_ne!(taken["spec"]["holderIdentity"], lease["spec"]["holderIdentity"]);
-    // Who acted: an account of its own, also over the network.
+    // The acting user is a separate service account, also over the network.
     let account =
         admin.call("GET", "/api/v1/namespaces/kube-system/serviceaccounts/service-account-controller", "");
     assert_eq!(account.await.code, 200, "accounts are created when they are needed");
@@ -92,7 +93,7 @@ async fn of_two_controller_managers_one_works_and_the_other_takes_over() {
 }
 
 #[test]
-fn durations_that_do_not_fit_end_the_program_with_the_reason() {
+fn inconsistent_election_durations_end_the_program_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let folder = super::assets(dir.path());
     let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",

@@ -1,4 +1,5 @@
-//! What a harness has: the folder of programs, started processes, certificates made in advance, and requests over TLS.
+//! The tools of a test harness: the folder of programs, child processes, certificates made in advance, and
+//! requests over TLS.
 
 use crate::SERVER;
 use kstore_client::{Identity, Kubeconfig};
@@ -15,12 +16,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-/// A program that is not ready by then does not become ready: a debug build on a busy machine needs a fraction of it.
+/// Time limit for a program to become ready; a debug build on a busy machine needs a fraction of it.
 pub(super) const READY: Duration = Duration::from_secs(60);
-/// Between two looks whether something is ready.
+/// Interval between readiness checks.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The folder that `kstore-server assets` makes in `dir`, as its output names it.
+/// The folder that `kstore-server assets` creates in `dir`, as its output names it.
 pub(super) fn assets(dir: &Path) -> PathBuf {
     let output = Command::new(SERVER).arg("assets").arg(dir.join("assets")).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -28,26 +29,26 @@ pub(super) fn assets(dir: &Path) -> PathBuf {
     folder.unwrap_or_else(|| panic!("{text:?} {:?}", String::from_utf8_lossy(&output.stderr))).into()
 }
 
-/// Runs a program to its end and says how long that took.
+/// Runs a program to its end. Returns its output and how long it took.
 pub(super) fn output(program: &Path, args: &[&str]) -> (Output, Duration) {
     let began = Instant::now();
     let output = Command::new(program).args(args).output().unwrap();
     (output, began.elapsed())
 }
 
-/// A started program. Killed when dropped.
+/// A running program, killed on drop.
 pub(super) struct Program {
     child: Child,
     log: PathBuf,
 }
 
 impl Program {
-    /// Starts a program of the assets in a process group of its own, with its log in `dir`.
+    /// Starts a program of the assets in its own process group, with its log in `dir`.
     pub(super) fn start(program: &Path, args: &[String], dir: &Path) -> Self {
         Self::start_in(program, args, &[], dir)
     }
 
-    /// As [`Program::start`], with further variables in its environment.
+    /// Starts a program with additional environment variables.
     pub(super) fn start_in(
         program: &Path,
         args: &[String],
@@ -62,19 +63,19 @@ impl Program {
         Self { child: command.spawn().unwrap(), log }
     }
 
-    /// What it wrote to standard error.
+    /// The program's standard error.
     pub(super) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Panics if it has ended.
+    /// Panics if the program has ended.
     pub(super) fn check(&mut self) {
         if let Some(status) = self.child.try_wait().unwrap() {
             panic!("{} ended early ({status}): {}", self.log.display(), self.log());
         }
     }
 
-    /// SIGTERM; how it ended, and after how long.
+    /// Sends SIGTERM. Returns the exit status and how long the exit took.
     pub(super) async fn terminate(mut self) -> (ExitStatus, Duration) {
         let began = Instant::now();
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
@@ -91,29 +92,30 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Fails only if it has ended already.
+        // Fails only if the program has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Certificate and key, PEM.
-pub(super) struct Pair {
+/// A certificate and its key in PEM.
+pub(super) struct CertificatePair {
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
-impl Pair {
-    /// Writes both as `NAME.crt` and `NAME.key`.
+impl CertificatePair {
+    /// Writes the files `NAME.crt` and `NAME.key`.
     pub(super) fn write(&self, dir: &Path, name: &str) {
         std::fs::write(dir.join(format!("{name}.crt")), &self.certificate).unwrap();
         std::fs::write(dir.join(format!("{name}.key")), &self.key).unwrap();
     }
 }
 
-/// A small authority as envtest makes them: all share one subject and count their certificates from the same number.
+/// A small certificate authority like envtest's: all have one subject and count their certificates from the
+/// same number.
 pub(super) struct Authority {
-    pub(super) pair: Pair,
+    pub(super) pair: CertificatePair,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -126,28 +128,28 @@ impl Authority {
         params.serial_number = Some(SerialNumber::from(0u64));
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap().pem();
-        let pair = Pair { certificate, key: key.serialize_pem() };
+        let pair = CertificatePair { certificate, key: key.serialize_pem() };
         Self { pair, issuer: Issuer::new(params, key) }
     }
 
-    fn leaf(&self, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> Pair {
+    fn leaf(&self, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> CertificatePair {
         params.serial_number = Some(SerialNumber::from(1u64));
         params.extended_key_usages = vec![usage];
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
-        Pair { certificate, key: key.serialize_pem() }
+        CertificatePair { certificate, key: key.serialize_pem() }
     }
 
-    /// The certificate of a server on this machine.
-    pub(super) fn serving(&self) -> Pair {
+    /// A certificate of a server on this machine.
+    pub(super) fn serving(&self) -> CertificatePair {
         let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, "localhost");
         self.leaf(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// The certificate of a user.
-    pub(super) fn client(&self, user: &str, group: &str) -> Pair {
+    /// A certificate of a user.
+    pub(super) fn client(&self, user: &str, group: &str) -> CertificatePair {
         self.leaf(user_params(user, group), ExtendedKeyUsagePurpose::ClientAuth)
     }
 }
@@ -161,14 +163,14 @@ fn user_params(user: &str, group: &str) -> CertificateParams {
 }
 
 /// A self-signed certificate of a user, which is its own authority.
-pub(super) fn self_signed_client(user: &str, group: &str) -> Pair {
+pub(super) fn self_signed_client(user: &str, group: &str) -> CertificatePair {
     let key = KeyPair::generate().unwrap();
     let certificate = user_params(user, group).self_signed(&key).unwrap().pem();
-    Pair { certificate, key: key.serialize_pem() }
+    CertificatePair { certificate, key: key.serialize_pem() }
 }
 
-/// An apiserver on this machine, to a client with this certificate, which trusts `ca` (PEM).
-pub(super) fn https(port: u16, ca: &str, client: &Pair) -> Https {
+/// A client of the apiserver on this port, with this certificate, trusting `ca` (PEM).
+pub(super) fn https(port: u16, ca: &str, client: &CertificatePair) -> Https {
     let identity =
         Identity { certificate: client.certificate.clone().into(), key: client.key.clone().into() };
     Https::new(&Kubeconfig {
@@ -182,12 +184,12 @@ pub(super) fn https(port: u16, ca: &str, client: &Pair) -> Https {
     })
 }
 
-/// A GET with further header lines, each with its end; none if the server does not listen yet.
+/// A GET with additional header lines, each with its line end. `None` if the server does not listen yet.
 pub(super) async fn get(server: &Https, path: &str, headers: &str) -> Option<Reply> {
     send(server, ("GET", path), headers, "").await
 }
 
-/// As [`get`], with another method and a body of JSON.
+/// A request with a method and a JSON body, otherwise as [`get`].
 pub(super) async fn send(
     server: &Https,
     (method, path): (&str, &str),
@@ -206,7 +208,7 @@ pub(super) async fn send(
     (!answer.is_empty()).then(|| parse_reply(&answer))
 }
 
-/// Waits until a page answers 200; `program` must go on meanwhile.
+/// Waits until a page answers 200. Panics if `program` ends.
 pub(super) async fn ready(server: &Https, path: &str, headers: &str, program: &mut Program) {
     let began = Instant::now();
     while began.elapsed() < READY {
@@ -240,7 +242,7 @@ async fn health(port: u16) -> Option<String> {
     Some(answer)
 }
 
-/// The words of a command line.
+/// Splits a command line into words.
 pub(super) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }

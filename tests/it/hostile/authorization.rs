@@ -1,5 +1,5 @@
-//! Permissions that must not reach further than their words: reading is not executing, a log is not its pod, and a write is refused
-//! before it tells anything.
+//! Attacks on authorization: permission to read must not allow exec, permission for a log must not expose its
+//! pod, and a refused write must reveal nothing.
 
 use kstore_apiserver::InProcess;
 use kstore_apiserver::authn::UserInfo;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// Gives the user `eve` these verbs on these resources of the core group, everywhere.
+/// Grants the user `eve` these verbs on these core resources, in all namespaces.
 async fn allow(cluster: &Cluster, verbs: &[&str], resources: &[&str]) -> InProcess {
     let role = json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "eve"},
         "rules": [{"apiGroups": [""], "resources": resources, "verbs": verbs}]});
@@ -38,7 +38,7 @@ fn reference(resource: &str, subresource: &str, name: &str) -> Option<pb::Ref> {
 }
 
 #[test]
-fn get_alone_opens_no_exec_attach_or_port_forward_whatever_the_upgrade() {
+fn permission_to_get_allows_no_exec_attach_or_port_forward_by_any_upgrade() {
     simulate(Setup::api_alone(), async |cluster| {
         let resources = ["pods/exec", "pods/attach", "pods/portforward"];
         allow(cluster, &["get"], &resources).await;
@@ -64,28 +64,28 @@ fn get_alone_opens_no_exec_attach_or_port_forward_whatever_the_upgrade() {
 }
 
 #[test]
-fn permission_to_watch_a_subresource_is_no_permission_to_watch_its_objects() {
+fn permission_to_watch_a_subresource_does_not_expose_its_objects() {
     simulate(Setup::api_alone(), async |cluster| {
-        let door = allow(cluster, &["watch", "get"], &["pods/log"]).await;
+        let api = allow(cluster, &["watch", "get"], &["pods/log"]).await;
         let selector = pb::WatchSelector { r#ref: reference("pods", "log", ""), ..Default::default() };
         let request = pb::WatchRequest { selectors: vec![selector], ..Default::default() };
-        let refused = KstoreClient::new(door.clone()).watch(request).await.map(drop).unwrap_err();
+        let refused = KstoreClient::new(api.clone()).watch(request).await.map(drop).unwrap_err();
         assert_eq!(refused.code(), tonic::Code::Unimplemented, "{refused}");
         let check = pb::Check { r#ref: reference("pods", "log", "web"), absent: true, ..Default::default() };
         let operation = pb::Operation { kind: Some(pb::operation::Kind::Check(check)) };
         let request = pb::TransactRequest { operations: vec![operation], ..Default::default() };
-        let refused = KstoreClient::new(door).transact(request).await.unwrap_err();
+        let refused = KstoreClient::new(api).transact(request).await.unwrap_err();
         assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
     });
 }
 
 #[test]
-fn a_refused_transaction_does_not_tell_who_holds_a_lease() {
+fn a_refused_transaction_does_not_reveal_the_holder_of_a_lease() {
     simulate(Setup::api_alone(), async |cluster| {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": "office"}, "spec": {"holderIdentity": "secret-holder", "leaseTransitions": 7}});
         cluster.create(lease).await;
-        let door = cluster.apiserver().in_process(eve());
+        let api = cluster.apiserver().in_process(eve());
         let create = pb::CreateRequest {
             r#ref: reference("configmaps", "", ""),
             json: json!({"metadata": {"name": "one"}}).to_string().into(),
@@ -95,7 +95,7 @@ fn a_refused_transaction_does_not_tell_who_holds_a_lease() {
         let message = pb::TransactRequest { operations: vec![operation], ..Default::default() };
         let mut request = tonic::Request::new(message);
         request.metadata_mut().insert("kstore-fence", "default/office/0/eve".parse().unwrap());
-        let refused = KstoreClient::new(door).transact(request).await.unwrap_err();
+        let refused = KstoreClient::new(api).transact(request).await.unwrap_err();
         assert_eq!(refused.code(), tonic::Code::PermissionDenied, "{refused}");
         assert!(!refused.message().contains("secret-holder"), "{refused}");
     });

@@ -1,6 +1,6 @@
-//! The bounds of the etcd API against the program itself, by frames that no client library writes: answers that nobody takes, and
-//! requests that never end. The same bounds without a process, and more of them, are tested beside the code, in
-//! `etcd/src/http2/hostile_tests.rs`.
+//! Limits of the etcd API against the program, by frames that no client library writes: answers that the
+//! client does not read, and requests that never end. `etcd/src/http2/hostile_tests.rs` tests the same limits
+//! and more without a process.
 
 use crate::SERVER;
 use hyper_util::rt::TokioIo;
@@ -22,16 +22,17 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const VALUES: usize = 4;
 const VALUE_BYTES: usize = 1 << 20;
 
-/// What the server may hold of answers that one connection does not take.
-const UNTAKEN_BYTES: usize = 256 << 20;
+/// Upper bound of the answers that the server holds for one connection.
+const UNREAD_BYTES: usize = 256 << 20;
 
-/// Reads that ask for half as much again.
-const READS: usize = UNTAKEN_BYTES / (VALUES * VALUE_BYTES) * 3 / 2;
+/// Number of reads with answers of one and a half times the bound.
+const READS: usize = UNREAD_BYTES / (VALUES * VALUE_BYTES) * 3 / 2;
 
-/// How long a request may take to come, or an answer to be taken. Looked at once a minute, so that it may be twice as long.
+/// Time after which a partial request or an unread answer is ended. The server checks once a minute, so it
+/// may take twice as long.
 const SECONDS: std::ops::Range<u64> = 30..150;
 
-/// A store alone, its etcd API on a socket.
+/// Starts a store alone, with its etcd API on a socket.
 fn start(dir: &Path) -> (Server, PathBuf) {
     let socket = dir.join("etcd.sock");
     let url = format!("unix://{}", socket.display());
@@ -67,14 +68,14 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&[a, b, c, kind, flags][..], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The headers of a call, which do not end its stream.
+/// The headers of a call, without the end of its stream.
 fn headers(stream: u32, path: &str) -> Vec<u8> {
     let length = u8::try_from(path.len()).unwrap();
     let path = [&[0x83, 0x86, 0x04, length][..], path.as_bytes()].concat();
     frame(1, 4, stream, &[&path[..], &[0x0f, 0x10, 16], b"application/grpc"].concat())
 }
 
-/// Asks for all keys.
+/// A request for all keys.
 fn read_all(stream: u32) -> Vec<u8> {
     // A message of two fields, each the byte 0: key and range_end.
     let message = [0x0a, 1, 0, 0x12, 1, 0];
@@ -82,7 +83,7 @@ fn read_all(stream: u32) -> Vec<u8> {
     [headers(stream, RANGE), frame(0, 1, stream, &body)].concat()
 }
 
-/// Says that this client takes as much as HTTP/2 lets it say.
+/// Settings with the largest windows that HTTP/2 allows.
 fn widest_windows() -> Vec<u8> {
     let settings = [&[0, 4][..], &0x7fff_ffff_u32.to_be_bytes()].concat();
     [frame(4, 0, 0, &settings), frame(8, 0, 0, &(0x7fff_ffff_u32 - 65_535).to_be_bytes())].concat()
@@ -109,7 +110,7 @@ async fn fill(client: &mut KvClient<Channel>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pipelined_reads_hold_a_bounded_amount_of_answers_and_others_are_served_meanwhile() {
+async fn pipelined_reads_hold_bounded_memory_and_do_not_delay_other_clients() {
     let dir = tempfile::tempdir().unwrap();
     let (server, socket) = start(dir.path());
     let mut others = client(&socket).await;
@@ -123,7 +124,7 @@ async fn pipelined_reads_hold_a_bounded_amount_of_answers_and_others_are_served_
         let answer = timeout(Duration::from_secs(30), others.range(all())).await.expect("others are served");
         assert_eq!(answer.unwrap().into_inner().kvs.len(), VALUES);
     }
-    // Data of each stream until its end.
+    // Bytes of data per stream until its end.
     let (mut answers, mut ended) = (BTreeMap::<u32, usize>::new(), 0);
     let taken = async {
         while ended < READS {
@@ -131,7 +132,7 @@ async fn pipelined_reads_hold_a_bounded_amount_of_answers_and_others_are_served_
             if kind == 0 {
                 *answers.entry(stream).or_default() += payload.len();
             }
-            // Headers that end a stream are its trailers, or its refusal.
+            // Headers that end a stream are its trailers or its refusal.
             ended += usize::from(kind == 1 && flags & 1 == 1);
         }
     };
@@ -144,7 +145,7 @@ async fn pipelined_reads_hold_a_bounded_amount_of_answers_and_others_are_served_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn half_a_request_ends_and_so_does_a_connection_that_takes_no_answer() {
+async fn partial_requests_and_connections_with_unread_answers_are_ended() {
     let dir = tempfile::tempdir().unwrap();
     let (server, socket) = start(dir.path());
     let mut others = client(&socket).await;
@@ -161,7 +162,7 @@ async fn half_a_request_ends_and_so_does_a_connection_that_takes_no_answer() {
             if kind == 6 && flags & 1 == 0 {
                 half.write_all(&frame(6, 1, 0, &payload)).await.unwrap();
             }
-            // Headers that end the stream, or its reset.
+            // Headers that end the stream, or a reset.
             if stream == 1 && (kind == 3 || kind == 1 && flags & 1 == 1) {
                 return began.elapsed().as_secs();
             }
@@ -169,7 +170,8 @@ async fn half_a_request_ends_and_so_does_a_connection_that_takes_no_answer() {
     };
     let seconds = timeout(Duration::from_secs(SECONDS.end), refused).await.expect("half a request ends");
     assert!(SECONDS.contains(&seconds), "{seconds} s");
-    // Nothing was taken of the answer but what fits into the socket; what comes now is its rest, which is not all of it.
+    // Only the part of the answer that fits into the socket was read; the rest follows now, and is
+    // incomplete.
     tokio::time::sleep(Duration::from_secs(SECONDS.end - 20).saturating_sub(began.elapsed())).await;
     let mut rest = Vec::new();
     let _ = timeout(Duration::from_secs(30), silent.read_to_end(&mut rest)).await.expect("it was ended");

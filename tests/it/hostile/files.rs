@@ -1,11 +1,11 @@
-//! Files that the program itself leaves behind: nobody but its user reads them, whatever the umask that it was started under.
+//! Files of the program are readable only by its user, under any umask.
 
 use crate::SERVER;
 use kstore_tests::Launch;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Checks the modes of a folder and everything below it; how many files there are.
+/// Checks the modes of a folder and everything below it. Returns the number of files.
 fn check(path: &Path, umask: &str) -> usize {
     let metadata = std::fs::symlink_metadata(path).unwrap();
     let (wanted, below) = match metadata.is_dir() {
@@ -20,7 +20,7 @@ fn check(path: &Path, umask: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_program_stores_is_private_whatever_the_umask() {
+async fn stored_files_are_private_under_any_umask() {
     for umask in ["022", "000"] {
         let dir = tempfile::tempdir().unwrap();
         let script = format!("umask {umask}; exec \"$0\" \"$@\"");

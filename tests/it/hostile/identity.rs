@@ -1,5 +1,5 @@
-//! Who speaks for whom, against the program itself: certificates that run out, permissions for less than is asked, nodes of somebody
-//! else, and names that callers give themselves.
+//! Attacks on identity, against the program: expired certificates, insufficient permissions, tunnels of
+//! foreign nodes, and long or unprintable names.
 
 use super::sockets::https;
 use crate::SERVER;
@@ -21,14 +21,14 @@ use tower::ServiceExt as _;
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The longest that one step may take on a busy machine.
+/// Upper bound of one step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn start(dir: &Path, nodes: &str) -> Server {
     Launch::on_disk(SERVER, dir).args(&["--nodes", nodes]).start().unwrap()
 }
 
-/// Access as this user, by a certificate that the server's own authority signs for so long.
+/// Access as this user, by a certificate that the server's authority signs for this lifetime.
 fn access(dir: &Path, server: &Server, (user, group): (&str, &str), lifetime: Duration) -> Kubeconfig {
     let read = |name: &str| std::fs::read_to_string(dir.join("data/pki").join(name)).unwrap();
     let authority = KeyPair::from_pem(&read("ca.key")).unwrap();
@@ -48,12 +48,12 @@ fn access(dir: &Path, server: &Server, (user, group): (&str, &str), lifetime: Du
     Kubeconfig { identity: Some(Identity { certificate, key: key.serialize_pem().into() }), ..admin }
 }
 
-/// Lasting access as a user without groups.
+/// Access as a user without groups, with a long-lived certificate.
 fn access_of(dir: &Path, server: &Server, user: &str) -> Kubeconfig {
     access(dir, server, (user, ""), Duration::from_secs(3_600))
 }
 
-/// Gives a user these verbs on a resource of the core group, everywhere.
+/// Grants a user these verbs on a core resource, in all namespaces.
 async fn allow(https: &Https, user: &str, verbs: &[&str], resource: &str) {
     let (api, name) = ("rbac.authorization.k8s.io/v1", user.replace(':', "-"));
     let role = json!({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": name},
@@ -76,7 +76,7 @@ async fn code(channel: &Channel, path: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_expired_certificate_is_refused_on_an_open_connection_to_the_program() {
+async fn an_expired_certificate_is_refused_on_an_open_connection() {
     /// Long enough for a handshake and a request on a busy machine.
     const LIFETIME: Duration = Duration::from_secs(8);
     let dir = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ async fn an_expired_certificate_is_refused_on_an_open_connection_to_the_program(
     assert_eq!(code(&channel, CONFIG_MAPS).await, 401, "on the connection that was opened before");
     let mut anew = String::new();
     if let Ok(mut tls) = short.try_connect().await {
-        // TLS 1.3 tells a client of its refusal after its side of the handshake.
+        // With TLS 1.3 the client learns of a refusal after its side of the handshake.
         let _ = tls.write_all(format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await;
         let _ = timeout(PATIENCE, tls.read_to_string(&mut anew)).await;
     }
@@ -98,7 +98,7 @@ async fn an_expired_certificate_is_refused_on_an_open_connection_to_the_program(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grpc_calls_to_the_program_reach_no_further_than_permissions_and_names_that_print() {
+async fn grpc_calls_are_limited_to_permissions_and_printable_names() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), "0");
     let admin = https(&server);
@@ -115,7 +115,7 @@ async fn grpc_calls_to_the_program_reach_no_further_than_permissions_and_names_t
         let selector =
             pb::WatchSelector { r#ref: Some(reference("pods", subresource)), ..Default::default() };
         let request = pb::WatchRequest { selectors: vec![selector], ..Default::default() };
-        // A refusal is the answer, or the first thing on its stream.
+        // The refusal is the answer, or the first item of its stream.
         let refused = timeout(PATIENCE, async {
             let mut stream = KstoreClient::new(eve.clone()).watch(request).await?.into_inner();
             stream.message().await
@@ -149,7 +149,7 @@ async fn grpc_calls_to_the_program_reach_no_further_than_permissions_and_names_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_of_the_program_is_not_served_by_a_tunnel_of_another_user() {
+async fn another_users_tunnel_cannot_serve_a_node() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), "1");
     let admin = https(&server);
@@ -160,7 +160,7 @@ async fn a_node_of_the_program_is_not_served_by_a_tunnel_of_another_user() {
     let made = admin.call("POST", "/api/v1/namespaces/default/pods", &pod.to_string()).await;
     assert_eq!(made.code, 201, "{}", made.json());
     let log = "/api/v1/namespaces/default/pods/web/log";
-    // The node's own tunnel is there once the log is.
+    // The node's own tunnel is open once the log can be read.
     let channel = admin.http2().await;
     let served = async {
         while code(&channel, log).await != 200 {
@@ -192,7 +192,7 @@ fn files(dir: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_user_agent_is_stored_in_short_by_the_program() {
+async fn long_user_agents_are_truncated_in_storage() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), "0");
     let body = manifests::config_map("one", "1").to_string();

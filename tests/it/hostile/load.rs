@@ -1,5 +1,5 @@
-//! The heaviest requests that the rules allow, many at a time, against the program itself: health checks are answered meanwhile, so
-//! that nothing restarts a server that works.
+//! The heaviest valid requests, many at a time, against the program: health checks are answered in time, so
+//! that no supervisor restarts a working server.
 
 use super::sockets::https;
 use crate::SERVER;
@@ -15,16 +15,17 @@ use tower::ServiceExt as _;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const JSON: &str = "application/json";
 
-/// As many requests as there can be of this at once.
+/// Number of concurrent attackers, equal to the server's limit for such requests.
 const ATTACKERS: usize = 12;
 
-/// How long health checks are made.
+/// Duration of the attack.
 const ATTACK: Duration = Duration::from_secs(8);
 
-/// How late an answer to a health check may be. Kubernetes' probes give up after a second; the aim is a tenth of that.
+/// Latest acceptable answer to a health check. Kubernetes' probes time out after a second; the goal is a
+/// tenth of that.
 const LATE: Duration = Duration::from_secs(1);
 
-/// A pod with one container that has this many variables, 40 bytes each.
+/// A pod with one container and this many environment variables, 40 bytes each.
 fn pod(name: &str, variables: usize) -> Value {
     let variable = |number: usize| json!({"name": format!("V{number:07}"), "value": "x"});
     let env: Vec<Value> = (0..variables).map(variable).collect();
@@ -32,7 +33,7 @@ fn pod(name: &str, variables: usize) -> Value {
         "spec": {"containers": [{"name": "c", "image": "nginx", "env": env}]}})
 }
 
-/// Sends a request; its code.
+/// Sends a request and returns the code.
 async fn send(https: &Https, (method, path, content_type): (&str, &str, &str), body: &str) -> u16 {
     let Ok(mut tls) = https.try_connect().await else { return 0 };
     let head = format!(
@@ -49,7 +50,7 @@ async fn send(https: &Https, (method, path, content_type): (&str, &str, &str), b
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn liveness_is_answered_in_time_while_the_heaviest_legal_requests_are_served() {
+async fn liveness_is_answered_in_time_under_the_heaviest_valid_requests() {
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
     let https = Arc::new(https(&server));
@@ -82,7 +83,7 @@ async fn liveness_is_answered_in_time_while_the_heaviest_legal_requests_are_serv
     liveness_holds_under(&https, &attacks).await;
 }
 
-/// A kind whose objects may have a list of 1,000 numbers, of which nine rules compare each with each.
+/// A kind whose objects may have a list of 1,000 numbers; nine rules compare every pair of them.
 fn definition() -> Value {
     let rule = |sum: i32| json!({"rule": format!("self.all(a, self.all(b, a + b >= {sum}))")});
     let numbers = json!({"type": "array", "maxItems": 1000, "items": {"type": "integer"},
@@ -94,7 +95,7 @@ fn definition() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn liveness_is_answered_in_time_while_rules_in_cel_are_costly() {
+async fn liveness_is_answered_in_time_under_costly_cel_rules() {
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
     let https = Arc::new(https(&server));
@@ -103,13 +104,13 @@ async fn liveness_is_answered_in_time_while_rules_in_cel_are_costly() {
     let sum = json!({"apiVersion": "load.test/v1", "kind": "Sum", "metadata": {"generateName": "s-"},
         "numbers": vec![1; 330]});
     let sums = "/apis/load.test/v1/namespaces/default/sums?dryRun=All";
-    // The server learns from the first object that the rules are costly.
+    // The first object teaches the server that the rules are costly.
     assert_eq!(send(&https, ("POST", sums, JSON), &sum.to_string()).await, 201);
     let attacks = [("POST", sums.to_owned(), JSON, sum.to_string())];
     liveness_holds_under(&https, &attacks).await;
 }
 
-/// Sends requests of all attackers for a while, and holds health checks to their time meanwhile.
+/// Sends requests of all attackers for a while and checks that health checks are answered in time.
 async fn liveness_holds_under(https: &Arc<Https>, attacks: &[(&'static str, String, &'static str, String)]) {
     let codes: Arc<Mutex<Vec<u16>>> = Arc::default();
     let mut attackers = JoinSet::new();
@@ -135,7 +136,7 @@ async fn liveness_holds_under(https: &Arc<Https>, attacks: &[(&'static str, Stri
         checks += 1;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // What is still under way takes a debug build longer than anybody wants to wait.
+    // Requests in flight would take a debug build too long to finish.
     attackers.shutdown().await;
     let codes = codes.lock().unwrap().clone();
     println!("{checks} checks, the slowest took {slowest:?}; heavy requests were answered {codes:?}");

@@ -1,5 +1,6 @@
-//! Callers who mean harm, or behave as if they did: what they may not do, cannot use up, and cannot stop. Each test names one attack;
-//! those that need sockets start the program itself, bounded in time and load.
+//! Hostile clients: limits of their permissions, of the resources that they can use, and of the harm that
+//! they can do. Each test is one attack. Attacks that need sockets start the program, with bounds on time and
+//! load.
 
 mod authorization;
 mod etcd_port;

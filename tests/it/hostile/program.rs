@@ -1,5 +1,5 @@
-//! Attacks by requests on the program itself, over TLS, by users that an administrator impersonates: permissions that reach further than
-//! their words, one small request that costs too much, and numbers that end a component.
+//! Attacks by single requests on the program, over TLS, by users that the administrator impersonates:
+//! permissions with side effects, one small request that costs too much, and numbers that crash a component.
 
 use super::sockets::https;
 use crate::SERVER;
@@ -16,10 +16,10 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const MERGE: &str = "application/merge-patch+json";
 
-/// The longest that one of these requests may take on a busy machine. Each took minutes, or all memory, before it was bounded.
+/// Upper bound of one request on a busy machine. Before the limits existed, each took minutes or all memory.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Sends a request as `user`, or as the administrator if that is empty, with more headers.
+/// Sends a request as `user`, or as the administrator if `user` is empty, with additional headers.
 async fn send(https: &Https, user: &str, (method, path): (&str, &str), more: &str, body: &str) -> Reply {
     let impersonate = if user.is_empty() { String::new() } else { format!("Impersonate-User: {user}\r\n") };
     let content_type = if more.contains("Content-Type") { "" } else { "Content-Type: application/json\r\n" };
@@ -45,7 +45,7 @@ async fn make(https: &Https, path: &str, object: Value) {
     assert_eq!(made.code, 201, "{}", made.json());
 }
 
-/// Gives a user these rules, everywhere.
+/// Grants a user these rules, in all namespaces.
 async fn allow(https: &Https, user: &str, rules: Value) {
     let api = "rbac.authorization.k8s.io/v1";
     let role = json!({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules});
@@ -61,7 +61,7 @@ fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn permissions_do_not_reach_further_than_their_words() {
+async fn permissions_grant_no_more_than_they_state() {
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
     let https = https(&server);
@@ -91,7 +91,7 @@ async fn permissions_do_not_reach_further_than_their_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_request_neither_freezes_nor_ends_the_program() {
+async fn no_single_request_blocks_or_crashes_the_program() {
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
     let https = https(&server);
@@ -134,7 +134,7 @@ async fn one_request_neither_freezes_nor_ends_the_program() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn numbers_of_users_end_no_component_also_after_a_restart() {
+async fn extreme_numbers_crash_no_component_even_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let launch = Launch::on_disk(SERVER, dir.path()).args(&["--nodes", "1"]);
     let server = launch.start().unwrap();

@@ -1,4 +1,4 @@
-//! Connections that say nothing, half of something, or too much: against the program itself, over TLS.
+//! Connections that send nothing, partial messages or too much, against the program over TLS.
 
 use crate::SERVER;
 use kstore_client::Kubeconfig;
@@ -9,17 +9,17 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-/// Files that the program may have open in the test for few files.
+/// Limit of open files in the test of silent connections.
 const FILES: u32 = 256;
 
-/// Connections of the attacker: more than the program may have open.
+/// Number of silent connections: more than the limit of open files.
 const SILENT: usize = 400;
 
 pub(super) fn https(server: &Server) -> Https {
     Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap())
 }
 
-/// The program with a limit of open files.
+/// Starts the program with a low limit of open files.
 fn with_few_files(dir: &std::path::Path) -> Server {
     let script = dir.join("few-files.sh");
     std::fs::write(&script, format!("#!/bin/sh\nulimit -Hn {FILES}\nexec {SERVER} \"$@\"\n")).unwrap();
@@ -28,14 +28,14 @@ fn with_few_files(dir: &std::path::Path) -> Server {
 }
 
 #[tokio::test]
-async fn silent_connections_beyond_the_limit_of_files_lock_nobody_out() {
+async fn silent_connections_beyond_the_file_limit_do_not_block_other_clients() {
     let dir = tempfile::tempdir().unwrap();
     let server = with_few_files(dir.path());
     let address = server.address().strip_prefix("https://").unwrap().to_owned();
     let https = https(&server);
     let mut silent = Vec::new();
     for n in 0..SILENT {
-        // Every other one finishes its handshake and says half of an HTTP/2 preface.
+        // Every second connection finishes its handshake and sends half of an HTTP/2 preface.
         if n % 2 == 0 {
             silent.push(Box::new(TcpStream::connect(&address).await.unwrap()) as Box<dyn std::any::Any>);
         } else if let Ok(Ok(mut tls)) = timeout(Duration::from_secs(5), https.try_connect()).await {
@@ -53,7 +53,7 @@ async fn silent_connections_beyond_the_limit_of_files_lock_nobody_out() {
 }
 
 #[tokio::test]
-async fn a_connection_that_says_nothing_is_closed() {
+async fn a_silent_connection_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
     let https = https(&server);
@@ -75,7 +75,7 @@ async fn a_connection_that_says_nothing_is_closed() {
 }
 
 #[tokio::test]
-async fn without_permission_no_byte_of_a_body_is_read() {
+async fn bodies_of_unauthorized_requests_are_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
     let mut tls = https(&server).without_certificate().try_connect().await.unwrap();
@@ -88,7 +88,7 @@ async fn without_permission_no_byte_of_a_body_is_read() {
 }
 
 #[tokio::test]
-async fn without_anonymous_access_nothing_is_served_without_credentials() {
+async fn nothing_is_served_without_credentials_if_anonymous_access_is_off() {
     let dir = tempfile::tempdir().unwrap();
     let flags = ["--nodes", "0", "--anonymous-auth=false"];
     let server = Launch::in_memory(SERVER, dir.path()).args(&flags).start().unwrap();
@@ -101,9 +101,10 @@ async fn without_anonymous_access_nothing_is_served_without_credentials() {
 
 #[tokio::test]
 async fn a_flood_of_http2_pings_does_not_flood_the_log() {
-    /// Answers to pings that the server never sent: HTTP/2 lets a peer send them, and each is odd.
+    /// Number of acknowledgements of pings that the server never sent. HTTP/2 allows them, and each one is
+    /// odd.
     const PINGS: usize = 20_000;
-    /// What the log may gain by them.
+    /// Largest growth of the log that they may cause.
     const LOG_BYTES: u64 = 16 * 1024;
     let dir = tempfile::tempdir().unwrap();
     let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
@@ -112,12 +113,12 @@ async fn a_flood_of_http2_pings_does_not_flood_the_log() {
     let before = std::fs::metadata(&log).unwrap().len();
     let mut tls = https.try_connect().await.unwrap();
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-    let acknowledgement = [[0, 0, 8, 6, 1, 0, 0, 0, 0].as_slice(), b"nobody's"].concat();
+    let acknowledgement = [[0, 0, 8, 6, 1, 0, 0, 0, 0].as_slice(), b"unasked!"].concat();
     let ping = [[0, 0, 8, 6, 0, 0, 0, 0, 0].as_slice(), b"the last"].concat();
     let flood =
         [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings, &acknowledgement.repeat(PINGS), &ping];
     tls.write_all(&flood.concat()).await.unwrap();
-    // The server answers the last one when it has read all.
+    // The server answers the last ping when it has read all frames.
     let mut answer = Vec::new();
     let answered = async {
         while !answer.windows(8).any(|window| window == b"the last") {

@@ -1,11 +1,11 @@
-//! [`Loan`]: a real etcd for one test at a time, out of those that the environment names. A test that finds none free waits until
-//! another gives its own back.
+//! [`EtcdLoan`]: exclusive use of a real etcd by one test, from those that the environment names. A test
+//! waits if all are in use.
 
-use crate::ground::STORAGE;
+use crate::backing_store::STORAGE;
 use std::sync::{Condvar, LazyLock, Mutex};
 use std::time::Duration;
 
-/// Above what any test takes, and all that wait before.
+/// Time limit of the wait: longer than any test and all tests that wait before it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 static FREE: LazyLock<(Mutex<Vec<String>>, Condvar)> = LazyLock::new(|| {
@@ -13,22 +13,22 @@ static FREE: LazyLock<(Mutex<Vec<String>>, Condvar)> = LazyLock::new(|| {
     (Mutex::new(urls.split(',').map(str::to_owned).collect()), Condvar::new())
 });
 
-/// Goes back when dropped.
-pub(crate) struct Loan {
+/// An etcd in exclusive use, returned to the pool on drop.
+pub(crate) struct EtcdLoan {
     url: String,
 }
 
-impl Loan {
-    /// Stands still until there is one.
+impl EtcdLoan {
+    /// Blocks until an etcd is free.
     ///
     /// # Panics
-    /// When that takes too long: most likely one test wants two.
+    ///
+    /// The wait takes too long: most likely one test uses two.
     pub(crate) fn take() -> Self {
         let (free, returned) = &*FREE;
-        let free = free.lock().expect("nobody panics with it");
-        let (mut free, _) = returned
-            .wait_timeout_while(free, PATIENCE, |free| free.is_empty())
-            .expect("nobody panics with it");
+        let free = free.lock().expect("no holder panics");
+        let (mut free, _) =
+            returned.wait_timeout_while(free, PATIENCE, |free| free.is_empty()).expect("no holder panics");
         Self { url: free.pop().expect("an etcd is free in time") }
     }
 
@@ -37,10 +37,10 @@ impl Loan {
     }
 }
 
-impl Drop for Loan {
+impl Drop for EtcdLoan {
     fn drop(&mut self) {
         let (free, returned) = &*FREE;
-        free.lock().expect("nobody panics with it").push(std::mem::take(&mut self.url));
+        free.lock().expect("no holder panics").push(std::mem::take(&mut self.url));
         returned.notify_one();
     }
 }

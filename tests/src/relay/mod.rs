@@ -1,17 +1,20 @@
-//! [`Relay`]: a real etcd for a runtime in virtual time. It is a [`Dial`] behind which the etcd API is answered in this process, by
-//! asking the real one from another thread, in real time, while this thread stands still: nothing runs and no virtual time passes
-//! between a question and its answer. Before it goes on, every open watch has heard of all that the answer has seen (`line`), so
-//! that a runtime with nothing left to do may let time pass: nothing is on its way. What passes through is etcd's own, word for
-//! word; only the bytes of the connection are not.
+//! [`Relay`]: a real etcd for a runtime in virtual time.
 //!
-//! Nobody else writes meanwhile: who has a [`Loan`] has the etcd to himself. Each cluster has a prefix of its own.
+//! It is a [`Dial`] that serves the etcd API in this process by asking the real etcd from another thread, in
+//! real time, while this thread is blocked: no task runs and no virtual time passes between a request and its
+//! answer. Before the thread continues, every open watch has received all events that the answer reflects
+//! (`watch_stream`), so that an idle runtime may advance time: nothing is in flight. Messages are etcd's, unchanged;
+//! only the bytes of the connection differ.
+//!
+//! There are no other writers: the holder of an [`EtcdLoan`] uses the etcd exclusively. Each cluster has a
+//! unique prefix.
 
-mod line;
 mod loan;
 mod services;
+mod watch_stream;
 
-pub(crate) use line::Events;
-pub(crate) use loan::Loan;
+pub(crate) use loan::EtcdLoan;
+pub(crate) use watch_stream::Events;
 
 use crate::Change;
 use async_trait::async_trait;
@@ -21,7 +24,6 @@ use kstore_proto::etcd::etcdserverpb::{
     self as pb, kv_client::KvClient, kv_server::KvServer, lease_server::LeaseServer,
     watch_client::WatchClient, watch_server::WatchServer,
 };
-use line::Line;
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -30,27 +32,28 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Response, Status};
+use watch_stream::WatchStream;
 
-/// Bytes that a pipe holds; about what a socket does.
+/// Buffer size of a pipe in bytes, about that of a socket.
 const PIPE: usize = 256 * 1024;
 
-/// What etcd does not answer in this real time it never will.
+/// Time limit, in real time, of an answer of etcd.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// So long an etcd that does not answer yet is left alone.
+/// Interval of connection attempts to an etcd that does not answer yet.
 const START: Duration = Duration::from_millis(50);
 
-/// Where time is real.
-static OUTSIDE: LazyLock<Runtime> = LazyLock::new(|| {
+/// The runtime in real time.
+static REAL_TIME: LazyLock<Runtime> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.expect("a thread can be started")
 });
 
-/// What a future outside comes to; meanwhile this thread stands still.
-fn outside<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
-    let (tell, told) = std::sync::mpsc::channel();
-    OUTSIDE.spawn(async move { tell.send(future.await) });
-    told.recv_timeout(PATIENCE).expect("etcd answers")
+/// Runs a future in real time and blocks this thread until its result.
+fn in_real_time<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    REAL_TIME.spawn(async move { sender.send(future.await) });
+    receiver.recv_timeout(PATIENCE).expect("etcd answers")
 }
 
 /// The newest revision of an etcd.
@@ -60,7 +63,7 @@ async fn newest(mut kv: KvClient<Channel>) -> Result<i64, Status> {
     Ok(answer.into_inner().header.map_or(0, |header| header.revision))
 }
 
-/// A connection to an etcd that may only just have been started, and its newest revision.
+/// Connects to an etcd that may just have been started. Returns the connection and the newest revision.
 async fn begin(endpoint: Endpoint) -> (Channel, i64) {
     loop {
         if let Ok(channel) = endpoint.connect().await
@@ -72,47 +75,47 @@ async fn begin(endpoint: Endpoint) -> (Channel, i64) {
     }
 }
 
-/// See the module.
+/// A dial that relays the etcd API to a real etcd.
 #[derive(Clone)]
 pub(crate) struct Relay {
     channel: Channel,
     prefix: String,
-    /// The newest revision before it.
+    /// The newest revision before this relay.
     begun: i64,
-    lines: Arc<Mutex<Vec<Line>>>,
+    streams: Arc<Mutex<Vec<WatchStream>>>,
     cut: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Relay {
-    /// To the etcd at `url`, with a prefix under which nothing is.
+    /// Connects to the etcd at `url`, with an unused prefix.
     pub(crate) fn to(url: &str, tasks: &TaskTracker) -> Self {
         let endpoint = Endpoint::new(url.to_owned()).expect("a URL");
-        let (channel, begun) = outside(begin(endpoint));
-        // Whoever comes later finds a later revision, since every cluster writes.
+        let (channel, begun) = in_real_time(begin(endpoint));
+        // A later relay finds a later revision, since every cluster writes.
         let prefix = format!("/from-{begun}");
-        let (lines, cut) = Default::default();
-        Self { channel, prefix, begun, lines, cut, tasks: tasks.clone() }
+        let (streams, cut) = Default::default();
+        Self { channel, prefix, begun, streams, cut, tasks: tasks.clone() }
     }
 
-    /// What the cluster's keys begin with.
+    /// The prefix of the cluster's keys.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// The newest revision.
     pub(crate) fn revision(&self) -> i64 {
-        outside(newest(self.kv())).expect("a read is answered")
+        in_real_time(newest(self.kv())).expect("a read is answered")
     }
 
-    /// See [`crate::Ground::compact`].
+    /// Compacts the etcd, see [`crate::BackingStore::compact`].
     pub(crate) fn compact(&self, revision: i64) -> Result<(), Status> {
         let mut kv = self.kv();
         let request = pb::CompactionRequest { revision, physical: false };
         self.ask(async move { kv.compact(request).await }, |answer| &answer.header).map(drop)
     }
 
-    /// See [`crate::Ground::put`].
+    /// Writes a key, see [`crate::BackingStore::put`].
     pub(crate) fn put(&self, key: &str, value: String) -> Result<(), Status> {
         let key = key.replacen("/registry", &self.prefix, 1);
         let request = pb::PutRequest { key: key.into(), value: value.into(), ..Default::default() };
@@ -120,13 +123,13 @@ impl Relay {
         self.ask(async move { kv.put(request).await }, |answer| &answer.header).map(drop)
     }
 
-    /// From now on etcd does not answer.
+    /// Lets etcd appear unreachable from now on.
     pub(crate) fn cut(&self) {
         self.cut.cancel();
-        self.all_lines().iter().for_each(Line::wait_end);
+        self.all_streams().iter().for_each(WatchStream::wait_end);
     }
 
-    /// Responses of a watch of all of the cluster's keys, from this revision on.
+    /// Responses of a watch of all keys of the cluster, from this revision on.
     pub(crate) fn changes(&self, revision: i64) -> Events {
         let (key, range_end) = (format!("{}-", self.prefix), format!("{}0", self.prefix));
         let create = pb::WatchCreateRequest {
@@ -135,14 +138,14 @@ impl Relay {
             start_revision: revision,
             ..Default::default()
         };
-        let (line, events) = self.line();
-        line.send(pb::WatchRequest {
+        let (stream, events) = self.open_stream();
+        stream.send(pb::WatchRequest {
             request_union: Some(pb::watch_request::RequestUnion::CreateRequest(create)),
         });
         events
     }
 
-    /// Everything that was written to objects of the cluster, in order.
+    /// All changes of objects of the cluster, in order.
     pub(crate) fn history(&self) -> Vec<Change> {
         let mut events = self.changes(self.begun + 1);
         self.settle(self.revision());
@@ -158,17 +161,17 @@ impl Relay {
         KvClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
     }
 
-    /// A stream of watches, which is settled with all others from now on.
-    fn line(&self) -> (Line, Events) {
+    /// Opens a stream of watches that is settled with all others from now on.
+    fn open_stream(&self) -> (WatchStream, Events) {
         let client = WatchClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX);
-        let (line, events) = Line::open(client, self.cut.clone());
-        let mut lines = self.lines.lock().expect("nobody panics with it");
-        lines.retain(|line| !line.has_ended());
-        lines.push(line.clone());
-        (line, events)
+        let (stream, events) = WatchStream::open(client, self.cut.clone());
+        let mut streams = self.streams.lock().expect("no holder panics");
+        streams.retain(|stream| !stream.has_ended());
+        streams.push(stream.clone());
+        (stream, events)
     }
 
-    /// The answer to a call, after all watches have heard of what it has seen.
+    /// The answer to a call, after all watches have received the events that it reflects.
     fn ask<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>> + Send + 'static,
@@ -177,17 +180,17 @@ impl Relay {
         if self.cut.is_cancelled() {
             return Err(Status::unavailable("etcdserver: server stopped"));
         }
-        let answer = outside(call)?;
+        let answer = in_real_time(call)?;
         self.settle(header(answer.get_ref()).as_ref().map_or(0, |header| header.revision));
         Ok(answer)
     }
 
     fn settle(&self, revision: i64) {
-        self.all_lines().iter().for_each(|line| line.settle(revision));
+        self.all_streams().iter().for_each(|stream| stream.settle(revision));
     }
 
-    fn all_lines(&self) -> Vec<Line> {
-        self.lines.lock().expect("nobody panics with it").clone()
+    fn all_streams(&self) -> Vec<WatchStream> {
+        self.streams.lock().expect("no holder panics").clone()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The calls that a [`Relay`] passes on: those that our client makes.
+//! The etcd calls that a [`Relay`] forwards: those that kstore's client makes.
 
 use super::Relay;
 use futures::StreamExt as _;
@@ -62,10 +62,10 @@ impl Watch for Relay {
         request: Request<Streaming<pb::WatchRequest>>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let mut requests = request.into_inner();
-        let (line, events) = self.line();
+        let (stream, events) = self.open_stream();
         self.tasks.spawn(async move {
             while let Ok(Some(request)) = requests.message().await {
-                line.send(request);
+                stream.send(request);
             }
         });
         let responses = stream::unfold(events, |mut events| async { Some((events.next().await?, events)) });

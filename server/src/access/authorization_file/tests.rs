@@ -1,4 +1,4 @@
-//! Files that are good, and what is said of those that are not.
+//! Tests of valid authorization files and of the errors for invalid ones.
 
 use super::*;
 
@@ -28,7 +28,7 @@ authorizers:
 ";
 
 #[test]
-fn entries_keep_their_order() {
+fn authorizers_keep_their_order() {
     let options = AuthorizationWebhookOptions {
         name: "first".to_owned(),
         authorized_ttl: Duration::from_secs(60),
@@ -38,16 +38,16 @@ fn entries_keep_their_order() {
         failure_policy: FailurePolicy::Deny,
     };
     let conditions = vec!["has(request.resourceAttributes)".to_owned()];
-    let webhook = Choice::Webhook { kubeconfig: "/hook.kubeconfig".into(), options, conditions };
-    assert_eq!(parse(WEBHOOK).unwrap(), [Choice::Node, webhook, Choice::Rbac]);
+    let webhook = Authorizer::Webhook { kubeconfig: "/hook.kubeconfig".into(), options, conditions };
+    assert_eq!(parse(WEBHOOK).unwrap(), [Authorizer::Node, webhook, Authorizer::Rbac]);
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn authorization_file_errors_name_the_invalid_field() {
     for (from, to, want) in [
         ("/v1\n", "/v2\n", "expected apiserver.config.k8s.io/v1 AuthorizationConfiguration"),
         ("type: RBAC", "type: Node", "authorizers[2].type: Duplicate value"),
-        ("type: RBAC", "type: Nobody", "\"Nobody\" is not a valid mode"),
+        ("type: RBAC", "type: Unknown", "\"Unknown\" is not a valid mode"),
         ("name: rbac", "name: first", "authorizers[2].name: Duplicate value"),
         ("name: rbac", "name: Rbac", "must be a DNS subdomain"),
         ("timeout: 3s", "timeout: 31s", "webhook.timeout: must be <= 30s"),
@@ -59,7 +59,7 @@ fn what_is_wrong_is_named() {
             "subjectAccessReviewVersion: v3\n    match",
             "expected v1 or v1beta1",
         ),
-        ("type: KubeConfigFile", "type: InClusterConfig", "kstore runs in no cluster"),
+        ("type: KubeConfigFile", "type: InClusterConfig", "kstore does not run inside a cluster"),
         ("    failurePolicy", "    surprise: 1\n    failurePolicy", "unknown field `surprise`"),
     ] {
         let text = WEBHOOK.replacen(from, to, 1);

@@ -1,24 +1,24 @@
-//! What the flags of the audit webhook ask for.
+//! Flags of the audit webhook.
 
-use super::{FlagError, Given};
+use super::{FlagError, FlagValues};
 use kstore_apiserver::audit::{Batching, Mode, Throttle, Truncation, WebhookOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A server that audit events are posted to.
+/// The server to which audit events are posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditWebhook {
-    /// The kubeconfig that says where it is.
+    /// Kubeconfig with the server's address and credentials.
     pub kubeconfig: PathBuf,
-    /// How events are posted.
+    /// Batching, throttling and retry of posts.
     pub options: WebhookOptions,
 }
 
-/// The webhook, if there is to be one.
+/// The audit webhook that the flags configure, if any.
 ///
 /// # Errors
 /// The first value that cannot be used.
-pub(crate) fn audit_webhook(flags: &impl Given) -> Result<Option<AuditWebhook>, FlagError> {
+pub(crate) fn audit_webhook(flags: &impl FlagValues) -> Result<Option<AuditWebhook>, FlagError> {
     const MODE: &str = "audit-webhook-mode";
     const VERSION: &str = "audit-webhook-version";
     let known = WebhookOptions::default();
@@ -55,7 +55,7 @@ pub(crate) fn audit_webhook(flags: &impl Given) -> Result<Option<AuditWebhook>, 
     Ok(kubeconfig.map(|kubeconfig| AuditWebhook { kubeconfig, options }))
 }
 
-fn throttle(flags: &impl Given) -> Result<Option<Throttle>, FlagError> {
+fn throttle(flags: &impl FlagValues) -> Result<Option<Throttle>, FlagError> {
     const QPS: &str = "audit-webhook-batch-throttle-qps";
     let qps: f64 = flags.count(QPS, 10.0)?;
     let interval = Duration::try_from_secs_f64(qps.recip()).ok().filter(|interval| !interval.is_zero());
@@ -68,14 +68,14 @@ fn throttle(flags: &impl Given) -> Result<Option<Throttle>, FlagError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::Words;
+    use super::super::given::TestFlags;
     use super::*;
 
     #[test]
-    fn the_defaults_are_kube_apiservers_and_each_flag_counts() {
-        assert_eq!(audit_webhook(&Words(vec![])), Ok(None));
+    fn audit_webhook_defaults_are_those_of_kube_apiserver_and_every_flag_is_read() {
+        assert_eq!(audit_webhook(&TestFlags(vec![])), Ok(None));
         let file = ("audit-webhook-config-file", "f");
-        let plain = audit_webhook(&Words(vec![file])).unwrap().unwrap();
+        let plain = audit_webhook(&TestFlags(vec![file])).unwrap().unwrap();
         assert_eq!(plain, AuditWebhook { kubeconfig: "f".into(), options: WebhookOptions::default() });
         let flags = vec![
             file,
@@ -90,18 +90,18 @@ mod tests {
             ("audit-webhook-truncate-max-event-size", "100"),
             ("audit-webhook-truncate-max-batch-size", "200"),
         ];
-        let options = audit_webhook(&Words(flags)).unwrap().unwrap().options;
+        let options = audit_webhook(&TestFlags(flags)).unwrap().unwrap().options;
         let throttle = Some(Throttle { interval: Duration::from_millis(250), burst: 2 });
         let max_wait = Duration::from_millis(1500);
         assert_eq!(options.batching, Batching { buffer: 7, max_size: 3, max_wait, throttle });
         assert_eq!(options.truncation, Some(Truncation { event_bytes: 100, batch_bytes: 200 }));
         assert_eq!((options.mode, options.initial_backoff.as_millis()), (Mode::BlockingStrict, 20));
-        let free = audit_webhook(&Words(vec![file, ("audit-webhook-batch-throttle-enable", "false")]));
+        let free = audit_webhook(&TestFlags(vec![file, ("audit-webhook-batch-throttle-enable", "false")]));
         assert_eq!(free.unwrap().unwrap().options.batching.throttle, None);
     }
 
     #[test]
-    fn values_that_are_none_are_named() {
+    fn audit_webhook_errors_name_the_flag_and_its_value() {
         for (name, value) in [
             ("audit-webhook-mode", "sometimes"),
             ("audit-webhook-batch-buffer-size", "0"),
@@ -112,7 +112,7 @@ mod tests {
             ("audit-webhook-truncate-enabled", "perhaps"),
             ("audit-webhook-version", "audit.k8s.io/v1beta1"),
         ] {
-            let refused = audit_webhook(&Words(vec![(name, value)])).unwrap_err();
+            let refused = audit_webhook(&TestFlags(vec![(name, value)])).unwrap_err();
             assert_eq!((refused.name, refused.value.as_str()), (name, value));
         }
     }

@@ -1,48 +1,50 @@
-//! The settings of the authentication flags.
+//! Flags of authentication.
 
-use super::{FlagError, Given};
+use super::{FlagError, FlagValues};
 use kstore_apiserver::authn::ReviewVersion;
 use kstore_apiserver::authn::oidc::{ALGORITHMS, ClaimRule, IssuerConfig, MappingConfig, Source};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long answers of the token webhook are cached, as in Kubernetes.
+/// Default time for which answers of the token webhook are cached, as in Kubernetes.
 const TTL: Duration = Duration::from_secs(120);
 
-/// The authenticators of bearer tokens beside service accounts.
+/// Authenticators of bearer tokens, besides the keys of service accounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authentication {
     /// Whether bootstrap tokens are accepted.
     pub bootstrap_tokens: bool,
-    /// The token webhook.
+    /// The server that reviews tokens, if any.
     pub webhook: Option<TokenWebhookFile>,
-    /// The OpenID Connect issuers.
-    pub issuers: Option<IssuersFrom>,
+    /// OpenID Connect issuers, if any.
+    pub issuers: Option<IssuerSource>,
 }
 
-/// The source of the settings of OpenID Connect issuers.
+/// Where OpenID Connect issuers are configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IssuersFrom {
-    /// Flags: one issuer without its authorities, and the file of these.
+pub enum IssuerSource {
+    /// In flags: an issuer without its authorities, and the file with these authorities.
     Flags(Box<IssuerConfig>, Option<PathBuf>),
-    /// This file.
+    /// In an `AuthenticationConfiguration` file.
     File(PathBuf),
 }
 
-/// A server that knows tokens.
+/// A server that reviews tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenWebhookFile {
-    /// The kubeconfig that says where it is.
+    /// Kubeconfig with the server's address and credentials.
     pub kubeconfig: PathBuf,
-    /// The version of reviews.
+    /// API version of TokenReviews.
     pub version: ReviewVersion,
-    /// How long answers are kept.
+    /// How long answers are cached.
     pub ttl: Duration,
 }
 
+/// The authenticators that the flags configure.
+///
 /// # Errors
 /// The first value that cannot be used.
-pub(crate) fn authentication(flags: &impl Given) -> Result<Authentication, FlagError> {
+pub(crate) fn authentication(flags: &impl FlagValues) -> Result<Authentication, FlagError> {
     let ttl = flags.time("authentication-token-webhook-cache-ttl", TTL)?;
     let version = version(flags, "authentication-token-webhook-version")?;
     let kubeconfig = flags.file("authentication-token-webhook-config-file");
@@ -53,8 +55,8 @@ pub(crate) fn authentication(flags: &impl Given) -> Result<Authentication, FlagE
     })
 }
 
-/// The version of reviews that a flag names.
-pub(super) fn version(flags: &impl Given, name: &'static str) -> Result<ReviewVersion, FlagError> {
+/// The review version that a flag names.
+pub(super) fn version(flags: &impl FlagValues, name: &'static str) -> Result<ReviewVersion, FlagError> {
     let Some(value) = flags.text(name) else { return Ok(ReviewVersion::default()) };
     ReviewVersion::parse(value).ok_or_else(|| FlagError::new(name, value, "expected v1 or v1beta1"))
 }
@@ -62,7 +64,7 @@ pub(super) fn version(flags: &impl Given, name: &'static str) -> Result<ReviewVe
 const URL: &str = "oidc-issuer-url";
 const CLIENT: &str = "oidc-client-id";
 const FILE: &str = "authentication-config";
-/// Flags that say more about the issuer of [`URL`].
+/// Flags that need the flag [`URL`].
 const MORE: [&str; 7] = [
     "oidc-ca-file",
     "oidc-username-claim",
@@ -73,12 +75,12 @@ const MORE: [&str; 7] = [
     "oidc-signing-algs",
 ];
 
-fn issuers(flags: &impl Given) -> Result<Option<IssuersFrom>, FlagError> {
+fn issuers(flags: &impl FlagValues) -> Result<Option<IssuerSource>, FlagError> {
     let more = || MORE.into_iter().find(|flag| flags.text(flag).is_some());
     let of_flags = [URL, CLIENT].into_iter().find(|flag| flags.text(flag).is_some()).or_else(more);
     if let Some(file) = flags.file(FILE) {
         return match of_flags {
-            None => Ok(Some(IssuersFrom::File(file))),
+            None => Ok(Some(IssuerSource::File(file))),
             Some(flag) => {
                 let reason = format!("--{flag} and --{FILE} are mutually exclusive");
                 Err(FlagError::new(FILE, &file.to_string_lossy(), reason))
@@ -96,7 +98,7 @@ fn issuers(flags: &impl Given) -> Result<Option<IssuersFrom>, FlagError> {
         },
         (Some(url), Some(client)) => {
             let issuer = Box::new(issuer(flags, url, client)?);
-            Ok(Some(IssuersFrom::Flags(issuer, flags.file("oidc-ca-file"))))
+            Ok(Some(IssuerSource::Flags(issuer, flags.file("oidc-ca-file"))))
         }
         (Some(url), None) => {
             Err(FlagError::new(URL, url, format!("{URL} and {CLIENT} must be specified together")))
@@ -107,7 +109,7 @@ fn issuers(flags: &impl Given) -> Result<Option<IssuersFrom>, FlagError> {
     }
 }
 
-fn issuer(flags: &impl Given, url: &str, client: &str) -> Result<IssuerConfig, FlagError> {
+fn issuer(flags: &impl FlagValues, url: &str, client: &str) -> Result<IssuerConfig, FlagError> {
     const ALGS: &str = "oidc-signing-algs";
     const REQUIRED: &str = "oidc-required-claim";
     if !url.starts_with("https://") {
@@ -154,17 +156,17 @@ fn issuer(flags: &impl Given, url: &str, client: &str) -> Result<IssuerConfig, F
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::Words;
+    use super::super::given::TestFlags;
     use super::*;
 
     #[test]
     fn an_issuer_has_kubernetes_defaults() {
-        assert_eq!(authentication(&Words(vec![])), Ok(Authentication::default()));
+        assert_eq!(authentication(&TestFlags(vec![])), Ok(Authentication::default()));
         let with = |more: &[(&'static str, &'static str)]| {
             let mut flags = vec![(URL, "https://a"), (CLIENT, "kube")];
             flags.extend(more);
-            match authentication(&Words(flags)).unwrap().issuers {
-                Some(IssuersFrom::Flags(issuer, _)) => *issuer,
+            match authentication(&TestFlags(flags)).unwrap().issuers {
+                Some(IssuerSource::Flags(issuer, _)) => *issuer,
                 other => panic!("no issuer of flags: {other:?}"),
             }
         };
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn contradictory_authentication_flags_are_refused() {
         for (flags, want) in [
             (vec![(URL, "https://a")], "must be specified together"),
             (vec![(CLIENT, "a")], "must be specified together"),
@@ -207,7 +209,7 @@ mod tests {
             (vec![(URL, "https://a"), (CLIENT, "a"), ("oidc-required-claim", "x")], "expected KEY=VALUE"),
             (vec![("authentication-token-webhook-version", "v2")], "expected v1 or v1beta1"),
         ] {
-            let refused = authentication(&Words(flags)).unwrap_err().to_string();
+            let refused = authentication(&TestFlags(flags)).unwrap_err().to_string();
             assert!(refused.contains(want), "{refused}");
         }
     }

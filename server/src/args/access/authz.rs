@@ -1,7 +1,7 @@
-//! What the flags of authorization ask for.
+//! Flags of authorization.
 
 use super::authn::version;
-use super::{FlagError, Given};
+use super::{FlagError, FlagValues};
 use kstore_apiserver::authz::webhook::AuthorizationWebhookOptions;
 use std::path::PathBuf;
 
@@ -10,19 +10,19 @@ const CONFIG: &str = "authorization-config";
 const POLICIES: &str = "authorization-policy-file";
 const WEBHOOK: &str = "authorization-webhook-config-file";
 
-/// The source of the authorization modes.
+/// Authorizers that flags configure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authorization {
-    /// These modes, in this order.
+    /// Modes, in the order in which they are asked.
     Modes(Vec<ModeChoice>),
-    /// The modes in this file.
+    /// An `AuthorizationConfiguration` file.
     File(PathBuf),
 }
 
-/// One mode, and its files.
+/// One authorization mode, with its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModeChoice {
-    /// What nodes may do.
+    /// The Node authorizer.
     Node,
     /// Roles and bindings.
     Rbac,
@@ -30,17 +30,17 @@ pub enum ModeChoice {
     AlwaysAllow,
     /// Nothing is allowed.
     AlwaysDeny,
-    /// Policies of this file.
+    /// Attribute-based policies of this file.
     Abac(PathBuf),
-    /// The server of this kubeconfig.
+    /// The webhook of this kubeconfig.
     Webhook(PathBuf, AuthorizationWebhookOptions),
 }
 
-/// What the flags ask for; `None` if they do not say.
+/// The authorizers that the flags configure; `None` without such flags.
 ///
 /// # Errors
 /// A value that cannot be used, a mode without its file, or a file without its mode.
-pub(crate) fn authorization(flags: &impl Given) -> Result<Option<Authorization>, FlagError> {
+pub(crate) fn authorization(flags: &impl FlagValues) -> Result<Option<Authorization>, FlagError> {
     let names = flags.elements(MODE);
     if let Some(file) = flags.file(CONFIG) {
         if let Some(flag) = [MODE, POLICIES, WEBHOOK].into_iter().find(|flag| flags.text(flag).is_some()) {
@@ -62,7 +62,7 @@ pub(crate) fn authorization(flags: &impl Given) -> Result<Option<Authorization>,
     Ok((!modes.is_empty()).then_some(Authorization::Modes(modes)))
 }
 
-fn mode(flags: &impl Given, name: &str) -> Result<ModeChoice, FlagError> {
+fn mode(flags: &impl FlagValues, name: &str) -> Result<ModeChoice, FlagError> {
     let needs = |flag: &'static str| {
         let missing = || FlagError::new(MODE, name, format!("needs --{flag}"));
         flags.file(flag).ok_or_else(missing)
@@ -78,7 +78,7 @@ fn mode(flags: &impl Given, name: &str) -> Result<ModeChoice, FlagError> {
     })
 }
 
-fn options(flags: &impl Given) -> Result<AuthorizationWebhookOptions, FlagError> {
+fn options(flags: &impl FlagValues) -> Result<AuthorizationWebhookOptions, FlagError> {
     let known = AuthorizationWebhookOptions::default();
     Ok(AuthorizationWebhookOptions {
         authorized_ttl: flags.time("authorization-webhook-cache-authorized-ttl", known.authorized_ttl)?,
@@ -90,7 +90,7 @@ fn options(flags: &impl Given) -> Result<AuthorizationWebhookOptions, FlagError>
 }
 
 impl Authorization {
-    /// Whether every user may do everything, as far as the flags tell.
+    /// Whether the flags allow every request. A file is not read for this.
     pub(crate) fn allows_everything(&self) -> bool {
         match self {
             Self::Modes(modes) => modes.contains(&ModeChoice::AlwaysAllow),
@@ -101,15 +101,15 @@ impl Authorization {
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::Words;
+    use super::super::given::TestFlags;
     use super::*;
     use kstore_apiserver::authn::ReviewVersion;
     use std::time::Duration;
 
     #[test]
     fn modes_keep_their_order_and_have_their_files() {
-        assert_eq!(authorization(&Words(vec![])), Ok(None));
-        let flags = Words(vec![
+        assert_eq!(authorization(&TestFlags(vec![])), Ok(None));
+        let flags = TestFlags(vec![
             (MODE, "Node,ABAC"),
             (MODE, "Webhook,RBAC"),
             (POLICIES, "p"),
@@ -127,12 +127,12 @@ mod tests {
         let webhook = ModeChoice::Webhook("w".into(), options);
         let want = vec![ModeChoice::Node, ModeChoice::Abac("p".into()), webhook, ModeChoice::Rbac];
         assert_eq!(authorization(&flags), Ok(Some(Authorization::Modes(want))));
-        let file = authorization(&Words(vec![(CONFIG, "c")]));
+        let file = authorization(&TestFlags(vec![(CONFIG, "c")]));
         assert_eq!(file, Ok(Some(Authorization::File("c".into()))));
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn contradictory_authorization_flags_are_refused() {
         for (flags, want) in [
             (vec![(MODE, "RBAC,Nonsense")], "is not a valid mode"),
             (vec![(MODE, "RBAC,RBAC")], "has mode specified more than once"),
@@ -146,7 +146,7 @@ mod tests {
                 "v1 or v1beta1",
             ),
         ] {
-            let refused = authorization(&Words(flags)).unwrap_err().to_string();
+            let refused = authorization(&TestFlags(flags)).unwrap_err().to_string();
             assert!(refused.contains(want), "{refused}");
         }
     }

@@ -1,4 +1,5 @@
-//! [`Given`]: the flags of a command line as texts, with readers of single values. Which parser read the line does not matter. Pure.
+//! [`FlagValues`]: the flags of a parsed command line as texts, with typed readers for single values.
+//! Independent of the parser. Pure.
 
 use crate::dropin::parse_bool;
 use std::fmt::Display;
@@ -6,15 +7,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A value that cannot be used.
+/// A flag value that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid argument {value:?} for \"--{name}\" flag: {reason}")]
 pub struct FlagError {
-    /// The flag, without dashes.
+    /// The flag's name, without dashes.
     pub name: &'static str,
-    /// Its value.
     pub value: String,
-    /// What is wrong with it.
     pub reason: String,
 }
 
@@ -25,33 +24,33 @@ impl FlagError {
 }
 
 /// The flags of a command line.
-pub(crate) trait Given {
+pub(crate) trait FlagValues {
     /// Every value of a flag, in the order given.
     fn values(&self, name: &str) -> Vec<&str>;
 
-    /// The value that counts for a flag with one value: the last, if it is not empty.
+    /// The effective value of a flag with one value: the last, unless it is empty.
     fn text(&self, name: &str) -> Option<&str> {
         self.values(name).last().copied().filter(|value| !value.is_empty())
     }
 
-    /// A path.
+    /// The value as a path.
     fn file(&self, name: &str) -> Option<PathBuf> {
         self.text(name).map(PathBuf::from)
     }
 
-    /// The elements of a list.
+    /// The elements of a comma-separated list, over all occurrences of the flag.
     fn elements(&self, name: &str) -> Vec<String> {
         let elements = self.values(name).into_iter().flat_map(|value| value.split(','));
         elements.map(str::trim).filter(|element| !element.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Whether something is wanted.
+    /// The value as a boolean, or `default`.
     fn is_on(&self, name: &'static str, default: bool) -> Result<bool, FlagError> {
         let Some(value) = self.text(name) else { return Ok(default) };
         parse_bool(value).ok_or_else(|| FlagError::new(name, value, "expected true or false"))
     }
 
-    /// A number, at least 1.
+    /// The value as a number above 0, or `default`.
     fn count<N: FromStr + PartialOrd + Default>(
         &self,
         name: &'static str,
@@ -62,7 +61,7 @@ pub(crate) trait Given {
         number.ok_or_else(|| FlagError::new(name, value, "expected a number above 0"))
     }
 
-    /// A time, as Go writes it.
+    /// The value as a duration in Go's notation, or `default`.
     fn time(&self, name: &'static str, default: Duration) -> Result<Duration, FlagError> {
         let Some(value) = self.text(name) else { return Ok(default) };
         duration(value)
@@ -70,10 +69,10 @@ pub(crate) trait Given {
     }
 }
 
-/// The longest time that Go can tell, 292 years: such a time can be added to the clock's without an overflow.
+/// Longest duration that Go can represent, 292 years. Adding it to the clock's time cannot overflow.
 const LONGEST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
 
-/// `1m30s`, `0.5s`, `500ms`, `0`: Go's form of a time. Not below zero, and not above 292 years.
+/// Parses a duration in Go's notation (`1m30s`, `0.5s`, `500ms`, `0`), from 0 to 292 years.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -100,12 +99,12 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     (!text.is_empty() && total <= LONGEST).then_some(total)
 }
 
-/// Flags of a test.
+/// Flags given by a test.
 #[cfg(test)]
-pub(super) struct Words(pub(super) Vec<(&'static str, &'static str)>);
+pub(super) struct TestFlags(pub(super) Vec<(&'static str, &'static str)>);
 
 #[cfg(test)]
-impl Given for Words {
+impl FlagValues for TestFlags {
     fn values(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(known, _)| *known == name).map(|(_, value)| *value).collect()
     }
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_go() {
+    fn durations_parse_as_in_go() {
         for (text, expected) in [
             ("0", Some(0)),
             ("0s", Some(0)),

@@ -1,5 +1,6 @@
-//! Flags of audit, authentication and authorization: their webhooks, modes and files. They have kube-apiserver's names and meanings,
-//! and one table declares them for `kstore-server` and for the stand-in of kube-apiserver. The module `access` reads the files.
+//! Flags of authentication, authorization and the audit webhook.
+//! Names and meanings are kube-apiserver's. One table defines them for `kstore-server` and for its
+//! kube-apiserver replacement. The files that they name are read in `access`.
 
 mod audit;
 mod authn;
@@ -9,44 +10,44 @@ mod table;
 
 pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
-pub use authn::{Authentication, IssuersFrom, TokenWebhookFile};
+pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
-pub(crate) use given::{FlagError, Given, duration};
+pub(crate) use given::{FlagError, FlagValues, duration};
 pub(crate) use table::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, TABLES};
 
 use crate::dropin::{BOOL, Flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-/// The settings of authentication and authorization.
+/// Authenticators and authorizers that flags configure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessConfig {
     /// The authenticators.
     pub authentication: Authentication,
-    /// The authorization modes; `None`: the program's default.
+    /// The authorizers; `None` selects the program's default.
     pub authorization: Option<Authorization>,
 }
 
-/// Parses the flags.
+/// The authenticators and authorizers that the flags configure.
 ///
 /// # Errors
 /// The first value that cannot be used.
-pub(crate) fn access(flags: &impl Given) -> Result<AccessConfig, FlagError> {
+pub(crate) fn access(flags: &impl FlagValues) -> Result<AccessConfig, FlagError> {
     let authentication = authn::authentication(flags)?;
     Ok(AccessConfig { authentication, authorization: authz::authorization(flags)? })
 }
 
-/// The flags as they were given to `kstore-server`.
+/// The given access flags of `kstore-server`, each with its value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AccessArgs(Vec<(&'static str, String)>);
 
 impl AccessArgs {
-    /// The first flag that was given.
+    /// The first given flag.
     pub(super) fn given(&self) -> Option<&'static str> {
         self.0.first().map(|(name, _)| *name)
     }
 }
 
-impl Given for AccessArgs {
+impl FlagValues for AccessArgs {
     fn values(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(known, _)| *known == name).map(|(_, value)| value.as_str()).collect()
     }

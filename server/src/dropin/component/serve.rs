@@ -98,7 +98,7 @@ pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
         let tls = tls::server_for_clients_of(&serving, "")
             .context("the certificate and the key cannot be used for TLS")?;
         let health = Arc::new(Health { open_paths: settings.open_paths, metrics });
-        cluster.run_door("health", |stop| health.serve(listener, tls, stop));
+        cluster.run_listener("health", |stop| health.serve(listener, tls, stop));
     }
     let program = Program { work, kubeconfig, elector, nondet };
     cluster.run_loop(program.work.component().name(), |stop| program.run(stop));

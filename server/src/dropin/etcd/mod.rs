@@ -7,7 +7,7 @@ mod tests;
 use super::UsageError;
 use super::flags::{FlagError, Parsed};
 use crate::args::{
-    self, Api, Config, Durability, Engine, EtcdAddress, EtcdDoor, EtcdTls, History, ListenAddress, Quota,
+    self, Api, Config, Durability, Engine, EtcdAddress, EtcdListen, EtcdTls, History, ListenAddress, Quota,
     Storage,
 };
 use crate::telemetry::{self, LogFormat};
@@ -120,7 +120,7 @@ fn check_cluster(flags: &Parsed) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn door(flags: &Parsed, name: String) -> Result<EtcdDoor, UsageError> {
+fn door(flags: &Parsed, name: String) -> Result<EtcdListen, UsageError> {
     let urls = flags.list("listen-client-urls");
     let url = match &urls[..] {
         [url] => url,
@@ -145,7 +145,7 @@ fn door(flags: &Parsed, name: String) -> Result<EtcdDoor, UsageError> {
     }
     let advertise = advertised.into_iter().next();
     // As etcd, it listens at any address that is asked for, with or without certificates.
-    Ok(EtcdDoor { listen, name: Some(name), advertise, tls, anyone: true })
+    Ok(EtcdListen { listen, name: Some(name), advertise, tls, allow_anyone: true })
 }
 
 /// `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH`, and whether TLS is spoken there.

@@ -8,7 +8,7 @@ fn read(line: &str) -> Result<Config, UsageError> {
     config(&parsed)
 }
 
-fn store(line: &str) -> (Storage, EtcdDoor, Quota, History) {
+fn store(line: &str) -> (Storage, EtcdListen, Quota, History) {
     match read(line).unwrap().api {
         Api::Store { storage, etcd, quota, history } => (storage, etcd, quota, history),
         other => panic!("no store alone: {other:?}"),
@@ -28,7 +28,7 @@ fn envtests_flags_are_a_store_that_does_not_sync() {
         (etcd.advertise.as_deref(), etcd.name.as_deref()),
         (Some("http://127.0.0.1:7"), Some("default"))
     );
-    assert_eq!((etcd.anyone, etcd.tls, quota, history), (true, None, Quota::Default, History::All));
+    assert_eq!((etcd.allow_anyone, etcd.tls, quota, history), (true, None, Quota::Default, History::All));
 }
 
 #[test]

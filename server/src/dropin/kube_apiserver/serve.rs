@@ -4,7 +4,7 @@
 use super::identity;
 use super::settings::Apiserver;
 use crate::args::{Api, Storage};
-use crate::assembly::Door;
+use crate::assembly::ApiListener;
 use crate::wiring::{self, Cluster};
 use crate::{access, audit, listen, open_files, pki, tls};
 use anyhow::{Context, bail};
@@ -69,7 +69,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         leaves_endpoints: apiserver.leaves_endpoints,
         audit,
     };
-    let door = Door {
+    let door = ApiListener {
         listener,
         tls,
         advertised: address.to_string(),

@@ -1,6 +1,7 @@
-//! Two servers on one storage, clients at both at once, services and networks that come, change and go at random. The judge reads the
-//! history, revision by revision: the records are exactly the addresses that services have, no address is with two services, and each
-//! was in a network that was ready when it was given. In the end everything comes back.
+//! Property test of address allocation: two servers on one storage, clients of both, and services and
+//! networks that are created, changed and deleted at random. The oracle checks the history at every revision:
+//! the records are exactly the services' addresses, no two services share an address, and each address was
+//! allocated from a network that was ready then. In the end all addresses are released.
 
 use super::{NETWORKS, RECORDS, SERVICES, network, service};
 use futures::future::join_all;
@@ -12,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Rounds, and requests at the same time in each.
+/// Number of rounds.
 const ROUNDS: usize = 50;
-const AT_ONCE: usize = 4;
+const CONCURRENT_REQUESTS: usize = 4;
 const NAMES: u64 = 14;
 const BLOCKS: [&[&str]; 6] = [
     &["10.0.1.0/29"],
@@ -41,8 +42,8 @@ fn spec(rng: &Rng) -> Value {
     spec
 }
 
-/// One request at random. It may be refused; that is what the rest is for.
-async fn act(rest: &Rest, rng: &Rng) {
+/// Sends one random request, which may be refused.
+async fn send_random_request(rest: &Rest, rng: &Rng) {
     let name = format!("s{}", rng.below(NAMES));
     let path = format!("{SERVICES}/{name}");
     let block = rng.below(BLOCKS.len() as u64);
@@ -71,14 +72,14 @@ async fn act(rest: &Rest, rng: &Rng) {
     assert!(reply.code < 500 || full, "{method} {path}: {} {}", reply.code, reply.json());
 }
 
-/// What is stored, as the history tells it.
+/// The oracle: stored objects by key, rebuilt from the history.
 #[derive(Default)]
-struct Judge {
+struct AddressOracle {
     objects: BTreeMap<String, Value>,
     given: usize,
 }
 
-impl Judge {
+impl AddressOracle {
     fn of(&self, plural: &str) -> impl Iterator<Item = &Value> {
         let prefix = format!("/registry/{plural}/");
         self.objects.iter().filter(move |(key, _)| key.starts_with(&prefix)).map(|(_, object)| object)
@@ -88,7 +89,7 @@ impl Judge {
         let ips = self.of("services").filter(|service| service["spec"]["type"] != "ExternalName");
         let ips =
             ips.flat_map(|service| service["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default());
-        // Services may have their addresses as they were written, records are called by the one usual form.
+        // A Service keeps the notation of its addresses; records have the canonical one.
         ips.filter_map(|ip| ip.as_str().unwrap().parse::<IpAddr>().ok()).map(|ip| ip.to_string()).collect()
     }
 
@@ -111,13 +112,13 @@ impl Judge {
         })
     }
 
-    /// Everything that became so at one revision.
+    /// Applies all changes of one revision, then checks the invariants.
     fn revision(&mut self, changes: &[Change]) {
         let (before, at) = (self.records(), changes[0].revision);
         for change in changes {
             match &change.value {
                 Some(value) => {
-                    // Beside objects there are marks of node ports.
+                    // The marks of allocated node ports are not objects.
                     if let Ok(object) = serde_json::from_slice(value) {
                         self.objects.insert(change.key.clone(), object);
                     }
@@ -136,15 +137,16 @@ impl Judge {
     }
 }
 
-fn judged(history: &[Change]) -> Judge {
-    let mut judge = Judge::default();
+fn check_history(history: &[Change]) -> AddressOracle {
+    let mut judge = AddressOracle::default();
     for changes in history.chunk_by(|a, b| a.revision == b.revision) {
         judge.revision(changes);
     }
     judge
 }
 
-/// Deletes everything; the networks go when the addresses are back and all servers had time to hear of it.
+/// Deletes everything. Networks are deleted when their addresses are released and all servers have observed
+/// that.
 async fn clear(cluster: &Cluster) {
     let rest = cluster.rest();
     for name in 0..NAMES {
@@ -159,26 +161,27 @@ async fn clear(cluster: &Cluster) {
     };
     assert_eq!(list(RECORDS).await, ["10.0.0.1"], "only the API's own service is left");
     let only = async || list(NETWORKS).await == ["kubernetes"];
-    cluster.wait_until("the networks are gone", only).await;
+    cluster.wait_until("the networks are deleted", only).await;
 }
 
 #[test]
-fn no_address_is_given_twice_or_out_of_nowhere_whatever_comes_and_goes() {
+fn every_address_is_allocated_once_and_from_a_ready_network() {
     let mut given = 0;
     for seed in 0..4 {
         let setup = Setup::seed(seed).nodes(0).service_ranges("10.0.0.0/29,fd00::/125");
-        // On an etcd others come between a look and its commit; in the store of this process nobody does.
+        // On an etcd, other writers act between a read and its commit; in the embedded store they cannot.
         let setup = if seed % 2 == 0 { setup } else { setup.on(Storage::Etcd) };
         simulate(setup, async |cluster| {
             let (one, other) = (cluster.rest(), Rest::new(cluster.another_apiserver().await));
             let rng = Rng::seeded(seed);
             for _ in 0..ROUNDS {
-                let at_once = (0..AT_ONCE).map(|i| act(if i % 2 == 0 { &one } else { &other }, &rng));
+                let at_once = (0..CONCURRENT_REQUESTS)
+                    .map(|i| send_random_request(if i % 2 == 0 { &one } else { &other }, &rng));
                 join_all(at_once).await;
                 tokio::time::sleep(Duration::from_millis(rng.below(4_000))).await;
             }
             clear(cluster).await;
-            given += judged(&cluster.history()).given;
+            given += check_history(&cluster.history()).given;
         });
     }
     assert!(given > 150, "a test of this needs addresses: {given}");

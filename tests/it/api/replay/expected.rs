@@ -1,20 +1,21 @@
-//! The lines whose answers differ from the recorded ones, and why. Some differences are meant; the others are open, and their reasons say
-//! what is missing here.
+//! Recorded requests whose answers differ from the recorded ones, with the reason. Differences marked `meant`
+//! are intended; those marked `open` are gaps of kstore.
 
 use std::collections::BTreeSet;
 
-/// File, ids of lines, and the line before which they are sent: Kubernetes took them before it had heard of policies that were written
-/// before, which are in force here from the write on.
+/// File, ids of lines, and the line before which they are sent. Kubernetes answered these requests before it
+/// had observed earlier policies, which are in force here from their write on.
 pub(super) const EARLY: &[(&str, &[&str], &str)] = &[
     ("policies.jsonl", &["policies-131", "policies-132", "policies-133"], "policies-109"),
     ("policies.jsonl", &["policies-241"], "policies-228"),
 ];
 
-/// File and ids of lines that are not sent: they are refused by Kubernetes for a fault of its own and served here, and what follows would be
-/// about another object. `custom-objects-121` applies a Scale, which Kubernetes cannot convert.
+/// File and ids of lines that are not sent. Kubernetes refuses them because of its own bug and kstore accepts
+/// them, so that later lines would concern a different object. `custom-objects-121` applies a Scale, which
+/// Kubernetes cannot convert.
 pub(super) const UNSENT: &[(&str, &[&str])] = &[("custom-objects.jsonl", &["custom-objects-121"])];
 
-/// File, ids of its lines, reason.
+/// File, ids of its lines, reason of the difference.
 pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     (
         "crd.jsonl",
@@ -201,13 +202,17 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["openapi-v1", "openapi-v1beta1-schemas"],
         "meant: descriptions of parameters are our own, and built-in models are those of the other documents, with defaults",
     ),
-    ("quota.jsonl", &["019-delete-b"], "open: an object that goes at once is shown without its deletion"),
+    (
+        "quota.jsonl",
+        &["019-delete-b"],
+        "open: an object that is deleted at once is shown without its deletion timestamp",
+    ),
     (
         "quota.jsonl",
         &["028-q2-quota-counts-status", "030-cm-b"],
         "meant: the recorded cluster made a second ConfigMap in each namespace by itself",
     ),
-    ("quota.jsonl", &["033-svc-np"], "meant: a dry run tells an address and a port that could be had"),
+    ("quota.jsonl", &["033-svc-np"], "meant: a dry run reports an address and a port that are free"),
     ("quota.jsonl", &["048-pvc-x"], "meant: the first StorageClass is the default here"),
     ("quota.jsonl", &["050-role-1"], "meant: an empty list is kept where Go writes null"),
     ("limitrange.jsonl", &["024-pvc-ok"], "meant: there is a default StorageClass here"),
@@ -270,7 +275,7 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     (
         "podsecurity.jsonl",
         &["444-delete-bad-pod"],
-        "open: an object that goes at once is shown without its deletion",
+        "open: an object that is deleted at once is shown without its deletion timestamp",
     ),
     ("admission.jsonl", &["024-pc-bad-policy"], "open: the order of supported values"),
     ("admission.jsonl", &["035-pc-list"], "meant: texts and manager of built-in objects are our own"),
@@ -329,7 +334,7 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ("admission.jsonl", &["191-gone-lsar"], "open: a review has no managed fields"),
 ];
 
-/// The user agents of recordings whose clients had one.
+/// The user agents of recordings whose clients sent one.
 pub(super) const AGENTS: &[(&str, &str)] = &[
     ("quota.jsonl", "rec"),
     ("limitrange.jsonl", "rec"),
@@ -337,8 +342,8 @@ pub(super) const AGENTS: &[(&str, &str)] = &[
     ("admission.jsonl", "rec"),
 ];
 
-/// Recordings of other plugins than the one that mounts tokens of service accounts into pods. The recorded server mounts a certificate
-/// beside each token that no server of Kubernetes itself does.
+/// Recordings about other admission plugins than ServiceAccount. The recorded server mounts a certificate
+/// beside each token, which Kubernetes itself does not.
 pub(super) const WITHOUT_TOKEN_VOLUMES: &[&str] =
     &["limitrange.jsonl", "podsecurity.jsonl", "admission.jsonl"];
 

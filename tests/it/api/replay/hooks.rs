@@ -1,5 +1,6 @@
-//! [`Hooks`]: the webhook server of a recording, played over TLS on this machine. It answers each path as the recording says and keeps
-//! what it was asked. Not the webhooks of simulated clusters, which need no network.
+//! [`Hooks`]: the webhook server of a recording, served over TLS on this machine. It answers each path as
+//! recorded and keeps the reviews that it received. The webhooks of simulated clusters
+//! (`kstore_tests::webhooks`) need no network.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -12,28 +13,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A running server. Clones share it.
+/// A running server; clones share it.
 #[derive(Clone)]
 pub(super) struct Hooks {
-    /// What stands for `{{HOOK}}`.
+    /// Replacement for `{{HOOK}}`.
     pub(super) url: String,
-    /// What stands for `{{CA}}`.
+    /// Replacement for `{{CA}}`.
     pub(super) ca_bundle: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HookState>>,
     _serving: Arc<AbortOnDropHandle<()>>,
 }
 
 #[derive(Default)]
-struct State {
-    /// The `hook` lines of the recording by their paths.
+struct HookState {
+    /// The `hook` lines of the recording by path.
     replies: BTreeMap<String, Value>,
-    /// Path with query, and review.
+    /// Path with query, and review, of each call.
     calls: Vec<(String, Value)>,
 }
 
 impl Hooks {
     pub(super) async fn serve() -> Self {
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(HookState::default()));
         let shared = Arc::clone(&state);
         let router =
             Router::new().fallback(move |uri: Uri, body: Bytes| answer(Arc::clone(&shared), uri, body));
@@ -42,12 +43,12 @@ impl Hooks {
         Self { url, ca_bundle, state, _serving: Arc::new(server.serve(router)) }
     }
 
-    /// From here on the path of a `hook` line is answered as the line says.
+    /// Answers the path of a `hook` line as the line specifies from now on.
     pub(super) fn set(&self, hook: &Value) {
         self.state.lock().replies.insert(hook["path"].as_str().unwrap().to_owned(), hook.clone());
     }
 
-    /// What was asked since the last time, in the form of a recording.
+    /// Returns the calls since the last time, in the form of a recording.
     pub(super) fn take_calls(&self) -> Value {
         let mut calls = std::mem::take(&mut self.state.lock().calls);
         calls.sort_by(|a, b| a.0.cmp(&b.0));
@@ -56,7 +57,7 @@ impl Hooks {
 }
 
 async fn answer(
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HookState>>,
     uri: Uri,
     body: Bytes,
 ) -> (StatusCode, [(HeaderName, String); 1], String) {
@@ -72,7 +73,7 @@ async fn answer(
     }
     let text = match (&hook["reply"], hook["text"].as_str().unwrap_or_default()) {
         (Value::Null, "") => String::new(),
-        // The recorder sent texts as JSON.
+        // The recorder sent text bodies as JSON strings.
         (Value::Null, text) => Value::from(text).to_string(),
         (reply, _) => reply.to_string().replace("{{uid}}", &uid),
     };

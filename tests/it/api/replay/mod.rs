@@ -1,8 +1,8 @@
-//! Recorded answers of a Kubernetes apiserver, replayed: the same requests in the same order to a server in this process, and the answers
-//! compared in status, warnings and body. Differences that stay are listed in `expected`, each with its reason; one that is not listed
-//! fails, and one that is listed and gone fails too.
+//! Replay of recorded answers of a kube-apiserver: the same requests in the same order to a server in this
+//! process, comparing status, warnings and body. Known differences are listed in `expected` with a reason; an
+//! unlisted difference fails the test, and so does a listed difference that no longer occurs.
 //!
-//! `KSTORE_TRANSCRIPTS` names the folder of the recordings; without it the tests say so and pass.
+//! `KSTORE_TRANSCRIPTS` names the folder of the recordings; without it the tests print a note and pass.
 
 mod expected;
 mod hooks;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often a line that waits asks, and how often in all.
+/// Interval and number of tries of a waiting line.
 const WAIT: (Duration, usize) = (Duration::from_millis(100), 300);
 
 fn folder() -> Option<PathBuf> {
@@ -29,7 +29,7 @@ fn folder() -> Option<PathBuf> {
     folder.map(PathBuf::from)
 }
 
-/// The lines of a recording; `hooks` stands for the recorded webhook server.
+/// The lines of a recording; `hooks` replaces the recorded webhook server.
 fn lines(folder: &Path, file: &str, hooks: Option<&Hooks>) -> Vec<Value> {
     let mut text = std::fs::read_to_string(folder.join(file)).unwrap();
     if let Some(hooks) = hooks {
@@ -38,7 +38,7 @@ fn lines(folder: &Path, file: &str, hooks: Option<&Hooks>) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The lines without those of [`expected::UNSENT`], and with those of [`expected::EARLY`] where they are to be sent.
+/// The lines in the order to send: without [`expected::UNSENT`], and with [`expected::EARLY`] moved.
 fn in_order(file: &str, mut lines: Vec<Value>) -> Vec<Value> {
     for (_, ids, before) in expected::EARLY.iter().filter(|(own, _, _)| *own == file) {
         let is_early = |line: &Value| ids.iter().any(|id| line["id"] == *id);
@@ -55,23 +55,23 @@ fn in_order(file: &str, mut lines: Vec<Value>) -> Vec<Value> {
     lines
 }
 
-/// One file on its own fresh server.
+/// Replays a file on a fresh server.
 fn replay(file: &str) {
     let Some(folder) = folder() else { return };
     let differences = simulate(Setup::api_alone(), async |cluster| play(&folder, file, cluster, None).await);
-    judge(file, &differences);
+    check_differences(file, &differences);
 }
 
-/// One file on its own fresh server with controllers.
+/// Replays a file on a fresh server with controllers.
 fn replay_with_controllers(file: &str) {
     let Some(folder) = folder() else { return };
     let setup = Setup::controllers().service_ranges("10.0.0.0/24");
     let differences = simulate(setup, async |cluster| play(&folder, file, cluster, None).await);
-    judge(file, &differences);
+    check_differences(file, &differences);
 }
 
-/// One file on its own fresh server, which calls the webhooks of the recording over TLS. In memory, since only there the storage needs no
-/// virtual time.
+/// Replays a file on a fresh server that calls the recording's webhooks over TLS. In memory, because the
+/// embedded store is the only storage that does not need virtual time.
 fn replay_with_webhooks(file: &str) {
     let Some(folder) = folder() else { return };
     let setup = Setup::api_alone().on(Storage::Embedded).network();
@@ -79,10 +79,10 @@ fn replay_with_webhooks(file: &str) {
         let hooks = Hooks::serve().await;
         play(&folder, file, cluster, Some(hooks)).await
     });
-    judge(file, &differences);
+    check_differences(file, &differences);
 }
 
-/// What differs, by the ids of the lines.
+/// Sends all lines; returns the differences by line id.
 async fn play(
     folder: &Path,
     file: &str,
@@ -101,7 +101,7 @@ async fn play(
     replayer.differences
 }
 
-fn judge(file: &str, differences: &BTreeMap<String, String>) {
+fn check_differences(file: &str, differences: &BTreeMap<String, String>) {
     let found: BTreeSet<&str> = differences.keys().map(String::as_str).collect();
     let listed = expected::listed(file);
     let surprises: Vec<_> =
@@ -119,15 +119,15 @@ struct Replayer<'c> {
     cluster: &'c Cluster,
     /// The webhook server, if the recording has one.
     hooks: Option<Hooks>,
-    /// The bodies of the answers by the ids of their lines.
+    /// Bodies of answers by line id.
     answers: BTreeMap<String, Value>,
-    /// What lines keep of the answers to them, by the names that later lines use.
+    /// Values that lines saved from their answers, by name.
     saved: BTreeMap<String, String>,
-    /// What differs, by the ids of the lines.
+    /// Differences by line id.
     differences: BTreeMap<String, String>,
     /// The user agent of the recording, if it had one.
     agent: Option<&'static str>,
-    /// Whether the volumes with tokens of service accounts are left out on both sides.
+    /// Whether service account token volumes are removed from both sides.
     without_token_volumes: bool,
 }
 
@@ -165,12 +165,13 @@ impl Replayer<'_> {
         }
     }
 
-    /// What webhooks were asked since the last time.
+    /// Takes the webhook calls since the last time.
     fn take_calls(&self) -> Value {
         self.hooks.as_ref().map_or_else(|| json!([]), Hooks::take_calls)
     }
 
-    /// Sends the request of a line; `None` for a caller without credentials, who cannot be had in process.
+    /// Sends the request of a line. `None` for a caller without credentials, which an in-process client
+    /// cannot be.
     async fn ask(&self, line: &Value) -> Option<Reply> {
         let rest = match line["as"].as_str()? {
             "admin" => {
@@ -197,7 +198,7 @@ impl Replayer<'_> {
                 self.cluster.rest_as(UserInfo::new(name, groups.chain(["system:authenticated"])))
             }
         };
-        let text = |name: &str| self.filled(line[name].as_str().unwrap_or_default());
+        let text = |name: &str| self.expand(line[name].as_str().unwrap_or_default());
         let mut request = http::Request::builder().method(text("method").as_str()).uri(text("path"));
         if let Some(agent) = self.agent {
             request = request.header("user-agent", agent);
@@ -207,14 +208,15 @@ impl Replayer<'_> {
         }
         let body = match &line["body"] {
             Value::Null => String::new(),
-            Value::String(text) => self.filled(text),
-            value => self.filled(&value.to_string()),
+            Value::String(text) => self.expand(text),
+            value => self.expand(&value.to_string()),
         };
         Some(rest.send(request.body(Full::new(Bytes::from(body))).unwrap()).await)
     }
 
-    /// A text with its `{{ID/a/b}}` replaced by the field `a/b` of the answer to the line ID, and `${name}` by what a line saved.
-    fn filled(&self, text: &str) -> String {
+    /// A text with `{{ID/a/b}}` replaced by the field `a/b` of the answer to line ID, and `${name}` by a
+    /// saved value.
+    fn expand(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, value) in &self.saved {
             text = text.replace(&format!("${{{name}}}"), value);
@@ -264,7 +266,7 @@ impl Replayer<'_> {
     }
 }
 
-/// Removes what is not the same in two recordings: a pointer into the line.
+/// Removes a value that differs between two recordings; `place` is a pointer into the line.
 fn ignore(place: &str, recorded: &mut Value, own: &mut Value) {
     let Some(place) = place.strip_prefix("/response") else { return };
     for value in [recorded, own].into_iter().filter_map(|value| value.pointer_mut(place)) {
@@ -272,7 +274,7 @@ fn ignore(place: &str, recorded: &mut Value, own: &mut Value) {
     }
 }
 
-/// JSON, the events of a watch (one alone as it is), or text.
+/// The body as JSON, as the events of a watch (a single event as itself), or as text.
 fn body_of(reply: &Reply) -> Value {
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     if let Ok(value) = serde_json::from_str(&text) {
@@ -282,7 +284,7 @@ fn body_of(reply: &Reply) -> Value {
     events.filter(|events| !events.is_empty()).map_or(Value::String(text), Value::Array)
 }
 
-/// What differs between a recorded answer and ours.
+/// The difference between a recorded answer and kstore's, if any.
 fn compare(line: &Value, reply: &Reply, response: &Value, calls: &Value) -> Option<String> {
     let mut differences = Vec::new();
     if line["status"] != reply.code {
@@ -310,7 +312,7 @@ fn compare(line: &Value, reply: &Reply, response: &Value, calls: &Value) -> Opti
     Some(differences.join("\n    "))
 }
 
-/// Whether the answer is that of the second recording, where the two differ.
+/// Whether the answer equals that of the second recording, where the two recordings differ.
 fn also_recorded(line: &Value, reply: &Reply, part: &Value) -> bool {
     let Some(other) = line["other"].as_object() else { return false };
     let status = other.get("status").unwrap_or(&line["status"]);
@@ -332,7 +334,7 @@ fn part_of(line: &Value, response: &Value) -> Value {
     part
 }
 
-/// Collects the places at which two values differ. An age in a table is any text.
+/// Collects the paths at which two values differ. The age in a table may be any text.
 fn differ(recorded: &Value, own: &Value, place: &str, out: &mut Vec<String>) {
     match (recorded, own) {
         (Value::Object(recorded), Value::Object(own)) => {
@@ -358,7 +360,7 @@ fn differ(recorded: &Value, own: &Value, place: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Whether a text is a recorded one in which a random word is left out.
+/// Whether a text equals a recorded one with a random word left out.
 fn is_like(recorded: &str, own: &str) -> bool {
     let Some((before, after)) = recorded.split_once("<rand>") else { return false };
     let word = own.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));

@@ -1,12 +1,13 @@
-//! Answers without what differs between two runs of one server: identities, times, revisions, tokens, hashes; and lists in one order
-//! where the order means nothing. Applied to recorded answers and to ours alike.
+//! Normalization of answers: removes values that differ between two runs of one server (identities, times,
+//! revisions, tokens, hashes) and sorts lists without a defined order. Applied to recorded and to kstore's
+//! answers.
 
 use serde_json::Value;
 
-/// Length of a UUID in text.
+/// Length of a UUID as text.
 const UUID: usize = 36;
 
-/// The value in its normal form.
+/// Normalizes a value.
 pub(super) fn of(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(of_text(text)),
@@ -27,7 +28,7 @@ pub(super) fn warnings(headers: &Value) -> Value {
     of(&headers.as_array().into_iter().flatten().map(text).collect())
 }
 
-/// Removes the volumes with tokens of service accounts from a pod, and their mounts.
+/// Removes service account token volumes and their mounts from a pod.
 pub(super) fn drop_token_volumes(pod: &mut Value) {
     let is_own =
         |item: &Value| item["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
@@ -52,7 +53,7 @@ pub(super) fn drop_token_volumes(pod: &mut Value) {
 fn of_member(name: &str, value: &Value) -> Value {
     let is_set = value.as_str().is_some_and(|text| !text.is_empty());
     match name {
-        // In Kubernetes all controllers write under one name.
+        // In Kubernetes all controllers write under one manager name.
         "manager" if value.as_str().is_some_and(|name| name.ends_with("-controller")) => {
             "kube-controller-manager".into()
         }
@@ -65,7 +66,8 @@ fn of_member(name: &str, value: &Value) -> Value {
     }
 }
 
-/// The sources of a projected volume without the one that the recorded build adds: Kubernetes itself knows no such ConfigMap.
+/// Removes the projected volume source that the recorded build adds; upstream Kubernetes has no such
+/// ConfigMap.
 fn without_vendor_source(mut sources: Value) -> Value {
     if let Some(items) = sources.as_array_mut() {
         items.retain(|source| source["configMap"]["name"] != "openshift-service-ca.crt");
@@ -81,7 +83,7 @@ fn sorted(value: &Value) -> Value {
     value
 }
 
-/// A message whose list in brackets is in alphabetical order.
+/// Sorts the bracketed list in a message.
 fn in_order(message: &str) -> String {
     let Some((before, list)) = message.split_once(": [") else { return message.to_owned() };
     let Some(list) = list.strip_suffix(']') else { return message.to_owned() };
@@ -117,7 +119,7 @@ fn of_text(text: &str) -> String {
     out
 }
 
-/// Whether a revision comes next: in JSON or YAML inside a text.
+/// Whether a revision follows, in JSON or YAML inside a text.
 fn after_version(before: &str) -> bool {
     let before = before.trim_end_matches(['"', '\\', ' ', ':']);
     before.ends_with("resourceVersion")
@@ -133,7 +135,7 @@ fn is_uuid(text: &str) -> bool {
         .all(|(at, c)| if [8, 13, 18, 23].contains(&at) { c == '-' } else { c.is_ascii_hexdigit() })
 }
 
-/// The length of a time as `2026-01-01T00:00:00.000000Z` at the begin of a text.
+/// The length of a time such as `2026-01-01T00:00:00.000000Z` at the start of a text.
 fn time(text: &str) -> Option<usize> {
     const FORM: &str = "0000-00-00T00:00:00";
     let head = text.get(..FORM.len())?;

@@ -1,7 +1,12 @@
+<<<<<<< HEAD:server/src/etcd_door.rs
 //! The listener of the etcd API, its certificates, and the URL that it advertises to clients. The crate `etcd` serves the API.
+=======
+//! Opens the etcd API's listener: binds it, loads its certificates, and determines the URL that clients use.
+//! The crate `etcd` serves on it.
+>>>>>>> words-tests:server/src/etcd_listener.rs
 
-use crate::args::{EtcdAddress, EtcdDoor, EtcdTls, ListenAddress};
-use crate::listen::{self, Rebindable};
+use crate::args::{EtcdAddress, EtcdListen, EtcdTls, ListenAddress};
+use crate::listen::{self, RebindableListener};
 use crate::socket_file::SocketFile;
 use anyhow::{Context, anyhow, bail};
 use kstore_etcd::{Listener, Options};
@@ -15,26 +20,34 @@ use tokio::net::{TcpListener, UnixListener};
 
 const FLAG: &str = "--etcd-listen";
 
+<<<<<<< HEAD:server/src/etcd_door.rs
 /// A bound listener of the etcd API that does not accept connections yet.
 #[derive(Debug)]
 pub(crate) struct OpenDoor {
     /// The bound listener.
     pub listener: BoundListener,
     /// How the API is served.
+=======
+/// The bound listener of the etcd API, with its serving options. Connections wait until a server accepts
+/// them.
+#[derive(Debug)]
+pub(crate) struct BoundEtcdListener {
+    pub listener: BoundListener,
+>>>>>>> words-tests:server/src/etcd_listener.rs
     pub options: Options,
 }
 
-/// The listener of the etcd API, which can be bound again.
+/// A bound listener of the etcd API, which can be bound again.
 #[derive(Debug)]
 pub(crate) enum BoundListener {
-    /// At an address.
-    Tcp(Rebindable),
-    /// On a socket file, with the listener for the first generation.
+    /// A TCP listener.
+    Tcp(RebindableListener),
+    /// A Unix socket, with the listener for the first generation of the server.
     Unix(Arc<SocketFile>, Option<UnixListener>),
 }
 
 impl BoundListener {
-    /// The socket file, which is to be removed at the end.
+    /// The socket file, which is removed when the server stops.
     pub(crate) fn socket_file(&self) -> Option<Arc<SocketFile>> {
         match self {
             Self::Tcp(_) => None,
@@ -42,7 +55,8 @@ impl BoundListener {
         }
     }
 
-    /// The listener for the next generation of the server; none, with a line in the log, if it cannot be bound again.
+    /// The listener for the next generation of the server. `None`, with an error in the log, if binding again
+    /// failed.
     pub(crate) async fn next(&mut self) -> Option<Listener> {
         match self {
             Self::Tcp(listener) => listener.next().await.map(Listener::Tcp),
@@ -60,68 +74,84 @@ fn bind_unix(file: &SocketFile) -> anyhow::Result<UnixListener> {
     Ok(UnixListener::from_std(file.bind()?)?)
 }
 
+<<<<<<< HEAD:server/src/etcd_door.rs
 /// Binds the listener and reads the certificates. Clients on other machines must show a certificate, unless the flags say
 /// otherwise.
 pub(crate) async fn open(door: &EtcdDoor) -> anyhow::Result<OpenDoor> {
     let mut open = match &door.listen {
         EtcdAddress::Tcp(address) => open_tcp(door, address).await?,
         EtcdAddress::Unix(path) => open_unix(door, path)?,
+=======
+/// Binds the listener and reads its certificates. A listener that other machines can reach requires client
+/// certificates, unless the flags waive them.
+pub(crate) async fn open(config: &EtcdListen) -> anyhow::Result<BoundEtcdListener> {
+    let mut open = match &config.listen {
+        EtcdAddress::Tcp(address) => open_tcp(config, address).await?,
+        EtcdAddress::Unix(path) => open_unix(config, path)?,
+>>>>>>> words-tests:server/src/etcd_listener.rs
     };
-    if let Some(name) = &door.name {
+    if let Some(name) = &config.name {
         open.options.name.clone_from(name);
     }
     Ok(open)
 }
 
+<<<<<<< HEAD:server/src/etcd_door.rs
 /// Warns that a TCP listener without client certificates lets every user of this machine bypass the apiserver's authorization.
 pub(crate) fn warn_beside_apiserver(door: &EtcdDoor) {
     let is_certified = door.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
     if let EtcdAddress::Tcp(address) = &door.listen
+=======
+/// Warns of a TCP listener without client certificates beside an apiserver: its clients bypass the
+/// apiserver's authorization.
+pub(crate) fn warn_beside_apiserver(config: &EtcdListen) {
+    let is_certified = config.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
+    if let EtcdAddress::Tcp(address) = &config.listen
+>>>>>>> words-tests:server/src/etcd_listener.rs
         && !is_certified
     {
         tracing::warn!(
             address = format!("{}:{}", address.host, address.port),
             "every user of this machine can read and write everything through {FLAG}, Secrets included: use {FLAG} \
-             unix:///path/to.sock, or ask for client certificates with --etcd-trusted-ca-file"
+             unix:///path/to.sock, or require client certificates with --etcd-trusted-ca-file"
         );
     }
 }
 
-fn open_unix(door: &EtcdDoor, path: &Path) -> anyhow::Result<OpenDoor> {
-    if door.tls.is_some() {
-        bail!(
-            "--etcd-cert-file is for TCP; who may open the socket of {FLAG} is decided by the mode of its file"
-        );
+fn open_unix(config: &EtcdListen, path: &Path) -> anyhow::Result<BoundEtcdListener> {
+    if config.tls.is_some() {
+        bail!("--etcd-cert-file is for TCP; access to the socket of {FLAG} is controlled by its file mode");
     }
     let file = SocketFile::new(path);
     let listener = bind_unix(&file).with_context(|| format!("see {FLAG}"))?;
-    let advertised = door.advertise.clone().unwrap_or_else(|| format!("unix://{}", path.display()));
+    let advertised = config.advertise.clone().unwrap_or_else(|| format!("unix://{}", path.display()));
     let listener = BoundListener::Unix(Arc::new(file), Some(listener));
-    Ok(OpenDoor { listener, options: Options::plain(advertised) })
+    Ok(BoundEtcdListener { listener, options: Options::plain(advertised) })
 }
 
-async fn open_tcp(door: &EtcdDoor, listen: &ListenAddress) -> anyhow::Result<OpenDoor> {
-    let tls = door.tls.as_ref().map(tls).transpose()?;
+async fn open_tcp(config: &EtcdListen, listen: &ListenAddress) -> anyhow::Result<BoundEtcdListener> {
+    let tls = config.tls.as_ref().map(tls).transpose()?;
     let listener = listen::bind(listen, FLAG).await?;
     let address = listener.local_addr().context("the listener has no address")?;
-    let known = door.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
-    if !address.ip().is_loopback() && !known && !door.anyone {
+    let is_certified = config.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
+    if !address.ip().is_loopback() && !is_certified && !config.allow_anyone {
         bail!(
-            "{FLAG} {address} would be open to other machines, and whoever connects can read and write everything: \
-             listen on a loopback address (127.0.0.1:{}), ask for client certificates (--etcd-cert-file, \
+            "{FLAG} {address} would be reachable from other machines, and every client could read and write everything: \
+             listen on a loopback address (127.0.0.1:{}), require client certificates (--etcd-cert-file, \
              --etcd-key-file, --etcd-trusted-ca-file), or add --etcd-allow-anyone",
             address.port()
         );
     }
-    let advertised = match &door.advertise {
+    let advertised = match &config.advertise {
         Some(url) => url.clone(),
-        None => advertised(listen, door.tls.is_some(), &listener)?,
+        None => advertised(listen, config.tls.is_some(), &listener)?,
     };
-    let listener = BoundListener::Tcp(Rebindable::new(listener)?);
-    Ok(OpenDoor { listener, options: Options { tls, ..Options::plain(advertised) } })
+    let listener = BoundListener::Tcp(RebindableListener::new(listener)?);
+    Ok(BoundEtcdListener { listener, options: Options { tls, ..Options::plain(advertised) } })
 }
 
-/// The name that was asked for, since certificates are made out for names; for a wildcard, this machine.
+/// The URL of the listener: with the host name of the flag, since certificates are issued for names; with
+/// loopback for a wildcard address.
 fn advertised(listen: &ListenAddress, is_tls: bool, listener: &TcpListener) -> anyhow::Result<String> {
     let scheme = if is_tls { "https" } else { "http" };
     let address = listen::reachable(listener)?;
@@ -144,14 +174,16 @@ fn tls(files: &EtcdTls) -> anyhow::Result<Arc<ServerConfig>> {
         Some(file) => {
             let mut roots = RootCertStore::empty();
             for authority in certificates(file, "--etcd-trusted-ca-file")? {
-                roots.add(authority).with_context(|| format!("{} is no authority", file.display()))?;
+                roots
+                    .add(authority)
+                    .with_context(|| format!("{} is not a certificate authority", file.display()))?;
             }
             let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build()?;
             config.with_client_cert_verifier(clients)
         }
     };
     let mut config =
-        config.with_single_cert(chain, key).context("--etcd-cert-file and --etcd-key-file do not fit")?;
+        config.with_single_cert(chain, key).context("--etcd-cert-file and --etcd-key-file do not match")?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config.into())
 }
@@ -174,11 +206,17 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio_util::sync::CancellationToken;
 
-    fn door(listen: &str) -> EtcdDoor {
-        EtcdDoor { listen: listen.parse().unwrap(), name: None, advertise: None, tls: None, anyone: false }
+    fn config(listen: &str) -> EtcdListen {
+        EtcdListen {
+            listen: listen.parse().unwrap(),
+            name: None,
+            advertise: None,
+            tls: None,
+            allow_anyone: false,
+        }
     }
 
-    async fn tcp(open: &mut OpenDoor) -> TcpListener {
+    async fn tcp(open: &mut BoundEtcdListener) -> TcpListener {
         match open.listener.next().await {
             Some(Listener::Tcp(listener)) => listener,
             other => panic!("not on TCP: {other:?}"),
@@ -186,55 +224,58 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_file_is_told_as_its_url_and_bound_again_for_a_restart() {
+    async fn a_unix_socket_is_advertised_by_its_url_and_bound_again_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("etcd.sock");
-        let mut open = super::open(&door(&format!("unix://{}", path.display()))).await.unwrap();
+        let mut open = super::open(&config(&format!("unix://{}", path.display()))).await.unwrap();
         assert_eq!(open.options.advertised, format!("unix://{}", path.display()));
         for _ in 0..2 {
             let listener = open.listener.next().await;
             assert!(matches!(listener, Some(Listener::Unix(_))), "{listener:?}");
             std::os::unix::net::UnixStream::connect(&path).unwrap();
         }
-        let files = Files::make();
+        let files = TlsFiles::make();
         let with_tls =
-            EtcdDoor { tls: Some(files.tls(false)), ..door(&format!("unix://{}", path.display())) };
+            EtcdListen { tls: Some(files.tls(false)), ..config(&format!("unix://{}", path.display())) };
         assert!(
             super::open(&with_tls).await.unwrap_err().to_string().contains("--etcd-cert-file is for TCP")
         );
     }
 
     #[tokio::test]
-    async fn what_is_open_to_everybody_is_bound_to_loopback_unless_that_is_wanted() {
-        assert!(open(&door("127.0.0.1:0")).await.is_ok());
-        let refused = open(&door(":0")).await.unwrap_err().to_string();
-        assert!(refused.contains("whoever connects") && refused.contains("--etcd-allow-anyone"), "{refused}");
-        assert!(open(&EtcdDoor { anyone: true, ..door(":0") }).await.is_ok());
+    async fn listening_beyond_loopback_without_client_certificates_needs_a_flag() {
+        assert!(open(&config("127.0.0.1:0")).await.is_ok());
+        let refused = open(&config(":0")).await.unwrap_err().to_string();
+        assert!(
+            refused.contains("every client could") && refused.contains("--etcd-allow-anyone"),
+            "{refused}"
+        );
+        assert!(open(&EtcdListen { allow_anyone: true, ..config(":0") }).await.is_ok());
     }
 
     #[tokio::test]
-    async fn clients_are_told_a_url_that_reaches_us() {
+    async fn the_advertised_url_reaches_the_listener() {
         for (listen, expected) in [
             ("127.0.0.1:0", "http://127.0.0.1:"),
             (":0", "http://127.0.0.1:"),
             ("localhost:0", "http://localhost:"),
         ] {
-            let mut open = open(&EtcdDoor { anyone: true, ..door(listen) }).await.unwrap();
+            let mut open = open(&EtcdListen { allow_anyone: true, ..config(listen) }).await.unwrap();
             let port = tcp(&mut open).await.local_addr().unwrap().port();
             assert_eq!(open.options.advertised, format!("{expected}{port}"));
         }
         let url = Some("http://db.example:2379".to_owned());
-        let told = open(&EtcdDoor { advertise: url.clone(), ..door("127.0.0.1:0") }).await.unwrap();
-        assert_eq!(Some(told.options.advertised), url);
+        let advertised = open(&EtcdListen { advertise: url.clone(), ..config("127.0.0.1:0") }).await.unwrap();
+        assert_eq!(Some(advertised.options.advertised), url);
     }
 
-    /// Files of one authority: of the server and of a client.
-    struct Files {
+    /// TLS files of a server and a client, signed by one authority.
+    struct TlsFiles {
         dir: tempfile::TempDir,
         pki: Pki,
     }
 
-    impl Files {
+    impl TlsFiles {
         fn make() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let pki = Pki::in_memory(Nondet::real().clock.now()).unwrap();
@@ -254,7 +295,7 @@ mod tests {
             EtcdTls { certificate: file("crt"), key: file("key"), clients: clients.then(|| file("ca")) }
         }
 
-        /// What the server answers to a client, with a certificate or without.
+        /// The answer of the server to a client with or without a certificate.
         async fn version(&self, open: &std::net::SocketAddr, certified: bool) -> std::io::Result<String> {
             let mut roots = RootCertStore::empty();
             roots.add(CertificateDer::from_pem_slice(self.pki.ca_pem().as_bytes()).unwrap()).unwrap();
@@ -282,11 +323,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn over_tls_a_client_must_show_a_certificate_if_an_authority_is_named() {
-        let files = Files::make();
+    async fn client_certificates_are_required_if_a_client_authority_is_configured() {
+        let files = TlsFiles::make();
         for clients in [false, true] {
-            let door = EtcdDoor { tls: Some(files.tls(clients)), ..door("127.0.0.1:0") };
-            let mut open = open(&door).await.unwrap();
+            let config = EtcdListen { tls: Some(files.tls(clients)), ..config("127.0.0.1:0") };
+            let mut open = open(&config).await.unwrap();
             assert!(open.options.advertised.starts_with("https://127.0.0.1:"));
             let listener = tcp(&mut open).await;
             let address = listener.local_addr().unwrap();
@@ -301,13 +342,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_machines_may_come_with_a_certificate() {
-        let files = Files::make();
-        let with = |clients| EtcdDoor { tls: Some(files.tls(clients)), ..door(":0") };
+    async fn listening_beyond_loopback_is_allowed_with_client_certificates() {
+        let files = TlsFiles::make();
+        let with = |clients| EtcdListen { tls: Some(files.tls(clients)), ..config(":0") };
         assert!(open(&with(true)).await.is_ok());
         assert!(open(&with(false)).await.is_err());
         let key = files.dir.path().join("none");
-        let broken = EtcdDoor { tls: Some(EtcdTls { key, ..files.tls(true) }), ..door(":0") };
+        let broken = EtcdListen { tls: Some(EtcdTls { key, ..files.tls(true) }), ..config(":0") };
         assert!(open(&broken).await.unwrap_err().to_string().contains("--etcd-key-file"));
     }
 }

@@ -1,4 +1,5 @@
-//! [`Gate`]: a way to an etcd that can be shut, and that can lose answers while requests go through.
+//! [`FaultyDial`]: connections to an etcd that a test can cut, or whose answers it can lose while requests
+//! still arrive.
 
 use async_trait::async_trait;
 use kstore_apiserver::storage::etcd::{Dial, Url, Wire};
@@ -9,45 +10,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
-/// Bytes on their way in one direction.
+/// Buffer size of one direction, in bytes.
 const PIPE: usize = 256 * 1024;
 
-/// In front of another way.
-pub struct Gate {
+/// A [`Dial`] that wraps another one and injects faults.
+pub struct FaultyDial {
     inner: Arc<dyn Dial>,
     shut: AtomicBool,
-    deaf: Arc<AtomicBool>,
-    /// Ends the connections of now.
+    loses_answers: Arc<AtomicBool>,
+    /// Cancelled to end the current connections.
     cut: Mutex<CancellationToken>,
 }
 
-impl Gate {
-    /// Open.
+impl FaultyDial {
+    /// Wraps a dial, without faults.
     pub fn new(inner: Arc<dyn Dial>) -> Arc<Self> {
-        let (shut, deaf) = (AtomicBool::new(false), Arc::default());
-        Arc::new(Self { inner, shut, deaf, cut: Mutex::default() })
+        let (shut, loses_answers) = (AtomicBool::new(false), Arc::default());
+        Arc::new(Self { inner, shut, loses_answers, cut: Mutex::default() })
     }
 
-    /// Cuts every connection, and lets none through.
+    /// Cuts every connection, and refuses new ones.
     pub fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
-        std::mem::take(&mut *self.cut.lock().expect("nobody panics with it")).cancel();
+        std::mem::take(&mut *self.cut.lock().expect("no holder panics")).cancel();
     }
 
-    /// Lets connections and answers through again.
+    /// Restores connections and answers.
     pub fn open(&self) {
-        self.deaf.store(false, Ordering::SeqCst);
+        self.loses_answers.store(false, Ordering::SeqCst);
         self.shut.store(false, Ordering::SeqCst);
     }
 
-    /// From now on requests arrive and answers do not.
+    /// Loses answers from now on; requests still arrive.
     pub fn lose_answers(&self) {
-        self.deaf.store(true, Ordering::SeqCst);
+        self.loses_answers.store(true, Ordering::SeqCst);
     }
 }
 
 #[async_trait]
-impl Dial for Gate {
+impl Dial for FaultyDial {
     async fn dial(&self, member: &Url) -> io::Result<Box<dyn Wire>> {
         if self.shut.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::ConnectionRefused.into());
@@ -55,7 +56,8 @@ impl Dial for Gate {
         let (mut there_out, mut there_in) = tokio::io::split(self.inner.dial(member).await?);
         let (ours, theirs) = tokio::io::duplex(PIPE);
         let (mut here_out, mut here_in) = tokio::io::split(theirs);
-        let (cut, deaf) = (self.cut.lock().expect("nobody panics with it").clone(), self.deaf.clone());
+        let (cut, loses_answers) =
+            (self.cut.lock().expect("no holder panics").clone(), self.loses_answers.clone());
         let requests = async move { tokio::io::copy(&mut here_out, &mut there_in).await.map(drop) };
         let answers = async move {
             let mut buffer = vec![0; 16 * 1024];
@@ -64,7 +66,7 @@ impl Dial for Gate {
                 if read == 0 {
                     return Ok::<_, io::Error>(());
                 }
-                if !deaf.load(Ordering::SeqCst) {
+                if !loses_answers.load(Ordering::SeqCst) {
                     here_in.write_all(&buffer[..read]).await?;
                 }
             }

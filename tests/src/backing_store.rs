@@ -1,9 +1,9 @@
-//! [`Ground`]: what the apiservers of a simulated cluster stand on, and the tests' own look at it, past the apiservers. One of
-//! three, as [`Storage`] says.
+//! [`BackingStore`]: the storage below the apiservers of a simulated cluster, with the tests' own access to
+//! it. [`Storage`] selects one of three.
 
 use crate::Change;
 use crate::on_etcd::{Pipes, etcd_config};
-use crate::relay::{Loan, Relay};
+use crate::relay::{EtcdLoan, Relay};
 use futures::StreamExt as _;
 use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::storage::Storage as _;
@@ -15,29 +15,30 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Where the apiservers keep objects. Tests of the API hold on each.
+/// Storage of objects below the apiservers. The API tests run on each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// In a store of their own.
+    /// An embedded store.
     Embedded,
-    /// In what they take for an external etcd: the same store, behind our own etcd API, reached over pipes within the process.
-    /// So this too is deterministic and in virtual time.
+    /// The store behind kstore's etcd API, over in-process pipes, used as an external etcd: also
+    /// deterministic and in virtual time.
     Etcd,
-    /// In a real etcd, which the test has to itself while it runs, under a prefix of its own. Virtual time stands still while
-    /// etcd works: see `relay`.
+    /// A real etcd, used exclusively by one test at a time, under a unique prefix. Virtual time stands still
+    /// while etcd works: see `relay`.
     RealEtcd,
 }
 
-/// The variable that says where.
+/// Environment variable that selects the storage.
 pub const STORAGE: &str = "KSTORE_TEST_STORAGE";
 
 impl Storage {
-    /// The one that the environment asks for: `KSTORE_TEST_STORAGE=etcd`, or `=http://…` for real ones (several, with commas
-    /// between them, for as many tests at once), else the embedded store.
+    /// The storage that the environment selects: `KSTORE_TEST_STORAGE=etcd`, or `=http://…` for real etcds
+    /// (comma-separated, one per concurrent test), otherwise the embedded store.
     ///
     /// # Panics
-    /// When it asks for something else.
-    pub fn asked_for() -> Self {
+    ///
+    /// The variable has another value.
+    pub fn from_environment() -> Self {
         match std::env::var(STORAGE) {
             Err(_) => Self::Embedded,
             Ok(name) if name == "etcd" => Self::Etcd,
@@ -47,27 +48,27 @@ impl Storage {
     }
 }
 
-/// See the module.
-pub struct Ground {
-    kind: Kind,
+/// The storage below the apiservers of one cluster.
+pub struct BackingStore {
+    kind: BackendKind,
     nondet: Nondet,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-enum Kind {
-    /// With the etcd API of the store, if that is the way to it.
-    Ours {
+enum BackendKind {
+    /// The embedded store, with its etcd API if apiservers use that.
+    Embedded {
         store: Store,
         pipes: Option<Arc<Pipes>>,
     },
     Real {
         relay: Relay,
-        _loan: Loan,
+        _loan: EtcdLoan,
     },
 }
 
-impl Ground {
+impl BackingStore {
     pub(crate) async fn new(
         storage: Storage,
         nondet: &Nondet,
@@ -77,27 +78,27 @@ impl Ground {
         let store =
             async || Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens");
         let kind = match storage {
-            Storage::Embedded => Kind::Ours { store: store().await, pipes: None },
+            Storage::Embedded => BackendKind::Embedded { store: store().await, pipes: None },
             Storage::Etcd => {
                 let store = store().await;
                 let pipes = Some(Pipes::new(&store, stop, tasks));
-                Kind::Ours { store, pipes }
+                BackendKind::Embedded { store, pipes }
             }
             Storage::RealEtcd => {
-                let loan = Loan::take();
-                Kind::Real { relay: Relay::to(loan.url(), tasks), _loan: loan }
+                let loan = EtcdLoan::take();
+                BackendKind::Real { relay: Relay::to(loan.url(), tasks), _loan: loan }
             }
         };
         Self { kind, nondet: nondet.clone(), stop: stop.clone(), tasks: tasks.clone() }
     }
 
-    /// One apiserver's way to it.
+    /// The storage for one apiserver.
     pub(crate) fn storage(&self) -> SharedStorage {
         let config = etcd_config(&["http://etcd.invalid:2379"]);
         match &self.kind {
-            Kind::Ours { store, pipes: None } => Arc::new(Embedded::new(store.clone())),
-            Kind::Ours { pipes: Some(pipes), .. } => self.etcd(&config, pipes.clone()),
-            Kind::Real { relay, .. } => {
+            BackendKind::Embedded { store, pipes: None } => Arc::new(Embedded::new(store.clone())),
+            BackendKind::Embedded { pipes: Some(pipes), .. } => self.etcd(&config, pipes.clone()),
+            BackendKind::Real { relay, .. } => {
                 let config = EtcdConfig { prefix: relay.prefix().to_owned(), ..config };
                 self.etcd(&config, Arc::new(relay.clone()))
             }
@@ -118,78 +119,80 @@ impl Ground {
     /// The newest revision.
     pub fn revision(&self) -> Revision {
         match &self.kind {
-            Kind::Ours { store, .. } => store.revision(),
-            Kind::Real { relay, .. } => Revision(relay.revision()),
+            BackendKind::Embedded { store, .. } => store.revision(),
+            BackendKind::Real { relay, .. } => Revision(relay.revision()),
         }
     }
 
-    /// Forgets what was before a revision.
+    /// Compacts the history before a revision.
     ///
     /// # Errors
-    /// When that cannot be.
+    ///
+    /// The revision cannot be compacted.
     pub async fn compact(&self, revision: Revision) -> Result<(), String> {
         match &self.kind {
-            Kind::Ours { store, .. } => {
+            BackendKind::Embedded { store, .. } => {
                 store.compact(revision).await.map(drop).map_err(|error| error.to_string())
             }
-            Kind::Real { relay, .. } => relay.compact(revision.0).map_err(|status| status.to_string()),
+            BackendKind::Real { relay, .. } => relay.compact(revision.0).map_err(|status| status.to_string()),
         }
     }
 
-    /// Writes past the apiservers: `key` begins with `/registry/` on any.
+    /// Writes a key directly, bypassing the apiservers; `key` begins with `/registry/` on every storage.
     ///
     /// # Errors
-    /// When that cannot be.
+    ///
+    /// The write failed.
     pub async fn put(&self, key: &str, value: String) -> Result<(), String> {
         match &self.kind {
-            Kind::Ours { store, .. } => {
+            BackendKind::Embedded { store, .. } => {
                 store.put(key.to_owned(), value).await.map(drop).map_err(|error| error.to_string())
             }
-            Kind::Real { relay, .. } => relay.put(key, value).map_err(|status| status.to_string()),
+            BackendKind::Real { relay, .. } => relay.put(key, value).map_err(|status| status.to_string()),
         }
     }
 
-    /// It is gone, for the apiservers too.
+    /// Closes the storage, also for the apiservers.
     pub async fn close(&self) {
         match &self.kind {
-            Kind::Ours { store, .. } => store.close().await,
-            Kind::Real { relay, .. } => relay.cut(),
+            BackendKind::Embedded { store, .. } => store.close().await,
+            BackendKind::Real { relay, .. } => relay.cut(),
         }
     }
 
-    /// Everything that was ever written to objects, in order. The key beside them in which an etcd keeps notes is none.
+    /// All changes of objects, in order. The key in which an etcd keeps notes is left out.
     pub(crate) fn history(&self) -> Vec<Change> {
         match &self.kind {
-            Kind::Ours { store, .. } => Change::of_store(store),
-            Kind::Real { relay, .. } => relay.history(),
+            BackendKind::Embedded { store, .. } => Change::of_store(store),
+            BackendKind::Real { relay, .. } => relay.history(),
         }
     }
 
-    /// Tells of what is written from now on.
+    /// Notifications of writes from now on.
     pub(crate) fn changes(&self) -> Changes {
         match &self.kind {
-            Kind::Ours { store, .. } => {
+            BackendKind::Embedded { store, .. } => {
                 let everything = WatchRequest::new(KeyRange::all());
-                Changes::Ours(Box::new(store.watch(everything).expect("an open store can be watched")))
+                Changes::Embedded(Box::new(store.watch(everything).expect("an open store can be watched")))
             }
-            Kind::Real { relay, .. } => Changes::Real(relay.changes(relay.revision() + 1)),
+            BackendKind::Real { relay, .. } => Changes::Real(relay.changes(relay.revision() + 1)),
         }
     }
 }
 
-/// Wakes whoever waits for a change, see [`Ground::changes`].
+/// Wakes a waiter after changes, see [`BackingStore::changes`].
 pub(crate) enum Changes {
-    Ours(Box<Watcher>),
+    Embedded(Box<Watcher>),
     Real(crate::relay::Events),
 }
 
 impl Changes {
-    /// Returns after a change that no earlier call has returned after; false if there will be none.
+    /// Returns after a change that no earlier call has reported; false if there will be none.
     pub(crate) async fn next(&mut self) -> bool {
         match self {
-            Self::Ours(watcher) => {
+            Self::Embedded(watcher) => {
                 let next = watcher.next().await;
-                // What else has been written by now needs no look of its own.
+                // Other changes up to now are covered by the same check.
                 while watcher.try_next().is_some() {}
                 matches!(next, Some(Ok(_)))
             }

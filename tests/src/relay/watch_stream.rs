@@ -1,7 +1,8 @@
-//! [`Line`]: one stream of watches to the real etcd. It knows how far the watch has come, and can be waited for until it has come
-//! to a revision. One watch per stream, which is all that our client asks for.
+//! [`WatchStream`]: one stream of watches to the real etcd. It tracks the progress of its watch and can wait
+//! until the watch has reached a revision. A stream carries one watch, which is all that kstore's client
+//! needs.
 
-use super::{OUTSIDE, PATIENCE};
+use super::{PATIENCE, REAL_TIME};
 use kstore_proto::etcd::etcdserverpb::{
     WatchProgressRequest, WatchRequest, WatchResponse, watch_client::WatchClient, watch_request::RequestUnion,
 };
@@ -12,25 +13,25 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-/// So long after a change an event needs no push.
+/// Wait for an event before a progress request is sent.
 const FIRST: Duration = Duration::from_millis(3);
 
-/// An etcd that is still catching up does not say how far a watch is: it is asked again after this time.
+/// Interval of progress requests: an etcd that is still catching up does not answer them.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Responses, as they come in. Those to questions that the line itself asks are kept back.
+/// Incoming responses, without the answers to the stream's own progress requests.
 pub(crate) struct Events {
     inbox: mpsc::UnboundedReceiver<Result<WatchResponse, Status>>,
-    line: Line,
+    stream: WatchStream,
 }
 
 impl Events {
-    /// The next; none after an error, and when etcd has gone.
+    /// The next response; `None` after an error or the end of etcd.
     pub(crate) async fn next(&mut self) -> Option<Result<WatchResponse, Status>> {
         self.inbox.recv().await
     }
 
-    /// The next, if it is here.
+    /// The next response, if it has arrived.
     pub(crate) fn try_next(&mut self) -> Option<Result<WatchResponse, Status>> {
         self.inbox.try_recv().ok()
     }
@@ -38,81 +39,81 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        self.line.at.change(|at| at.ended = true);
+        self.stream.at.change(|at| at.ended = true);
     }
 }
 
-/// See the module.
+/// A stream of one watch, with its progress.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct WatchStream {
     requests: mpsc::UnboundedSender<WatchRequest>,
-    at: Arc<Place>,
+    at: Arc<SharedProgress>,
 }
 
 #[derive(Default)]
-struct Place {
-    at: Mutex<At>,
+struct SharedProgress {
+    at: Mutex<WatchProgress>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct At {
-    /// Everything up to here has come in.
+struct WatchProgress {
+    /// All events up to this revision have arrived.
     revision: i64,
-    /// The newest revision when the watch began.
+    /// The newest revision when the watch was created.
     created: Option<i64>,
-    /// The client wants to know how far the watch is, and has no answer yet.
+    /// Whether the client has requested progress and has no answer yet.
     asked: bool,
     ended: bool,
 }
 
-impl Place {
-    fn change(&self, change: impl FnOnce(&mut At)) {
-        change(&mut self.at.lock().expect("nobody panics with it"));
+impl SharedProgress {
+    fn change(&self, change: impl FnOnce(&mut WatchProgress)) {
+        change(&mut self.at.lock().expect("no holder panics"));
         self.changed.notify_all();
     }
 
-    /// Stands still until `holds`, or the line has ended, or for so long; whether it did hold.
-    fn wait(&self, holds: impl Fn(&At) -> bool, patience: Duration) -> bool {
-        let at = self.at.lock().expect("nobody panics with it");
-        let waits = |at: &mut At| !holds(at) && !at.ended;
-        let waited = self.changed.wait_timeout_while(at, patience, waits).expect("nobody panics with it");
+    /// Blocks until `holds` or until the stream has ended, at most for `patience`. Returns whether it held.
+    fn wait(&self, holds: impl Fn(&WatchProgress) -> bool, patience: Duration) -> bool {
+        let at = self.at.lock().expect("no holder panics");
+        let waits = |at: &mut WatchProgress| !holds(at) && !at.ended;
+        let waited = self.changed.wait_timeout_while(at, patience, waits).expect("no holder panics");
         !waited.1.timed_out()
     }
 }
 
-impl Line {
+impl WatchStream {
     pub(super) fn open(client: WatchClient<Channel>, cut: CancellationToken) -> (Self, Events) {
-        // Without bounds: the thread of the cluster stands still until everything has come in, and takes nothing out meanwhile. What
-        // one test writes is the bound.
-        let ((requests, outbox), (tell, inbox)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let line = Self { requests, at: Arc::default() };
-        let at = line.at.clone();
-        OUTSIDE.spawn(async move {
+        // Unbounded: the cluster's thread is blocked until everything has arrived, and reads nothing
+        // meanwhile. The writes of one test are the bound.
+        let ((requests, outbox), (deliver, inbox)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let stream = Self { requests, at: Arc::default() };
+        let at = stream.at.clone();
+        REAL_TIME.spawn(async move {
             tokio::select! {
                 biased;
                 () = cut.cancelled() => {}
-                () = carry(client, outbox, &tell, &at) => {}
-                () = tell.closed() => {}
+                () = carry(client, outbox, &deliver, &at) => {}
+                () = deliver.closed() => {}
             }
-            // The client hears of the end before anybody who waits for it goes on.
-            drop(tell);
+            // The client observes the end before a blocked waiter continues.
+            drop(deliver);
             at.change(|at| at.ended = true);
         });
-        let events = Events { inbox, line: line.clone() };
-        (line, events)
+        let events = Events { inbox, stream: stream.clone() };
+        (stream, events)
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.at.at.lock().expect("nobody panics with it").ended
+        self.at.at.lock().expect("no holder panics").ended
     }
 
-    /// Stands still until it has ended.
+    /// Blocks until the stream has ended.
     pub(super) fn wait_end(&self) {
-        assert!(self.at.wait(|at| at.ended, PATIENCE), "a line that was cut ends");
+        assert!(self.at.wait(|at| at.ended, PATIENCE), "a stream that was cut ends");
     }
 
-    /// Passes a request on. When it returns, the answer has come in, and what a watch that begins in the past has to tell of it.
+    /// Forwards a request. Returns when the answer has arrived, and with it all past events of a new watch.
     pub(super) fn send(&self, request: WatchRequest) {
         match &request.request_union {
             Some(RequestUnion::CreateRequest(create)) => {
@@ -120,7 +121,7 @@ impl Line {
                 self.at.change(|at| at.revision = revision);
                 self.push(request);
                 assert!(self.at.wait(|at| at.created.is_some(), PATIENCE), "a watch begins");
-                let newest = self.at.at.lock().expect("nobody panics with it").created;
+                let newest = self.at.at.lock().expect("no holder panics").created;
                 self.settle(newest.unwrap_or_default());
             }
             Some(RequestUnion::ProgressRequest(_)) => {
@@ -131,15 +132,15 @@ impl Line {
         }
     }
 
-    /// Stands still until everything up to this revision has come in.
+    /// Blocks until all events up to this revision have arrived.
     pub(super) fn settle(&self, revision: i64) {
-        let arrived = |at: &At| at.revision >= revision;
+        let arrived = |at: &WatchProgress| at.revision >= revision;
         if !self.at.wait(arrived, FIRST) {
             self.ask_until(arrived);
         }
     }
 
-    fn ask_until(&self, holds: impl Fn(&At) -> bool) {
+    fn ask_until(&self, holds: impl Fn(&WatchProgress) -> bool) {
         let rounds = PATIENCE.as_millis() / AGAIN.as_millis();
         for _ in 0..rounds {
             let union = RequestUnion::ProgressRequest(WatchProgressRequest {});
@@ -152,7 +153,7 @@ impl Line {
     }
 
     fn push(&self, request: WatchRequest) {
-        // If nobody takes it, the line has ended, which is no failure of this.
+        // If no receiver is left, the stream has ended, which is not an error here.
         let _ = self.requests.send(request);
     }
 }
@@ -160,14 +161,14 @@ impl Line {
 async fn carry(
     mut client: WatchClient<Channel>,
     mut outbox: mpsc::UnboundedReceiver<WatchRequest>,
-    tell: &mpsc::UnboundedSender<Result<WatchResponse, Status>>,
-    place: &Place,
+    deliver: &mpsc::UnboundedSender<Result<WatchResponse, Status>>,
+    place: &SharedProgress,
 ) {
     let requests = futures::stream::poll_fn(move |context| outbox.poll_recv(context));
     let mut responses: Streaming<WatchResponse> = match client.watch(requests).await {
         Ok(response) => response.into_inner(),
         Err(status) => {
-            let _ = tell.send(Err(status));
+            let _ = deliver.send(Err(status));
             return;
         }
     };
@@ -176,30 +177,30 @@ async fn carry(
             Ok(Some(response)) => response,
             Ok(None) => return,
             Err(status) => {
-                let _ = tell.send(Err(status));
+                let _ = deliver.send(Err(status));
                 return;
             }
         };
         let mut passes = true;
         place.change(|at| {
-            passes = at.hear(&response);
-            // Told before anybody who waits goes on.
+            passes = at.update(&response);
+            // Delivered before a blocked waiter continues.
             if passes {
-                let _ = tell.send(Ok(response));
+                let _ = deliver.send(Ok(response));
             }
         });
     }
 }
 
-impl At {
-    /// Takes note of a response; whether it is for the client.
-    fn hear(&mut self, response: &WatchResponse) -> bool {
+impl WatchProgress {
+    /// Updates the progress by a response. Returns whether the response is for the client.
+    fn update(&mut self, response: &WatchResponse) -> bool {
         let newest = response.header.as_ref().map_or(0, |header| header.revision);
         if response.canceled {
             self.ended = true;
         } else if response.created {
             self.created = Some(newest);
-            // From the present on.
+            // The watch starts at the present.
             if self.revision < 0 {
                 self.revision = newest;
             }

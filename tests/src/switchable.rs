@@ -1,4 +1,5 @@
-//! [`Line`]: the way to an apiserver in this process, as a connection that can break and be made again to another one.
+//! [`Switchable`]: an in-process connection to an apiserver that a test can break, and switch to another
+//! apiserver.
 
 use axum::body::Body;
 use futures::StreamExt as _;
@@ -13,45 +14,46 @@ use std::task::{Context, Poll};
 use tokio_util::sync::CancellationToken;
 use tower::{Service, ServiceExt as _};
 
-/// Cheap to clone; clones are the same line. A tower service like the door that it leads to.
+/// A tower service that forwards to a replaceable apiserver. Clones share one connection.
 #[derive(Clone)]
-pub struct Line(Arc<Mutex<(InProcess, CancellationToken)>>);
+pub struct Switchable(Arc<Mutex<(InProcess, CancellationToken)>>);
 
-impl Line {
-    /// A line to this door.
-    pub fn new(door: InProcess) -> Self {
-        Self(Arc::new(Mutex::new((door, CancellationToken::new()))))
+impl Switchable {
+    /// Connects to this apiserver.
+    pub fn new(api: InProcess) -> Self {
+        Self(Arc::new(Mutex::new((api, CancellationToken::new()))))
     }
 
-    /// Ends every answer that is under way in its middle.
+    /// Breaks every answer in flight.
     pub fn cut(&self) {
-        let mut line = self.0.lock().expect("nobody panics with it");
+        let mut line = self.0.lock().expect("no holder panics");
         std::mem::take(&mut line.1).cancel();
     }
 
-    /// Leads to another door from now on. Answers under way go on.
-    pub fn switch(&self, door: InProcess) {
-        self.0.lock().expect("nobody panics with it").0 = door;
+    /// Forwards to another apiserver from now on. Answers in flight continue.
+    pub fn switch(&self, api: InProcess) {
+        self.0.lock().expect("no holder panics").0 = api;
     }
 
     fn now(&self) -> (InProcess, CancellationToken) {
-        self.0.lock().expect("nobody panics with it").clone()
+        self.0.lock().expect("no holder panics").clone()
     }
 
-    /// The door's watch without a wire, which breaks with the line.
+    /// A watch without a wire format, which breaks with the connection.
     ///
     /// # Errors
-    /// The door's.
+    ///
+    /// The apiserver's.
     pub async fn watch(
         self,
         request: tonic::Request<pb::WatchRequest>,
     ) -> Result<WatchBatches, tonic::Status> {
-        let (door, cut) = self.now();
-        Ok(Box::pin(door.watch(request).await?.take_until(cut.cancelled_owned())))
+        let (api, cut) = self.now();
+        Ok(Box::pin(api.watch(request).await?.take_until(cut.cancelled_owned())))
     }
 }
 
-impl<B> Service<Request<B>> for Line
+impl<B> Service<Request<B>> for Switchable
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
@@ -65,9 +67,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (door, cut) = self.now();
+        let (api, cut) = self.now();
         Box::pin(async move {
-            let response = door.oneshot(request).await?;
+            let response = api.oneshot(request).await?;
             let frames = |body| BodyStream::new(body).take_until(cut.cancelled_owned());
             Ok(response.map(|body| Body::new(StreamBody::new(frames(body)))))
         })

@@ -1,5 +1,5 @@
-//! [`Middleman`]: passes calls of the etcd API on to a server, and does one thing wrong on purpose. It shows that a checker
-//! behind it can see that. Only calls that a checker makes are passed on.
+//! [`FaultyProxy`]: forwards calls of the etcd API to a server and injects one kind of fault, to show that a
+//! checker behind it detects the fault. It forwards only the calls that the checker makes.
 
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
@@ -16,27 +16,27 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-/// What is done wrong.
+/// The injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
-    /// Nothing.
+pub enum Fault {
+    /// No fault.
     Nothing,
-    /// A response of a watch is not passed on.
+    /// A watch response is lost.
     Drop,
-    /// It is passed on twice.
+    /// A watch response is sent twice.
     Repeat,
-    /// It changes places with the next one.
+    /// A watch response is swapped with the next one.
     Reorder,
-    /// A read of the present is answered from an older revision.
+    /// A read at the newest revision is answered from an older one.
     Stale,
-    /// The version before an event is an older one.
+    /// The previous value of an event is an older one.
     PrevKv,
-    /// A deletion is not passed on, and yet answered.
+    /// A deletion is acknowledged without being executed.
     Forget,
 }
 
-impl Wrong {
-    /// One in so many is treated so: the rarer it is, the more often.
+impl Fault {
+    /// One in this many calls is affected; smaller for calls that occur rarely.
     fn every(self) -> u64 {
         match self {
             Self::Nothing | Self::Drop | Self::Repeat | Self::Reorder | Self::PrevKv => 40,
@@ -46,25 +46,25 @@ impl Wrong {
     }
 }
 
-/// How many revisions back is old.
+/// By how many revisions a stale read is behind.
 const BACK: i64 = 30;
 
-/// A server between a client and a server.
+/// A proxy of the etcd API that injects faults.
 #[derive(Clone)]
-pub struct Middleman {
+pub struct FaultyProxy {
     channel: Channel,
-    wrong: Wrong,
+    fault: Fault,
     count: Arc<AtomicU64>,
 }
 
-impl Middleman {
-    /// Stands in front of the server at `url` until `stop`; its own URL.
-    pub async fn start(url: &str, wrong: Wrong, stop: CancellationToken) -> String {
+impl FaultyProxy {
+    /// Starts a proxy of the server at `url` until `stop`. Returns its URL.
+    pub async fn start(url: &str, fault: Fault, stop: CancellationToken) -> String {
         let channel =
             Endpoint::new(url.to_owned()).expect("a URL").connect().await.expect("the server is up");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let own = format!("http://{}", listener.local_addr().expect("it is bound"));
-        let this = Self { channel, wrong, count: Arc::default() };
+        let this = Self { channel, fault, count: Arc::default() };
         let router = Server::builder()
             .add_service(pb::kv_server::KvServer::new(this.clone()))
             .add_service(pb::watch_server::WatchServer::new(this.clone()))
@@ -74,17 +74,17 @@ impl Middleman {
         own
     }
 
-    /// Whether it is time to do this wrong.
-    fn does(&self, wrong: Wrong) -> bool {
-        let every = wrong.every();
-        self.wrong == wrong && self.count.fetch_add(1, Ordering::Relaxed) % every == every - 1
+    /// Whether this call is affected by the fault.
+    fn injects(&self, fault: Fault) -> bool {
+        let every = fault.every();
+        self.fault == fault && self.count.fetch_add(1, Ordering::Relaxed) % every == every - 1
     }
 
     fn kv(&self) -> KvClient<Channel> {
         KvClient::new(self.channel.clone())
     }
 
-    /// What is passed on for a response.
+    /// The responses sent for one response.
     fn pass(
         &self,
         mut response: pb::WatchResponse,
@@ -96,20 +96,20 @@ impl Middleman {
         if let Some(held) = held.take_if(|held| held.watch_id == response.watch_id) {
             return vec![response, held];
         }
-        if self.wrong == Wrong::PrevKv {
+        if self.fault == Fault::PrevKv {
             let before = response.events.iter_mut().filter_map(|event| event.prev_kv.as_mut());
-            for kv in before.filter(|kv| kv.version > 1 && self.does(Wrong::PrevKv)) {
+            for kv in before.filter(|kv| kv.version > 1 && self.injects(Fault::PrevKv)) {
                 (kv.version, kv.value) = (kv.version - 1, "older".into());
             }
             return vec![response];
         }
-        if self.does(Wrong::Drop) {
+        if self.injects(Fault::Drop) {
             return Vec::new();
         }
-        if self.does(Wrong::Repeat) {
+        if self.injects(Fault::Repeat) {
             return vec![response.clone(), response];
         }
-        if held.is_none() && self.does(Wrong::Reorder) {
+        if held.is_none() && self.injects(Fault::Reorder) {
             *held = Some(response);
             return Vec::new();
         }
@@ -118,7 +118,7 @@ impl Middleman {
 }
 
 #[async_trait]
-impl Kv for Middleman {
+impl Kv for FaultyProxy {
     type RangeStreamStream = BoxStream<'static, Result<pb::RangeStreamResponse, Status>>;
 
     async fn range_stream(
@@ -130,7 +130,7 @@ impl Kv for Middleman {
 
     async fn range(&self, request: Request<pb::RangeRequest>) -> Result<Response<pb::RangeResponse>, Status> {
         let mut request = request.into_inner();
-        if request.revision == 0 && !request.serializable && self.does(Wrong::Stale) {
+        if request.revision == 0 && !request.serializable && self.injects(Fault::Stale) {
             let count = pb::RangeRequest { count_only: true, ..request.clone() };
             let now = self.kv().range(count).await?.into_inner().header.map_or(0, |header| header.revision);
             request.revision = (now - BACK).max(1);
@@ -147,7 +147,7 @@ impl Kv for Middleman {
         request: Request<pb::DeleteRangeRequest>,
     ) -> Result<Response<pb::DeleteRangeResponse>, Status> {
         let request = request.into_inner();
-        if self.does(Wrong::Forget) {
+        if self.injects(Fault::Forget) {
             let read =
                 pb::RangeRequest { key: request.key, range_end: request.range_end, ..Default::default() };
             let found = self.kv().range(read).await?.into_inner();
@@ -171,15 +171,15 @@ impl Kv for Middleman {
     }
 }
 
-/// Responses on their way.
-struct Passing {
-    middleman: Middleman,
+/// The responses of a watch, with injected faults.
+struct FaultyResponses {
+    middleman: FaultyProxy,
     from: Streaming<pb::WatchResponse>,
     ready: VecDeque<pb::WatchResponse>,
     held: Option<pb::WatchResponse>,
 }
 
-impl Passing {
+impl FaultyResponses {
     async fn next(&mut self) -> Option<Result<pb::WatchResponse, Status>> {
         while self.ready.is_empty() {
             match self.from.message().await {
@@ -198,7 +198,7 @@ fn requests<T: Send + 'static>(request: Request<Streaming<T>>) -> impl Stream<It
 }
 
 #[async_trait]
-impl Watch for Middleman {
+impl Watch for FaultyProxy {
     type WatchStream = BoxStream<'static, Result<pb::WatchResponse, Status>>;
 
     async fn watch(
@@ -206,7 +206,7 @@ impl Watch for Middleman {
         request: Request<Streaming<pb::WatchRequest>>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let from = WatchClient::new(self.channel.clone()).watch(requests(request)).await?.into_inner();
-        let passing = Passing { middleman: self.clone(), from, ready: VecDeque::new(), held: None };
+        let passing = FaultyResponses { middleman: self.clone(), from, ready: VecDeque::new(), held: None };
         let responses = stream::unfold(passing, |mut passing| async {
             let response = passing.next().await?;
             Some((response, passing))
@@ -216,7 +216,7 @@ impl Watch for Middleman {
 }
 
 #[async_trait]
-impl Lease for Middleman {
+impl Lease for FaultyProxy {
     type LeaseKeepAliveStream = Streaming<pb::LeaseKeepAliveResponse>;
 
     async fn lease_grant(
