@@ -1,4 +1,4 @@
-//! Sums, extremes and places of the elements of a list.
+//! Functions that aggregate lists: `sum`, `min`, `max`, `isSorted`, `indexOf`, `lastIndexOf`.
 
 use super::{COMPARABLE, Outcome, list};
 use crate::cost::rows;
@@ -8,7 +8,7 @@ use crate::types::Type;
 use crate::value::{Val, compare, equal};
 use std::cmp::Ordering;
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     for (name, ty) in COMPARABLE {
         let of = || [Type::list(ty.clone())];
@@ -54,7 +54,7 @@ fn is_sorted<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     Ok(Val::Bool(true))
 }
 
-/// The element to which no other compares as `replace` says.
+/// The least or greatest element: `replace` decides by the order of a candidate to the best element so far.
 fn extreme<'a>(args: &[Val<'a>], name: &str, replace: Ordering) -> Outcome<'a> {
     let mut best: Option<Val<'a>> = None;
     for item in list(args, 0)?.iter() {
@@ -89,7 +89,7 @@ fn sum(d: &mut Declarations, name: &str, ty: Type, zero: Val<'static>) {
     d.add("sum", Overload::method(&format!("list_{name}_sum_{name}"), args, ty, move |args| total(args)));
 }
 
-/// The first or last place of an element; -1 if there is none.
+/// The first or last index of an element; -1 if the list lacks it.
 fn place<'a>(args: &[Val<'a>], last: bool) -> Outcome<'a> {
     let wanted = args.get(1).ok_or(EvalError::NoSuchOverload)?;
     let mut found = -1;
