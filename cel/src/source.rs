@@ -72,7 +72,7 @@ impl fmt::Display for ErrorEntry {
     }
 }
 
-/// The errors of an expression, ordered by position. Errors beyond the first [`LISTED_ERRORS`](crate::limits::LISTED_ERRORS) are
+/// The errors of an expression, ordered by position. Errors beyond the first [`LISTED_ERRORS`] are
 /// only counted.
 ///
 /// Displayed, each error takes three lines: position and message, the line of the text, and a mark below the position.

@@ -414,7 +414,7 @@ impl TypeChecker<'_> {
         self.bindings.resolve(self.ty(&c.result), false)
     }
 
-    /// The types of the one or two variables that iterate over a range.
+    /// The types of the one or two iteration variables of a comprehension over a range.
     fn iteration_types(&mut self, id: ExprId, range: &Type, two: bool) -> (Type, Type) {
         match range {
             Type::List(element) if two => (Type::Int, (**element).clone()),

@@ -33,10 +33,11 @@ pub(super) fn add(d: &mut Declarations) {
     sum(d, "duration", Type::Duration, Val::Duration(0));
     let (a, items) = (Type::param("A"), Type::list(Type::param("A")));
     let index = Overload::method("list_a_index_of_int", [items.clone(), a.clone()], Type::Int, |args| {
-        place(args, false)
+        element_index(args, false)
     });
     d.add("indexOf", index);
-    let last = Overload::method("list_a_last_index_of_int", [items, a], Type::Int, |args| place(args, true));
+    let last =
+        Overload::method("list_a_last_index_of_int", [items, a], Type::Int, |args| element_index(args, true));
     d.add("lastIndexOf", last);
     for name in ["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"] {
         d.estimate_all(name, rows::elements);
@@ -54,7 +55,8 @@ fn is_sorted<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     Ok(Val::Bool(true))
 }
 
-/// The least or greatest element: `replace` decides by the order of a candidate to the best element so far.
+/// The least element if `replace` is `Greater`, the greatest if it is `Less`: a later element replaces the best one so far if the best
+/// has this order to it.
 fn extreme<'a>(args: &[Val<'a>], name: &str, replace: Ordering) -> Outcome<'a> {
     let mut best: Option<Val<'a>> = None;
     for item in list(args, 0)?.iter() {
@@ -90,7 +92,7 @@ fn sum(d: &mut Declarations, name: &str, ty: Type, zero: Val<'static>) {
 }
 
 /// The first or last index of an element; -1 if the list lacks it.
-fn place<'a>(args: &[Val<'a>], last: bool) -> Outcome<'a> {
+fn element_index<'a>(args: &[Val<'a>], last: bool) -> Outcome<'a> {
     let wanted = args.get(1).ok_or(EvalError::NoSuchOverload)?;
     let mut found = -1;
     for (index, item) in list(args, 0)?.iter().enumerate() {

@@ -166,7 +166,7 @@ fn replace<'a>(args: &[Val<'a>]) -> Outcome<'a> {
 fn replacing(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     let (whole, old, new) = (call.target_size(), call.arg_size(0), call.arg_size(1));
     let times = |size: u64, old: u64| (size as f64 / old as f64).ceil() as u64;
-    // The result has one replacement for each match, and the rest of the string.
+    // The result consists of replacements and of the characters that stay: the most of both, then the least of both.
     let (most, left) = if old.min == 0 {
         (whole.max.saturating_add(1), whole.max)
     } else if new.max <= old.min {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 impl Parser<'_> {
     /// Parses an object literal whose name has `tokens` tokens.
-    pub(super) fn message(&mut self, slot: &mut RuleResult, tokens: usize) -> Result<(), SyntaxFault> {
+    pub(super) fn message(&mut self, result: &mut RuleResult, tokens: usize) -> Result<(), SyntaxFault> {
         let name: String = (0..tokens)
             .map(|_| {
                 let token = self.cursor.take();
@@ -28,7 +28,7 @@ impl Parser<'_> {
         self.cursor.expect(TokenKind::RightBrace, MEMBERS | END)?;
         let id = self.builder.id(open.start);
         let literal = StructLiteral { type_name: Arc::from(name), fields };
-        *slot = Some(ParsedNode { expr: Expr { id, kind: ExprKind::Struct(Box::new(literal)) }, height });
+        *result = Some(ParsedNode { expr: Expr { id, kind: ExprKind::Struct(Box::new(literal)) }, height });
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn list(&mut self, slot: &mut RuleResult) -> Result<(), SyntaxFault> {
+    pub(super) fn list(&mut self, result: &mut RuleResult) -> Result<(), SyntaxFault> {
         let open = self.cursor.take();
         let id = self.builder.id(open.start);
         let (start, end) = (EXPR | TokenKind::Question.set(), TokenKind::RightBracket.set());
@@ -97,11 +97,11 @@ impl Parser<'_> {
         }
         self.trailing_comma();
         self.cursor.expect(TokenKind::RightBracket, MEMBERS | END)?;
-        *slot = Some(ParsedNode { expr: Expr { id, kind: ExprKind::List(list) }, height });
+        *result = Some(ParsedNode { expr: Expr { id, kind: ExprKind::List(list) }, height });
         Ok(())
     }
 
-    pub(super) fn map(&mut self, slot: &mut RuleResult) -> Result<(), SyntaxFault> {
+    pub(super) fn map(&mut self, result: &mut RuleResult) -> Result<(), SyntaxFault> {
         let open = self.cursor.take();
         let id = self.builder.id(open.start);
         let (start, end) = (EXPR | TokenKind::Question.set(), TokenKind::RightBrace.set());
@@ -114,7 +114,7 @@ impl Parser<'_> {
         }
         self.trailing_comma();
         self.cursor.expect(TokenKind::RightBrace, MEMBERS | END)?;
-        *slot = Some(ParsedNode { expr: Expr { id, kind: ExprKind::Map(entries) }, height });
+        *result = Some(ParsedNode { expr: Expr { id, kind: ExprKind::Map(entries) }, height });
         Ok(())
     }
 

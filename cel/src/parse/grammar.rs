@@ -114,11 +114,11 @@ impl<'s> Parser<'s> {
     fn leave(
         &mut self,
         rule: &'static str,
-        slot: RuleResult,
+        result: RuleResult,
         outcome: Result<(), SyntaxFault>,
     ) -> ParsedNode {
         self.cursor.leave(rule, outcome);
-        slot.unwrap_or_else(|| {
+        result.unwrap_or_else(|| {
             let offset = self.cursor.peek(0).start;
             ParsedNode { expr: self.builder.error(offset), height: 0 }
         })
@@ -158,24 +158,24 @@ impl<'s> Parser<'s> {
         self.depth += 1;
         self.cursor.enter(follow);
         let condition = self.operators(Precedence::Or, TokenKind::Question.set() | END);
-        let mut slot = Some(condition);
+        let mut result = Some(condition);
         let outcome =
-            if self.cursor.at(TokenKind::Question.set()) { self.conditional(&mut slot) } else { Ok(()) };
+            if self.cursor.at(TokenKind::Question.set()) { self.conditional(&mut result) } else { Ok(()) };
         self.depth -= 1;
-        self.leave("expr", slot, outcome)
+        self.leave("expr", result, outcome)
     }
 
     /// Parses the branches of a conditional whose condition is parsed.
-    fn conditional(&mut self, slot: &mut RuleResult) -> Result<(), SyntaxFault> {
+    fn conditional(&mut self, result: &mut RuleResult) -> Result<(), SyntaxFault> {
         let question = self.cursor.take();
         let yes = self.operators(Precedence::Or, TokenKind::Colon.set());
         self.cursor.expect(TokenKind::Colon, EXPR)?;
         let no = self.expr(END);
-        let condition = slot.as_mut().expect("the condition is there");
+        let condition = result.as_mut().expect("the condition is there");
         let height = self.bounded(condition.height.max(yes.height).max(no.height) + 1)?;
         let args = vec![take(condition), yes.expr, no.expr];
         let expr = self.call(question.start, operator::CONDITIONAL, None, args);
-        *slot = Some(ParsedNode { expr, height });
+        *result = Some(ParsedNode { expr, height });
         Ok(())
     }
 
@@ -271,32 +271,32 @@ impl<'s> Parser<'s> {
 
     fn operand(&mut self, follow: u64) -> ParsedNode {
         self.cursor.enter(follow);
-        let mut slot = None;
-        let outcome = self.unary(&mut slot);
-        self.leave("unary", slot, outcome)
+        let mut result = None;
+        let outcome = self.unary(&mut result);
+        self.leave("unary", result, outcome)
     }
 
-    fn unary(&mut self, slot: &mut RuleResult) -> Result<(), SyntaxFault> {
+    fn unary(&mut self, result: &mut RuleResult) -> Result<(), SyntaxFault> {
         self.cursor.sync(EXPR)?;
         self.viable(EXPR)?;
         let (first, next) = (self.cursor.peek(0), self.cursor.peek(1));
         match first.kind {
-            TokenKind::Exclam => return self.prefixed(slot, TokenKind::Exclam, operator::NOT),
+            TokenKind::Exclam => return self.prefixed(result, TokenKind::Exclam, operator::NOT),
             TokenKind::Minus if is_number(next.kind) => {}
             TokenKind::Minus if next.kind.set() & PRIMARY == 0 => {
                 return Err(SyntaxFault::NoViable(first, next));
             }
-            TokenKind::Minus => return self.prefixed(slot, TokenKind::Minus, operator::NEGATE),
+            TokenKind::Minus => return self.prefixed(result, TokenKind::Minus, operator::NEGATE),
             _ => {}
         }
-        *slot = Some(self.member(END));
+        *result = Some(self.member(END));
         Ok(())
     }
 
     /// Parses a member expression after one or more `!` or `-`. A pair of equal operators cancels out.
     fn prefixed(
         &mut self,
-        slot: &mut RuleResult,
+        result: &mut RuleResult,
         sign: TokenKind,
         function: &str,
     ) -> Result<(), SyntaxFault> {
@@ -312,7 +312,7 @@ impl<'s> Parser<'s> {
         }
         self.cursor.sync_loop(sign.set() | PRIMARY);
         let node = self.member(END);
-        *slot = Some(if count % 2 == 0 {
+        *result = Some(if count % 2 == 0 {
             node
         } else {
             let expr = self.call(first.start, function, None, vec![node.expr]);
@@ -324,9 +324,9 @@ impl<'s> Parser<'s> {
     fn member(&mut self, follow: u64) -> ParsedNode {
         self.cursor.enter(follow);
         self.cursor.enter(MEMBERS | END);
-        let mut slot = None;
-        let outcome = self.primary(&mut slot);
-        let mut node = self.leave("primary", slot, outcome);
+        let mut result = None;
+        let outcome = self.primary(&mut result);
+        let mut node = self.leave("primary", result, outcome);
         let outcome = self.selections(&mut node);
         self.leave("member", Some(node), outcome)
     }
@@ -450,28 +450,28 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    fn primary(&mut self, slot: &mut RuleResult) -> Result<(), SyntaxFault> {
+    fn primary(&mut self, result: &mut RuleResult) -> Result<(), SyntaxFault> {
         self.cursor.sync(PRIMARY)?;
         self.viable(PRIMARY)?;
         match self.cursor.peek(0).kind {
             TokenKind::LeftParen => {
                 self.cursor.take();
-                *slot = Some(self.expr(TokenKind::RightParen.set()));
+                *result = Some(self.expr(TokenKind::RightParen.set()));
                 self.cursor.expect(TokenKind::RightParen, END).map(|_| ())
             }
-            TokenKind::LeftBracket => self.list(slot),
-            TokenKind::LeftBrace => self.map(slot),
-            TokenKind::Dot | TokenKind::Ident => self.name(slot),
+            TokenKind::LeftBracket => self.list(result),
+            TokenKind::LeftBrace => self.map(result),
+            TokenKind::Dot | TokenKind::Ident => self.name(result),
             _ => {
                 self.cursor.enter(END);
-                let outcome = self.literal(slot);
+                let outcome = self.literal(result);
                 self.cursor.leave("literal", outcome);
                 Ok(())
             }
         }
     }
 
-    fn name(&mut self, slot: &mut RuleResult) -> Result<(), SyntaxFault> {
+    fn name(&mut self, result: &mut RuleResult) -> Result<(), SyntaxFault> {
         let dot = self.cursor.peek(0);
         let leading = usize::from(dot.kind == TokenKind::Dot);
         let name = self.cursor.peek(leading);
@@ -485,7 +485,7 @@ impl<'s> Parser<'s> {
             end += 2;
         }
         if self.cursor.peek(end).kind == TokenKind::LeftBrace {
-            return self.message(slot, end);
+            return self.message(result, end);
         }
         for _ in 0..=leading {
             self.cursor.take();
@@ -495,7 +495,7 @@ impl<'s> Parser<'s> {
         let call = self.cursor.at(TokenKind::LeftParen.set()).then(|| self.cursor.take());
         let arguments = call.map(|open| self.args().map(|args| (open, args))).transpose()?;
         let reserved = RESERVED.contains(&text.as_str());
-        *slot = Some(match arguments {
+        *result = Some(match arguments {
             _ if reserved => {
                 let expr = self.semantic_error(dot.start, format!("reserved identifier: {text}"));
                 ParsedNode { expr, height: 0 }
@@ -508,7 +508,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    fn literal(&mut self, slot: &mut RuleResult) -> Result<(), SyntaxFault> {
+    fn literal(&mut self, result: &mut RuleResult) -> Result<(), SyntaxFault> {
         let (first, second) = (self.cursor.peek(0), self.cursor.peek(1));
         let negative = first.kind == TokenKind::Minus;
         if negative && !is_number(second.kind) {
@@ -534,7 +534,7 @@ impl<'s> Parser<'s> {
             Ok(value) => self.builder.literal(first.start, value),
             Err(message) => self.semantic_error(first.start, message),
         };
-        *slot = Some(ParsedNode { expr, height: 0 });
+        *result = Some(ParsedNode { expr, height: 0 });
         Ok(())
     }
 }

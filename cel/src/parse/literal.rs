@@ -126,7 +126,7 @@ fn unescape(
     Ok(())
 }
 
-/// The number that the next `count` digits of the escape spell.
+/// The number of an escape: the digits in `text`, and the next `count` characters as further digits.
 fn digits(
     chars: &mut std::str::Chars<'_>,
     mut text: String,

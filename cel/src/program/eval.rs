@@ -90,7 +90,7 @@ impl<'a> Evaluation<'a, '_> {
         if self.spent > self.limit { Err(EvalError::CostLimitExceeded) } else { Ok(()) }
     }
 
-    /// Spends 1 as many times as `units` says. Only the last unit that the limit allows, and one more, are counted.
+    /// Spends 1 `units` times. Beyond the limit, the cost is the limit plus 1, as after the first unit that exceeds it.
     #[inline]
     pub(super) fn spend_units(&mut self, units: u64) -> Result<(), EvalError> {
         self.spent = self.spent.saturating_add(units);
@@ -403,8 +403,8 @@ fn fits(ty: &Type, value: &Val<'_>) -> bool {
         | (Type::Duration, Val::Duration(_))
         | (Type::Map(..), Val::Map(_) | Val::Object(_))
         | (Type::Type(_), Val::Type(_)) => true,
-        // Elements tell overloads of lists apart; all have one type, so that the first tells enough. Functions of lists of lists
-        // also take lists of other elements.
+        // Overloads of lists differ by the element type. The first element is enough, since all elements have one type. Functions of
+        // lists of lists also take lists of other elements.
         (Type::List(element), Val::List(list)) => {
             matches!(**element, Type::List(_)) || list.get(0).map_or(true, |first| fits(element, &first))
         }
