@@ -10,7 +10,7 @@ use kstore_cel::Type;
 use crate::schema::{self, Elem, Shape};
 use crate::structural::Tree;
 use crate::structural::rules::names::{escape, is_reserved, unescape};
-use crate::structural::rules::types::{self as custom, Place};
+use crate::structural::rules::types::{self as custom, CelNode};
 
 /// Where the fields of a kind are known from.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ const VALUE: &str = "@elem";
 enum Part {
     Struct(&'static schema::Type),
     BuiltIn(Shape, Elem),
-    Custom(Place),
+    Custom(CelNode),
 }
 
 /// What expressions see at a part.
@@ -114,7 +114,7 @@ impl Root {
     fn whole(&self) -> Part {
         match &self.schema {
             KindSchema::BuiltIn(ty) => Part::Struct(ty),
-            KindSchema::Custom(tree) => Part::Custom(Place::Node(tree.root().id())),
+            KindSchema::Custom(tree) => Part::Custom(CelNode::Schema(tree.root().id())),
         }
     }
 
@@ -143,10 +143,10 @@ impl Root {
 }
 
 /// Whether a part of a custom object is an object of its own.
-fn is_whole(tree: &Tree, place: Place) -> bool {
+fn is_whole(tree: &Tree, place: CelNode) -> bool {
     match place {
-        Place::Node(id) => tree.schema(id).is_root() || tree.schema(id).flags.embedded,
-        Place::Text | Place::Metadata => false,
+        CelNode::Schema(id) => tree.schema(id).is_root() || tree.schema(id).flags.embedded,
+        CelNode::Text | CelNode::Metadata => false,
     }
 }
 
@@ -212,18 +212,18 @@ fn of_elem(elem: Elem) -> Option<View> {
     }))
 }
 
-fn of_place(tree: &Tree, place: Place) -> Option<View> {
+fn of_place(tree: &Tree, place: CelNode) -> Option<View> {
     Some(View::Scalar(match custom::kind(tree, place)? {
-        custom::Kind::Dyn => Type::Dyn,
-        custom::Kind::Bool => Type::Bool,
-        custom::Kind::Int => Type::Int,
-        custom::Kind::Double => Type::Double,
-        custom::Kind::String => Type::String,
-        custom::Kind::Bytes => Type::Bytes,
-        custom::Kind::Duration => Type::Duration,
-        custom::Kind::Date | custom::Kind::DateTime => Type::Timestamp,
-        custom::Kind::List(items) => return Some(View::List(Part::Custom(items))),
-        custom::Kind::Map(values) => return Some(View::Map(Part::Custom(values))),
-        custom::Kind::Object => return Some(View::Object),
+        custom::CelKind::Dyn => Type::Dyn,
+        custom::CelKind::Bool => Type::Bool,
+        custom::CelKind::Int => Type::Int,
+        custom::CelKind::Double => Type::Double,
+        custom::CelKind::String => Type::String,
+        custom::CelKind::Bytes => Type::Bytes,
+        custom::CelKind::Duration => Type::Duration,
+        custom::CelKind::Date | custom::CelKind::DateTime => Type::Timestamp,
+        custom::CelKind::List(items) => return Some(View::List(Part::Custom(items))),
+        custom::CelKind::Map(values) => return Some(View::Map(Part::Custom(values))),
+        custom::CelKind::Object => return Some(View::Object),
     }))
 }
