@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// Number of a node in its tree; positions, types and overloads are tables by this number.
+/// The number of a node in its tree. Tables by this number hold positions, types and overloads.
 pub(crate) type ExprId = u32;
 
 /// A node of the tree.
@@ -12,10 +12,10 @@ pub(crate) struct Expr {
     pub(crate) kind: ExprKind,
 }
 
-/// What a node is.
+/// The construct that a node stands for, with its operands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ExprKind {
-    /// The place of a syntax error; a tree with this node is never checked.
+    /// A syntax error. The type checker never gets a tree with this node.
     Error,
     Literal(Literal),
     Ident(Arc<str>),
@@ -27,7 +27,7 @@ pub(crate) enum ExprKind {
     Comprehension(Box<Comprehension>),
 }
 
-/// A constant in the text.
+/// A constant as the expression spells it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Literal {
     Null,
@@ -39,7 +39,7 @@ pub(crate) enum Literal {
     Bytes(Arc<[u8]>),
 }
 
-/// `operand.field`, or `has(operand.field)` if only presence is tested.
+/// A field selection `operand.field`, or the presence test `has(operand.field)`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Select {
     pub(crate) operand: Expr,
@@ -55,15 +55,15 @@ pub(crate) struct Call {
     pub(crate) args: Vec<Expr>,
 }
 
-/// `[a, ?b]`.
+/// A list literal such as `[a, ?b]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct ListLiteral {
     pub(crate) elements: Vec<Expr>,
-    /// For each element, whether it is an optional that is left out if it has no value.
+    /// Whether each element is marked optional, and left out of the list if it has no value.
     pub(crate) optional: Vec<bool>,
 }
 
-/// One entry of `{k: v, ?k: v}`.
+/// One entry of a map literal such as `{k: v, ?k: v}`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MapEntry {
     pub(crate) id: ExprId,
@@ -72,14 +72,14 @@ pub(crate) struct MapEntry {
     pub(crate) optional: bool,
 }
 
-/// `Type{field: value}`.
+/// An object literal such as `Type{field: value}`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StructLiteral {
     pub(crate) type_name: Arc<str>,
     pub(crate) fields: Vec<FieldInit>,
 }
 
-/// One field of a struct literal.
+/// One field of an object literal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FieldInit {
     pub(crate) id: ExprId,
@@ -88,7 +88,7 @@ pub(crate) struct FieldInit {
     pub(crate) optional: bool,
 }
 
-/// A loop over a list or map with one accumulator: what macros expand to.
+/// A comprehension, the expansion of a macro: a loop over a list or map that computes one accumulator.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Comprehension {
     pub(crate) range: Expr,
@@ -112,7 +112,7 @@ impl Expr {
         if let ExprKind::Ident(name) = &self.kind { Some(name) } else { None }
     }
 
-    /// `a.b.c` as a dotted name, if the node consists of identifiers and selections only.
+    /// The dotted name `a.b.c` of a node that consists of an identifier and selections only.
     pub(crate) fn qualified_name(&self) -> Option<String> {
         match &self.kind {
             ExprKind::Ident(name) => Some(name.to_string()),
@@ -123,7 +123,7 @@ impl Expr {
         }
     }
 
-    /// The direct parts of the node, in the order of the text.
+    /// The operands of the node, in the order of the text.
     pub(crate) fn children(&self) -> Vec<&Expr> {
         match &self.kind {
             ExprKind::Error | ExprKind::Literal(_) | ExprKind::Ident(_) => Vec::new(),
@@ -136,13 +136,13 @@ impl Expr {
         }
     }
 
-    /// What is left of a number of nodes after those of this tree; none if the tree has more.
+    /// The rest of a budget of nodes after this tree; none if the tree has more nodes than the budget.
     pub(crate) fn count(&self, left: usize) -> Option<usize> {
         let left = left.checked_sub(1)?;
         self.children().into_iter().try_fold(left, |left, child| child.count(left))
     }
 
-    /// The same tree with numbers from `next`.
+    /// A copy of the tree whose nodes have the numbers that `next` gives.
     pub(crate) fn renumbered(&self, next: &mut dyn FnMut(ExprId) -> ExprId) -> Expr {
         let mut copy = self.clone();
         copy.renumber(next);

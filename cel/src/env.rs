@@ -1,4 +1,4 @@
-//! The environment of expressions: variables, types, functions, and what the language has beyond the standard.
+//! The environment of expressions: variables, types, functions, and optional parts of the language.
 
 use crate::check::check;
 use crate::cost::{ActualCall, CallEstimate, Counter, EstimateCall, Estimator};
@@ -12,17 +12,17 @@ use crate::value::Val;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a function does: arguments, the object of a method call first, to a result.
+/// Computes the result of a call. The target of a method call is the first argument.
 pub type Implementation = Arc<dyn for<'a> Fn(&[Val<'a>]) -> Result<Val<'a>, EvalError> + Send + Sync>;
 
-/// Optional parts of the language.
+/// An optional part of the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Library {
     /// Optional values: `a.?b`, `a[?k]`, `optional.of`, `orValue`, `optMap` and more.
     Optional,
     /// Macros with an index or key and a value: `all(i, v, p)`, `transformMap(k, v, e)` and more.
     TwoVariables,
-    /// Functions of texts: `split`, `replace`, `substring`, `format` and more.
+    /// Functions of strings: `split`, `replace`, `substring`, `format` and more.
     Strings,
     /// `slice`, `flatten`, `sort`, `sortBy`, `lists.range`, `reverse`, `distinct`.
     Lists,
@@ -50,7 +50,7 @@ impl Library {
     ];
 }
 
-/// One signature of a function, what it does and what it costs.
+/// One signature of a function, with its implementation and its costs.
 #[derive(Clone)]
 pub struct Overload {
     pub(crate) id: Arc<str>,
@@ -63,7 +63,7 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// A signature called as `f(a, b)`.
+    /// An overload of a function that is called as `f(a, b)`.
     pub fn function(
         id: &str,
         args: impl Into<Vec<Type>>,
@@ -81,7 +81,7 @@ impl Overload {
         }
     }
 
-    /// A signature called as `a.f(b)`; the type of `a` is the first argument.
+    /// An overload of a method that is called as `a.f(b)`; the type of `a` is the first argument.
     pub fn method(
         id: &str,
         args: impl Into<Vec<Type>>,
@@ -91,7 +91,7 @@ impl Overload {
         Self { is_method: true, ..Self::function(id, args, result, implementation) }
     }
 
-    /// What a call costs at most and at least; 1 unless given.
+    /// Sets the cost estimate of a call; the default is 1.
     #[must_use]
     pub fn estimated(
         mut self,
@@ -101,7 +101,9 @@ impl Overload {
         self
     }
 
-    /// What a call did cost; 1 unless given. It counts only where the check leaves no other overload.
+    /// Sets the counter of the actual cost of a call; the default is 1.
+    ///
+    /// The evaluator uses the counter only for calls for which the type checker left no other overload.
     #[must_use]
     pub fn counted(
         mut self,
@@ -112,13 +114,13 @@ impl Overload {
     }
 }
 
-/// A function: its overloads, and costs that hold for all of them.
+/// A function: its overloads, and costs that apply to all overloads.
 #[derive(Clone, Default)]
 pub(crate) struct Function {
     pub(crate) overloads: Vec<Overload>,
     pub(crate) estimator: Option<Estimator>,
     pub(crate) counter: Option<Counter>,
-    /// Whether the second argument is a regular expression, compiled beforehand if it is constant.
+    /// Whether the second argument is a regular expression. The planner compiles a constant one.
     pub(crate) matches_pattern: bool,
 }
 
@@ -138,7 +140,7 @@ impl Declarations {
         Arc::make_mut(self.functions.entry(Arc::from(name)).or_default())
     }
 
-    /// Adds an overload; one of the same identity replaces the earlier one.
+    /// Adds an overload, or replaces the overload with the same id.
     pub(crate) fn add(&mut self, function: &str, overload: Overload) {
         let overloads = &mut self.function_mut(function).overloads;
         match overloads.iter_mut().find(|known| known.id == overload.id) {
@@ -168,7 +170,7 @@ impl Declarations {
     }
 }
 
-/// An environment of expressions. Cloning is cheap.
+/// The declarations that expressions are compiled against. Cloning is cheap.
 #[derive(Clone)]
 pub struct Env {
     declarations: Arc<Declarations>,
@@ -185,7 +187,7 @@ impl std::fmt::Debug for Env {
 }
 
 impl Env {
-    /// An environment with the standard functions and macros, to be extended.
+    /// A builder with the standard functions and macros.
     #[must_use]
     pub fn builder() -> EnvBuilder {
         let syntax = Syntax {
@@ -208,7 +210,7 @@ impl Env {
         EnvBuilder { declarations }
     }
 
-    /// A builder that begins with this environment.
+    /// A builder that starts from this environment.
     #[must_use]
     pub fn extend(&self) -> EnvBuilder {
         EnvBuilder { declarations: Declarations::clone(&self.declarations) }
@@ -217,7 +219,7 @@ impl Env {
     /// Parses and checks an expression.
     ///
     /// # Errors
-    /// All errors of the syntax, or all errors of types, or all invalid constants.
+    /// All syntax errors; if there are none, all type errors; if there are none, all invalid constants.
     pub fn compile(&self, text: &str) -> Result<Checked, Errors> {
         let source = Source::new(text);
         let ast = parse(&source, self.declarations.syntax)?;
@@ -233,51 +235,51 @@ pub struct EnvBuilder {
 }
 
 impl EnvBuilder {
-    /// A variable and its type; a dotted name hides the selection that it reads like.
+    /// Declares a variable. The variable `a.b` takes precedence over the selection of `b` from `a`.
     #[must_use]
     pub fn variable(mut self, name: &str, ty: Type) -> Self {
         self.declarations.variables.insert(Arc::from(name), ty);
         self
     }
 
-    /// A variable of an object type whose fields are values of the activation, known there as `name.field`.
+    /// Declares a variable of an object type whose fields the activation has one by one, as variables `name.field`.
     ///
-    /// The activation is asked for a field only when an expression reads it.
+    /// The evaluator asks the activation for a field only when an expression reads it.
     #[must_use]
     pub fn lazy_object(mut self, name: &str, ty: Type) -> Self {
         self.declarations.lazy_objects.insert(Arc::from(name));
         self.variable(name, ty)
     }
 
-    /// The object types.
+    /// Sets the provider of object types.
     #[must_use]
     pub fn types(mut self, provider: Arc<dyn TypeProvider>) -> Self {
         self.declarations.provider = provider;
         self
     }
 
-    /// A type that expressions may name, as they name `int`.
+    /// Declares the name of a type, which expressions may use as they use `int`.
     #[must_use]
     pub fn type_name(mut self, name: &str, ty: Type) -> Self {
         self.declarations.type_names.insert(Arc::from(name), ty);
         self
     }
 
-    /// An optional part of the language.
+    /// Adds an optional part of the language.
     #[must_use]
     pub fn library(mut self, part: Library) -> Self {
         library::add(&mut self.declarations, part);
         self
     }
 
-    /// An overload of a function, which is declared by its first overload.
+    /// Adds an overload to a function. The first overload declares the function.
     #[must_use]
     pub fn function(mut self, name: &str, overload: Overload) -> Self {
         self.declarations.add(name, overload);
         self
     }
 
-    /// Costs of a function that come before those of its overloads, also where several overloads may be meant.
+    /// Sets costs of a function that take precedence over those of its overloads, also for calls with several possible overloads.
     ///
     /// The evaluator counts `==`, `!=`, `&&`, `||`, `?:` and selections itself: for these, only the estimate can be set.
     #[must_use]
@@ -292,21 +294,21 @@ impl EnvBuilder {
         self
     }
 
-    /// Whether macros such as `all` and `has` are expanded; they are by default.
+    /// Sets whether macros such as `all` and `has` are expanded. The default is yes.
     #[must_use]
     pub fn macros(mut self, expanded: bool) -> Self {
         self.declarations.syntax.macros = expanded;
         self
     }
 
-    /// Whether names of fields may be written in backquotes; they may not by default.
+    /// Sets whether names of fields may be written in backquotes. The default is no.
     #[must_use]
     pub fn escaped_fields(mut self, allowed: bool) -> Self {
         self.declarations.syntax.escaped_fields = allowed;
         self
     }
 
-    /// The environment.
+    /// Builds the environment.
     #[must_use]
     pub fn build(self) -> Env {
         Env { declarations: Arc::new(self.declarations) }

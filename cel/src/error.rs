@@ -1,6 +1,6 @@
-//! Errors of evaluation.
+//! Evaluation errors.
 
-/// Why an expression has no value.
+/// The error of an expression that has no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvalError {
@@ -10,7 +10,7 @@ pub enum EvalError {
     /// The index is outside the list.
     #[error("index out of bounds: {0}")]
     IndexOutOfBounds(i64),
-    /// A value of a type that the operation does not take.
+    /// The operation does not take values of these types.
     #[error("no such overload")]
     NoSuchOverload,
     /// A division by zero.
@@ -25,10 +25,10 @@ pub enum EvalError {
     /// The result does not fit into 64 unsigned bits.
     #[error("unsigned integer overflow")]
     UnsignedOverflow,
-    /// The result is no duration.
+    /// The result does not fit into a duration.
     #[error("duration overflow")]
     DurationOverflow,
-    /// The result is no point in time between the years 1 and 9999.
+    /// The result is not a timestamp between the years 1 and 9999.
     #[error("timestamp overflow")]
     TimestampOverflow,
     /// The activation has no value for the variable.
@@ -40,19 +40,19 @@ pub enum EvalError {
     /// The caller's interrupt ended the evaluation.
     #[error("operation interrupted")]
     Interrupted,
-    /// Another error, in words.
+    /// Any other error, with its message.
     #[error("{0}")]
     Other(Box<str>),
 }
 
 impl EvalError {
-    /// An error in words.
+    /// An error with a message.
     #[must_use]
     pub fn other(message: impl Into<String>) -> Self {
         Self::Other(message.into().into_boxed_str())
     }
 
-    /// Whether the error ends the evaluation; `&&` and `||` absorb all others.
+    /// Whether the error ends the evaluation. `&&`, `||`, `all` and `exists` absorb all other errors.
     #[must_use]
     pub fn ends_evaluation(&self) -> bool {
         matches!(self, Self::CostLimitExceeded | Self::Interrupted)

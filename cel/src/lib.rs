@@ -1,8 +1,8 @@
 //! The Common Expression Language: parser, type checker, cost estimator and counting evaluator.
 //!
-//! Expressions are compiled in an [`Env`], which declares variables, types and functions. Errors of syntax and types point at the
-//! place in the text. A checked expression tells its type, the variables it mentions and how much it may cost; its [`Program`]
-//! evaluates it on values that borrow from JSON documents, and stops when a limit of cost is spent.
+//! An [`Env`] declares variables, types and functions, and compiles expressions. Syntax and type errors point at their position in the
+//! text. A [`Checked`] expression has a type, the variables it mentions and an estimate of its cost. Its [`Program`] evaluates it on
+//! values that borrow from JSON documents, and stops when it exceeds a limit of cost.
 //!
 //! The crate has no I/O, no clock and no global state.
 

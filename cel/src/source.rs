@@ -1,11 +1,11 @@
-//! The text of an expression and the errors found in it, printed with the line they point at.
+//! The text of an expression, and errors that show the line of the text they point at.
 //!
 //! Positions are offsets in code points, not bytes: columns of errors count code points.
 
 use crate::limits::LISTED_ERRORS;
 use std::fmt;
 
-/// The offset of errors that belong to the expression as a whole.
+/// The offset of errors of the whole expression.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// The text of an expression as code points.
@@ -54,7 +54,7 @@ pub struct ErrorEntry {
     pub line: i64,
     /// Column in code points, from 1; 0 if the error belongs to the whole expression.
     pub column: i64,
-    /// What is wrong, without position.
+    /// The message, without the position.
     pub message: String,
     snippet: Option<String>,
 }
@@ -72,7 +72,8 @@ impl fmt::Display for ErrorEntry {
     }
 }
 
-/// The errors of an expression, ordered by position. Those beyond the first hundred are only counted.
+/// The errors of an expression, ordered by position. Errors beyond the first [`LISTED_ERRORS`] are
+/// only counted.
 ///
 /// Displayed, each error takes three lines: position and message, the line of the text, and a mark below the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +104,7 @@ impl fmt::Display for Errors {
 
 impl std::error::Error for Errors {}
 
-/// Collects errors while a text is parsed or checked.
+/// Collects the errors that the parser or the checker finds.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorSink {
     found: Vec<(u32, String)>,
@@ -114,12 +115,12 @@ impl ErrorSink {
         self.found.push((offset, message.into()));
     }
 
-    /// Nothing found, or the errors in the order of their positions.
+    /// Succeeds if no error was found, else fails with the errors, ordered by position.
     pub(crate) fn finish(&mut self, source: &Source) -> Result<(), Errors> {
         if self.found.is_empty() { Ok(()) } else { Err(self.take_errors(source)) }
     }
 
-    /// The errors in the order of their positions.
+    /// The errors, ordered by position.
     pub(crate) fn take_errors(&mut self, source: &Source) -> Errors {
         let mut found = std::mem::take(&mut self.found);
         // Errors of the whole expression come first.

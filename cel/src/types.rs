@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// The type of an expression. Cloning is cheap.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// The type of an expression with an error; displayed `!error!`.
+    /// The type of an expression with an error; displayed as `!error!`.
     Error,
-    /// Any value; checked when the expression runs.
+    /// Any value; its type is checked during evaluation.
     Dyn,
     /// The type of `null`.
     Null,
@@ -20,27 +20,27 @@ pub enum Type {
     Uint,
     /// A floating-point number.
     Double,
-    /// A text.
+    /// A string.
     String,
     /// A sequence of bytes.
     Bytes,
-    /// A point in time.
+    /// A timestamp.
     Timestamp,
-    /// A length of time.
+    /// A duration.
     Duration,
     /// A list of elements of one type.
     List(Arc<Type>),
     /// A map from keys of one type to values of another.
     Map(Arc<Type>, Arc<Type>),
-    /// An object with declared fields, known by name to the [`TypeProvider`].
+    /// An object with declared fields, which the [`TypeProvider`] knows by the name of the type.
     Object(Arc<str>),
-    /// A type with a name and parameters, whose values only functions understand.
+    /// A type with a name and parameters whose values only functions can read.
     Opaque(Arc<str>, Arc<[Type]>),
     /// A type parameter of a function's signature.
     Param(Arc<str>),
     /// The type of a type, such as that of the name `int`.
     Type(Option<Arc<Type>>),
-    /// A type that checking is to find out, by number; never part of a finished check.
+    /// A type variable of the checker, by number. Types of checked expressions have none.
     #[doc(hidden)]
     Var(u32),
 }
@@ -49,13 +49,13 @@ pub enum Type {
 pub(crate) const OPTIONAL: &str = "optional_type";
 
 impl Type {
-    /// A list of `element`s.
+    /// The type of lists of `element`.
     #[must_use]
     pub fn list(element: Type) -> Self {
         Self::List(Arc::new(element))
     }
 
-    /// A map from `key` to `value`.
+    /// The type of maps from `key` to `value`.
     #[must_use]
     pub fn map(key: Type, value: Type) -> Self {
         Self::Map(Arc::new(key), Arc::new(value))
@@ -73,7 +73,7 @@ impl Type {
         Self::Opaque(Arc::from(name), Arc::from([]))
     }
 
-    /// An optional value of a type.
+    /// The type of optional values of a type.
     #[must_use]
     pub fn optional(value: Type) -> Self {
         Self::Opaque(Arc::from(OPTIONAL), Arc::from([value]))
@@ -91,7 +91,7 @@ impl Type {
         Self::Type(Some(Arc::new(value)))
     }
 
-    /// The type within an optional.
+    /// The value type of an optional type; none for other types.
     pub(crate) fn unwrapped(&self) -> Option<&Type> {
         match self {
             Self::Opaque(name, parameters) if &**name == OPTIONAL => parameters.first(),
@@ -99,12 +99,12 @@ impl Type {
         }
     }
 
-    /// Whether the type has at most this many parts, itself included; counts no further.
+    /// Whether the type has at most this many parts, itself included. Stops counting at the limit.
     pub(crate) fn has_at_most(&self, parts: usize) -> bool {
         self.count_parts(parts).is_some()
     }
 
-    /// What is left of a number of parts after those of this type.
+    /// The rest of a budget of parts after this type; none if the type has more parts.
     fn count_parts(&self, left: usize) -> Option<usize> {
         let left = left.checked_sub(1)?;
         match self {
@@ -122,7 +122,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// The name that a value of this type has as its type at run time.
+    /// The name that `type()` gives for a value of this type.
     pub(crate) fn runtime_name(&self) -> &str {
         match self {
             Self::Error => "error",
@@ -166,7 +166,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// Writes types with commas between them.
+/// Writes types, separated by commas.
 pub(crate) fn write_list(f: &mut impl fmt::Write, types: &[Type]) -> fmt::Result {
     for (index, one) in types.iter().enumerate() {
         if index > 0 {
@@ -177,25 +177,25 @@ pub(crate) fn write_list(f: &mut impl fmt::Write, types: &[Type]) -> fmt::Result
     Ok(())
 }
 
-/// Knows the object types of an environment: their fields, and how to make values of them.
+/// Provides the object types of an environment.
 ///
-/// Names of fields are those that expressions use. A provider whose data uses other names, or names that are no identifiers,
-/// translates between the two here and in the [`Shape`](crate::Shape) of its values.
+/// Names of fields are those that expressions use. Documents may have other names, or names that are no identifiers: the provider
+/// and the [`Shape`](crate::Shape) of its values then translate between the two.
 pub trait TypeProvider: Send + Sync {
-    /// The type of a field, or none if the type has no such field.
+    /// The type of a field; none if the type has no such field.
     fn field(&self, type_name: &str, field: &str) -> Option<Type>;
 
-    /// Whether there is an object type of that name.
+    /// Whether the provider has an object type of this name.
     fn has_type(&self, type_name: &str) -> bool;
 
-    /// Whether expressions may write values of the type as `Name{field: value}`.
+    /// Whether expressions may make values of the type with `Name{field: value}`. The default is no.
     fn is_constructible(&self, type_name: &str) -> bool {
         let _ = type_name;
         false
     }
 }
 
-/// A provider without types.
+/// A [`TypeProvider`] without types.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoTypes;
 

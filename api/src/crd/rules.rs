@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::expression::limits::{REQUEST_BYTES, RULE_ESTIMATE, SCHEMA_ESTIMATE};
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
-use crate::structural::rules::{Compiled, compile_node, min_size};
+use crate::structural::rules::{CompiledRule, compile_node, min_size};
 use crate::structural::{NodeId, Tree};
 
 /// CEL rules of one schema node.
@@ -72,7 +72,7 @@ pub fn check(schema: &SchemaRules<'_>, errors: &mut ErrorList) {
 struct OneRule<'a> {
     path: &'a str,
     rule: &'a Value,
-    compiled: &'a Compiled,
+    compiled: &'a CompiledRule,
     cardinality: u64,
     is_stored: bool,
 }

@@ -1,6 +1,6 @@
-//! Checks of constants in a well-typed tree: texts of durations, times, patterns and formats, and literals of mixed types.
+//! Checks constants in a well-typed tree: strings of durations, timestamps, patterns and formats, and literals of mixed types.
 
-use super::{Reference, Tree};
+use super::{CheckedTree, Reference};
 use crate::ast::{Call, Expr, ExprKind, Literal};
 use crate::env::Declarations;
 use crate::library::{format, pattern};
@@ -9,23 +9,23 @@ use crate::types::Type;
 use crate::value::time;
 
 /// Reports the invalid constants of a tree.
-pub(super) fn check(tree: &Tree, declarations: &Declarations, errors: &mut ErrorSink) {
-    let mut checker = Checker { tree, declarations, errors };
+pub(super) fn check(tree: &CheckedTree, declarations: &Declarations, errors: &mut ErrorSink) {
+    let mut checker = ConstantChecker { tree, declarations, errors };
     checker.visit(&tree.ast.root, false);
 }
 
-struct Checker<'t> {
-    tree: &'t Tree,
+struct ConstantChecker<'t> {
+    tree: &'t CheckedTree,
     declarations: &'t Declarations,
     errors: &'t mut ErrorSink,
 }
 
-impl Checker<'_> {
+impl ConstantChecker<'_> {
     fn report(&mut self, expr: &Expr, message: String) {
         self.errors.report(self.tree.ast.offset(expr.id), message);
     }
 
-    /// Visits a node; within arguments of `format`, lists may be of mixed types.
+    /// Checks a node and its operands. Lists may have mixed types only within arguments of `format`.
     fn visit(&mut self, expr: &Expr, in_format: bool) {
         let mut in_format = in_format;
         match &expr.kind {
@@ -76,7 +76,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Reports elements of a list, or keys and values of a map, whose types differ.
+    /// Reports list elements of different types, and map keys or values of different types.
     fn aggregate(&mut self, expr: &Expr) {
         match &expr.kind {
             ExprKind::List(list) => {

@@ -1,6 +1,6 @@
-//! The type checker: which variable or overload each node means, and which type it has.
+//! The type checker: finds the variable or the overloads that each node refers to, and its type.
 //!
-//! All errors of a pass are reported. A node with an error has a type that fits everywhere, so that it causes no further ones.
+//! The checker reports all errors of a pass. A node with an error gets a type that fits everywhere, and causes no further errors.
 
 mod constants;
 mod unify;
@@ -14,29 +14,29 @@ use crate::types::{Type, write_list};
 use std::sync::Arc;
 use unify::{Bindings, instantiate, most_general, optional_of};
 
-/// What a node means.
+/// The declaration that a node refers to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Reference {
-    /// Nothing beyond what it is.
+    /// No declaration.
     #[default]
     None,
     /// A variable of the environment, or of a comprehension.
     Variable,
-    /// A type.
+    /// A type, by its name.
     TypeName(Type),
-    /// A call of these overloads of its function, by index; more than one if types are known only when it runs.
+    /// The overloads of a called function, by index. More than one if the argument types are known only at evaluation.
     Overloads(Vec<usize>),
 }
 
-/// A checked expression: its tree, and type and meaning by node number.
+/// A checked syntax tree: the type and the reference of each node, by node number.
 #[derive(Debug, Clone)]
-pub(crate) struct Tree {
+pub(crate) struct CheckedTree {
     pub(crate) ast: Ast,
     pub(crate) types: Vec<Type>,
     pub(crate) references: Vec<Reference>,
 }
 
-impl Tree {
+impl CheckedTree {
     pub(crate) fn ty(&self, expr: &Expr) -> &Type {
         self.types.get(expr.id as usize).unwrap_or(&Type::Dyn)
     }
@@ -46,10 +46,10 @@ impl Tree {
     }
 }
 
-/// Checks a tree; the result has qualified names resolved.
-pub(crate) fn check(ast: Ast, source: &Source, declarations: &Declarations) -> Result<Tree, Errors> {
+/// Checks a tree and resolves its qualified names.
+pub(crate) fn check(ast: Ast, source: &Source, declarations: &Declarations) -> Result<CheckedTree, Errors> {
     let count = ast.offsets.len();
-    let mut checker = Checker {
+    let mut checker = TypeChecker {
         declarations,
         offsets: &ast.offsets,
         types: vec![Type::Dyn; count],
@@ -63,13 +63,13 @@ pub(crate) fn check(ast: Ast, source: &Source, declarations: &Declarations) -> R
     let types = checker.types.iter().map(|ty| checker.bindings.resolve(ty, true)).collect();
     let (mut errors, references) = (checker.errors, checker.references);
     errors.finish(source)?;
-    let tree = Tree { ast: Ast { root, offsets: ast.offsets }, types, references };
+    let tree = CheckedTree { ast: Ast { root, offsets: ast.offsets }, types, references };
     constants::check(&tree, declarations, &mut errors);
     errors.finish(source)?;
     Ok(tree)
 }
 
-struct Checker<'d> {
+struct TypeChecker<'d> {
     declarations: &'d Declarations,
     offsets: &'d [u32],
     types: Vec<Type>,
@@ -80,7 +80,7 @@ struct Checker<'d> {
     errors: ErrorSink,
 }
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     fn report(&mut self, id: ExprId, message: String) {
         self.errors.report(self.offsets[id as usize], message);
     }
@@ -147,7 +147,7 @@ impl Checker<'_> {
         self.types[expr.id as usize] = ty;
     }
 
-    /// The type and meaning of a name.
+    /// The type of a name, and the variable or type that it refers to.
     fn resolve(&self, name: &str) -> Option<(Type, Reference)> {
         let local = self.scopes.iter().rev().find(|(known, _)| &**known == name);
         if let Some((_, ty)) = local {
@@ -177,7 +177,7 @@ impl Checker<'_> {
         if select.test_only { Type::Bool } else { self.bindings.resolve(&ty, false) }
     }
 
-    /// Replaces a selection that reads like a dotted variable or type by its name.
+    /// Replaces a selection such as `a.b` by a name, if a variable or type has the dotted name `a.b`.
     fn qualified(&mut self, expr: &mut Expr) -> Option<Type> {
         let name = expr.qualified_name()?;
         let first = name.trim_start_matches('.').split('.').next().unwrap_or_default();
@@ -242,7 +242,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of elements of both types.
+    /// The element type of a list that has elements of both types.
     fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         match previous {
             None => current,
@@ -294,7 +294,7 @@ impl Checker<'_> {
         self.bindings.resolve(&ty, false)
     }
 
-    /// Finds the overloads that fit a call, and the type of its result.
+    /// Finds the overloads that fit the arguments of a call, and the type of the result.
     fn overload(&mut self, id: ExprId, call: &Call, function: &Function) -> Type {
         let args: Vec<Type> = call.target.iter().chain(&call.args).map(|arg| self.ty(arg).clone()).collect();
         let is_method = call.target.is_some();
@@ -414,7 +414,7 @@ impl Checker<'_> {
         self.bindings.resolve(self.ty(&c.result), false)
     }
 
-    /// The types of the one or two variables that iterate over a range.
+    /// The types of the one or two iteration variables of a comprehension over a range.
     fn iteration_types(&mut self, id: ExprId, range: &Type, two: bool) -> (Type, Type) {
         match range {
             Type::List(element) if two => (Type::Int, (**element).clone()),

@@ -1,14 +1,14 @@
-//! Assignability and unification: which types fit, and what type variables stand for.
+//! Assignability and unification of types, with the types that type variables are bound to.
 
 use crate::limits::TYPE_PARTS;
 use crate::types::{OPTIONAL, Type};
 use std::sync::Arc;
 
-/// What type variables stand for so far.
+/// The types that type variables are bound to so far.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
     bound: Vec<Option<Type>>,
-    /// What was bound before, to be undone if an attempt fails.
+    /// Earlier bindings of changed variables, to roll back a failed attempt.
     trail: Vec<(u32, Option<Type>)>,
 }
 
@@ -28,7 +28,7 @@ impl Bindings {
         self.trail.push((number, previous));
     }
 
-    /// Whether each of `from` fits into the one of `to` at the same place; variables are bound only if all fit.
+    /// Whether each type of `from` is assignable to the type of `to` at the same index. Binds variables only if all are.
     pub(super) fn assign_all<'t>(&mut self, pairs: impl IntoIterator<Item = (&'t Type, &'t Type)>) -> bool {
         self.trail.clear();
         for (from, to) in pairs {
@@ -42,7 +42,7 @@ impl Bindings {
         true
     }
 
-    /// Whether a type fits into another.
+    /// Whether a type is assignable to another.
     pub(super) fn assign(&mut self, from: &Type, to: &Type) -> bool {
         self.assign_all([(from, to)])
     }
@@ -72,7 +72,7 @@ impl Bindings {
         }
     }
 
-    /// Whether `ty` can be what the variable stands for, and whether the variable stood for something before.
+    /// Whether the variable can be bound to `ty`, and whether it was bound before.
     fn substitutes(&mut self, ty: &Type, variable: u32) -> (bool, bool) {
         if *ty == Type::Var(variable) {
             return (true, true);
@@ -97,7 +97,7 @@ impl Bindings {
         (false, false)
     }
 
-    /// Whether the variable does not occur in the type.
+    /// Whether the type is free of the variable.
     fn is_free_of(&self, variable: u32, ty: &Type) -> bool {
         match ty {
             Type::Var(number) => {
@@ -111,8 +111,9 @@ impl Bindings {
         }
     }
 
-    /// The type with variables replaced by what they stand for; free ones become `dyn` if asked. Parts beyond a bound become
-    /// `dyn` too, after which the type is refused as too complex.
+    /// The type with variables replaced by the types they are bound to; unbound variables become `dyn` on request.
+    ///
+    /// Parts beyond a bound become `dyn` too; the checker then refuses the type as too complex.
     pub(super) fn resolve(&self, ty: &Type, free_to_dyn: bool) -> Type {
         self.resolve_within(ty, free_to_dyn, &mut (2 * TYPE_PARTS))
     }
@@ -185,7 +186,7 @@ fn is_equal_or_less_specific(a: &Type, b: &Type) -> bool {
     }
 }
 
-/// The type of an optional of a type; an optional stays as it is if asked.
+/// The optional type of a type; on request, an optional type is returned unchanged.
 pub(super) fn optional_of(ty: Type) -> Type {
     Type::Opaque(Arc::from(OPTIONAL), Arc::from([ty]))
 }

@@ -1,22 +1,26 @@
-//! The estimator: an interval of costs for a checked tree.
+//! The cost estimator: computes an interval of costs for a checked tree.
 //!
-//! Where a value's size matters, it is known from a literal, from the estimate of the call that makes it, from the
-//! [`SizeProvider`], or from its type, in this order.
+//! The size of a value comes from a literal, from the estimate of the call that makes it, from the [`SizeProvider`], or from its
+//! type, in this order.
 
 use super::{
     ArgEstimate, CallEstimate, CostEstimate, EstimateCall, LIST, MAP, OBJECT, SizeEstimate, SizeProvider,
 };
 use crate::ast::{Call, Comprehension, Expr, ExprId, ExprKind, Literal};
-use crate::check::{Reference, Tree};
+use crate::check::{CheckedTree, Reference};
 use crate::env::Declarations;
 use crate::parse::{ACCUMULATOR, operator};
 use crate::types::Type;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The cost of evaluating a tree.
-pub(crate) fn estimate(tree: &Tree, declarations: &Declarations, sizes: &dyn SizeProvider) -> CostEstimate {
-    let mut estimator = Costs {
+/// The interval of costs of evaluating a tree.
+pub(crate) fn estimate(
+    tree: &CheckedTree,
+    declarations: &Declarations,
+    sizes: &dyn SizeProvider,
+) -> CostEstimate {
+    let mut estimator = CostEstimator {
         tree,
         declarations,
         sizes,
@@ -44,30 +48,30 @@ impl EntrySizes {
 }
 
 /// A variable of a comprehension.
-struct Local {
+struct LocalVariable {
     name: Arc<str>,
     path: Vec<Arc<str>>,
     size: Option<SizeEstimate>,
     entries: Option<EntrySizes>,
 }
 
-struct Costs<'t> {
-    tree: &'t Tree,
+struct CostEstimator<'t> {
+    tree: &'t CheckedTree,
     declarations: &'t Declarations,
     sizes: &'t dyn SizeProvider,
     paths: BTreeMap<ExprId, Vec<Arc<str>>>,
     known: BTreeMap<ExprId, SizeEstimate>,
     entries: BTreeMap<ExprId, EntrySizes>,
-    locals: Vec<Local>,
+    locals: Vec<LocalVariable>,
 }
 
-const NOTHING: CostEstimate = CostEstimate::fixed(0);
+const FREE: CostEstimate = CostEstimate::fixed(0);
 const ONE: CostEstimate = CostEstimate::fixed(1);
 
-impl Costs<'_> {
+impl CostEstimator<'_> {
     fn cost(&mut self, expr: &Expr) -> CostEstimate {
         match &expr.kind {
-            ExprKind::Error | ExprKind::Literal(_) => NOTHING,
+            ExprKind::Error | ExprKind::Literal(_) => FREE,
             ExprKind::Ident(name) => {
                 let path = self.local(name).map(|local| local.path.clone());
                 let path = path.unwrap_or_else(|| vec![Arc::from(name.trim_start_matches('.'))]);
@@ -114,16 +118,16 @@ impl Costs<'_> {
     }
 
     fn sum<'x>(&mut self, parts: impl Iterator<Item = &'x Expr>) -> CostEstimate {
-        parts.fold(NOTHING, |sum, part| sum.plus(self.cost(part)))
+        parts.fold(FREE, |sum, part| sum.plus(self.cost(part)))
     }
 
-    /// The interval around the sizes of all parts; 0 if there is none.
+    /// The smallest interval around the sizes of all operands; 0 if there are none.
     fn sizes_of<'x>(&mut self, parts: impl Iterator<Item = &'x Expr>) -> SizeEstimate {
         let sizes: Vec<_> = parts.map(|part| self.size_or_unknown(part)).collect();
         sizes.into_iter().reduce(SizeEstimate::union).unwrap_or(SizeEstimate::fixed(0))
     }
 
-    fn local(&self, name: &str) -> Option<&Local> {
+    fn local(&self, name: &str) -> Option<&LocalVariable> {
         self.locals.iter().rev().find(|local| &*local.name == name)
     }
 
@@ -209,10 +213,10 @@ impl Costs<'_> {
         }
         let costs: Vec<_> = call.args.iter().map(|arg| self.cost(arg)).collect();
         let args: Vec<_> = call.args.iter().map(|arg| self.argument(arg)).collect();
-        let Reference::Overloads(overloads) = self.tree.reference(expr).clone() else { return NOTHING };
-        let target_cost = call.target.as_ref().map_or(NOTHING, |target| self.cost(target));
+        let Reference::Overloads(overloads) = self.tree.reference(expr).clone() else { return FREE };
+        let target_cost = call.target.as_ref().map_or(FREE, |target| self.cost(target));
         let target = call.target.as_ref().map(|target| self.argument(target));
-        let all_args = costs.iter().fold(NOTHING, |sum, cost| sum.plus(*cost));
+        let all_args = costs.iter().fold(FREE, |sum, cost| sum.plus(*cost));
         match &*call.function {
             operator::AND | operator::OR => {
                 return CostEstimate { min: costs[0].min, max: costs[0].plus(costs[1]).max };
@@ -262,7 +266,7 @@ impl Costs<'_> {
         by_function.or_else(by_overload).unwrap_or(CallEstimate::of(ONE))
     }
 
-    /// What is known of the parts of containers that operators take apart or put together.
+    /// The sizes of elements that operators read from containers or put into them.
     fn containers(
         &mut self,
         expr: &Expr,
@@ -291,7 +295,7 @@ impl Costs<'_> {
     fn push(&mut self, name: &Arc<str>, range: &Expr, part: &str, size: Option<SizeEstimate>) {
         let mut path = self.path(range);
         path.push(Arc::from(part));
-        self.locals.push(Local { name: name.clone(), path, size, entries: None });
+        self.locals.push(LocalVariable { name: name.clone(), path, size, entries: None });
     }
 
     /// Declares the one or two variables that iterate over a range.
@@ -313,7 +317,7 @@ impl Costs<'_> {
     fn push_accumulator(&mut self, c: &Comprehension) {
         let (path, size) = (self.path(&c.init), self.size(&c.init));
         let entries = self.entry_sizes(&c.init);
-        self.locals.push(Local { name: c.accu.clone(), path, size, entries });
+        self.locals.push(LocalVariable { name: c.accu.clone(), path, size, entries });
     }
 
     fn comprehension(&mut self, expr: &Expr, c: &Comprehension) -> CostEstimate {
@@ -353,7 +357,7 @@ impl Costs<'_> {
     }
 }
 
-/// Whether a comprehension only gives a value a name: its loop never runs.
+/// Whether a comprehension only binds a value to a name, as `cel.bind` does: its loop never runs.
 fn is_binding(c: &Comprehension) -> bool {
     let empty = matches!(&c.range.kind, ExprKind::List(list) if list.elements.is_empty());
     empty && c.condition.literal() == Some(&Literal::Bool(false)) && &*c.accu != ACCUMULATOR

@@ -1,4 +1,4 @@
-//! Costs: how much work an expression may be, and how much it was.
+//! Costs of expressions: estimates before an evaluation, counts of actual cost during it.
 //!
 //! One unit is about the work of a comparison of numbers. Estimates are intervals, computed from the checked tree and the sizes
 //! that variables may have; actual costs are counted while an expression runs. All arithmetic saturates at the largest `u64`.
@@ -10,9 +10,9 @@ use crate::types::Type;
 use crate::value::Val;
 use std::sync::Arc;
 
-/// Cost of a step of traversal over one byte, code point or element of a text or container.
+/// Cost of traversing one byte, code point or element.
 pub(crate) const TRAVERSAL: f64 = 0.1;
-/// Cost of a character of a regular expression, times the traversal of the text.
+/// Cost of a character of a regular expression, to be multiplied by the traversal cost of the string.
 pub(crate) const PATTERN: f64 = 0.25;
 /// Cost of making a list.
 pub(crate) const LIST: u64 = 10;
@@ -24,18 +24,18 @@ pub(crate) const OBJECT: u64 = 40;
 /// An interval of costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CostEstimate {
-    /// The least that an evaluation without error costs.
+    /// The lowest cost of an evaluation without error.
     pub min: u64,
-    /// The most that an evaluation costs.
+    /// The highest cost of an evaluation.
     pub max: u64,
 }
 
-/// An interval of sizes: code points of texts, bytes, elements of lists, entries of maps.
+/// An interval of sizes: code points of strings, bytes, elements of lists, entries of maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeEstimate {
-    /// The least size.
+    /// The lowest size.
     pub min: u64,
-    /// The largest size.
+    /// The highest size.
     pub max: u64,
 }
 
@@ -46,25 +46,25 @@ pub(crate) fn scaled(size: u64, factor: f64) -> u64 {
 }
 
 impl CostEstimate {
-    /// A cost without an interval.
+    /// The interval of one cost.
     #[must_use]
     pub const fn fixed(cost: u64) -> Self {
         Self { min: cost, max: cost }
     }
 
-    /// The sum.
+    /// The sum of the two intervals.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
-    /// The product.
+    /// The product of the two intervals.
     #[must_use]
     pub const fn times(self, other: Self) -> Self {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// The product with a factor, rounded up.
+    /// The interval times a factor, rounded up.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { min: scaled(self.min, factor), max: scaled(self.max, factor) }
@@ -78,34 +78,34 @@ impl CostEstimate {
 }
 
 impl SizeEstimate {
-    /// A size that nothing is known of.
+    /// The interval of an unknown size: all sizes.
     pub const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
 
-    /// A known size.
+    /// The interval of one size.
     #[must_use]
     pub const fn fixed(size: u64) -> Self {
         Self { min: size, max: size }
     }
 
-    /// The sum.
+    /// The sum of the two intervals.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
-    /// The product.
+    /// The product of the two intervals.
     #[must_use]
     pub const fn times(self, other: Self) -> Self {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// The product with a factor as cost, rounded up.
+    /// The cost of the size times a factor, rounded up.
     #[must_use]
     pub fn cost(self, factor: f64) -> CostEstimate {
         CostEstimate { min: scaled(self.min, factor), max: scaled(self.max, factor) }
     }
 
-    /// The product with a cost.
+    /// The size times a cost.
     #[must_use]
     pub const fn times_cost(self, cost: CostEstimate) -> CostEstimate {
         CostEstimate { min: self.min, max: self.max }.times(cost)
@@ -118,12 +118,12 @@ impl SizeEstimate {
     }
 }
 
-/// Knows how large the values that variables hold may be.
+/// Gives the sizes that values of variables may have, for cost estimates.
 pub trait SizeProvider {
-    /// The size of the value at a path, if anything is known.
+    /// The size of the value at a path; none if unknown.
     ///
-    /// The path is a variable's name and what is selected from it: fields, and `@items`, `@indices`, `@keys` and `@values` for
-    /// the parts of lists and maps. It begins with the part if that belongs to no variable, and is empty if nothing is known.
+    /// The path is the name of a variable and the selections from it: fields, and `@items`, `@indices`, `@keys` and `@values` for
+    /// the parts of lists and maps. A path without a variable begins with the part. The path of an unknown origin is empty.
     fn size(&self, path: &[Arc<str>], ty: &Type) -> Option<SizeEstimate>;
 }
 
@@ -142,67 +142,67 @@ impl SizeProvider for UnknownSizes {
 pub struct CallEstimate {
     /// The cost of the call itself.
     pub cost: CostEstimate,
-    /// The size of the result, if anything is known.
+    /// The size of the result; none if unknown.
     pub result: Option<SizeEstimate>,
 }
 
 impl CallEstimate {
-    /// A cost without a known size of the result.
+    /// An estimate whose result has an unknown size.
     #[must_use]
     pub const fn of(cost: CostEstimate) -> Self {
         Self { cost, result: None }
     }
 
-    /// A cost and the size of the result.
+    /// An estimate with the size of the result.
     #[must_use]
     pub const fn sized(cost: CostEstimate, result: SizeEstimate) -> Self {
         Self { cost, result: Some(result) }
     }
 }
 
-/// What an estimator knows of an argument.
+/// An argument of a call whose cost is estimated.
 #[derive(Debug, Clone)]
 pub struct ArgEstimate {
     /// The type.
     pub ty: Type,
-    /// Where the value comes from, as [`SizeProvider`] reads it.
+    /// The origin of the value, as a path of a [`SizeProvider`].
     pub path: Vec<Arc<str>>,
-    /// The size, if anything is known.
+    /// The size; none if unknown.
     pub known_size: Option<SizeEstimate>,
-    /// The value of an integer literal.
+    /// The value, if the argument is an integer literal.
     pub int_literal: Option<i64>,
     /// Whether the argument is a literal.
     pub is_literal: bool,
 }
 
 impl ArgEstimate {
-    /// The size, or all sizes.
+    /// The size, or [`SizeEstimate::UNKNOWN`].
     #[must_use]
     pub fn size(&self) -> SizeEstimate {
         self.known_size.unwrap_or(SizeEstimate::UNKNOWN)
     }
 
-    /// The value of a literal that is not negative; `otherwise` if the argument is no integer literal.
+    /// The value of an integer literal, 0 if it is negative; `otherwise` if the argument is no integer literal.
     #[must_use]
     pub fn literal_or(&self, otherwise: u64) -> u64 {
         self.int_literal.map_or(otherwise, |value| u64::try_from(value).unwrap_or(0))
     }
 }
 
-/// A call whose cost is to be estimated.
+/// A call whose cost an [`Estimator`] estimates.
 pub struct EstimateCall<'c> {
-    /// The overload.
+    /// The id of the overload.
     pub overload: &'c str,
-    /// The object of a method call.
+    /// The target of a method call.
     pub target: Option<&'c ArgEstimate>,
-    /// The arguments without the object.
+    /// The arguments without the target.
     pub args: &'c [ArgEstimate],
     /// The sizes of variables.
     pub sizes: &'c dyn SizeProvider,
 }
 
 impl EstimateCall<'_> {
-    /// The size of the object of a method call.
+    /// The size of the target of a method call.
     #[must_use]
     pub fn target_size(&self) -> SizeEstimate {
         self.target.map_or(SizeEstimate::UNKNOWN, ArgEstimate::size)
@@ -231,25 +231,25 @@ impl EstimateCall<'_> {
     }
 }
 
-/// A call that ran.
+/// A finished call whose cost a [`Counter`] counts.
 pub struct ActualCall<'c, 'a> {
-    /// The overload, if only one fits the types that the check knew.
+    /// The id of the overload, if the type checker left only one.
     pub overload: Option<&'c str>,
-    /// The arguments, the object of a method call first.
+    /// The arguments; the target of a method call comes first.
     pub args: &'c [Val<'a>],
     /// The result.
     pub result: &'c Val<'a>,
 }
 
 impl ActualCall<'_, '_> {
-    /// The size of an argument, the object of a method call being the first.
+    /// The size of an argument; the target of a method call is the first.
     #[must_use]
     pub fn size(&self, index: usize) -> u64 {
         self.args.get(index).map_or(1, Val::size)
     }
 }
 
-/// Estimates a call; none leaves it to the next rule.
+/// Estimates the cost of a call. None leaves it to the costs of the overload, or else to the cost 1.
 pub type Estimator = Arc<dyn Fn(&EstimateCall<'_>) -> Option<CallEstimate> + Send + Sync>;
-/// Counts a call; none leaves it to the next rule.
+/// Counts the cost of a call. None leaves it to the counter of the overload, or else to the cost 1.
 pub type Counter = Arc<dyn Fn(&ActualCall<'_, '_>) -> Option<u64> + Send + Sync>;

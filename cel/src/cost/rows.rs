@@ -1,4 +1,4 @@
-//! Rules of cost that many functions share, each for the estimate and for the count.
+//! Cost rules that many functions share: for each rule, the estimate and the count of actual cost.
 
 use super::{
     ActualCall, CallEstimate, CostEstimate, EstimateCall, LIST, PATTERN, SizeEstimate, TRAVERSAL, scaled,
@@ -6,29 +6,29 @@ use super::{
 use crate::types::Type;
 use crate::value::Val;
 
-/// One traversal of an argument; the result is as large.
+/// Estimates one traversal of an argument, with a result of the same size.
 pub(crate) fn traverse_arg(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     Some(CallEstimate::of(call.arg_size(0).cost(TRAVERSAL)))
 }
 
-/// One traversal of the object of a method call; the result is as large.
+/// Estimates one traversal of the target of a method call, with a result of the same size.
 pub(crate) fn traverse_target(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     call.target?;
     let size = call.target_size();
     Some(CallEstimate::sized(size.cost(TRAVERSAL), size))
 }
 
-/// One traversal of the first value.
+/// Counts one traversal of the first value.
 pub(crate) fn traversed(call: &ActualCall<'_, '_>) -> Option<u64> {
     Some(scaled(call.size(0), TRAVERSAL))
 }
 
-/// Two traversals of the first value.
+/// Counts two traversals of the first value.
 pub(crate) fn traversed_twice(call: &ActualCall<'_, '_>) -> Option<u64> {
     Some(scaled(call.size(0), 2.0 * TRAVERSAL))
 }
 
-/// A comparison of two values that may be long.
+/// Estimates a comparison of two values that may be long.
 pub(crate) fn comparison(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     let (left, right) = (call.args.first()?, call.args.get(1)?);
     let is_opaque = matches!(left.ty, Type::Opaque(..)) && left.ty.unwrapped().is_none();
@@ -40,42 +40,42 @@ pub(crate) fn comparison(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     Some(CallEstimate::of(size.cost(TRAVERSAL)))
 }
 
-/// A comparison as far as the shorter of two values reaches.
+/// Counts a comparison up to the length of the shorter value.
 pub(crate) fn compared(call: &ActualCall<'_, '_>) -> Option<u64> {
     Some(scaled(call.size(0).min(call.size(1)), TRAVERSAL))
 }
 
-/// A concatenation of texts or bytes.
+/// Estimates a concatenation of strings or bytes.
 pub(crate) fn concatenation(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     let size = call.arg_size(0).plus(call.arg_size(1));
     Some(CallEstimate::sized(size.cost(TRAVERSAL), size))
 }
 
-/// A concatenation, counted.
+/// Counts a concatenation of strings or bytes.
 pub(crate) fn concatenated(call: &ActualCall<'_, '_>) -> Option<u64> {
     Some(scaled(call.size(0).saturating_add(call.size(1)), TRAVERSAL))
 }
 
-/// A concatenation of lists, whose cost does not depend on their lengths.
+/// Estimates a concatenation of lists; its cost does not depend on their lengths.
 pub(crate) fn list_concatenation(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     let size = call.arg_size(0).plus(call.arg_size(1));
     Some(CallEstimate::sized(CostEstimate::fixed(1), size))
 }
 
-/// A regular expression on the object of a method call.
+/// Estimates a match of a regular expression on the target of a method call.
 pub(crate) fn matching(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     call.target?;
     let text = call.target_size().plus(SizeEstimate::fixed(1)).cost(TRAVERSAL);
     Some(CallEstimate::of(text.times(call.arg_size(0).cost(PATTERN))))
 }
 
-/// A regular expression, counted.
+/// Counts a match of a regular expression.
 pub(crate) fn matched(call: &ActualCall<'_, '_>) -> Option<u64> {
     let text = scaled(call.size(0).saturating_add(1), TRAVERSAL);
     Some(text.saturating_mul(scaled(call.size(1), PATTERN)))
 }
 
-/// A look at every element of a list and, if these are texts, into them; or a traversal of a text.
+/// Estimates a visit of every element of a list, with a traversal of elements that are strings; or a traversal of a string.
 pub(crate) fn elements(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     let target = call.target?;
     let Some((ty, size)) = call.element(target) else {
@@ -86,7 +86,7 @@ pub(crate) fn elements(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     Some(CallEstimate::of(target.size().times_cost(each)))
 }
 
-/// A look into every part of a value.
+/// Counts a visit of every part of a value.
 pub(crate) fn looked_through(call: &ActualCall<'_, '_>) -> Option<u64> {
     Some(call.args.first().map_or(0, through))
 }
@@ -111,12 +111,12 @@ fn through(value: &Val<'_>) -> u64 {
     }
 }
 
-/// A call that makes a list.
+/// Estimates a call that makes a list.
 pub(crate) fn making_list(factor: f64, size: SizeEstimate) -> CallEstimate {
     CallEstimate::sized(size.cost(factor).plus(CostEstimate::fixed(LIST + 1)), size)
 }
 
-/// A call that made a list, the size weighed by the factor and rounded down.
+/// Counts a call that made a list: the size times the factor, rounded down.
 pub(crate) fn made_list(factor: f64, size: u64) -> u64 {
     ((size as f64 * factor) as u64).saturating_add(LIST + 1)
 }

@@ -1,4 +1,4 @@
-//! Sums, extremes and places of the elements of a list.
+//! Functions that aggregate lists: `sum`, `min`, `max`, `isSorted`, `indexOf`, `lastIndexOf`.
 
 use super::{COMPARABLE, Outcome, list};
 use crate::cost::rows;
@@ -8,7 +8,7 @@ use crate::types::Type;
 use crate::value::{Val, compare, equal};
 use std::cmp::Ordering;
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     for (name, ty) in COMPARABLE {
         let of = || [Type::list(ty.clone())];
@@ -33,10 +33,11 @@ pub(super) fn add(d: &mut Declarations) {
     sum(d, "duration", Type::Duration, Val::Duration(0));
     let (a, items) = (Type::param("A"), Type::list(Type::param("A")));
     let index = Overload::method("list_a_index_of_int", [items.clone(), a.clone()], Type::Int, |args| {
-        place(args, false)
+        element_index(args, false)
     });
     d.add("indexOf", index);
-    let last = Overload::method("list_a_last_index_of_int", [items, a], Type::Int, |args| place(args, true));
+    let last =
+        Overload::method("list_a_last_index_of_int", [items, a], Type::Int, |args| element_index(args, true));
     d.add("lastIndexOf", last);
     for name in ["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"] {
         d.estimate_all(name, rows::elements);
@@ -54,7 +55,8 @@ fn is_sorted<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     Ok(Val::Bool(true))
 }
 
-/// The element to which no other compares as `replace` says.
+/// The least element if `replace` is `Greater`, the greatest if it is `Less`: a later element replaces the best one so far if the best
+/// has this order to it.
 fn extreme<'a>(args: &[Val<'a>], name: &str, replace: Ordering) -> Outcome<'a> {
     let mut best: Option<Val<'a>> = None;
     for item in list(args, 0)?.iter() {
@@ -89,8 +91,8 @@ fn sum(d: &mut Declarations, name: &str, ty: Type, zero: Val<'static>) {
     d.add("sum", Overload::method(&format!("list_{name}_sum_{name}"), args, ty, move |args| total(args)));
 }
 
-/// The first or last place of an element; -1 if there is none.
-fn place<'a>(args: &[Val<'a>], last: bool) -> Outcome<'a> {
+/// The first or last index of an element; -1 if the list lacks it.
+fn element_index<'a>(args: &[Val<'a>], last: bool) -> Outcome<'a> {
     let wanted = args.get(1).ok_or(EvalError::NoSuchOverload)?;
     let mut found = -1;
     for (index, item) in list(args, 0)?.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `+ - * / %` and the negative sign.
+//! Arithmetic: `+ - * / %` and negation.
 
 use super::{Outcome, contains};
 use crate::cost::rows;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use Type::{Bytes, Double, Duration, Int, String, Timestamp, Uint};
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     let list = || Type::list(Type::param("A"));
     let text = |overload: Overload| overload.estimated(rows::concatenation).counted(rows::concatenated);
@@ -49,7 +49,8 @@ pub(super) fn add(d: &mut Declarations) {
     );
     let numbers =
         |name: &'static str| [(name, Double, "double"), (name, Int, "int64"), (name, Uint, "uint64")];
-    for (name, function, implementation) in [("multiply", "_*_", times as Binary), ("divide", "_/_", divide)]
+    for (name, function, implementation) in
+        [("multiply", "_*_", times as BinaryFunction), ("divide", "_/_", divide)]
     {
         for (prefix, ty, suffix) in numbers(name) {
             let id = format!("{prefix}_{suffix}");
@@ -61,9 +62,14 @@ pub(super) fn add(d: &mut Declarations) {
     d.add(operator::NEGATE, Overload::function("negate_int64", [Int], Int, negate));
 }
 
-type Binary = for<'a> fn(&[Val<'a>]) -> Outcome<'a>;
+type BinaryFunction = for<'a> fn(&[Val<'a>]) -> Outcome<'a>;
 
-fn binary(d: &mut Declarations, name: &str, implementation: Binary, rows: &[(&str, Type, Type, Type)]) {
+fn binary(
+    d: &mut Declarations,
+    name: &str,
+    implementation: BinaryFunction,
+    rows: &[(&str, Type, Type, Type)],
+) {
     for (id, left, right, result) in rows {
         let args = [left.clone(), right.clone()];
         d.add(name, Overload::function(id, args, result.clone(), implementation));
@@ -82,7 +88,7 @@ fn duration<'a>(value: Option<i64>) -> Outcome<'a> {
     value.map(Val::Duration).ok_or(EvalError::DurationOverflow)
 }
 
-/// A point in time moved by nanoseconds.
+/// A timestamp plus nanoseconds.
 fn moved<'a>(at: &jiff::Timestamp, nanos: i128) -> Outcome<'a> {
     time::timestamp(at.as_nanosecond() + nanos).map(Val::Timestamp).ok_or(EvalError::TimestampOverflow)
 }
@@ -108,7 +114,7 @@ fn plus<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     }
 }
 
-/// One list behind another, merged as the left one's kind says.
+/// Concatenates two lists, or merges them if the kind of the left list asks for it.
 fn lists<'a>(a: &List<'a>, b: &List<'a>) -> Outcome<'a> {
     let mut items = a.to_vec()?;
     let kind = if let List::Json(_, _, kind) = a { kind } else { &ListKind::Ordered };
@@ -127,7 +133,7 @@ fn lists<'a>(a: &List<'a>, b: &List<'a>) -> Outcome<'a> {
     Ok(Val::list(items))
 }
 
-/// The place in `a` of the element with the same keys as the one of `b` at an index.
+/// The index in `a` of the element with the same keys as an element of `b`.
 fn same_keys(a: &List<'_>, b: &List<'_>, index: usize, keys: &[Box<str>]) -> Option<usize> {
     let (List::Json(left, ..), List::Json(right, ..)) = (a, b) else { return None };
     let wanted = right.get(index)?;

@@ -1,4 +1,4 @@
-//! Conversions between types.
+//! Conversions between types, such as `int()` and `string()`.
 
 use super::Outcome;
 use crate::cost::{CallEstimate, SizeEstimate, TRAVERSAL, rows};
@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use Type::{Bool, Bytes, Double, Duration, Int, String as Str, Timestamp, Uint};
 
-/// A function, its result, what it does, and the types that it converts from with the identities of the overloads.
-type Row = (&'static str, Type, Conversion, &'static [(&'static str, Type)]);
+/// A conversion function: name, result type, implementation; ids of overloads with their argument types.
+type ConversionRow = (&'static str, Type, Conversion, &'static [(&'static str, Type)]);
 
-const CONVERSIONS: [Row; 8] = [
+const CONVERSIONS: [ConversionRow; 8] = [
     ("bool", Bool, to_bool, &[("bool_to_bool", Bool), ("string_to_bool", Str)]),
     ("bytes", Bytes, to_bytes, &[("bytes_to_bytes", Bytes), ("string_to_bytes", Str)]),
     (
@@ -75,7 +75,7 @@ const CONVERSIONS: [Row; 8] = [
     ),
 ];
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     let a = Type::param("A");
     d.add("type", Overload::function("type", [a.clone()], Type::type_of(a.clone()), type_of));
@@ -88,7 +88,7 @@ pub(super) fn add(d: &mut Declarations) {
     }
 }
 
-/// The overload with the cost of a traversal, if it converts between texts and bytes.
+/// The overload, with the cost of a traversal if it converts between strings and bytes.
 fn with_cost(overload: Overload) -> Overload {
     // A character takes up to four bytes.
     match &*overload.id {
@@ -121,7 +121,7 @@ fn to_dyn<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     args.first().cloned().ok_or(EvalError::NoSuchOverload)
 }
 
-/// The error of a text that is no value of a type.
+/// The error for a string that does not spell a value of a type.
 fn unreadable(to: &str) -> EvalError {
     EvalError::other(format!("type conversion error from 'string' to '{to}'"))
 }
@@ -179,7 +179,7 @@ fn to_timestamp<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     }
 }
 
-/// The whole part of a number that lies strictly within bounds.
+/// The number without its fraction; none unless the number is strictly between the bounds.
 fn truncated(value: f64, low: f64, high: f64) -> Option<f64> {
     (value > low && value < high).then(|| value.trunc())
 }
@@ -229,7 +229,7 @@ fn to_string<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     }
 }
 
-/// A scalar as `string()` writes it; the name of the type for all else.
+/// The string that `string()` gives for a scalar; the name of the type for other values.
 pub(crate) fn text_of(value: &Val<'_>) -> String {
     match value {
         Val::Null => "null".to_owned(),
@@ -245,7 +245,7 @@ pub(crate) fn text_of(value: &Val<'_>) -> String {
     }
 }
 
-/// A floating-point number in the shortest form that reads back as the same number.
+/// The shortest decimal form that parses to the same floating-point number.
 fn double(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

@@ -1,4 +1,4 @@
-//! `format`: texts with clauses such as `%s` and `%.2f`, checked beforehand where they are constant.
+//! The function `format` with clauses such as `%s` and `%.2f`. The type checker checks constant formats.
 
 use super::strings::quote;
 use super::text_of;
@@ -7,31 +7,31 @@ use crate::limits::{FORMAT_PRECISION, STRING_BYTES, VALUE_DEPTH};
 use crate::types::Type;
 use crate::value::{List, Val};
 
-/// Digits behind the decimal point unless a clause says otherwise.
+/// Digits after the decimal point of a clause without a precision.
 const PRECISION: usize = 6;
 
 /// A part of a format.
-enum Piece<'t> {
+enum FormatPiece<'t> {
     Text(&'t str),
     Clause { verb: char, precision: usize },
 }
 
-/// The parts of a format; after a part that cannot be read, its error is the last one.
-fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, String>> {
+/// The pieces of a format. The error of an invalid piece is the last item.
+fn pieces(text: &str) -> impl Iterator<Item = Result<FormatPiece<'_>, String>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let Some(at) = rest.find('%') else { return Some(Ok(Piece::Text(std::mem::take(&mut rest)))) };
+        let Some(at) = rest.find('%') else { return Some(Ok(FormatPiece::Text(std::mem::take(&mut rest)))) };
         if at > 0 {
             let (before, clause) = rest.split_at(at);
             rest = clause;
-            return Some(Ok(Piece::Text(before)));
+            return Some(Ok(FormatPiece::Text(before)));
         }
         if let Some(behind) = rest.strip_prefix("%%") {
             rest = behind;
-            return Some(Ok(Piece::Text("%")));
+            return Some(Ok(FormatPiece::Text("%")));
         }
         let read = clause(&rest[1..]);
         rest = read.as_ref().map_or("", |(_, behind)| behind);
@@ -39,8 +39,8 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, String>> {
     })
 }
 
-/// The clause behind a `%`, and what follows it.
-fn clause(text: &str) -> Result<(Piece<'_>, &str), String> {
+/// The clause after a `%`, and the rest of the format.
+fn clause(text: &str) -> Result<(FormatPiece<'_>, &str), String> {
     let failed = |why: String| format!("could not parse formatting clause: {why}");
     if text.is_empty() {
         return Err("unexpected end of string".to_owned());
@@ -65,10 +65,10 @@ fn clause(text: &str) -> Result<(Piece<'_>, &str), String> {
     if !"sdfebxXo".contains(verb) {
         return Err(failed(format!("unrecognized formatting clause \"{verb}\"")));
     }
-    Ok((Piece::Clause { verb, precision }, &rest[1..]))
+    Ok((FormatPiece::Clause { verb, precision }, &rest[1..]))
 }
 
-/// What a verb takes, and how an error says so.
+/// The types that a verb takes, and their description in errors.
 fn verb_error(verb: char, found: &str) -> String {
     let takes = match verb {
         's' => {
@@ -84,11 +84,11 @@ fn verb_error(verb: char, found: &str) -> String {
     format!("error during formatting: {takes}, was given {found}")
 }
 
-/// Checks a constant format against the types of its arguments; an error names the argument, if it is one's.
+/// Checks a constant format against the types of its arguments. An error has the index of its argument, if it concerns one.
 pub(crate) fn check(text: &str, types: &[&Type]) -> Result<(), (Option<usize>, String)> {
     let mut next = 0;
     for piece in pieces(text) {
-        let Piece::Clause { verb, .. } = piece.map_err(|message| (None, message))? else { continue };
+        let FormatPiece::Clause { verb, .. } = piece.map_err(|message| (None, message))? else { continue };
         let Some(ty) = types.get(next) else { return Err((None, format!("index {next} out of range"))) };
         if !accepts(verb, ty) {
             return Err((Some(next), verb_error(verb, ty.runtime_name())));
@@ -116,14 +116,14 @@ fn accepts(verb: char, ty: &Type) -> bool {
     }
 }
 
-/// A format with its clauses replaced by arguments.
+/// Replaces the clauses of a format by arguments.
 pub(crate) fn format(text: &str, args: &List<'_>) -> Result<String, EvalError> {
     let mut out = String::new();
     let mut next = 0;
     for piece in pieces(text) {
         match piece.map_err(EvalError::other)? {
-            Piece::Text(text) => out.push_str(text),
-            Piece::Clause { verb, precision } => {
+            FormatPiece::Text(text) => out.push_str(text),
+            FormatPiece::Clause { verb, precision } => {
                 if next >= args.len() {
                     return Err(EvalError::other(format!("index {next} out of range")));
                 }
@@ -196,7 +196,7 @@ fn fixed(value: f64, precision: usize) -> String {
     out
 }
 
-/// A number times a power of ten, the exponent in raised digits.
+/// A number in scientific notation, with the exponent in superscript digits.
 fn scientific(value: f64, precision: usize) -> String {
     if !value.is_finite() {
         return special(value);
@@ -212,7 +212,7 @@ fn scientific(value: f64, precision: usize) -> String {
     format!("{digits}\u{202f}×\u{202f}10{sign}{raised}")
 }
 
-/// A value as `%s` writes it.
+/// The string that `%s` gives for a value.
 fn plain(value: &Val<'_>, depth: usize) -> Result<String, EvalError> {
     match value {
         Val::List(_) | Val::Map(_) => literal(value, depth),
@@ -230,7 +230,7 @@ fn plain(value: &Val<'_>, depth: usize) -> Result<String, EvalError> {
     }
 }
 
-/// A value as a literal of the language, as within lists and maps.
+/// The value as a literal of the language, the form of values in lists and maps.
 fn literal(value: &Val<'_>, depth: usize) -> Result<String, EvalError> {
     let depth = depth.checked_sub(1).ok_or_else(|| EvalError::other("values are nested too deeply"))?;
     Ok(match value {

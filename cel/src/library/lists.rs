@@ -1,4 +1,4 @@
-//! Lists from lists: parts, flattening, order, ranges.
+//! Functions that make lists: `slice`, `flatten`, `sort`, `sortBy`, `reverse`, `distinct`, `lists.range`.
 
 use super::{COMPARABLE, Outcome, int, list};
 use crate::cost::{ActualCall, SizeEstimate, TRAVERSAL, rows};
@@ -10,7 +10,7 @@ use crate::types::Type;
 use crate::value::{List, Val, compare, equal};
 use std::cmp::Ordering;
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     let items = || Type::list(Type::param("T"));
     let slice = Overload::method("list_slice", [items(), Type::Int, Type::Int], items(), slice);
@@ -75,7 +75,7 @@ pub(super) fn add(d: &mut Declarations) {
     }
 }
 
-/// Declares the functions that order by keys of a type.
+/// Declares the sort functions for keys of a type.
 fn sorts(d: &mut Declarations, name: &str, ty: Type) {
     let items = || Type::list(Type::param("T"));
     let factor = if matches!(ty, Type::String | Type::Bytes) { 2.0 + TRAVERSAL } else { 2.0 };
@@ -107,7 +107,7 @@ fn made(call: &ActualCall<'_, '_>) -> Option<u64> {
     Some(rows::made_list(1.0, call.result.size()))
 }
 
-/// The cost of comparing all elements of a list with each other.
+/// Counts the cost of comparing all elements of a list with each other.
 fn compared_with_itself(call: &ActualCall<'_, '_>, index: usize) -> Option<u64> {
     let Some(Val::List(items)) = call.args.get(index) else { return None };
     let is_text = matches!(items.get(0), Ok(Val::String(_) | Val::Bytes(_)));
@@ -171,7 +171,7 @@ fn distinct<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     Ok(Val::list(out))
 }
 
-/// The elements of a list in the order of keys of the same places; equal keys keep their order.
+/// Sorts the elements of a list by the keys at the same indices. The sort is stable.
 fn sorted<'a>(items: &List<'a>, keys: &List<'a>) -> Outcome<'a> {
     if items.len() != keys.len() {
         let (items, keys) = (items.len(), keys.len());

@@ -1,4 +1,4 @@
-//! The functions of the language, in groups, each function with its signatures, what it does and what it costs.
+//! The functions of the language in groups, each with its signatures, implementation and costs.
 
 mod aggregates;
 mod arithmetic;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The result of a function.
 type Outcome<'a> = Result<Val<'a>, EvalError>;
 
-/// The types that have an order, by the names that identities of overloads use.
+/// The ordered types, with their names in ids of overloads.
 const COMPARABLE: [(&str, Type); 8] = [
     ("int", Type::Int),
     ("uint", Type::Uint),
@@ -37,7 +37,7 @@ const COMPARABLE: [(&str, Type); 8] = [
     ("bytes", Type::Bytes),
 ];
 
-/// The types that every environment has by name.
+/// The type names of every environment.
 pub(crate) fn standard_types() -> BTreeMap<Arc<str>, Type> {
     let list = Type::list(Type::Dyn);
     let map = Type::map(Type::Dyn, Type::Dyn);
@@ -108,7 +108,7 @@ fn list<'v, 'a>(args: &'v [Val<'a>], index: usize) -> Result<&'v List<'a>, EvalE
     }
 }
 
-/// A text that the call makes, unless it is too long.
+/// A string result; an error if the string is too long.
 fn text<'a>(text: String) -> Outcome<'a> {
     if text.len() > crate::limits::STRING_BYTES {
         return Err(EvalError::other("string is too long"));

@@ -8,7 +8,7 @@ use crate::types::{OPTIONAL, Type};
 use crate::value::Val;
 use std::sync::Arc;
 
-/// Declares the functions and the name of the type.
+/// Declares the functions of optional values and the name of their type.
 pub(super) fn add(d: &mut Declarations) {
     let (k, v) = (|| Type::param("K"), || Type::param("V"));
     let opt = || Type::optional(v());

@@ -1,6 +1,6 @@
-//! Regular expressions: the syntax of RE2, translated for the `regex` crate, and the functions that use them.
+//! Regular expressions: translates RE2 syntax for the `regex` crate, and declares the functions that match.
 //!
-//! Classes such as `\d` and the boundary `\b` are those of ASCII, as in RE2.
+//! As in RE2, classes such as `\d` and the boundary `\b` match ASCII only.
 
 use super::{Outcome, int, string};
 use crate::cost::{CallEstimate, SizeEstimate, rows};
@@ -40,7 +40,7 @@ pub(super) fn add(d: &mut Declarations) {
     }
 }
 
-/// A pattern that was compiled beforehand, in the place of its text.
+/// A compiled pattern, the argument of a call in place of its string.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     regex: Regex,
@@ -95,7 +95,7 @@ fn find_all<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     Ok(Val::list(found.map(|found| Val::string(found.as_str())).collect()))
 }
 
-/// Compiles a pattern in the syntax of RE2.
+/// Compiles a pattern in RE2 syntax.
 pub(crate) fn compile(text: &str) -> Result<Regex, EvalError> {
     let translated = translate(text).map_err(|why| invalid(text, why))?;
     let built = RegexBuilder::new(&translated).size_limit(REGEX_BYTES).dfa_size_limit(REGEX_BYTES).build();
@@ -109,7 +109,7 @@ fn invalid(text: &str, why: &str) -> EvalError {
 /// The most repetitions that RE2 accepts.
 const REPETITIONS: u32 = 1000;
 
-/// The pattern in the syntax of the `regex` crate.
+/// Translates a pattern to the syntax of the `regex` crate.
 fn translate(text: &str) -> Result<String, &'static str> {
     let mut out = String::with_capacity(text.len() + 8);
     let mut rest = text;
@@ -136,7 +136,7 @@ fn translate(text: &str) -> Result<String, &'static str> {
         rest = match c {
             '\\' => escape(rest, &mut out, false)?,
             '[' => class(rest, &mut out)?,
-            // A brace that begins no repetition is a character.
+            // A brace that begins no repetition is a literal.
             '{' | '}' => {
                 out.push('\\');
                 out.push(c);
@@ -151,7 +151,7 @@ fn translate(text: &str) -> Result<String, &'static str> {
     Ok(out)
 }
 
-/// The length of a counted repetition that the text begins with.
+/// The length of the counted repetition at the start of a pattern; none if there is none.
 fn repetition(text: &str) -> Result<Option<usize>, &'static str> {
     let Some(end) = text.find('}') else { return Ok(None) };
     let (low, high) = text[1..end].split_once(',').unwrap_or((&text[1..end], ""));
@@ -168,7 +168,7 @@ fn repetition(text: &str) -> Result<Option<usize>, &'static str> {
     Ok(Some(end + 1))
 }
 
-/// Writes the escape that the text begins with; returns what follows it.
+/// Translates the escape at the start of a pattern; returns the rest of the pattern.
 fn escape<'t>(text: &'t str, out: &mut String, in_class: bool) -> Result<&'t str, &'static str> {
     let c = text[1..].chars().next().ok_or("trailing backslash at end of expression")?;
     let rest = &text[1 + c.len_utf8()..];
@@ -202,7 +202,7 @@ fn escape<'t>(text: &'t str, out: &mut String, in_class: bool) -> Result<&'t str
     Ok(rest)
 }
 
-/// An escape with up to two octal digits behind its zero.
+/// Translates an octal escape: a zero and up to two digits.
 fn octal<'t>(text: &'t str, out: &mut String) -> Result<&'t str, &'static str> {
     let digits = text.bytes().take(2).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
     let number = u32::from_str_radix(&format!("0{}", &text[..digits]), 8);
@@ -211,7 +211,7 @@ fn octal<'t>(text: &'t str, out: &mut String) -> Result<&'t str, &'static str> {
     Ok(&text[digits..])
 }
 
-/// Writes the character class that the text begins with; returns what follows it.
+/// Translates the character class at the start of a pattern; returns the rest of the pattern.
 fn class<'t>(text: &'t str, out: &mut String) -> Result<&'t str, &'static str> {
     out.push('[');
     let mut rest = &text[1..];
@@ -232,7 +232,7 @@ fn class<'t>(text: &'t str, out: &mut String) -> Result<&'t str, &'static str> {
                 rest = &rest[end..];
             }
             '\\' => rest = escape(rest, out, true)?,
-            // Characters that only the `regex` crate gives a meaning.
+            // Characters that are special in the `regex` crate only.
             '[' | ']' | '&' | '~' => {
                 out.push('\\');
                 out.push(c);

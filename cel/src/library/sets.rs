@@ -1,4 +1,4 @@
-//! Lists as sets.
+//! Functions that treat lists as sets: `sets.contains`, `sets.equivalent`, `sets.intersects`.
 
 use super::{Outcome, contains, list};
 use crate::cost::{CallEstimate, CostEstimate};
@@ -7,7 +7,7 @@ use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::{List, Val};
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     set(d, "contains", 1, |args| Ok(Val::Bool(covers(list(args, 0)?, list(args, 1)?)?)));
     set(d, "equivalent", 2, |args| {
@@ -41,7 +41,7 @@ fn set(d: &mut Declarations, name: &str, times: u64, function: for<'a> fn(&[Val<
     d.add(&format!("sets.{name}"), overload);
 }
 
-/// Whether each element of `part` is in `whole`.
+/// Whether every element of `part` is in `whole`.
 fn covers(whole: &List<'_>, part: &List<'_>) -> Result<bool, EvalError> {
     for item in part.iter() {
         if !contains(whole, &item?)? {

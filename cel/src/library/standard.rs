@@ -1,4 +1,4 @@
-//! Logic, equality, order, membership, sizes, and the tests of texts.
+//! Standard functions: logic, equality, order, membership, size, `contains`, `startsWith`, `endsWith`.
 
 use super::{Outcome, contains, list, string};
 use crate::cost::{self, CallEstimate, rows};
@@ -9,7 +9,7 @@ use crate::types::Type;
 use crate::value::{Val, compare};
 use std::cmp::Ordering;
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     logic(d);
     order(d, "_<_", "less", Ordering::is_lt);
@@ -20,7 +20,7 @@ pub(super) fn add(d: &mut Declarations) {
     texts(d);
 }
 
-/// Operators that the evaluator knows itself; their implementations are never called.
+/// Declares the operators that the evaluator implements; the implementations here are never called.
 fn logic(d: &mut Declarations) {
     fn built_in<'a>(_: &[Val<'a>]) -> Outcome<'a> {
         Err(EvalError::NoSuchOverload)
@@ -48,7 +48,7 @@ fn logic(d: &mut Declarations) {
     d.add(operator::INDEX, Overload::function("index_map", [map, t()], Type::param("B"), built_in));
 }
 
-/// The types that an order compares with each other, and the ends of the identities of overloads.
+/// The pairs of types that ordering operators compare, with the suffixes of their overload ids.
 const ORDERED: [(&str, Type, Type); 13] = [
     ("bool", Type::Bool, Type::Bool),
     ("int64", Type::Int, Type::Int),

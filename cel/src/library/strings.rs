@@ -1,4 +1,4 @@
-//! Functions of texts.
+//! Functions of strings.
 
 use super::{Outcome, format, int, list, string, text};
 use crate::cost::{CallEstimate, CostEstimate, EstimateCall, SizeEstimate, TRAVERSAL, rows, scaled};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use Type::{Int, String as Str};
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     method(d, "charAt", "string_char_at_int", vec![Str, Int], Str, char_at);
     for (name, id, last) in [("indexOf", "index_of", false), ("lastIndexOf", "last_index_of", true)] {
@@ -92,7 +92,7 @@ fn out_of_range(index: i64) -> EvalError {
     EvalError::other(format!("index out of range: {index}"))
 }
 
-/// The byte at which the character of an index begins; the length for the index behind the last character.
+/// The byte offset of a character; the length of the string for the index after the last character.
 fn byte_at(text: &str, index: i64) -> Result<usize, EvalError> {
     let at = usize::try_from(index).map_err(|_| out_of_range(index))?;
     let starts = text.char_indices().map(|(byte, _)| byte).chain([text.len()]);
@@ -105,7 +105,7 @@ fn char_at<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     text(found.map(String::from).unwrap_or_default())
 }
 
-/// The place of a part in a text, in characters; -1 if it is not there.
+/// The index of a substring in characters; -1 if the string lacks it.
 fn place(args: &[Val<'_>], last: bool) -> Result<i64, EvalError> {
     let (whole, part) = (string(args, 0)?, string(args, 1)?);
     let length = whole.chars().count() as i64;
@@ -124,7 +124,7 @@ fn place(args: &[Val<'_>], last: bool) -> Result<i64, EvalError> {
     }
     let found = if last {
         let end = offset.map_or(Ok(whole.len()), |offset| byte_at(whole, offset))?;
-        // The part may begin at the offset and reach behind it.
+        // The substring may begin at the offset and extend beyond it.
         let reach = whole.len().min(end.saturating_add(part.len()));
         if offset.is_some() && whole.is_char_boundary(reach) {
             whole[..reach].rfind(part)
@@ -166,7 +166,7 @@ fn replace<'a>(args: &[Val<'a>]) -> Outcome<'a> {
 fn replacing(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     let (whole, old, new) = (call.target_size(), call.arg_size(0), call.arg_size(1));
     let times = |size: u64, old: u64| (size as f64 / old as f64).ceil() as u64;
-    // How often the longest replacement takes place, and what is left of the text.
+    // The result consists of replacements and of the characters that stay: the most of both, then the least of both.
     let (most, left) = if old.min == 0 {
         (whole.max.saturating_add(1), whole.max)
     } else if new.max <= old.min {
@@ -198,7 +198,7 @@ fn split<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     Ok(Val::list(parts.into_iter().map(Val::string).collect()))
 }
 
-/// The characters of a text, the last of `count` parts being the rest.
+/// Splits a string into characters; the last of `count` parts is the rest.
 fn characters(whole: &str, count: usize) -> Vec<&str> {
     let starts: Vec<usize> = whole.char_indices().map(|(at, _)| at).take(count).collect();
     let ends = starts.iter().skip(1).copied().chain([whole.len()]);
@@ -238,7 +238,7 @@ fn joining(call: &EstimateCall<'_>) -> Option<CallEstimate> {
     Some(CallEstimate { cost: CostEstimate::fixed(0).plus(size.cost(TRAVERSAL)), result: Some(size) })
 }
 
-/// A text in quotes, with escapes that the language reads.
+/// The string as a literal of the language, with quotes and escapes.
 pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

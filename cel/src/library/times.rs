@@ -1,27 +1,27 @@
-//! Fields of points in time and of durations.
+//! Functions that read fields of timestamps and durations.
 
 use super::Outcome;
 use crate::env::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::Val;
-use crate::value::time::{Field, duration_field, field};
+use crate::value::time::{TimeField, duration_field, field};
 
-/// Functions, the identities of their overloads, and the fields that they return.
-const FIELDS: [(&str, &str, Field); 10] = [
-    ("getFullYear", "year", Field::FullYear),
-    ("getMonth", "month", Field::Month),
-    ("getDayOfYear", "day_of_year", Field::DayOfYear),
-    ("getDayOfMonth", "day_of_month", Field::DayOfMonth),
-    ("getDate", "day_of_month_1_based", Field::Date),
-    ("getDayOfWeek", "day_of_week", Field::DayOfWeek),
-    ("getHours", "hours", Field::Hours),
-    ("getMinutes", "minutes", Field::Minutes),
-    ("getSeconds", "seconds", Field::Seconds),
-    ("getMilliseconds", "milliseconds", Field::Milliseconds),
+/// The functions of timestamps: name, id of the overload, and the field that the function returns.
+const FIELDS: [(&str, &str, TimeField); 10] = [
+    ("getFullYear", "year", TimeField::FullYear),
+    ("getMonth", "month", TimeField::Month),
+    ("getDayOfYear", "day_of_year", TimeField::DayOfYear),
+    ("getDayOfMonth", "day_of_month", TimeField::DayOfMonth),
+    ("getDate", "day_of_month_1_based", TimeField::Date),
+    ("getDayOfWeek", "day_of_week", TimeField::DayOfWeek),
+    ("getHours", "hours", TimeField::Hours),
+    ("getMinutes", "minutes", TimeField::Minutes),
+    ("getSeconds", "seconds", TimeField::Seconds),
+    ("getMilliseconds", "milliseconds", TimeField::Milliseconds),
 ];
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     for (name, id, wanted) in FIELDS {
         let get = move |args: &[Val<'_>]| read(args, wanted);
@@ -37,7 +37,7 @@ pub(super) fn add(d: &mut Declarations) {
     }
 }
 
-fn read(args: &[Val<'_>], wanted: Field) -> Result<i64, EvalError> {
+fn read(args: &[Val<'_>], wanted: TimeField) -> Result<i64, EvalError> {
     let zoned = |at: &jiff::Timestamp, zone: &str| {
         field(*at, zone, wanted).ok_or_else(|| EvalError::other(format!("unknown time zone {zone}")))
     };

@@ -1,4 +1,4 @@
-//! What the macros with two variables expand to beyond the standard functions.
+//! Internal functions in expansions of macros with two variables.
 
 use super::Outcome;
 use crate::env::{Declarations, Overload};
@@ -9,7 +9,7 @@ use crate::types::Type;
 use crate::value::{Map, Val};
 use std::sync::Arc;
 
-/// Declares the functions.
+/// Declares the functions of this module.
 pub(super) fn add(d: &mut Declarations) {
     let (k, v) = (Type::param("K"), Type::param("V"));
     let map = Type::map(k.clone(), v.clone());
@@ -19,7 +19,7 @@ pub(super) fn add(d: &mut Declarations) {
     d.add(operator::MAP_INSERT, entries);
 }
 
-/// A map with a new entry, or with the entries of another map, which must all be new.
+/// A map with one new entry, or with the entries of another map. The map must not have the keys yet.
 fn insert<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     let (Some(Val::Map(map)), rest) = (args.first(), args.get(1..).unwrap_or_default()) else {
         return Err(EvalError::NoSuchOverload);

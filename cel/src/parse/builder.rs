@@ -1,4 +1,4 @@
-//! Nodes of the tree under construction: numbers, positions, and the depth that bounds recursion over the tree.
+//! The builder of syntax trees: numbers nodes and records their positions.
 
 use crate::ast::{Ast, Call, Comprehension, Expr, ExprId, ExprKind, ListLiteral, Literal, Select};
 use crate::limits::NODES;
@@ -23,10 +23,10 @@ pub(crate) mod operator {
     pub(crate) const SORT_BY_KEYS: &str = "@sortByAssociatedKeys";
 }
 
-/// The accumulator of macros; no name in a text can be equal to it.
+/// The name of the accumulator in expansions of macros. No identifier in a text can be equal to it.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
-/// Makes nodes and remembers where they are in the text.
+/// Makes the nodes of a tree and records their offsets in the text.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     offsets: Vec<u32>,
@@ -89,7 +89,7 @@ impl Builder {
         self.node(offset, ExprKind::Comprehension(Box::new(comprehension)))
     }
 
-    /// A copy of the tree with numbers of its own; none if there would be too many nodes.
+    /// A copy of the tree with new node numbers; none if the copy would exceed the limit of nodes.
     pub(super) fn copy(&mut self, expr: &Expr) -> Option<Expr> {
         expr.count(NODES.saturating_sub(self.offsets.len()))?;
         Some(expr.renumbered(&mut |id| {
@@ -99,7 +99,7 @@ impl Builder {
     }
 }
 
-/// `terms` joined by a logical operator as a balanced tree; `offsets` are those of the operators.
+/// Joins terms by a logical operator into a balanced tree; `offsets` are those of the operators.
 pub(super) fn balanced(builder: &mut Builder, function: &str, terms: Vec<Expr>, offsets: &[u32]) -> Expr {
     let mut terms: Vec<_> = terms.into_iter().map(Some).collect();
     if offsets.is_empty() {

@@ -1,4 +1,4 @@
-//! Literals: the values that number, string and bytes tokens stand for.
+//! Literals: computes the values of number, string and bytes tokens.
 
 use crate::ast::Literal;
 use std::borrow::Cow;
@@ -39,7 +39,7 @@ pub(super) fn string(text: &str) -> Result<Literal, &'static str> {
     }
     let mut value = String::with_capacity(body.len());
     unescape(&body, |unit| match unit {
-        Unit::Char(c) | Unit::Code(c) => {
+        StringUnit::Char(c) | StringUnit::Code(c) => {
             value.push(char::from_u32(c).ok_or(STRING)?);
             Ok(())
         }
@@ -61,11 +61,11 @@ pub(super) fn bytes(text: &str) -> Result<Literal, &'static str> {
     }
     let mut value = Vec::with_capacity(body.len());
     unescape(&body, |unit| match unit {
-        Unit::Code(byte) => {
+        StringUnit::Code(byte) => {
             value.push(u8::try_from(byte).map_err(|_| BYTES)?);
             Ok(())
         }
-        Unit::Char(c) => {
+        StringUnit::Char(c) => {
             let c = char::from_u32(c).ok_or(BYTES)?;
             value.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
             Ok(())
@@ -91,17 +91,20 @@ fn between_quotes(text: &str) -> (&str, bool) {
     (&quoted[quote..quoted.len() - quote], raw)
 }
 
-/// One unit of a string: a character as it stands, or the number of an escape.
-enum Unit {
+/// One unit of a string token: a literal character, or the number of an escape.
+enum StringUnit {
     Char(u32),
     Code(u32),
 }
 
-fn unescape(body: &str, mut push: impl FnMut(Unit) -> Result<(), &'static str>) -> Result<(), &'static str> {
+fn unescape(
+    body: &str,
+    mut push: impl FnMut(StringUnit) -> Result<(), &'static str>,
+) -> Result<(), &'static str> {
     let mut chars = body.chars();
     while let Some(c) = chars.next() {
         if c != '\\' {
-            push(Unit::Char(c as u32))?;
+            push(StringUnit::Char(c as u32))?;
             continue;
         }
         let unit = match chars.next().ok_or(STRING)? {
@@ -118,12 +121,12 @@ fn unescape(body: &str, mut push: impl FnMut(Unit) -> Result<(), &'static str>) 
             digit @ '0'..='3' => digits(&mut chars, digit.to_string(), 2, 8)?,
             other => other as u32,
         };
-        push(Unit::Code(unit))?;
+        push(StringUnit::Code(unit))?;
     }
     Ok(())
 }
 
-/// The number of the next `count` digits behind those already read.
+/// The number of an escape: the digits in `text`, and the next `count` characters as further digits.
 fn digits(
     chars: &mut std::str::Chars<'_>,
     mut text: String,

@@ -1,11 +1,11 @@
-//! Macros: calls that the parser replaces by comprehensions and tests.
+//! Macros: calls that the parser replaces by comprehensions and presence tests.
 
 use super::Syntax;
 use super::builder::{ACCUMULATOR, Builder, operator};
 use crate::ast::{Comprehension, Expr, ExprKind, Literal};
 use std::sync::Arc;
 
-/// The name under which macros that bind one value iterate; the loop never runs.
+/// The iteration variable of macros that only bind a value; their loop never runs.
 pub(crate) const UNUSED: &str = "#unused";
 /// The name that `sortBy` binds its list to.
 const SORT_INPUT: &str = "@__sortBy_input__";
@@ -14,7 +14,7 @@ const OVERWRITES: &str = "iteration variable overwrites accumulator variable";
 /// Offset and text of an error in the arguments of a macro.
 type MacroError = (u32, String);
 
-/// The node for a call: an expansion if the call is one of a macro, otherwise the call itself.
+/// The node of a call: the expansion if the call is a macro, else the call itself.
 pub(super) fn expand(
     builder: &mut Builder,
     syntax: Syntax,
@@ -23,7 +23,7 @@ pub(super) fn expand(
     target: Option<Expr>,
     args: Vec<Expr>,
 ) -> Result<Expr, MacroError> {
-    let mut factory = Factory { builder, at };
+    let mut factory = MacroExpander { builder, at };
     let Some(target) = target else {
         return match (function, args.len()) {
             ("has", 1) if syntax.macros => factory.has(args),
@@ -52,21 +52,21 @@ pub(super) fn expand(
     }
 }
 
-/// The parts of a loop that differ between quantifiers.
-struct Loop {
+/// The parts of a comprehension that differ between macros.
+struct LoopParts {
     init: Expr,
     condition: Expr,
     step: Expr,
     result: Expr,
 }
 
-/// Makes nodes at the position of the macro.
-struct Factory<'b> {
+/// Expands one macro; all new nodes have the position of the macro.
+struct MacroExpander<'b> {
     builder: &'b mut Builder,
     at: u32,
 }
 
-impl Factory<'_> {
+impl MacroExpander<'_> {
     fn accu(&mut self) -> Expr {
         self.builder.accumulator(self.at)
     }
@@ -102,7 +102,7 @@ impl Factory<'_> {
         }
     }
 
-    fn finish(&mut self, range: Expr, vars: (Arc<str>, Option<Arc<str>>), body: Loop) -> Expr {
+    fn finish(&mut self, range: Expr, vars: (Arc<str>, Option<Arc<str>>), body: LoopParts) -> Expr {
         let comprehension = Comprehension {
             range,
             var: vars.0,
@@ -123,7 +123,7 @@ impl Factory<'_> {
         Ok(self.finish(range, (var, None), body))
     }
 
-    fn quantifier_loop(&mut self, kind: &str, predicate: Expr) -> Loop {
+    fn quantifier_loop(&mut self, kind: &str, predicate: Expr) -> LoopParts {
         match kind {
             "all" => {
                 let init = self.literal(Literal::Bool(true));
@@ -131,7 +131,7 @@ impl Factory<'_> {
                 let condition = self.call(operator::NOT_STRICTLY_FALSE, vec![accu]);
                 let accu = self.accu();
                 let step = self.call(operator::AND, vec![accu, predicate]);
-                Loop { init, condition, step, result: self.accu() }
+                LoopParts { init, condition, step, result: self.accu() }
             }
             "exists" => {
                 let init = self.literal(Literal::Bool(false));
@@ -140,7 +140,7 @@ impl Factory<'_> {
                 let condition = self.call(operator::NOT_STRICTLY_FALSE, vec![not]);
                 let accu = self.accu();
                 let step = self.call(operator::OR, vec![accu, predicate]);
-                Loop { init, condition, step, result: self.accu() }
+                LoopParts { init, condition, step, result: self.accu() }
             }
             _ => {
                 let (init, one) = (self.literal(Literal::Int(0)), self.literal(Literal::Int(1)));
@@ -150,13 +150,13 @@ impl Factory<'_> {
                 let step = self.call(operator::CONDITIONAL, vec![predicate, more, accu]);
                 let (accu, one) = (self.accu(), self.literal(Literal::Int(1)));
                 let result = self.call(operator::EQUALS, vec![accu, one]);
-                Loop { init, condition: self.literal(Literal::Bool(true)), step, result }
+                LoopParts { init, condition: self.literal(Literal::Bool(true)), step, result }
             }
         }
     }
 
-    /// The loop that adds elements to an accumulator, `added` being the accumulator with one more element.
-    fn collecting(&mut self, init: Expr, added: Expr, filter: Option<Expr>) -> Loop {
+    /// A loop that adds elements to the accumulator; `added` is the accumulator with one more element.
+    fn collecting(&mut self, init: Expr, added: Expr, filter: Option<Expr>) -> LoopParts {
         let step = match filter {
             Some(filter) => {
                 let accu = self.accu();
@@ -164,10 +164,10 @@ impl Factory<'_> {
             }
             None => added,
         };
-        Loop { init, condition: self.literal(Literal::Bool(true)), step, result: self.accu() }
+        LoopParts { init, condition: self.literal(Literal::Bool(true)), step, result: self.accu() }
     }
 
-    fn list_loop(&mut self, element: Expr, filter: Option<Expr>) -> Loop {
+    fn list_loop(&mut self, element: Expr, filter: Option<Expr>) -> LoopParts {
         let init = self.builder.list(self.at, Vec::new());
         let one = self.builder.list(self.at, vec![element]);
         let accu = self.accu();
@@ -216,7 +216,7 @@ impl Factory<'_> {
         Ok(self.finish(range, (first, Some(second)), body))
     }
 
-    /// A loop that never runs: it gives `value` a name within `result`.
+    /// A loop that never runs, which binds `value` to a name within `result`.
     fn binding(&mut self, name: &Arc<str>, value: Expr, result: Expr) -> Expr {
         let comprehension = Comprehension {
             range: self.builder.list(self.at, Vec::new()),

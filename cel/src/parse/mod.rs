@@ -1,4 +1,4 @@
-//! The parser: text to syntax tree, with macros expanded and errors worded as generated parsers word them.
+//! The parser: turns a text into a syntax tree and expands macros. Errors have the words of a parser that ANTLR generates.
 
 pub(crate) use builder::{ACCUMULATOR, operator};
 
@@ -14,7 +14,7 @@ use crate::ast::Ast;
 use crate::limits::EXPRESSION_CODE_POINTS;
 use crate::source::{ErrorSink, Errors, NOWHERE, Source};
 
-/// What the parser accepts beyond the standard language.
+/// The language extensions that the parser accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Syntax {
     /// Whether macros are expanded; otherwise they are plain calls.

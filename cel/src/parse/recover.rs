@@ -1,25 +1,25 @@
-//! The token cursor and the strategy for syntax errors: what is reported, what is skipped, where parsing goes on.
+//! The token cursor and the recovery from syntax errors: which errors are reported, which tokens are skipped, where parsing continues.
 //!
-//! The strategy is that of generated LL parsers: an unexpected token is deleted if the next one fits, a missing one is assumed if
-//! the current one fits behind it, and otherwise the rule ends and tokens are skipped until one that a caller waits for.
-//! While the parser recovers, further errors are not reported until a token matches.
+//! The strategy is that of ANTLR's parsers. The parser deletes an unexpected token if the next one fits. It assumes a missing token if
+//! the current one fits after it. Otherwise the rule ends, and the parser skips to a token that a calling rule waits for.
+//! During recovery the parser reports no further error until a token matches.
 
-use super::token::{Kind, Token, set_text};
+use super::token::{Token, TokenKind, set_text};
 use crate::limits::{RECOVERIES, SYNTAX_ERRORS};
 use crate::source::{ErrorSink, NOWHERE, Source};
 use std::collections::BTreeSet;
 
-/// Marks a follow set of a rule call behind which the calling rule may end.
+/// Marks a follow set: the calling rule may end after the called rule.
 pub(super) const END: u64 = 1 << 63;
 
-/// Why a rule could not go on at the current token.
+/// The reason for which a rule cannot continue at the current token.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum SyntaxFault {
     /// The token is none of the set.
     Mismatch(u64),
     /// No alternative of the rule fits the tokens from the first to the second.
     NoViable(Token, Token),
-    /// Parsing stops; the reason is reported.
+    /// Parsing stops; the sink has the error.
     Abort,
 }
 
@@ -56,7 +56,7 @@ impl<'s> Cursor<'s> {
         }
     }
 
-    /// The token `ahead` places in front, the current one being at 0.
+    /// The token `ahead` tokens after the current one.
     pub(super) fn peek(&self, ahead: usize) -> Token {
         let last = self.tokens.len() - 1;
         if self.aborted { self.tokens[last] } else { self.tokens[(self.position + ahead).min(last)] }
@@ -71,16 +71,16 @@ impl<'s> Cursor<'s> {
     }
 
     /// Stops parsing with an error of the whole text.
-    pub(super) fn abort(&mut self, message: String) -> Fault {
+    pub(super) fn abort(&mut self, message: String) -> SyntaxFault {
         if !self.aborted {
             self.errors.report(NOWHERE, message);
         }
         self.aborted = true;
-        Fault::Abort
+        SyntaxFault::Abort
     }
 
     fn shown(&self, token: Token) -> String {
-        if token.kind == Kind::Eof { "<EOF>".to_owned() } else { self.text(token) }
+        if token.kind == TokenKind::Eof { "<EOF>".to_owned() } else { self.text(token) }
     }
 
     fn advance(&mut self) -> Token {
@@ -89,7 +89,7 @@ impl<'s> Cursor<'s> {
         token
     }
 
-    /// Takes the current token, which fits.
+    /// Consumes the current token, which fits.
     pub(super) fn take(&mut self) -> Token {
         self.recovering = false;
         self.last_error = None;
@@ -97,8 +97,8 @@ impl<'s> Cursor<'s> {
         self.advance()
     }
 
-    /// Takes a token of `kind`; `next` is what may stand behind it.
-    pub(super) fn expect(&mut self, kind: Kind, next: u64) -> Result<Token, Fault> {
+    /// Consumes a token of `kind`; `next` are the tokens that may follow it.
+    pub(super) fn expect(&mut self, kind: TokenKind, next: u64) -> Result<Token, SyntaxFault> {
         if self.at(kind.set()) {
             return Ok(self.take());
         }
@@ -112,22 +112,22 @@ impl<'s> Cursor<'s> {
             self.begin_recovery(token, format!("missing {what} at '{at}'"));
             return Ok(Token { kind, start: token.start, end: token.start });
         }
-        Err(Fault::Mismatch(kind.set()))
+        Err(SyntaxFault::Mismatch(kind.set()))
     }
 
-    /// Checks that a part of a rule can begin here; deletes one token if that helps.
-    pub(super) fn sync(&mut self, set: u64) -> Result<(), Fault> {
+    /// Checks that a part of a rule can begin at the current token; deletes one token if the part can begin after it.
+    pub(super) fn sync(&mut self, set: u64) -> Result<(), SyntaxFault> {
         if self.aborted {
-            return Err(Fault::Abort);
+            return Err(SyntaxFault::Abort);
         }
         if self.recovering || self.at(set) || self.delete_one(set) {
             Ok(())
         } else {
-            Err(Fault::Mismatch(set))
+            Err(SyntaxFault::Mismatch(set))
         }
     }
 
-    /// Checks that a loop goes on or that what follows it can begin; skips tokens otherwise.
+    /// Checks that a loop continues or that its follower can begin; skips tokens otherwise.
     pub(super) fn sync_loop(&mut self, set: u64) {
         if !self.recovering && !self.at(set) {
             self.report_unwanted(set);
@@ -136,13 +136,13 @@ impl<'s> Cursor<'s> {
         }
     }
 
-    /// Begins a rule that the caller continues with `follow`.
+    /// Begins a rule, after which the caller expects `follow`.
     pub(super) fn enter(&mut self, follow: u64) {
         self.follow.push(follow);
     }
 
-    /// Ends a rule; an error in it is reported, and tokens are skipped until a caller can go on.
-    pub(super) fn leave(&mut self, rule: &'static str, outcome: Result<(), Fault>) {
+    /// Ends a rule. Reports its error, and skips tokens until a caller can continue.
+    pub(super) fn leave(&mut self, rule: &'static str, outcome: Result<(), SyntaxFault>) {
         if let Err(fault) = outcome {
             self.report(&fault);
             self.recover(rule);
@@ -152,7 +152,7 @@ impl<'s> Cursor<'s> {
 
     /// Deletes the current token if the next one is of the set.
     fn delete_one(&mut self, set: u64) -> bool {
-        if self.peek(1).kind.set() & set == 0 || self.peek(0).kind == Kind::Eof {
+        if self.peek(1).kind.set() & set == 0 || self.peek(0).kind == TokenKind::Eof {
             return false;
         }
         self.report_unwanted(set);
@@ -167,22 +167,22 @@ impl<'s> Cursor<'s> {
         self.begin_recovery(token, message);
     }
 
-    fn report(&mut self, fault: &Fault) {
+    fn report(&mut self, fault: &SyntaxFault) {
         let (token, message) = match fault {
-            Fault::Abort => return,
-            Fault::Mismatch(set) => {
+            SyntaxFault::Abort => return,
+            SyntaxFault::Mismatch(set) => {
                 let token = self.peek(0);
                 (token, format!("mismatched input '{}' expecting {}", self.shown(token), set_text(*set)))
             }
-            Fault::NoViable(first, last) => (*last, self.no_viable(*first, *last)),
+            SyntaxFault::NoViable(first, last) => (*last, self.no_viable(*first, *last)),
         };
         self.begin_recovery(token, message);
     }
 
     fn no_viable(&self, first: Token, last: Token) -> String {
         let text = match (first.kind, last.kind) {
-            (Kind::Eof, _) => "<EOF>".to_owned(),
-            (_, Kind::Eof) => self.source.slice(first.start, first.end),
+            (TokenKind::Eof, _) => "<EOF>".to_owned(),
+            (_, TokenKind::Eof) => self.source.slice(first.start, first.end),
             _ => self.source.slice(first.start, last.end),
         };
         let reserved = text.char_indices().nth(1).map(|(at, _)| &text[at..]);
@@ -212,7 +212,7 @@ impl<'s> Cursor<'s> {
         }
     }
 
-    fn count_recovery(&mut self) -> Result<(), Fault> {
+    fn count_recovery(&mut self) -> Result<(), SyntaxFault> {
         self.recoveries += 1;
         if self.aborted || self.recoveries > RECOVERIES {
             if !self.aborted {
@@ -220,18 +220,18 @@ impl<'s> Cursor<'s> {
                 self.syntax_error(self.peek(0), &message);
                 self.aborted = true;
             }
-            return Err(Fault::Abort);
+            return Err(SyntaxFault::Abort);
         }
         Ok(())
     }
 
-    /// Ends a rule: skips to a token that one of the callers waits for.
+    /// Skips to a token that one of the calling rules waits for.
     fn recover(&mut self, rule: &'static str) {
         if self.count_recovery().is_err() {
             return;
         }
         if self.last_error == Some(self.position) && self.last_rules.contains(rule) {
-            // The rule failed here before: without a step ahead, it would fail for ever.
+            // The rule failed at this token before. Skipping a token avoids an endless loop.
             self.advance();
         }
         if self.last_error != Some(self.position) {
@@ -248,12 +248,12 @@ impl<'s> Cursor<'s> {
     }
 
     fn skip_until(&mut self, set: u64) {
-        while !self.at(set | Kind::Eof.set()) {
+        while !self.at(set | TokenKind::Eof.set()) {
             self.advance();
         }
     }
 
-    /// Whether the current token may stand behind a token that is missing.
+    /// Whether the current token may follow a token that is missing.
     fn may_follow(&self, next: u64) -> bool {
         let mut set = next;
         let mut callers = self.follow.iter().rev();

@@ -1,7 +1,7 @@
-//! The lexer: a text as tokens, and what could not be read.
+//! The lexer: splits a text into tokens and reports the characters that fit no token.
 //!
-//! The longest token wins. Where no token fits, the error names the text from the start of the attempt to the character that
-//! did not fit, and reading goes on behind that character.
+//! The longest token wins. If no token fits, the error quotes the text from the start of the attempt to the character that does not
+//! fit, and the lexer continues after that character.
 
 use crate::limits::SYNTAX_ERRORS;
 use crate::source::{ErrorSink, Source};
@@ -9,7 +9,7 @@ use crate::source::{ErrorSink, Source};
 /// Kinds of tokens, numbered in the order in which error messages list them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Eof,
     Equals,
     NotEquals,
@@ -48,14 +48,14 @@ pub(super) enum Kind {
     EscapedIdent,
 }
 
-impl Kind {
-    /// The set with this kind alone.
+impl TokenKind {
+    /// The set that contains only this kind.
     pub(super) const fn set(self) -> u64 {
         1 << self as u8
     }
 }
 
-/// The names of kinds in error messages, by number.
+/// The names of token kinds in error messages, by number.
 const NAMES: [&str; 36] = [
     "<EOF>",
     "'=='",
@@ -95,21 +95,21 @@ const NAMES: [&str; 36] = [
     "ESC_IDENTIFIER",
 ];
 
-/// A set of kinds as error messages show it: a name, or names in braces.
+/// A set of token kinds as error messages show it: one name, or names in braces.
 pub(super) fn set_text(set: u64) -> String {
     let names: Vec<_> = (0..NAMES.len()).filter(|bit| set >> bit & 1 == 1).map(|bit| NAMES[bit]).collect();
     if let [one] = names[..] { one.to_owned() } else { format!("{{{}}}", names.join(", ")) }
 }
 
-/// A token: its kind and the code points it takes.
+/// A token: its kind and its range of code points.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-/// The tokens of a text, the last one being its end; none if too much of the text is no token.
+/// The tokens of a text, with the end of the text as last token; none after too many errors.
 pub(super) fn tokens(source: &Source, errors: &mut ErrorSink) -> Option<Vec<Token>> {
     let chars = source.chars();
     let mut found = Vec::new();
@@ -134,16 +134,16 @@ pub(super) fn tokens(source: &Source, errors: &mut ErrorSink) -> Option<Vec<Toke
         }
     }
     let end = chars.len() as u32;
-    found.push(Token { kind: Kind::Eof, start: end, end });
+    found.push(Token { kind: TokenKind::Eof, start: end, end });
     Some(found)
 }
 
-/// What begins at a position, and where it ends.
+/// The result of reading at a position, with the position after it.
 enum Scan {
     /// White space or a comment.
     Hidden(usize),
-    Token(Kind, usize),
-    /// No token; the position of the character that did not fit.
+    Token(TokenKind, usize),
+    /// No token fits; the position of the first character that does not fit.
     Failed(usize),
 }
 
@@ -154,7 +154,7 @@ fn scan(chars: &[char], at: usize) -> Scan {
         '/' if chars.get(at + 1) == Some(&'/') => Scan::Hidden(skip(chars, at, |c| c != '\n')),
         '0'..='9' => number(chars, at),
         '.' if chars.get(at + 1).is_some_and(char::is_ascii_digit) => number(chars, at),
-        '"' | '\'' => string(chars, at, at, Kind::String),
+        '"' | '\'' => string(chars, at, at, TokenKind::String),
         '`' => escaped_ident(chars, at),
         '_' | 'a'..='z' | 'A'..='Z' => word(chars, at),
         _ => symbol(chars, at),
@@ -167,34 +167,34 @@ fn skip(chars: &[char], from: usize, fits: impl Fn(char) -> bool) -> usize {
 
 fn symbol(chars: &[char], at: usize) -> Scan {
     let next = chars.get(at + 1).copied();
-    let double = |second: char, kind: Kind, single: Option<Kind>| match single {
+    let double = |second: char, kind: TokenKind, single: Option<TokenKind>| match single {
         _ if next == Some(second) => Scan::Token(kind, at + 2),
         Some(single) => Scan::Token(single, at + 1),
         None => Scan::Failed(at + 1),
     };
-    let single = |kind: Kind| Scan::Token(kind, at + 1);
+    let single = |kind: TokenKind| Scan::Token(kind, at + 1);
     match chars[at] {
-        '=' => double('=', Kind::Equals, None),
-        '!' => double('=', Kind::NotEquals, Some(Kind::Exclam)),
-        '<' => double('=', Kind::LessEquals, Some(Kind::Less)),
-        '>' => double('=', Kind::GreaterEquals, Some(Kind::Greater)),
-        '&' => double('&', Kind::And, None),
-        '|' => double('|', Kind::Or, None),
-        '[' => single(Kind::LeftBracket),
-        ']' => single(Kind::RightBracket),
-        '{' => single(Kind::LeftBrace),
-        '}' => single(Kind::RightBrace),
-        '(' => single(Kind::LeftParen),
-        ')' => single(Kind::RightParen),
-        '.' => single(Kind::Dot),
-        ',' => single(Kind::Comma),
-        '-' => single(Kind::Minus),
-        '?' => single(Kind::Question),
-        ':' => single(Kind::Colon),
-        '+' => single(Kind::Plus),
-        '*' => single(Kind::Star),
-        '/' => single(Kind::Slash),
-        '%' => single(Kind::Percent),
+        '=' => double('=', TokenKind::Equals, None),
+        '!' => double('=', TokenKind::NotEquals, Some(TokenKind::Exclam)),
+        '<' => double('=', TokenKind::LessEquals, Some(TokenKind::Less)),
+        '>' => double('=', TokenKind::GreaterEquals, Some(TokenKind::Greater)),
+        '&' => double('&', TokenKind::And, None),
+        '|' => double('|', TokenKind::Or, None),
+        '[' => single(TokenKind::LeftBracket),
+        ']' => single(TokenKind::RightBracket),
+        '{' => single(TokenKind::LeftBrace),
+        '}' => single(TokenKind::RightBrace),
+        '(' => single(TokenKind::LeftParen),
+        ')' => single(TokenKind::RightParen),
+        '.' => single(TokenKind::Dot),
+        ',' => single(TokenKind::Comma),
+        '-' => single(TokenKind::Minus),
+        '?' => single(TokenKind::Question),
+        ':' => single(TokenKind::Colon),
+        '+' => single(TokenKind::Plus),
+        '*' => single(TokenKind::Star),
+        '/' => single(TokenKind::Slash),
+        '%' => single(TokenKind::Percent),
         _ => Scan::Failed(at),
     }
 }
@@ -203,7 +203,7 @@ fn number(chars: &[char], at: usize) -> Scan {
     let digits = |from: usize| skip(chars, from, |c| c.is_ascii_digit());
     let unsigned = |end: usize| matches!(chars.get(end), Some('u' | 'U'));
     let int = |end: usize| {
-        if unsigned(end) { Scan::Token(Kind::Uint, end + 1) } else { Scan::Token(Kind::Int, end) }
+        if unsigned(end) { Scan::Token(TokenKind::Uint, end + 1) } else { Scan::Token(TokenKind::Int, end) }
     };
     if chars[at] == '0' && chars.get(at + 1) == Some(&'x') {
         let end = skip(chars, at + 2, |c| c.is_ascii_hexdigit());
@@ -218,7 +218,7 @@ fn number(chars: &[char], at: usize) -> Scan {
     };
     let end = fraction.unwrap_or(whole);
     match exponent(chars, end).or(fraction) {
-        Some(end) => Scan::Token(Kind::Float, end),
+        Some(end) => Scan::Token(TokenKind::Float, end),
         None => int(whole),
     }
 }
@@ -237,10 +237,10 @@ fn word(chars: &[char], at: usize) -> Scan {
     let raw = |c: char| matches!(c, 'r' | 'R');
     let quote = |i: usize| matches!(chars.get(i), Some('"' | '\''));
     let literal = match chars[at] {
-        c if raw(c) && quote(at + 1) => Some(string(chars, at, at + 1, Kind::String)),
-        'b' | 'B' if quote(at + 1) => Some(string(chars, at, at + 1, Kind::Bytes)),
+        c if raw(c) && quote(at + 1) => Some(string(chars, at, at + 1, TokenKind::String)),
+        'b' | 'B' if quote(at + 1) => Some(string(chars, at, at + 1, TokenKind::Bytes)),
         'b' | 'B' if chars.get(at + 1).is_some_and(|c| raw(*c)) && quote(at + 2) => {
-            Some(string(chars, at + 1, at + 2, Kind::Bytes))
+            Some(string(chars, at + 1, at + 2, TokenKind::Bytes))
         }
         _ => None,
     };
@@ -250,17 +250,17 @@ fn word(chars: &[char], at: usize) -> Scan {
     let end = skip(chars, at, |c| c.is_ascii_alphanumeric() || c == '_');
     let text: String = chars[at..end].iter().collect();
     let kind = match text.as_str() {
-        "in" => Kind::In,
-        "true" => Kind::True,
-        "false" => Kind::False,
-        "null" => Kind::Null,
-        _ => Kind::Ident,
+        "in" => TokenKind::In,
+        "true" => TokenKind::True,
+        "false" => TokenKind::False,
+        "null" => TokenKind::Null,
+        _ => TokenKind::Ident,
     };
     Scan::Token(kind, end)
 }
 
 /// A string whose quote is at `open`; it is raw if the character at `prefix` is an `r`.
-fn string(chars: &[char], prefix: usize, open: usize, kind: Kind) -> Scan {
+fn string(chars: &[char], prefix: usize, open: usize, kind: TokenKind) -> Scan {
     let raw = prefix < open && matches!(chars[prefix], 'r' | 'R');
     let quote = chars[open];
     let triple = chars.get(open + 1) == Some(&quote) && chars.get(open + 2) == Some(&quote);
@@ -307,7 +307,7 @@ fn escape(chars: &[char], at: usize) -> Result<usize, usize> {
 fn escaped_ident(chars: &[char], at: usize) -> Scan {
     let end = skip(chars, at + 1, |c| c.is_ascii_alphanumeric() || "_.-/ ".contains(c));
     if end > at + 1 && chars.get(end) == Some(&'`') {
-        Scan::Token(Kind::EscapedIdent, end + 1)
+        Scan::Token(TokenKind::EscapedIdent, end + 1)
     } else {
         Scan::Failed(end)
     }

@@ -1,30 +1,67 @@
-//! Selections: what `a.b[c]` reads, and what each step costs.
+//! Selections such as `a.b[c]`: their values, and the cost of each selection.
 
 use super::eval::{Evaluation, Slot};
 use super::node::{Attribute, Qualifier, QualifierKey, Root};
 use crate::error::EvalError;
-use crate::value::{Key, List, Val};
+use crate::value::{Key, List, Object, ObjectShape, Shape, Text, Val};
+use serde_json::Value as Json;
+
+type JsonObject = serde_json::Map<String, Json>;
+
+/// The outcome of selections that are followed in a document without making values.
+pub(super) enum Selected<'a> {
+    /// A part of the document and its shape.
+    Part(&'a Json, &'a Shape),
+    /// The last field is undeclared, absent or `null`.
+    Absent,
+    /// The selections leave the objects of the document, or a field before the last is missing.
+    Unknown,
+}
 
 impl<'a> Evaluation<'a, '_> {
-    /// The value of an attribute that is an expression of its own.
+    /// The value of an attribute node.
     #[inline(never)]
     pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> Result<Val<'a>, EvalError> {
-        let value = self.resolve(attribute)?;
-        if !attribute.test_only && !matches!(attribute.root, Root::Conditional(..)) {
-            self.spend(1)?;
-        }
-        Ok(value)
+        let reads_root = !attribute.test_only && !matches!(attribute.root, Root::Conditional(..));
+        self.read(attribute, u64::from(reads_root))
     }
 
-    /// The value of an attribute, without the cost of reading its root.
-    fn resolve(&mut self, attribute: &'a Attribute) -> Result<Val<'a>, EvalError> {
-        let test_only = attribute.test_only;
-        if let Some(value) = self.field_of_element(attribute)? {
-            return Ok(value);
+    /// The value of an attribute. Reading its root costs `root_cost`, spent last.
+    #[inline]
+    fn read(&mut self, attribute: &'a Attribute, root_cost: u64) -> Result<Val<'a>, EvalError> {
+        let value = match (self.selected(attribute), attribute.test_only) {
+            (Selected::Part(part, shape), false) => shape.value(part),
+            (Selected::Part(part, shape), true) => shape.value(part).map(|_| Val::Bool(true)),
+            (Selected::Absent, true) => Ok(Val::Bool(false)),
+            _ => return self.resolve(attribute, root_cost),
+        };
+        if value.is_err() {
+            return self.resolve(attribute, root_cost);
         }
+        self.spend_units(attribute.qualifiers.len() as u64 + root_cost)?;
+        value
+    }
+
+    /// The part of a document that an attribute reads, if it starts from a variable and selects fields. Spends nothing.
+    #[inline]
+    pub(super) fn selected(&mut self, attribute: &'a Attribute) -> Selected<'a> {
+        let Root::Slot(slot) = attribute.root else { return Selected::Unknown };
+        match self.loaded(slot) {
+            Slot::Element(Json::Object(map), Shape::Object(shape)) => follow(map, shape, attribute),
+            Slot::Element(item, shape) if attribute.qualifiers.is_empty() && !shape.is_parsed() => {
+                Selected::Part(item, shape)
+            }
+            Slot::Value(Ok(Val::Object(Object::Json(map, shape)))) => follow(map, shape, attribute),
+            _ => Selected::Unknown,
+        }
+    }
+
+    /// The value of any attribute, with the cost that [`Self::read`] has.
+    #[inline(never)]
+    fn resolve(&mut self, attribute: &'a Attribute, root_cost: u64) -> Result<Val<'a>, EvalError> {
+        let test_only = attribute.test_only;
         let root = match &attribute.root {
             Root::Slot(slot) => self.slot(*slot)?,
-            Root::Variable(name) => self.variable(name)?,
             Root::LazyField(name) => {
                 self.spend(1)?;
                 if test_only && attribute.qualifiers.is_empty() {
@@ -38,32 +75,15 @@ impl<'a> Evaluation<'a, '_> {
             Root::Relative(node) => self.eval(node)?,
             Root::Conditional(condition, yes, no) => {
                 let chosen = if self.test(condition)? { yes } else { no };
-                self.resolve(chosen)?
+                self.read(chosen, 0)?
             }
         };
-        if attribute.qualifiers.is_empty() { Ok(root) } else { self.qualified(root, attribute) }
+        let value = if attribute.qualifiers.is_empty() { root } else { self.qualified(root, attribute)? };
+        self.spend(root_cost)?;
+        Ok(value)
     }
 
-    /// The field of an object in a variable of a loop, which is read in place; none for anything else, and if there is no such field.
-    #[inline]
-    fn field_of_element(&mut self, attribute: &'a Attribute) -> Result<Option<Val<'a>>, EvalError> {
-        let (Root::Slot(slot), [qualifier], false) =
-            (&attribute.root, &attribute.qualifiers[..], attribute.test_only)
-        else {
-            return Ok(None);
-        };
-        let (QualifierKey::Const(Val::String(field)), false) = (&qualifier.key, qualifier.optional) else {
-            return Ok(None);
-        };
-        let Slot::Value(Ok(Val::Object(object))) = &self.slots[*slot] else { return Ok(None) };
-        let found = object.get(field)?;
-        if found.is_some() {
-            self.spend(1)?;
-        }
-        Ok(found)
-    }
-
-    /// What the qualifiers of an attribute select from a value.
+    /// The result of an attribute's selections from a value.
     #[inline(never)]
     fn qualified(&mut self, root: Val<'a>, attribute: &'a Attribute) -> Result<Val<'a>, EvalError> {
         let (mut value, mut is_optional) = match root {
@@ -76,9 +96,8 @@ impl<'a> Evaluation<'a, '_> {
         for (index, qualifier) in attribute.qualifiers.iter().enumerate() {
             is_optional |= qualifier.optional;
             let key = self.key(qualifier)?;
-            let found = self.find(&value, &key)?;
-            let tested = attribute.test_only && index == last;
-            if tested {
+            let found = select(&value, &key)?;
+            if attribute.test_only && index == last {
                 self.spend(1)?;
                 return Ok(Val::Bool(found.is_some()));
             }
@@ -97,26 +116,39 @@ impl<'a> Evaluation<'a, '_> {
 
     fn key(&mut self, qualifier: &'a Qualifier) -> Result<Val<'a>, EvalError> {
         match &qualifier.key {
-            QualifierKey::Const(value) => Ok(match value {
-                Val::String(text) => Val::str(text),
-                other => other.clone(),
-            }),
-            QualifierKey::Attribute(attribute) => self.resolve(attribute),
+            QualifierKey::Field(name) => Ok(Val::str(name.as_str())),
+            QualifierKey::Const(value) => Ok(value.clone()),
+            QualifierKey::Attribute(attribute) => self.read(attribute, 0),
             QualifierKey::Node(node) => self.eval(node),
         }
     }
+}
 
-    /// The part of a value that a key names, if it is there.
-    fn find(&mut self, value: &Val<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
-        match (value, key) {
-            (Val::Object(object), Val::String(field)) => object.get(field),
-            (Val::Map(map), Val::String(crate::value::Text::Borrowed(name))) => map.get_str(name),
-            (Val::Map(map), key) => map.get(key),
-            (Val::List(list), key) => element(list, key),
-            (Val::Optional(Some(inner)), key) => self.find(inner, key),
-            // A value without parts has no part of any name.
-            _ => Ok(None),
+/// Follows the selections of an attribute from an object of a document.
+fn follow<'a>(mut map: &'a JsonObject, mut shape: &'a ObjectShape, attribute: &'a Attribute) -> Selected<'a> {
+    let Some((last, outer)) = attribute.qualifiers.split_last() else { return Selected::Unknown };
+    for qualifier in outer {
+        match qualifier.field().and_then(|name| shape.select(map, name)) {
+            Some((Json::Object(inner), Shape::Object(inner_shape))) => (map, shape) = (inner, inner_shape),
+            _ => return Selected::Unknown,
         }
+    }
+    match last.field().map(|name| shape.select(map, name)) {
+        Some(Some((part, shape))) => Selected::Part(part, shape),
+        Some(None) => Selected::Absent,
+        None => Selected::Unknown,
+    }
+}
+
+/// The part of a value with this key; none if the value has no such part.
+fn select<'a>(value: &Val<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
+    match (value, key) {
+        (Val::Object(object), Val::String(field)) => object.get(field),
+        (Val::Map(map), Val::String(Text::Borrowed(name))) => map.get_str(name),
+        (Val::Map(map), key) => map.get(key),
+        (Val::List(list), key) => element(list, key),
+        (Val::Optional(Some(inner)), key) => select(inner, key),
+        _ => Ok(None),
     }
 }
 
@@ -131,6 +163,7 @@ fn element<'a>(list: &List<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalEr
     }
 }
 
+/// The error for a key that a value does not have.
 fn missing(value: &Val<'_>, key: &Val<'_>) -> EvalError {
     match (value, Key::of(key)) {
         (Val::List(_), Some(Key::Int(index))) => EvalError::IndexOutOfBounds(index),

@@ -1,36 +1,46 @@
-//! The evaluator: walks the nodes of a program and counts what each step costs.
+//! The evaluator: walks the nodes of a program and counts the cost of each.
 
-use super::node::{Attribute, CallNode, Fold, Node, Quantifier, Root};
+use super::attribute::Selected;
+use super::node::{CallNode, Node};
 use crate::cost::{self, ActualCall};
 use crate::env::Overload;
 use crate::error::EvalError;
 use crate::library::pattern::Pattern;
-use crate::limits::{INTERRUPT_INTERVAL, KEPT_PATTERNS};
+use crate::limits::KEPT_PATTERNS;
 use crate::types::{OPTIONAL, Type};
-use crate::value::{Key, List, Map, Object, Val, equal};
+use crate::value::{Key, Map, Object, Shape, Val, equal};
+use serde_json::Value as Json;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A question for a variable.
+/// Looks up a variable of the activation by name.
 type Lookup<'a, 'e> = &'e dyn Fn(&str) -> Option<Result<Val<'a>, EvalError>>;
 
-/// Evaluates a program.
+/// Evaluates a program. Returns the value and the cost.
 pub(super) fn run<'a>(
     root: &'a Node,
-    slots: usize,
+    variables: &'a [Option<Arc<str>>],
     lookup: Lookup<'a, '_>,
     limit: u64,
     interrupted: &dyn Fn() -> bool,
 ) -> (Result<Val<'a>, EvalError>, u64) {
-    let slots = (0..slots).map(|_| Slot::Empty).collect();
+    let (mut few, mut many);
+    let slots = if variables.len() <= STACK_SLOTS {
+        few = [const { Slot::Empty }; STACK_SLOTS];
+        &mut few[..variables.len()]
+    } else {
+        many = vec![Slot::Empty; variables.len()];
+        &mut many[..]
+    };
+    let patterns = Vec::new();
     let mut evaluation =
-        Evaluation { lookup, slots, spent: 0, limit, interrupted, iterations: 0, patterns: Vec::new() };
+        Evaluation { lookup, variables, slots, spent: 0, limit, interrupted, iterations: 0, patterns };
     let value = evaluation.eval(root);
     (value, evaluation.spent)
 }
 
-/// The value of a node without variables.
+/// The value of a call whose arguments are constants.
 pub(super) fn constant(node: &Node) -> Result<Val<'static>, EvalError> {
     let Node::Call(call) = node else { return Err(EvalError::NoSuchOverload) };
     let args: Vec<Val<'static>> = call
@@ -42,24 +52,35 @@ pub(super) fn constant(node: &Node) -> Result<Val<'static>, EvalError> {
     (overload.implementation)(&args)
 }
 
-/// A variable of a loop.
+/// Slots that an evaluation has on the stack; programs with more variables allocate.
+const STACK_SLOTS: usize = 4;
+
+/// The storage of a variable.
 #[derive(Debug, Clone)]
 pub(super) enum Slot<'a> {
+    /// A variable of the activation that the evaluation has not read yet, or a variable of a comprehension before its loop.
     Empty,
-    /// An accumulator that nothing has read yet.
+    /// An accumulator whose initial value is not evaluated yet.
     Lazy(&'a Node),
+    /// An element of a JSON array and its shape, not converted to a value yet.
+    Element(&'a Json, &'a Shape),
     Value(Result<Val<'a>, EvalError>),
 }
 
-/// One evaluation. Its functions for single nodes are not inlined into each other, which keeps the stack of deep programs small.
+/// The state of one evaluation.
+///
+/// Functions that evaluate one kind of node are not inlined into each other, which keeps the stack of deep programs small.
 pub(super) struct Evaluation<'a, 'e> {
     pub(super) lookup: Lookup<'a, 'e>,
-    pub(super) slots: Vec<Slot<'a>>,
+    /// The names of the activation's variables, by slot; none for variables of comprehensions.
+    variables: &'a [Option<Arc<str>>],
+    pub(super) slots: &'e mut [Slot<'a>],
     spent: u64,
     limit: u64,
-    interrupted: &'e dyn Fn() -> bool,
-    iterations: u32,
-    /// Patterns that were no constants, the latest last.
+    pub(super) interrupted: &'e dyn Fn() -> bool,
+    /// Turns of all comprehensions.
+    pub(super) iterations: u32,
+    /// Compiled patterns of strings that are no constants, the newest last.
     patterns: Vec<(Box<str>, Arc<Pattern>)>,
 }
 
@@ -69,14 +90,46 @@ impl<'a> Evaluation<'a, '_> {
         if self.spent > self.limit { Err(EvalError::CostLimitExceeded) } else { Ok(()) }
     }
 
-    pub(super) fn variable(&mut self, name: &str) -> Result<Val<'a>, EvalError> {
-        (self.lookup)(name).unwrap_or_else(|| Err(EvalError::NoSuchVariable(Box::from(name))))
+    /// Spends 1 `units` times. Beyond the limit, the cost is the limit plus 1, as after the first unit that exceeds it.
+    #[inline]
+    pub(super) fn spend_units(&mut self, units: u64) -> Result<(), EvalError> {
+        self.spent = self.spent.saturating_add(units);
+        if self.spent > self.limit {
+            self.spent = self.limit + 1;
+            return Err(EvalError::CostLimitExceeded);
+        }
+        Ok(())
     }
 
+    /// A slot; a variable of the activation is looked up before its first use.
+    #[inline]
+    pub(super) fn loaded(&mut self, slot: usize) -> &Slot<'a> {
+        if matches!(self.slots[slot], Slot::Empty) {
+            self.load(slot);
+        }
+        &self.slots[slot]
+    }
+
+    #[inline(never)]
+    fn load(&mut self, slot: usize) {
+        if let Some(name) = &self.variables[slot] {
+            let missing = || Err(EvalError::NoSuchVariable(Box::from(&**name)));
+            self.slots[slot] = Slot::Value((self.lookup)(name).unwrap_or_else(missing));
+        }
+    }
+
+    /// The value of the variable in a slot.
     pub(super) fn slot(&mut self, slot: usize) -> Result<Val<'a>, EvalError> {
-        match &self.slots[slot] {
+        match self.loaded(slot) {
             Slot::Value(value) => value.clone(),
-            Slot::Lazy(node) => {
+            &Slot::Element(item, shape) => {
+                let value = shape.value(item);
+                if shape.is_parsed() {
+                    self.slots[slot] = Slot::Value(value.clone());
+                }
+                value
+            }
+            &Slot::Lazy(node) => {
                 let value = self.eval(node);
                 self.slots[slot] = Slot::Value(value.clone());
                 value
@@ -96,18 +149,19 @@ impl<'a> Evaluation<'a, '_> {
             | Node::Order(..)
             | Node::NotStrictlyFalse(_)
             | Node::InSet(..)
-            | Node::Quantifier(_) => self.test(node).map(Val::Bool),
+            | Node::Quantifier(_)
+            | Node::ExistsOne(_) => self.test(node).map(Val::Bool),
             Node::OptionalOr(sides, unwrap) => self.optional_or(sides, *unwrap),
             Node::List(elements) => self.list(elements),
             Node::Map(entries) => self.map(entries),
             Node::Object(name, fields) => self.object(name, fields),
             Node::Fold(fold) => self.fold(fold),
-            Node::Append(slot, item, cost) => self.append(*slot, item, *cost),
+            Node::Collector(collector) => self.collector(collector),
             Node::Insert(slot, parts) => self.insert(*slot, parts),
         }
     }
 
-    /// The truth value of a node; any other value is an error. Nodes that are true or false by nature are answered without a value.
+    /// The boolean value of a node; any other value is an error. Nodes with boolean results skip making a [`Val`].
     pub(super) fn test(&mut self, node: &'a Node) -> Result<bool, EvalError> {
         match node {
             Node::And(terms) => self.logic(terms, false),
@@ -117,6 +171,7 @@ impl<'a> Evaluation<'a, '_> {
             Node::NotStrictlyFalse(inner) => self.not_strictly_false(inner),
             Node::InSet(item, set) => self.in_set(item, set),
             Node::Quantifier(quantifier) => self.quantifier(quantifier),
+            Node::ExistsOne(exists_one) => self.exists_one(exists_one),
             _ => match self.eval(node)? {
                 Val::Bool(value) => Ok(value),
                 _ => Err(EvalError::NoSuchOverload),
@@ -131,24 +186,30 @@ impl<'a> Evaluation<'a, '_> {
         Ok(equal(&left, &right)? != negated)
     }
 
-    /// Compares two whole numbers.
+    /// Compares two signed integers.
     #[inline(never)]
     fn order(&mut self, sides: &'a [Node; 2], holds: fn(Ordering) -> bool) -> Result<bool, EvalError> {
-        let (left, right) = (self.int(&sides[0])?, self.int(&sides[1])?);
+        let left = self.int(&sides[0])?;
+        let right = match &sides[1] {
+            Node::Const(Val::Int(value)) => Some(*value),
+            other => self.int(other)?,
+        };
         let (Some(left), Some(right)) = (left, right) else { return Err(EvalError::NoSuchOverload) };
         self.spend(1)?;
         Ok(holds(left.cmp(&right)))
     }
 
-    /// The whole number that a node gives; none if it gives something else.
+    /// The value of a node if it is a signed integer.
     #[inline]
     fn int(&mut self, node: &'a Node) -> Result<Option<i64>, EvalError> {
         let value = match node {
             Node::Const(Val::Int(value)) => return Ok(Some(*value)),
-            Node::Attribute(attribute) => match self.local(attribute) {
-                Some(Val::Int(value)) => {
-                    let value = *value;
-                    self.spend(1)?;
+            Node::Attribute(attribute) => match self.selected(attribute) {
+                Selected::Part(Json::Number(number), Shape::Int)
+                    if !attribute.test_only
+                        && let Some(value) = number.as_i64() =>
+                {
+                    self.spend_units(attribute.qualifiers.len() as u64 + 1)?;
                     return Ok(Some(value));
                 }
                 _ => self.attribute(attribute)?,
@@ -156,18 +217,6 @@ impl<'a> Evaluation<'a, '_> {
             _ => self.eval(node)?,
         };
         Ok(if let Val::Int(value) = value { Some(value) } else { None })
-    }
-
-    /// The value of a variable of a loop, if that is all that an attribute reads.
-    #[inline]
-    fn local(&self, attribute: &Attribute) -> Option<&Val<'a>> {
-        match (&attribute.root, &attribute.qualifiers[..], attribute.test_only) {
-            (Root::Slot(slot), [], false) => match &self.slots[*slot] {
-                Slot::Value(Ok(value)) => Some(value),
-                _ => None,
-            },
-            _ => None,
-        }
     }
 
     #[inline(never)]
@@ -193,15 +242,15 @@ impl<'a> Evaluation<'a, '_> {
         Ok(Key::of(&item).is_some_and(|key| set.contains(&key)))
     }
 
-    /// The outcome of a node whose errors are absorbed; those that end the evaluation are not.
-    fn absorbed(&mut self, node: &'a Node) -> Result<Result<Val<'a>, EvalError>, EvalError> {
+    /// The value or the error of a node. Errors that end the evaluation are returned as the outer error.
+    pub(super) fn absorbed(&mut self, node: &'a Node) -> Result<Result<Val<'a>, EvalError>, EvalError> {
         match self.eval(node) {
             Err(error) if error.ends_evaluation() => Err(error),
             outcome => Ok(outcome),
         }
     }
 
-    /// `||` if `decisive` is true, `&&` otherwise: one decisive term decides, whatever errors the other has.
+    /// `||` if `decisive` is true, else `&&`. A decisive term decides even if the other term is an error.
     #[inline(never)]
     fn logic(&mut self, terms: &'a [Node; 2], decisive: bool) -> Result<bool, EvalError> {
         let mut failure = None;
@@ -247,7 +296,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// The compiled pattern of a text.
+    /// The compiled pattern of a string.
     fn pattern(&mut self, text: &str) -> Result<Arc<Pattern>, EvalError> {
         if let Some((_, pattern)) = self.patterns.iter().find(|(known, _)| **known == *text) {
             return Ok(pattern.clone());
@@ -278,7 +327,7 @@ impl<'a> Evaluation<'a, '_> {
         Ok(result)
     }
 
-    /// The value to put in for an entry marked optional, if there is one.
+    /// The value of an element, entry or field; none if it is marked optional and has no value.
     fn entry(&mut self, node: &'a Node, optional: bool) -> Result<Option<Val<'a>>, EvalError> {
         match self.eval(node)? {
             value if !optional => Ok(Some(value)),
@@ -325,200 +374,9 @@ impl<'a> Evaluation<'a, '_> {
         self.spend(cost::OBJECT)?;
         Ok(Val::Object(Object::Owned(name.clone(), Arc::new(values))))
     }
-
-    /// `all` or `exists`. Spends what the loop that the macro stands for would spend, in its order: each turn begins with a test of the
-    /// accumulator, which costs nothing but the test itself while the accumulator is an error.
-    #[inline(never)]
-    fn quantifier(&mut self, quantifier: &'a Quantifier) -> Result<bool, EvalError> {
-        let Quantifier { range, var, var2, body, decisive } = quantifier;
-        let range = self.eval(range)?;
-        let (keys, turns) = turns(&range)?;
-        // Reading the accumulator, and `!` before it if the loop is that of `exists`.
-        let read = if *decisive { 2 } else { 1 };
-        let mut accu = Ok(!decisive);
-        for turn in 0..turns {
-            if accu.is_ok() {
-                self.spend(read)?;
-            }
-            self.spend(1)?;
-            if accu == Ok(*decisive) {
-                break;
-            }
-            self.set_variables(*var, *var2, &range, &keys, turn);
-            if accu.is_ok() {
-                self.spend(1)?;
-            }
-            match self.test(body) {
-                Ok(value) if value == *decisive => accu = Ok(value),
-                Ok(_) => {}
-                Err(error) if error.ends_evaluation() => return Err(error),
-                Err(error) => accu = accu.and(Err(error)),
-            }
-            self.count_turn()?;
-        }
-        if accu.is_ok() {
-            self.spend(1)?;
-        }
-        accu
-    }
-
-    /// Puts the values of a turn into the variables of a loop.
-    #[inline]
-    fn set_variables(
-        &mut self,
-        var: usize,
-        var2: Option<usize>,
-        range: &Val<'a>,
-        keys: &[Val<'a>],
-        turn: usize,
-    ) {
-        let (first, second) = match range {
-            Val::List(list) if var2.is_none() => (list.get(turn), None),
-            _ => turn_values(range, keys, turn, var2.is_some()),
-        };
-        self.slots[var] = Slot::Value(first);
-        if let (Some(slot), Some(value)) = (var2, second) {
-            self.slots[slot] = Slot::Value(value);
-        }
-    }
-
-    /// Asks now and then whether the evaluation is to end.
-    #[inline]
-    fn count_turn(&mut self) -> Result<(), EvalError> {
-        self.iterations += 1;
-        if self.iterations.is_multiple_of(INTERRUPT_INTERVAL) && (self.interrupted)() {
-            return Err(EvalError::Interrupted);
-        }
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a>, EvalError> {
-        let range = self.eval(&fold.range)?;
-        self.slots[fold.accu] = Slot::Lazy(&fold.init);
-        let (keys, turns) = turns(&range)?;
-        for turn in 0..turns {
-            self.set_variables(fold.var, fold.var2, &range, &keys, turn);
-            match &fold.condition {
-                Node::Const(Val::Bool(true)) => {}
-                condition => {
-                    if let Ok(Val::Bool(false)) = self.absorbed(condition)? {
-                        break;
-                    }
-                }
-            }
-            let next = self.absorbed(&fold.step)?;
-            self.slots[fold.accu] = Slot::Value(next);
-            self.count_turn()?;
-        }
-        self.eval(&fold.result)
-    }
-
-    /// Takes the value of an accumulator, which is about to be replaced.
-    fn take(&mut self, slot: usize) -> Result<Val<'a>, EvalError> {
-        if let Slot::Lazy(node) = &self.slots[slot] {
-            return self.eval(node);
-        }
-        match std::mem::replace(&mut self.slots[slot], Slot::Empty) {
-            Slot::Value(value) => value,
-            _ => Err(EvalError::NoSuchOverload),
-        }
-    }
-
-    #[inline(never)]
-    fn append(&mut self, slot: usize, item: &'a Node, cost: u64) -> Result<Val<'a>, EvalError> {
-        if let Slot::Value(Err(error)) = &self.slots[slot] {
-            return Err(error.clone());
-        }
-        let item = self.eval(item)?;
-        // Reading the accumulator, making the list of one element, and adding it.
-        self.spend(cost + 2)?;
-        match self.take(slot)? {
-            Val::List(List::Owned(mut items)) => {
-                Arc::make_mut(&mut items).push(item);
-                Ok(Val::List(List::Owned(items)))
-            }
-            _ => Err(EvalError::NoSuchOverload),
-        }
-    }
-
-    #[inline(never)]
-    fn insert(&mut self, slot: usize, parts: &'a [Node]) -> Result<Val<'a>, EvalError> {
-        if let Slot::Value(Err(error)) = &self.slots[slot] {
-            return Err(error.clone());
-        }
-        let parts = parts.iter().map(|part| self.eval(part)).collect::<Result<Vec<_>, _>>()?;
-        // Reading the accumulator, and the call.
-        self.spend(2)?;
-        let Val::Map(Map::Owned(mut entries)) = self.take(slot)? else {
-            return Err(EvalError::NoSuchOverload);
-        };
-        let target = Arc::make_mut(&mut entries);
-        match &parts[..] {
-            [key, value] => insert_new(target, key.clone(), value.clone())?,
-            [Val::Map(map)] => {
-                for key in map.keys() {
-                    let value = map.get(&key)?.unwrap_or(Val::Null);
-                    insert_new(target, key, value)?;
-                }
-            }
-            _ => return Err(EvalError::NoSuchOverload),
-        }
-        Ok(Val::Map(Map::Owned(entries)))
-    }
 }
 
-/// The keys of a range, if it has keys, and how many turns a loop over it has.
-fn turns<'a>(range: &Val<'a>) -> Result<(Vec<Val<'a>>, usize), EvalError> {
-    let keys = match range {
-        Val::List(list) => return Ok((Vec::new(), list.len())),
-        Val::Map(map) => map.keys(),
-        Val::Object(object) => object.names().into_iter().map(Val::string).collect(),
-        _ => return Err(EvalError::NoSuchOverload),
-    };
-    let turns = keys.len();
-    Ok((keys, turns))
-}
-
-/// The values of the one or two variables of a loop at a turn.
-#[inline(never)]
-fn turn_values<'a>(
-    range: &Val<'a>,
-    keys: &[Val<'a>],
-    turn: usize,
-    two: bool,
-) -> (Result<Val<'a>, EvalError>, Option<Result<Val<'a>, EvalError>>) {
-    match (range, keys.get(turn)) {
-        (Val::List(list), _) if two => (Ok(Val::Int(turn as i64)), Some(list.get(turn))),
-        (Val::List(list), _) => (list.get(turn), None),
-        (_, Some(key)) if !two => (Ok(key.clone()), None),
-        (Val::Map(map), Some(key)) => {
-            (Ok(key.clone()), Some(map.get(key).map(|value| value.unwrap_or(Val::Null))))
-        }
-        (Val::Object(object), Some(key)) => {
-            let value = object.get(key.as_str().unwrap_or_default());
-            (Ok(key.clone()), Some(value.map(|value| value.unwrap_or(Val::Null))))
-        }
-        _ => (Err(EvalError::NoSuchOverload), None),
-    }
-}
-
-/// Adds an entry whose key must be new.
-pub(crate) fn insert_new<'a>(
-    entries: &mut BTreeMap<Key<'a>, (Val<'a>, Val<'a>)>,
-    key: Val<'a>,
-    value: Val<'a>,
-) -> Result<(), EvalError> {
-    let at = Key::of(&key).ok_or(EvalError::NoSuchOverload)?;
-    if entries.contains_key(&at) {
-        let text = crate::library::text_of(&key);
-        return Err(EvalError::other(format!("insert failed: key {text} already exists")));
-    }
-    entries.insert(at, (key, value));
-    Ok(())
-}
-
-/// The first overload whose signature the arguments fit.
+/// The first overload that takes the types of the arguments.
 fn choose<'c>(call: &'c CallNode, args: &[Val<'_>]) -> Option<&'c Overload> {
     let all = &call.function.0.overloads;
     let mut candidates = call.overloads.iter().filter_map(|index| all.get(*index));
@@ -530,7 +388,7 @@ fn choose<'c>(call: &'c CallNode, args: &[Val<'_>]) -> Option<&'c Overload> {
     })
 }
 
-/// Whether a value is of a type, as far as one look at the value tells.
+/// Whether a value is of a type. Of a list, only the first element is checked.
 fn fits(ty: &Type, value: &Val<'_>) -> bool {
     match (ty, value) {
         (Type::Dyn | Type::Param(_) | Type::Error | Type::Var(_), _) => true,
@@ -545,8 +403,8 @@ fn fits(ty: &Type, value: &Val<'_>) -> bool {
         | (Type::Duration, Val::Duration(_))
         | (Type::Map(..), Val::Map(_) | Val::Object(_))
         | (Type::Type(_), Val::Type(_)) => true,
-        // Elements tell overloads of lists apart; all have one type, so that the first tells enough. Functions of lists of lists
-        // also take lists of other elements.
+        // Overloads of lists differ by the element type. The first element is enough, since all elements have one type. Functions of
+        // lists of lists also take lists of other elements.
         (Type::List(element), Val::List(list)) => {
             matches!(**element, Type::List(_)) || list.get(0).map_or(true, |first| fits(element, &first))
         }

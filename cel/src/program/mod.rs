@@ -1,14 +1,16 @@
-//! Checked expressions, and the programs that evaluate them.
+//! Checked expressions, and the programs made from them.
 
 mod attribute;
+mod comprehension;
 mod eval;
 mod node;
 mod plan;
+mod simplify;
 
-pub(crate) use eval::insert_new;
+pub(crate) use comprehension::insert_new;
 
 use crate::ast::{Expr, ExprKind};
-use crate::check::{Reference, Tree};
+use crate::check::{CheckedTree, Reference};
 use crate::cost::estimate::estimate;
 use crate::cost::{CostEstimate, SizeProvider};
 use crate::env::Declarations;
@@ -18,10 +20,10 @@ use crate::value::Val;
 use node::Node;
 use std::sync::Arc;
 
-/// An expression whose syntax and types are right.
+/// An expression that the parser and the type checker accepted.
 #[derive(Clone)]
 pub struct Checked {
-    tree: Tree,
+    tree: CheckedTree,
     declarations: Arc<Declarations>,
 }
 
@@ -32,7 +34,7 @@ impl std::fmt::Debug for Checked {
 }
 
 impl Checked {
-    pub(crate) fn new(tree: Tree, declarations: Arc<Declarations>) -> Self {
+    pub(crate) fn new(tree: CheckedTree, declarations: Arc<Declarations>) -> Self {
         Self { tree, declarations }
     }
 
@@ -48,24 +50,29 @@ impl Checked {
         mentions(&self.tree, &self.tree.ast.root, variable)
     }
 
-    /// How much an evaluation may cost, given how large the values of variables may be.
+    /// The interval of costs of an evaluation, for values of the given sizes.
     #[must_use]
     pub fn estimate(&self, sizes: &dyn SizeProvider) -> CostEstimate {
         estimate(&self.tree, &self.declarations, sizes)
     }
 
-    /// The program that evaluates the expression. Constant parts are evaluated now.
+    /// Plans the program that evaluates the expression. The planner evaluates constant parts.
     ///
     /// # Errors
-    /// If a conversion of a constant fails, or if a constant pattern is no regular expression.
+    /// If a conversion of a constant fails, or if a constant pattern is not a regular expression.
     pub fn program(&self) -> Result<Program, EvalError> {
-        let (root, slots) = plan::plan(&self.tree, &self.declarations)?;
-        Ok(Program { root, slots })
+        plan::plan(&self.tree, &self.declarations, true)
+    }
+
+    /// The program with the general loop for every macro, to compare [`Self::program`] with.
+    #[cfg(test)]
+    pub(crate) fn general_program(&self) -> Result<Program, EvalError> {
+        plan::plan(&self.tree, &self.declarations, false)
     }
 }
 
-/// Whether a node mentions a variable that no comprehension around the mention declares.
-fn mentions(tree: &Tree, expr: &Expr, variable: &str) -> bool {
+/// Whether a node mentions a variable of the environment. Variables of comprehensions hide those of the environment.
+fn mentions(tree: &CheckedTree, expr: &Expr, variable: &str) -> bool {
     match &expr.kind {
         ExprKind::Ident(name) => {
             *tree.reference(expr) == Reference::Variable && name.trim_start_matches('.') == variable
@@ -82,16 +89,19 @@ fn mentions(tree: &Tree, expr: &Expr, variable: &str) -> bool {
     }
 }
 
-/// A program: any number of threads may evaluate it at the same time.
+/// A planned expression, ready for evaluation. Threads may share a program and evaluate it at the same time.
 #[derive(Debug)]
 pub struct Program {
     root: Node,
-    slots: usize,
+    /// A slot for each variable: the name of a variable of the activation, none for a variable of a comprehension.
+    variables: Box<[Option<Arc<str>>]>,
 }
 
 /// The values of variables during one evaluation.
 pub trait Activation<'a> {
-    /// The value of a variable; none if there is none. An expression may ask for the same variable more than once.
+    /// The value of a variable; none if the activation has no such variable.
+    ///
+    /// An evaluation asks once for a variable that the expression mentions, and each time for a field of a lazy object.
     fn variable(&self, name: &str) -> Option<Result<Val<'a>, EvalError>>;
 }
 
@@ -108,7 +118,9 @@ impl<'a, const N: usize> Activation<'a> for [(&str, Val<'a>); N] {
 }
 
 impl Program {
-    /// Evaluates with variables; stops once more than `limit` is spent. Returns the value and the cost.
+    /// Evaluates the program with the variables of an activation. Returns the value or the error, and the cost.
+    ///
+    /// The evaluation stops with [`EvalError::CostLimitExceeded`] when it has cost more than `limit`.
     pub fn eval<'a>(
         &'a self,
         activation: &(impl Activation<'a> + ?Sized),
@@ -117,7 +129,9 @@ impl Program {
         self.eval_interruptible(activation, limit, &|| false)
     }
 
-    /// Evaluates as [`eval`](Self::eval) does; loops ask `interrupted` now and then and end if it says so.
+    /// Evaluates as [`eval`](Self::eval) does, and stops with [`EvalError::Interrupted`] when `interrupted` returns true.
+    ///
+    /// The evaluation asks every [`INTERRUPT_INTERVAL`](crate::limits::INTERRUPT_INTERVAL) turns of loops.
     pub fn eval_interruptible<'a>(
         &'a self,
         activation: &(impl Activation<'a> + ?Sized),
@@ -125,6 +139,6 @@ impl Program {
         interrupted: &dyn Fn() -> bool,
     ) -> (Result<Val<'a>, EvalError>, u64) {
         let lookup = |name: &str| activation.variable(name);
-        eval::run(&self.root, self.slots, &lookup, limit, interrupted)
+        eval::run(&self.root, &self.variables, &lookup, limit, interrupted)
     }
 }

@@ -1,37 +1,56 @@
-//! The planner: from a checked tree to a program, with constant parts evaluated.
+//! The planner: turns a checked tree into a program and evaluates its constant parts.
 
-use super::eval;
-use super::node::{Attribute, CallNode, Fold, Node, Qualifier, QualifierKey, Quantifier, Root, Shared};
+use super::node::{
+    Attribute, CallNode, Fold, Iteration, Node, Qualifier, QualifierKey, Root, SharedFunction,
+};
+use super::simplify::simplified;
+use super::{Program, eval};
 use crate::ast::{
     Call, Comprehension, Expr, ExprKind, ListLiteral, Literal, MapEntry, Select, StructLiteral,
 };
-use crate::check::{Reference, Tree};
-use crate::cost::LIST;
+use crate::check::{CheckedTree, Reference};
 use crate::env::Declarations;
 use crate::error::EvalError;
 use crate::library::pattern;
 use crate::parse::operator;
-use crate::value::{Key, List, Map, Text, Val};
+use crate::value::{FieldName, Key, List, Map, Text, Val};
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Conversions that are evaluated beforehand if their argument is constant.
+/// Conversions that the planner evaluates if the argument is constant.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
 
-/// The program of a tree, and how many variables of loops it has.
-pub(super) fn plan(tree: &Tree, declarations: &Declarations) -> Result<(Node, usize), EvalError> {
-    let mut planner = Planner { tree, declarations, scopes: Vec::new(), slots: 0 };
+/// Plans the program of a checked tree. If `is_simplified`, macros with a node of their own get it instead of the general
+/// comprehension.
+pub(super) fn plan(
+    tree: &CheckedTree,
+    declarations: &Declarations,
+    is_simplified: bool,
+) -> Result<Program, EvalError> {
+    let mut planner = Planner {
+        tree,
+        declarations,
+        is_simplified,
+        scopes: Vec::new(),
+        variables: Vec::new(),
+        known: BTreeMap::new(),
+    };
     let root = planner.node(&tree.ast.root)?;
-    Ok((root, planner.slots))
+    Ok(Program { root, variables: planner.variables.into() })
 }
 
 struct Planner<'t> {
-    tree: &'t Tree,
+    tree: &'t CheckedTree,
     declarations: &'t Declarations,
+    is_simplified: bool,
+    /// Variables of the comprehensions around the node, and their slots.
     scopes: Vec<(Arc<str>, usize)>,
-    slots: usize,
+    /// A slot for each variable: the name of a variable of the activation, none for a variable of a comprehension.
+    variables: Vec<Option<Arc<str>>>,
+    /// The slots of the activation's variables.
+    known: BTreeMap<Arc<str>, usize>,
 }
 
 impl Planner<'_> {
@@ -53,8 +72,8 @@ impl Planner<'_> {
     fn select(&mut self, select: &Select) -> Result<Node, EvalError> {
         let mut attribute = self.attribute_of(&select.operand)?;
         attribute.test_only = select.test_only;
-        let key = Val::string(select.field.clone());
-        self.qualify(attribute, QualifierKey::Const(key), false)
+        let key = QualifierKey::Field(FieldName::new(select.field.clone()));
+        self.qualify(attribute, key, false)
     }
 
     #[inline(never)]
@@ -85,19 +104,23 @@ impl Planner<'_> {
         Ok(Node::Object(literal.type_name.clone(), fields))
     }
 
-    fn ident(&self, expr: &Expr, name: &Arc<str>) -> Node {
+    fn ident(&mut self, expr: &Expr, name: &Arc<str>) -> Node {
         if let Reference::TypeName(ty) = self.tree.reference(expr) {
             return Node::Const(Val::Type(Text::Shared(Arc::from(ty.runtime_name()))));
         }
         let local = self.scopes.iter().rev().find(|(known, _)| known == name);
-        let root = match local {
-            Some((_, slot)) => Root::Slot(*slot),
-            None => Root::Variable(Arc::from(name.trim_start_matches('.'))),
+        let slot = match local {
+            Some((_, slot)) => *slot,
+            None => self.variable_slot(name.trim_start_matches('.')),
         };
-        Node::Attribute(Box::new(Attribute { root, qualifiers: Vec::new(), test_only: false }))
+        Node::Attribute(Box::new(Attribute {
+            root: Root::Slot(slot),
+            qualifiers: Vec::new(),
+            test_only: false,
+        }))
     }
 
-    /// The attribute that a node is, or one that starts from the node's value.
+    /// The node as an attribute: itself, or an attribute that starts from the value of the node.
     fn attribute_of(&mut self, expr: &Expr) -> Result<Attribute, EvalError> {
         Ok(as_attribute(self.node(expr)?))
     }
@@ -109,10 +132,11 @@ impl Planner<'_> {
         optional: bool,
     ) -> Result<Node, EvalError> {
         if attribute.qualifiers.is_empty()
-            && let (Root::Variable(name), QualifierKey::Const(Val::String(field))) = (&attribute.root, &key)
+            && let (Root::Slot(slot), QualifierKey::Field(field)) = (&attribute.root, &key)
+            && let Some(name) = &self.variables[*slot]
             && self.declarations.lazy_objects.contains(name)
         {
-            attribute.root = Root::LazyField(Arc::from(format!("{name}.{}", &**field)));
+            attribute.root = Root::LazyField(Arc::from(format!("{name}.{}", field.as_str())));
         } else {
             attribute.qualifiers.push(Qualifier { key, optional });
         }
@@ -128,7 +152,7 @@ impl Planner<'_> {
         self.apply(expr, call, args)
     }
 
-    /// The node of a call whose arguments are planned.
+    /// Plans a call whose arguments are planned.
     #[inline(never)]
     fn apply(&self, expr: &Expr, call: &Call, mut args: Vec<Node>) -> Result<Node, EvalError> {
         match (&*call.function, args.len()) {
@@ -146,6 +170,7 @@ impl Planner<'_> {
             (operator::INDEX | operator::OPT_INDEX | operator::OPT_SELECT, 2) => {
                 let optional = &*call.function != operator::INDEX;
                 let key = match args.remove(1) {
+                    Node::Const(Val::String(text)) => QualifierKey::Field(FieldName::new(Arc::from(&*text))),
                     Node::Const(value) => QualifierKey::Const(value),
                     Node::Attribute(attribute) => QualifierKey::Attribute(*attribute),
                     node => QualifierKey::Node(node),
@@ -160,7 +185,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a call has one overload, and its identity begins so.
+    /// Whether the type checker left one overload of a call, whose id begins with `prefix`.
     fn is_overload(&self, expr: &Expr, call: &Call, prefix: &str) -> bool {
         let Reference::Overloads(found) = self.tree.reference(expr) else { return false };
         let function = self.declarations.functions.get(&call.function);
@@ -168,7 +193,7 @@ impl Planner<'_> {
         function.and_then(|function| function.overloads.get(index)).is_some_and(|o| o.id.starts_with(prefix))
     }
 
-    /// What an order of whole numbers asks of a comparison, if the check left no other overload.
+    /// The test of an ordering operator, if the type checker left only its overload for signed integers.
     fn int_order(&self, call: &Call, overloads: &[usize]) -> Option<fn(Ordering) -> bool> {
         let [index] = *overloads else { return None };
         let overload = self.declarations.functions.get(&call.function)?.overloads.get(index)?;
@@ -206,15 +231,36 @@ impl Planner<'_> {
         }
         let foldable = CONVERSIONS.contains(&&*call.function) && matches!(args[..], [Node::Const(_)]);
         let overloads = overloads.clone();
-        let node =
-            Node::Call(Box::new(CallNode { function: Shared(function), overloads, args, is_unguarded }));
+        let node = Node::Call(Box::new(CallNode {
+            function: SharedFunction(function),
+            overloads,
+            args,
+            is_unguarded,
+        }));
         if foldable { Ok(Node::Const(eval::constant(&node)?)) } else { Ok(node) }
     }
 
-    fn slot(&mut self, name: &Arc<str>) -> usize {
-        self.slots += 1;
-        self.scopes.push((name.clone(), self.slots - 1));
-        self.slots - 1
+    /// The slot of a variable of the activation.
+    fn variable_slot(&mut self, name: &str) -> usize {
+        if let Some(slot) = self.known.get(name) {
+            return *slot;
+        }
+        let name: Arc<str> = Arc::from(name);
+        let slot = self.add_slot(Some(name.clone()));
+        self.known.insert(name, slot);
+        slot
+    }
+
+    /// The slot of a new variable of a comprehension.
+    fn scoped_slot(&mut self, name: &Arc<str>) -> usize {
+        let slot = self.add_slot(None);
+        self.scopes.push((name.clone(), slot));
+        slot
+    }
+
+    fn add_slot(&mut self, variable: Option<Arc<str>>) -> usize {
+        self.variables.push(variable);
+        self.variables.len() - 1
     }
 
     #[inline(never)]
@@ -222,16 +268,17 @@ impl Planner<'_> {
         let range = self.node(&c.range)?;
         let init = self.node(&c.init)?;
         let outside = self.scopes.len();
-        let accu = self.slot(&c.accu);
-        let var = self.slot(&c.var);
-        let var2 = c.var2.as_ref().map(|name| self.slot(name));
+        let accu = self.scoped_slot(&c.accu);
+        let var = self.scoped_slot(&c.var);
+        let var2 = c.var2.as_ref().map(|name| self.scoped_slot(name));
         let condition = self.node(&c.condition)?;
         let step = self.node(&c.step)?;
-        let step = collecting(step, accu, &init);
         self.scopes.truncate(outside + 1);
         let result = self.node(&c.result)?;
         self.scopes.truncate(outside);
-        Ok(quantified(Fold { range, var, var2, accu, init, condition, step, result }))
+        let iteration = Iteration { range, var, var2 };
+        let fold = Fold { iteration, accu, init, condition, step, result };
+        Ok(if self.is_simplified { simplified(fold) } else { Node::Fold(Box::new(fold)) })
     }
 }
 
@@ -284,7 +331,7 @@ fn folded_map(entries: Vec<(Node, Node, bool)>) -> Result<Node, EvalError> {
     Ok(Node::Const(Val::Map(Map::new(values)?)))
 }
 
-/// A look into a set, if the list is constant and its elements can be keys.
+/// Membership in a set instead of `in`, if the list is constant and all elements can be keys.
 fn in_constant_list(args: &mut Vec<Node>) -> Option<Node> {
     let Node::Const(Val::List(List::Owned(items))) = args.get(1)? else { return None };
     if items.is_empty() {
@@ -295,94 +342,4 @@ fn in_constant_list(args: &mut Vec<Node>) -> Option<Node> {
         items.iter().map(|item| if is_exact(item) { Key::of(item) } else { None }).collect();
     let keys = keys?;
     Some(Node::InSet(Box::new(args.swap_remove(0)), keys))
-}
-
-/// Whether a node is the accumulator alone.
-fn is_slot(node: &Node, slot: usize) -> bool {
-    matches!(node, Node::Attribute(attribute)
-        if matches!(attribute.root, Root::Slot(known) if known == slot) && attribute.qualifiers.is_empty())
-}
-
-/// The loop, as a quantifier if it is exactly what `all` and `exists` stand for.
-fn quantified(mut fold: Fold) -> Node {
-    let accu = fold.accu;
-    let (decisive, terms) = match (&fold.init, &mut fold.step) {
-        (Node::Const(Val::Bool(true)), Node::And(terms)) => (false, terms),
-        (Node::Const(Val::Bool(false)), Node::Or(terms)) => (true, terms),
-        _ => return Node::Fold(Box::new(fold)),
-    };
-    let goes_on = match &fold.condition {
-        Node::NotStrictlyFalse(inner) => match &**inner {
-            Node::Call(call) if decisive => {
-                first_overload(call) == Some("logical_not")
-                    && call.args.first().is_some_and(|arg| is_slot(arg, accu))
-            }
-            inner => !decisive && is_slot(inner, accu),
-        },
-        _ => false,
-    };
-    if !goes_on || !is_slot(&terms[0], accu) || !is_slot(&fold.result, accu) {
-        return Node::Fold(Box::new(fold));
-    }
-    let body = std::mem::replace(&mut terms[1], Node::Const(Val::Null));
-    let Fold { range, var, var2, .. } = fold;
-    Node::Quantifier(Box::new(Quantifier { range, var, var2, body, decisive }))
-}
-
-/// A step that adds to the accumulator in place, if that is what the step does.
-fn collecting(step: Node, accu: usize, init: &Node) -> Node {
-    let empty_list = matches!(init, Node::Const(Val::List(list)) if list.is_empty());
-    let empty_map = matches!(init, Node::Const(Val::Map(map)) if map.is_empty());
-    match step {
-        Node::Call(call) if empty_list && is_append(&call, accu) => append(*call, accu),
-        Node::Call(mut call) if empty_map && is_insert(&call, accu) => {
-            call.args.remove(0);
-            Node::Insert(accu, call.args)
-        }
-        Node::Attribute(mut attribute) => {
-            if let Root::Conditional(_, yes, _) = &mut attribute.root
-                && yes.qualifiers.is_empty()
-                && let Root::Relative(node) = &mut yes.root
-            {
-                let inner = std::mem::replace(node, Node::Const(Val::Null));
-                *node = collecting(inner, accu, init);
-            }
-            Node::Attribute(attribute)
-        }
-        other => other,
-    }
-}
-
-fn first_overload(call: &CallNode) -> Option<&str> {
-    match call.overloads[..] {
-        [index] => call.function.0.overloads.get(index).map(|overload| &*overload.id),
-        _ => None,
-    }
-}
-
-fn is_append(call: &CallNode, accu: usize) -> bool {
-    let single = match call.args.get(1) {
-        Some(Node::List(items)) => items.len() == 1 && !items[0].1,
-        Some(Node::Const(Val::List(list))) => list.len() == 1,
-        _ => false,
-    };
-    single && is_slot(&call.args[0], accu) && first_overload(call) == Some("add_list")
-}
-
-fn append(mut call: CallNode, accu: usize) -> Node {
-    match call.args.pop() {
-        Some(Node::List(mut items)) => {
-            Node::Append(accu, Box::new(items.pop().expect("the list has an element").0), LIST)
-        }
-        Some(Node::Const(Val::List(list))) => {
-            let item = list.get(0).unwrap_or(Val::Null);
-            Node::Append(accu, Box::new(Node::Const(item)), 0)
-        }
-        _ => Node::Const(Val::Null),
-    }
-}
-
-fn is_insert(call: &CallNode, accu: usize) -> bool {
-    let inserts = first_overload(call).is_some_and(|id| id.starts_with("@mapInsert"));
-    inserts && call.args.first().is_some_and(|node| is_slot(node, accu))
 }

@@ -1,10 +1,10 @@
-//! Estimated and actual costs against figures that the reference implementation gave.
+//! Estimated and actual costs against measurements of the reference implementation.
 
 use super::fixture::{Schema, document, env, run, shape};
 use crate::{EvalError, Shape};
 use std::sync::Arc;
 
-/// Expression, estimate, actual cost.
+/// Rows of expression, maximum of the estimate, actual cost.
 const VECTORS: [(&str, u64, u64); 25] = [
     ("true", 0, 0),
     ("self.replicas > 1", 3, 3),
@@ -78,7 +78,7 @@ fn an_interrupt_ends_a_loop() {
     assert!(spent < 2_000, "{spent}");
 }
 
-/// Expressions of constants, whose sizes are known, and what both the estimate and the count are.
+/// Rows of constant expression and cost. Sizes of constants are known, so that estimate and actual cost are equal.
 const KNOWN: [(&str, u64); 32] = [
     ("dyn(1) == 2", 1),
     ("size('0123456789abc')", 1),
@@ -115,7 +115,7 @@ const KNOWN: [(&str, u64); 32] = [
 ];
 
 #[test]
-fn each_function_costs_what_its_row_says() {
+fn functions_of_constants_have_their_documented_cost() {
     for (text, wanted) in KNOWN {
         let (value, cost) = run(text);
         value.unwrap_or_else(|error| panic!("{text}: {error}"));

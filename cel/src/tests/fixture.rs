@@ -7,7 +7,7 @@ use crate::{
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
-/// The sizes that bounds of the fixture's fields give: elements, or bytes of texts.
+/// Bytes of the largest request, the bound of strings and lists without a bound of their own.
 const REQUEST: u64 = 3 * 1024 * 1024;
 
 fn fields(list: &[(&str, Shape)]) -> Vec<(Box<str>, FieldShape)> {
@@ -48,7 +48,7 @@ pub(super) fn shape() -> ObjectShape {
     )
 }
 
-/// Types, and sizes by path.
+/// Provides the fixture's types and sizes.
 pub(super) struct Schema(pub(super) ObjectShape);
 
 impl Schema {
@@ -132,12 +132,12 @@ pub(super) fn env() -> Env {
     libraries.into_iter().fold(builder, |builder, library| builder.library(library)).build()
 }
 
-/// An environment with all libraries and no variable.
+/// An environment with all libraries and without variables.
 pub(super) fn plain() -> Env {
     Library::ALL.into_iter().fold(Env::builder(), |builder, library| builder.library(library)).build()
 }
 
-/// The outcome of an expression on the document, shown, and its cost.
+/// Evaluates an expression on the document; returns the formatted value or the error, and the cost.
 pub(super) fn run(text: &str) -> (Result<String, EvalError>, u64) {
     let (document, shape) = (document(), Shape::Object(Arc::new(shape())));
     let checked = env().compile(text).unwrap_or_else(|errors| panic!("{text}: {errors}"));
@@ -150,7 +150,7 @@ pub(super) fn run(text: &str) -> (Result<String, EvalError>, u64) {
     (value.map(|value| show(&value)), cost)
 }
 
-/// A value as a text for comparison.
+/// Formats a value for comparisons.
 pub(super) fn show(value: &Val<'_>) -> String {
     match value {
         Val::String(text) => format!("{:?}", &**text),
@@ -177,7 +177,7 @@ pub(super) fn show(value: &Val<'_>) -> String {
     }
 }
 
-/// The errors of a text in the fixture's environment.
+/// The compile errors of an expression in the fixture's environment, formatted for users.
 pub(super) fn errors(text: &str) -> String {
     match env().compile(text) {
         Ok(_) => "compiles".to_owned(),
@@ -185,7 +185,7 @@ pub(super) fn errors(text: &str) -> String {
     }
 }
 
-/// The errors of a text without the lines that show where they are: `line:column message`.
+/// The compile errors of an expression, each as `line:column message`.
 pub(super) fn brief(text: &str) -> Vec<String> {
     match env().compile(text) {
         Ok(_) => Vec::new(),

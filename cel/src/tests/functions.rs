@@ -1,8 +1,8 @@
-//! Each function of the language on values, as tables of expressions and what they are.
+//! Functions and operators on values: tables of expressions and their values or errors.
 
 use super::fixture::run;
 
-/// Expressions and their values, as the fixture shows them, or their errors.
+/// Rows of expression and formatted value, or `error: ` and the message.
 fn check(rows: &[(&str, &str)]) {
     let mut wrong = Vec::new();
     for (text, wanted) in rows {
@@ -18,7 +18,7 @@ fn check(rows: &[(&str, &str)]) {
 }
 
 #[test]
-fn arithmetic() {
+fn arithmetic_has_the_values_and_errors_of_the_specification() {
     check(&[
         ("1 + 2 * 3 - 4 / 2", "5"),
         ("7 % 4", "3"),
@@ -57,7 +57,7 @@ fn arithmetic() {
 }
 
 #[test]
-fn comparisons() {
+fn comparisons_work_across_number_types() {
     check(&[
         ("1 < 2 && 2 <= 2 && 3 > 2 && 2 >= 2", "true"),
         ("1 < 1.5 && 1.5 > 1 && 1u < 2 && 2 > 1u && 1.5 < 2u && 2u > 1.5", "true"),
@@ -81,7 +81,7 @@ fn comparisons() {
 }
 
 #[test]
-fn logic_absorbs_errors_and_the_conditional_does_not() {
+fn logical_operators_absorb_errors_and_conditionals_do_not() {
     check(&[
         ("1 / 0 > 0 || true", "true"),
         ("true || 1 / 0 > 0", "true"),
@@ -103,7 +103,7 @@ fn logic_absorbs_errors_and_the_conditional_does_not() {
 }
 
 #[test]
-fn containers_and_macros() {
+fn macros_and_container_functions_have_the_values_of_the_specification() {
     check(&[
         ("size('héllo') + 'ab'.size()", "7"),
         ("size(b'abc') + b'ab'.size() + size([1]) + [1].size() + size({1: 2}) + {1: 2}.size()", "9"),
@@ -148,7 +148,7 @@ fn containers_and_macros() {
 }
 
 #[test]
-fn conversions() {
+fn conversions_have_the_values_and_errors_of_the_specification() {
     check(&[
         ("int('12') + int(1u) + int(1.9) + int(3)", "17"),
         ("int(-1.9)", "-1"),
@@ -182,7 +182,7 @@ fn conversions() {
 }
 
 #[test]
-fn texts_of_literals() {
+fn escapes_in_literals_have_the_values_of_the_specification() {
     check(&[
         ("'a\\n\\t\\\\\\'\\x41\\u00e9\\U0001F601\\101'", "\"a\\n\\t\\\\'Aé😁A\""),
         ("r'a\\n'", "\"a\\\\n\""),
@@ -194,7 +194,7 @@ fn texts_of_literals() {
 }
 
 #[test]
-fn times() {
+fn timestamp_and_duration_functions_use_utc_unless_given_a_time_zone() {
     let t = "timestamp('2024-02-29T12:30:15.5Z')";
     let fields = [
         ("getFullYear()", "2024"),
@@ -234,7 +234,7 @@ fn times() {
 }
 
 #[test]
-fn strings() {
+fn string_functions_have_the_values_of_the_reference_implementation() {
     check(&[
         ("'hello'.contains('ell') && 'hello'.startsWith('he') && 'hello'.endsWith('lo')", "true"),
         ("'hello'.matches('^h.*o$') && matches('hello', 'l+') && !'x'.matches('y')", "true"),
@@ -274,7 +274,7 @@ fn strings() {
 }
 
 #[test]
-fn patterns() {
+fn patterns_match_as_in_re2() {
     check(&[
         ("'abc123'.find('[0-9]+')", "\"123\""),
         ("'abc'.find('[0-9]+')", "\"\""),
@@ -296,7 +296,7 @@ fn patterns() {
 }
 
 #[test]
-fn lists() {
+fn list_functions_have_the_values_of_the_reference_implementation() {
     check(&[
         ("[1, 2, 3].slice(1, 3)", "[2, 3]"),
         ("[1].slice(0, 2)", "error: cannot slice(0, 2), list is length 1"),
@@ -330,7 +330,7 @@ fn lists() {
 }
 
 #[test]
-fn optionals() {
+fn optional_values_propagate_absence() {
     check(&[
         ("optional.of(1)", "some(1)"),
         ("optional.none()", "none"),
@@ -365,7 +365,7 @@ fn optionals() {
 }
 
 #[test]
-fn bindings() {
+fn bind_gives_a_value_a_name() {
     let env = super::fixture::plain();
     let program = env.compile("cel.bind(x, [1, 2].map(i, i * 2), [1].map(j, x[j]) + x)").unwrap();
     let program = program.program().unwrap();

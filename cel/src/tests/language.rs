@@ -1,9 +1,9 @@
-//! How expressions are read: precedence, associativity, positions of what macros expand to.
+//! The parser on the grammar: precedence, associativity, scopes of variables, and nesting limits.
 
 use super::fixture::{brief, run};
 
 #[test]
-fn operators_bind_as_the_grammar_says() {
+fn operators_have_the_precedence_of_the_grammar() {
     let rows = [
         ("1 + 2 * 3 == 7 && true || false", "true"),
         ("10 - 3 - 2", "5"),
@@ -38,7 +38,7 @@ fn a_variable_of_a_loop_hides_that_of_the_environment() {
     }
 }
 
-/// Texts that are nested as deep as the bounds allow.
+/// Expressions that are nested as deep as the limits allow.
 fn deepest() -> Vec<String> {
     let around = |open: &str, middle: &str, close: &str, depth: usize| {
         format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
@@ -58,11 +58,11 @@ fn deepest() -> Vec<String> {
     ]
 }
 
-/// Half of the stack that threads have by default.
+/// Half of the default stack of a thread.
 const STACK: usize = 1 << 20;
 
 #[test]
-fn texts_as_deep_as_the_bounds_allow_pass_all_stages_on_half_a_stack() {
+fn expressions_at_the_nesting_limit_pass_all_stages_on_half_a_stack() {
     let all_stages = || {
         for text in deepest() {
             let found = brief(&text);

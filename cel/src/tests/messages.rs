@@ -1,11 +1,11 @@
-//! Texts and places of errors.
+//! Messages and positions of compile errors.
 
 use super::fixture::{brief, errors};
 
 const FIRST: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 #[test]
-fn an_error_shows_the_line_and_marks_the_place() {
+fn an_error_quotes_its_line_and_marks_its_position() {
     assert_eq!(
         errors("self.a =="),
         format!(
@@ -70,7 +70,7 @@ fn syntax_errors_are_those_of_the_generated_parser() {
 }
 
 #[test]
-fn sets_of_expected_tokens_depend_on_the_place() {
+fn expected_tokens_depend_on_the_position() {
     let extraneous = |token: &str| format!("Syntax error: extraneous input '{token}' expecting {FIRST}");
     let mismatch = |token: &str| format!("Syntax error: mismatched input '{token}' expecting {FIRST}");
     let cases: Vec<(&str, Vec<String>)> = vec![
@@ -117,7 +117,7 @@ fn sets_of_expected_tokens_depend_on_the_place() {
     }
 }
 
-/// Compares errors, whose order at one place is open.
+/// Compares errors in any order: errors at one position have no defined order.
 fn check(text: &str, mut wanted: Vec<String>) {
     let mut found = brief(text);
     found.sort();
@@ -220,7 +220,7 @@ fn errors_are_bounded() {
 }
 
 #[test]
-fn macros_that_copy_their_object_do_not_double_the_tree_without_end() {
+fn chains_of_copying_macros_are_refused_beyond_the_node_limit() {
     let chain = |steps: usize| format!("optional.of(1){}", ".optMap(x, x)".repeat(steps));
     assert!(brief(&chain(8)).is_empty());
     let found = brief(&chain(100));

@@ -1,6 +1,7 @@
-//! Tests of the crate as its users see it.
+//! Tests of the crate: values, messages, costs, and properties against slow references.
 
 mod costs;
+mod fast_paths;
 mod fixture;
 mod functions;
 mod language;

@@ -1,4 +1,4 @@
-//! Properties of the parser, and of all stages on arbitrary texts.
+//! Properties: printing and parsing are inverse, and no input makes a stage panic.
 
 use super::fixture::{document, env, shape};
 use crate::Shape;
@@ -8,7 +8,7 @@ use crate::source::Source;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Plain calls instead of macros: what is printed reads like what was read.
+/// Syntax without macros, so that a printed tree has the calls that were parsed.
 const SYNTAX: Syntax = Syntax {
     macros: false,
     optional: true,
@@ -18,7 +18,7 @@ const SYNTAX: Syntax = Syntax {
     escaped_fields: true,
 };
 
-/// The text of a tree, every operator in parentheses.
+/// Prints a tree with every operator in parentheses.
 fn print(expr: &Expr) -> String {
     let list = |items: &[Expr]| items.iter().map(print).collect::<Vec<_>>().join(", ");
     match &expr.kind {
@@ -81,7 +81,7 @@ fn print_literal(literal: &Literal) -> String {
     }
 }
 
-/// The tree without numbers of nodes.
+/// Parses a text; all nodes get the number 0.
 fn bare(text: &str) -> Result<Expr, crate::Errors> {
     parse(&Source::new(text), SYNTAX).map(|ast| ast.root.renumbered(&mut |_| 0))
 }
@@ -128,7 +128,7 @@ fn texts() -> impl Strategy<Value = String> {
     })
 }
 
-/// Pieces of the language in any order.
+/// Fragments of expressions in any order.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("self"),
@@ -177,7 +177,7 @@ fn pieces() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Runs all stages as far as the text lets them.
+/// Compiles, estimates and evaluates a text, until a stage fails.
 fn through_all_stages(text: &str) {
     let Ok(checked) = env().compile(text) else { return };
     let estimate = checked.estimate(&super::fixture::Schema(shape()));
@@ -192,7 +192,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_printed_tree_reads_as_the_same_tree(text in texts()) {
+    fn a_printed_tree_parses_to_the_same_tree(text in texts()) {
         let Ok(tree) = bare(&text) else { return Ok(()) };
         let printed = print(&tree);
         let again = bare(&printed);
@@ -200,22 +200,22 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_a_stage_panic(text in "\\PC{0,40}") {
+    fn arbitrary_text_makes_no_stage_panic(text in "\\PC{0,40}") {
         through_all_stages(&text);
     }
 
     #[test]
-    fn no_order_of_pieces_makes_a_stage_panic(text in pieces()) {
+    fn fragments_in_any_order_make_no_stage_panic(text in pieces()) {
         through_all_stages(&text);
     }
 
     #[test]
-    fn no_pattern_makes_the_translation_panic(text in "[a-z0-9\\\\\\[\\]{},()^$*+?|.&~:-]{0,16}") {
+    fn arbitrary_patterns_make_no_panic(text in "[a-z0-9\\\\\\[\\]{},()^$*+?|.&~:-]{0,16}") {
         let _ = crate::library::pattern::compile(&text);
     }
 
     #[test]
-    fn durations_and_times_read_back_as_they_were_written(nanos: i64, seconds in -62_135_596_800i64..253_402_207_200) {
+    fn formatted_timestamps_and_durations_parse_to_the_same_value(nanos: i64, seconds in -62_135_596_800i64..253_402_207_200) {
         use crate::value::time::{format_timestamp, parse_duration, parse_timestamp, timestamp};
         let at = timestamp(i128::from(seconds) * 1_000_000_000).unwrap();
         prop_assert_eq!(parse_timestamp(&format_timestamp(at)), Some(at));

@@ -1,4 +1,4 @@
-//! A second evaluator, as simple as can be, that judges the first one on random programs.
+//! A simple evaluator as a reference for random programs.
 
 use super::fixture::show;
 use crate::ast::{Call, Comprehension, Expr, ExprKind, Literal};
@@ -16,7 +16,7 @@ enum Model {
     List(Vec<Model>),
 }
 
-/// A value, or the fact that there is an error.
+/// A value, or an error without details.
 type Outcome = Result<Model, ()>;
 
 fn shown(model: &Model) -> String {
@@ -109,7 +109,7 @@ fn apply(call: &Call, names: &[(String, Outcome)]) -> Outcome {
     })
 }
 
-/// Texts of whole numbers, truth values and lists of numbers, by depth.
+/// Expressions for integers, lists of integers and booleans, by depth.
 fn programs() -> impl Strategy<Value = String> {
     let ints = prop_oneof![
         (0i64..4).prop_map(|n| n.to_string()),
@@ -173,7 +173,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn programs_have_the_values_that_the_simple_evaluator_finds(
+    fn programs_have_the_values_of_the_simple_evaluator(
         text in programs(), n in -2i64..4, b: bool, l in proptest::collection::vec(-2i64..4, 0..4),
     ) {
         let syntax = crate::parse::Syntax {
@@ -195,7 +195,7 @@ proptest! {
         let (found, spent) = program.eval(&values, u64::MAX);
         let failed = found.is_err();
         prop_assert_eq!(found.map(|value| show(&value)).map_err(|_| ()), wanted, "{}", text);
-        // The same evaluation ends in the same way with just enough to spend, and not with less.
+        // A limit of exactly the cost changes nothing; a lower limit ends the evaluation.
         prop_assert_eq!(program.eval(&values, spent).0.is_err(), failed);
         if spent > 0 {
             let (short, at) = program.eval(&values, spent - 1);
@@ -211,7 +211,7 @@ proptest! {
     }
 }
 
-/// The sizes of the variables: lists of three elements, texts of one character.
+/// The sizes of the variables: lists of three elements, strings of one character.
 struct Sizes;
 
 impl crate::SizeProvider for Sizes {

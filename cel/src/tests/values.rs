@@ -1,4 +1,4 @@
-//! Documents as values, environments, and the functions of a caller's own.
+//! Documents as values, environments, and functions that callers add.
 
 use super::fixture::{Schema, document, run, show};
 use crate::{
@@ -89,7 +89,7 @@ fn sets_and_keyed_lists_compare_without_order_and_merge() {
 }
 
 #[test]
-fn documents_that_do_not_fit_their_shape_are_errors_where_they_are_read() {
+fn reading_a_part_that_does_not_fit_its_shape_is_an_error() {
     let document = json!("x");
     assert!(Shape::Int.value(&document).is_err());
     let fraction = Shape::Int.value(&json!(3.0)).unwrap_err().to_string();
@@ -106,7 +106,7 @@ fn documents_that_do_not_fit_their_shape_are_errors_where_they_are_read() {
 }
 
 #[test]
-fn references_tell_variables_of_the_environment_from_those_of_loops() {
+fn references_ignore_loop_variables_that_hide_variables_of_the_environment() {
     let env = Env::builder()
         .variable("self", Type::list(Type::Int))
         .variable("oldSelf", Type::list(Type::Int))
@@ -131,7 +131,7 @@ fn types_of_results_are_known() {
     assert_eq!(ty("self.ios + self.ios"), "dyn");
 }
 
-/// A version, as a caller's own type.
+/// An opaque type of a caller.
 #[derive(Debug, PartialEq)]
 struct Version(u64);
 
@@ -174,7 +174,7 @@ fn callers_add_opaque_types_and_functions_with_costs() {
 }
 
 #[test]
-fn a_lazy_object_asks_for_a_field_only_when_it_is_read() {
+fn fields_of_a_lazy_object_are_looked_up_only_when_read() {
     struct Fields;
     impl TypeProvider for Fields {
         fn field(&self, _: &str, field: &str) -> Option<Type> {
@@ -221,7 +221,7 @@ fn programs_are_shared_between_threads() {
 }
 
 #[test]
-fn libraries_are_there_only_if_asked_for() {
+fn functions_of_libraries_are_undeclared_without_the_library() {
     let bare = Env::builder().build();
     for text in [
         "'a'.trim()",
@@ -250,7 +250,7 @@ fn constant_conversions_fail_when_the_program_is_made() {
 }
 
 #[test]
-fn values_become_json() {
+fn values_are_exported_to_json() {
     let env = super::fixture::env();
     let json = |text: &str| {
         let (document, shape) = (document(), Shape::Object(Arc::new(super::fixture::shape())));

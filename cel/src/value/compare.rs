@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 type JsonObject = serde_json::Map<String, serde_json::Value>;
 
-/// Whether two values are equal. Numbers compare by value whatever their types; other values of different types are unequal.
+/// Whether two values are equal. Numbers of different types compare by value; other values of different types are unequal.
 pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>) -> Result<bool, EvalError> {
     equal_within(a, b, VALUE_DEPTH)
 }
@@ -95,7 +95,7 @@ fn objects(a: &Object<'_>, b: &Object<'_>, depth: usize) -> Result<bool, EvalErr
     Ok(true)
 }
 
-/// Whether two documents of one type are equal, members that the type does not declare included.
+/// Whether two documents of one object type are equal, including members that the type does not declare.
 fn documents(a: &JsonObject, b: &JsonObject, shape: &ObjectShape, depth: usize) -> Result<bool, EvalError> {
     if a.len() != b.len() {
         return Ok(false);
@@ -113,7 +113,7 @@ fn documents(a: &JsonObject, b: &JsonObject, shape: &ObjectShape, depth: usize) 
     Ok(true)
 }
 
-/// The order of two values of types that have one.
+/// Compares two values of an ordered type.
 pub(crate) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, EvalError> {
     match (a, b) {
         (Val::Bool(a), Val::Bool(b)) => Ok(a.cmp(b)),
@@ -134,7 +134,7 @@ fn is_number(value: &Val<'_>) -> bool {
     matches!(value, Val::Int(_) | Val::Uint(_) | Val::Double(_))
 }
 
-/// The order of two numbers; none if one is no number, or not a number.
+/// Compares two numbers; none if a value is not a number or is NaN.
 fn numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
     match (a, b) {
         (Val::Int(a), Val::Int(b)) => Some(a.cmp(b)),

@@ -8,11 +8,11 @@ use serde_json::{Number, Value as Json};
 impl Val<'_> {
     /// The value as a JSON document.
     ///
-    /// Parts of documents are copied as they are. Bytes become base64, points and lengths of time texts, keys of maps texts.
-    /// Optionals become what they hold.
+    /// Parts of documents are copied unchanged. Bytes become base64. Timestamps, durations and keys of maps become strings. An optional
+    /// becomes its value.
     ///
     /// # Errors
-    /// If the value holds a type, an empty optional, an opaque value, or a number that JSON has not.
+    /// If the value contains a type, an empty optional, an opaque value, an infinity or NaN.
     pub fn to_json(&self) -> Result<Json, EvalError> {
         export(self, VALUE_DEPTH)
     }
@@ -48,7 +48,7 @@ fn export(value: &Val<'_>, depth: usize) -> Result<Json, EvalError> {
     })
 }
 
-/// Bytes as base64 with padding.
+/// Encodes bytes as base64 with padding.
 fn base64(bytes: &[u8]) -> String {
     let digit = |bits: u32| char::from(super::json::BASE64[(bits & 63) as usize]);
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);

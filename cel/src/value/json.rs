@@ -1,4 +1,4 @@
-//! JSON documents as values: a shape says of each part which type it has, and the document is read in place.
+//! JSON documents as values. A shape gives each part of a document its type; expressions read the document in place.
 
 use super::{List, Map, Object, Val, time};
 use crate::error::EvalError;
@@ -6,30 +6,32 @@ use crate::types::Type;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How a part of a JSON document presents itself as a value.
+type JsonObject = serde_json::Map<String, Json>;
+
+/// The type of a part of a JSON document, and the way to read a value from it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// By what it is: texts, booleans, numbers, lists, maps, null. Whole numbers are signed, those beyond 64 signed bits
-    /// floating-point.
+    /// Any JSON, typed by its content. Integers are signed; those beyond 64 signed bits are floating-point numbers.
     Dyn,
     /// A boolean.
     Bool,
-    /// A whole number, written without a fraction.
+    /// A signed integer, written without a fraction.
     Int,
-    /// A number, whole ones included, as floating-point number.
+    /// A floating-point number, also if it is written without a fraction.
     Double,
-    /// A text.
+    /// A string.
     String,
-    /// Bytes in base64.
+    /// Bytes, as a base64 string.
     Bytes,
-    /// A text such as `1h30m`.
+    /// A duration, as a string such as `1h30m`.
     Duration,
-    /// A text in RFC 3339.
+    /// A timestamp, as a string in RFC 3339.
     Timestamp,
-    /// A text such as `2024-02-29`, as the beginning of that day.
+    /// A date, as a string such as `2024-02-29`; the value is the timestamp of its midnight in UTC.
     Date,
-    /// An array, and how it compares and merges.
+    /// An array of items of one shape.
     List(Arc<Shape>, ListKind),
     /// An object with any keys and values of one shape.
     Map(Arc<Shape>),
@@ -37,16 +39,16 @@ pub enum Shape {
     Object(Arc<ObjectShape>),
 }
 
-/// How lists compare and what `+` makes of them.
+/// The kind of a list, which determines equality and `+`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ListKind {
-    /// Element by element in order; `+` appends.
+    /// Equal if all elements are equal in order; `+` appends.
     #[default]
     Ordered,
-    /// Without order; `+` appends what is not there.
+    /// Equal without order; `+` appends the elements that the list lacks.
     Set,
-    /// Without order, elements being objects known by these fields of the document; `+` replaces elements with the same values
-    /// there and appends the others.
+    /// Equal without order. Elements are objects with these members of the document as keys: `+` replaces elements with equal keys and
+    /// appends the others.
     Keyed(Vec<Box<str>>),
 }
 
@@ -54,23 +56,52 @@ pub enum ListKind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObjectShape {
     name: Arc<str>,
-    fields: BTreeMap<Box<str>, FieldShape>,
+    /// Fields by the names that expressions use, ascending.
+    fields: Box<[(Box<str>, FieldShape)]>,
 }
 
 /// A field of an object type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldShape {
-    /// The name in the document, which may be none that expressions can write.
+    /// The field's name in the document. It may be a name that expressions cannot write.
     pub key: Box<str>,
-    /// How the value presents itself.
+    /// The shape of the field's value.
     pub shape: Shape,
 }
 
+/// Members up to which a JSON object finds a member by its index at least as fast as by its name.
+const GUESSED_MEMBERS: usize = 11;
+
+/// The field name of a selection such as `a.b`, with guesses where objects have the field.
+///
+/// One selection meets objects of one shape in nearly all evaluations, and most of them have the same members. The indices that the
+/// last evaluation found then save two searches. Threads that evaluate one program may overwrite each other's guesses: every use
+/// compares the name.
+#[derive(Debug)]
+pub(crate) struct FieldName {
+    name: Arc<str>,
+    /// The index among the fields of a shape.
+    field: AtomicUsize,
+    /// The index among the members of a JSON object.
+    member: AtomicUsize,
+}
+
+impl FieldName {
+    pub(crate) fn new(name: Arc<str>) -> Self {
+        Self { name, field: AtomicUsize::new(0), member: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.name
+    }
+}
+
 impl ObjectShape {
-    /// An object type with fields by the names that expressions use.
+    /// An object type with fields by the names that expressions use. A later field replaces an earlier one of the same name.
     #[must_use]
     pub fn new(name: &str, fields: impl IntoIterator<Item = (Box<str>, FieldShape)>) -> Self {
-        Self { name: Arc::from(name), fields: fields.into_iter().collect() }
+        let sorted: BTreeMap<_, _> = fields.into_iter().collect();
+        Self { name: Arc::from(name), fields: sorted.into_iter().collect() }
     }
 
     /// The name of the type.
@@ -79,45 +110,83 @@ impl ObjectShape {
         &self.name
     }
 
-    /// A field by the name that expressions use.
+    /// The field with this name in expressions.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&FieldShape> {
-        self.fields.get(name)
+        self.index_of(name).map(|index| &self.fields[index].1)
     }
 
-    /// The fields by the names that expressions use.
+    /// The fields with their names in expressions, ascending by name.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &FieldShape)> {
         self.fields.iter().map(|(name, field)| (&**name, field))
     }
 
-    /// The field whose name in the document is `key`.
+    fn index_of(&self, name: &str) -> Option<usize> {
+        self.fields.binary_search_by(|(known, _)| (**known).cmp(name)).ok()
+    }
+
+    /// The field with this name in the document.
     pub(super) fn field_of_key(&self, key: &str) -> Option<&FieldShape> {
-        let same = self.fields.get(key).filter(|field| &*field.key == key);
-        same.or_else(|| self.fields.values().find(|field| &*field.key == key))
+        let same = self.field(key).filter(|field| &*field.key == key);
+        same.or_else(|| self.fields.iter().map(|(_, field)| field).find(|field| &*field.key == key))
     }
 
     pub(super) fn field_value<'a>(
         &'a self,
-        map: &'a serde_json::Map<String, Json>,
+        map: &'a JsonObject,
         name: &str,
     ) -> Option<Result<Val<'a>, EvalError>> {
-        let field = self.fields.get(name)?;
+        let field = self.field(name)?;
         let value = map.get(&*field.key).filter(|value| !value.is_null())?;
         Some(field.shape.value(value))
     }
 
-    /// The names of the declared fields that the document has.
-    pub(super) fn present<'a>(
+    /// A field's part of a document, with the part's shape; none if the field is undeclared, absent or `null`.
+    #[inline]
+    pub(crate) fn select<'a>(
         &'a self,
-        map: &'a serde_json::Map<String, Json>,
-    ) -> impl Iterator<Item = &'a str> {
-        let there = |field: &FieldShape| map.get(&*field.key).is_some_and(|value| !value.is_null());
-        self.fields.iter().filter(move |(_, field)| there(field)).map(|(name, _)| &**name)
+        map: &'a JsonObject,
+        name: &FieldName,
+    ) -> Option<(&'a Json, &'a Shape)> {
+        let field = match self.fields.get(name.field.load(Ordering::Relaxed)) {
+            Some((known, field)) if **known == *name.name => field,
+            _ => self.search_field(name)?,
+        };
+        let guess = name.member.load(Ordering::Relaxed);
+        let value = match map.iter().nth(guess) {
+            Some((key, value)) if **key == *field.key => value,
+            _ => search_member(map, &field.key, name)?,
+        };
+        if value.is_null() { None } else { Some((value, &field.shape)) }
+    }
+
+    #[inline(never)]
+    fn search_field(&self, name: &FieldName) -> Option<&FieldShape> {
+        let index = self.index_of(&name.name)?;
+        name.field.store(index, Ordering::Relaxed);
+        Some(&self.fields[index].1)
+    }
+
+    /// The names of the declared fields that the document has.
+    pub(super) fn present<'a>(&'a self, map: &'a JsonObject) -> impl Iterator<Item = &'a str> {
+        let is_set = |field: &FieldShape| map.get(&*field.key).is_some_and(|value| !value.is_null());
+        self.fields.iter().filter(move |(_, field)| is_set(field)).map(|(name, _)| &**name)
     }
 }
 
+/// The member of a JSON object with this name. Its index becomes the guess of `name` if the object is small enough.
+#[inline(never)]
+fn search_member<'a>(map: &'a JsonObject, key: &str, name: &FieldName) -> Option<&'a Json> {
+    if map.len() > GUESSED_MEMBERS {
+        return map.get(key);
+    }
+    let index = map.keys().position(|known| *known == *key)?;
+    name.member.store(index, Ordering::Relaxed);
+    map.values().nth(index)
+}
+
 impl Shape {
-    /// The type that expressions see.
+    /// The type of values of this shape.
     #[must_use]
     pub fn ty(&self) -> Type {
         match self {
@@ -135,11 +204,29 @@ impl Shape {
         }
     }
 
-    /// The value that a part of a document is. A `null` is `null` in every shape.
+    /// Whether making a value of this shape parses or copies the document.
+    pub(crate) fn is_parsed(&self) -> bool {
+        matches!(self, Self::Bytes | Self::Duration | Self::Timestamp | Self::Date)
+    }
+
+    /// The value of a part of a document. `null` is `null` in every shape.
     ///
     /// # Errors
     /// If the part is of another type than the shape says.
     pub fn value<'a>(&'a self, json: &'a Json) -> Result<Val<'a>, EvalError> {
+        match (self, json) {
+            (Self::String, Json::String(text)) => Ok(Val::str(text)),
+            (Self::Int, Json::Number(number)) => match number.as_i64() {
+                Some(value) => Ok(Val::Int(value)),
+                None => self.converted(json),
+            },
+            _ => self.converted(json),
+        }
+    }
+
+    /// The value of a part of a document in any shape.
+    #[inline(never)]
+    fn converted<'a>(&'a self, json: &'a Json) -> Result<Val<'a>, EvalError> {
         let mismatch = || {
             let (found, wanted) = (kind(json), self.wanted());
             EvalError::other(format!("invalid data, expected {wanted}, got {found}"))
@@ -168,7 +255,7 @@ impl Shape {
 }
 
 impl Shape {
-    /// What a document should have, as errors name it.
+    /// The name of the expected type in errors.
     fn wanted(&self) -> &'static str {
         match self {
             Self::Dyn => "any",
@@ -185,7 +272,7 @@ impl Shape {
     }
 }
 
-/// What a document has, as errors name it: by the types that Go decodes JSON into.
+/// The name of a document's type in errors: the Go type that encoding/json decodes to.
 fn kind(json: &Json) -> &'static str {
     match json {
         Json::Null => "nil",
@@ -215,10 +302,10 @@ fn dynamic(json: &Json) -> Val<'_> {
     }
 }
 
-/// The digits of base64.
+/// The alphabet of base64.
 pub(super) const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Bytes of base64 with padding.
+/// Decodes base64 with padding.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
     if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {

@@ -12,16 +12,16 @@ use std::sync::Arc;
 pub enum Key<'a> {
     /// `true` or `false`.
     Bool(bool),
-    /// A signed number; equal to the unsigned number of the same value.
+    /// An integer that fits into 64 signed bits, whatever its type.
     Int(i64),
-    /// An unsigned number beyond the signed ones.
+    /// An unsigned integer that does not fit into 64 signed bits.
     Uint(u64),
-    /// A text.
+    /// A string.
     String(Text<'a>),
 }
 
 impl<'a> Key<'a> {
-    /// The key that a value is, if a value of its type can be one.
+    /// The value as a key; none if keys cannot have its type.
     #[must_use]
     pub fn of(value: &Val<'a>) -> Option<Self> {
         match value {
@@ -34,7 +34,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The whole number that a floating-point number is.
+    /// The key of a floating-point number without a fraction.
     fn of_double(value: f64) -> Option<Self> {
         const INTS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
         if value.fract() != 0.0 {
@@ -93,10 +93,10 @@ impl PartialEq for Key<'_> {
 
 impl Eq for Key<'_> {}
 
-/// An entry of a map that the evaluation made: the key as it was written, and the value.
+/// An entry of a map that the evaluation made: the key with its original type, and the value.
 pub type MapValue<'a> = (Val<'a>, Val<'a>);
 
-/// A map: entries that the evaluation made, or a JSON object whose values have one shape. Iteration is in the order of keys.
+/// A map: entries that the evaluation made, or a JSON object whose values have one shape. Iteration is ascending by key.
 #[derive(Debug, Clone)]
 pub enum Map<'a> {
     /// Entries by key.
@@ -106,10 +106,10 @@ pub enum Map<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// A map of entries; a later entry replaces an earlier one of the same key.
+    /// A map of entries. A later entry replaces an earlier entry with the same key.
     ///
     /// # Errors
-    /// If a key is of a type that no key has.
+    /// If keys cannot have the type of a key.
     pub fn new(entries: impl IntoIterator<Item = MapValue<'a>>) -> Result<Self, EvalError> {
         let mut map = BTreeMap::new();
         for (key, value) in entries {
@@ -136,7 +136,7 @@ impl<'a> Map<'a> {
     /// The value of a key.
     ///
     /// # Errors
-    /// If the document does not fit its shape there.
+    /// If the value does not fit its shape.
     pub fn get(&self, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
         let Some(key) = Key::of(key) else { return Ok(None) };
         match (self, &key) {
@@ -148,7 +148,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a text as key.
+    /// The value of a string key.
     pub(crate) fn get_str(&self, name: &'a str) -> Result<Option<Val<'a>>, EvalError> {
         match self {
             Self::Json(map, shape) => map.get(name).map(|value| shape.value(value)).transpose(),
@@ -159,7 +159,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys in order.
+    /// The keys, ascending.
     #[must_use]
     pub fn keys(&self) -> Vec<Val<'a>> {
         match self {

@@ -1,6 +1,6 @@
-//! Values: what expressions read, compute and return.
+//! Values that expressions read, compute and return.
 //!
-//! A value borrows as much as it can: texts of constants and of JSON documents are not copied.
+//! A value borrows strings from constants and JSON documents instead of copying them.
 
 mod compare;
 mod export;
@@ -9,6 +9,7 @@ mod map;
 pub(crate) mod time;
 
 pub(crate) use compare::{compare, equal};
+pub(crate) use json::FieldName;
 pub use json::{FieldShape, ListKind, ObjectShape, Shape};
 pub use map::{Key, Map, MapValue};
 
@@ -27,19 +28,19 @@ pub enum Val<'a> {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A signed number.
+    /// A signed integer.
     Int(i64),
-    /// An unsigned number.
+    /// An unsigned integer.
     Uint(u64),
     /// A floating-point number.
     Double(f64),
-    /// A text.
+    /// A string.
     String(Text<'a>),
     /// Bytes.
     Bytes(Arc<[u8]>),
-    /// A point in time.
+    /// A timestamp.
     Timestamp(Timestamp),
-    /// A length of time, in nanoseconds.
+    /// A duration in nanoseconds.
     Duration(i64),
     /// A list.
     List(List<'a>),
@@ -47,20 +48,20 @@ pub enum Val<'a> {
     Map(Map<'a>),
     /// An object with declared fields.
     Object(Object<'a>),
-    /// A type, by its name at run time.
+    /// A type, by the name that `type()` gives.
     Type(Text<'a>),
     /// An optional value.
     Optional(Option<Arc<Val<'a>>>),
-    /// A value that only functions of the environment understand.
+    /// A value that only functions of the environment can read.
     Opaque(Arc<dyn Opaque>),
 }
 
-/// A text: borrowed from a document or a program, or shared.
+/// A string: borrowed from a document or a program, or shared.
 #[derive(Clone)]
 pub enum Text<'a> {
-    /// A text of the document or the program.
+    /// A string of the document or the program.
     Borrowed(&'a str),
-    /// A text that the evaluation made.
+    /// A string that the evaluation made.
     Shared(Arc<str>),
 }
 
@@ -95,24 +96,24 @@ pub trait Opaque: fmt::Debug + Send + Sync {
     /// The name of the type.
     fn type_name(&self) -> &str;
 
-    /// Whether the value equals another one of any opaque type.
+    /// Whether the value equals another value, which may be of another opaque type.
     fn equals(&self, other: &dyn Opaque) -> bool;
 
-    /// The value itself, for functions that look for their own type.
+    /// The value for a downcast to its Rust type.
     fn as_any(&self) -> &dyn Any;
 
-    /// The size that costs count; 1 unless the value says otherwise.
+    /// The size that costs count. The default is 1.
     fn size(&self) -> u64 {
         1
     }
 }
 
-/// A list: elements that the evaluation made, or a JSON array typed by a shape.
+/// A list: elements that the evaluation made, or a JSON array with the shape of its items.
 #[derive(Debug, Clone)]
 pub enum List<'a> {
     /// Elements in order.
     Owned(Arc<Vec<Val<'a>>>),
-    /// A JSON array, the shape of its items, and how it compares and merges.
+    /// A JSON array, the shape of its items, and the kind of list.
     Json(&'a [Json], &'a Shape, &'a ListKind),
 }
 
@@ -135,7 +136,7 @@ impl<'a> List<'a> {
     /// The element at an index.
     ///
     /// # Errors
-    /// If there is none, or if the document does not fit its shape there.
+    /// If the index is out of bounds, or if the item does not fit the shape.
     pub fn get(&self, index: usize) -> Result<Val<'a>, EvalError> {
         let missing = || EvalError::IndexOutOfBounds(i64::try_from(index).unwrap_or(i64::MAX));
         match self {
@@ -149,7 +150,7 @@ impl<'a> List<'a> {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// The elements, read.
+    /// Copies of the elements.
     pub(crate) fn to_vec(&self) -> Result<Vec<Val<'a>>, EvalError> {
         match self {
             Self::Owned(items) => Ok(items.to_vec()),
@@ -161,9 +162,9 @@ impl<'a> List<'a> {
 /// An object with declared fields.
 #[derive(Debug, Clone)]
 pub enum Object<'a> {
-    /// An object that the evaluation made: its type's name and the fields that are set.
+    /// An object that the evaluation made: the name of its type, and the fields that are set.
     Owned(Arc<str>, Arc<std::collections::BTreeMap<Arc<str>, Val<'a>>>),
-    /// A JSON object typed by a shape.
+    /// A JSON object and its shape.
     Json(&'a serde_json::Map<String, Json>, &'a ObjectShape),
 }
 
@@ -177,10 +178,10 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The value of a field by the name that expressions use; none if it is absent or `null`.
+    /// The value of the field with this name in expressions; none if the field is absent or `null`.
     ///
     /// # Errors
-    /// If the document does not fit its shape there.
+    /// If the field does not fit its shape.
     pub fn get(&self, field: &str) -> Result<Option<Val<'a>>, EvalError> {
         match self {
             Self::Owned(_, fields) => Ok(fields.get(field).cloned()),
@@ -188,7 +189,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The names of the fields that are set, in order, as expressions use them.
+    /// The names in expressions of the fields that are set, ascending.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         match self {
@@ -206,13 +207,13 @@ impl<'a> Object<'a> {
 }
 
 impl<'a> Val<'a> {
-    /// A text that the value owns.
+    /// A string that the value owns.
     #[must_use]
     pub fn string(text: impl Into<Arc<str>>) -> Self {
         Self::String(Text::Shared(text.into()))
     }
 
-    /// A borrowed text.
+    /// A borrowed string.
     #[must_use]
     pub fn str(text: &'a str) -> Self {
         Self::String(Text::Borrowed(text))
@@ -242,7 +243,7 @@ impl<'a> Val<'a> {
         Self::Opaque(Arc::new(value))
     }
 
-    /// The name of the value's type at run time.
+    /// The name that `type()` gives for the value.
     #[must_use]
     pub fn type_name(&self) -> &str {
         match self {
@@ -264,7 +265,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The size that costs count: code points, bytes, elements or entries; 1 for all else.
+    /// The size that costs count: code points, bytes, elements or entries; 1 for other values.
     #[must_use]
     pub fn size(&self) -> u64 {
         match self {
@@ -279,19 +280,19 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The text, if the value is one.
+    /// The string, if the value is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
-    /// The opaque value, if it is one of the Rust type `T`.
+    /// The value as the Rust type `T`, if it is an opaque value of this type.
     #[must_use]
     pub fn as_opaque<T: 'static>(&self) -> Option<&T> {
         if let Self::Opaque(value) = self { value.as_any().downcast_ref() } else { None }
     }
 
-    /// Whether the value is the zero of its type: false, 0, empty, null.
+    /// Whether the value is the zero value of its type: false, 0, empty or null.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,
@@ -310,7 +311,7 @@ impl<'a> Val<'a> {
     }
 }
 
-/// Values are equal as `==` finds them; values that cannot be read are not equal.
+/// Equality of `==`. Values that do not fit their shape are not equal.
 impl PartialEq for Val<'_> {
     fn eq(&self, other: &Self) -> bool {
         equal(self, other).unwrap_or(false)

@@ -1,9 +1,9 @@
-//! Points and lengths of time as texts, and the fields of points in time.
+//! Timestamps and durations: parsing, formatting, and their fields.
 
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
 
-/// Nanoseconds of a unit of a duration's text.
+/// Nanoseconds of a unit such as `h` or `ms`.
 fn unit(name: &str) -> Option<f64> {
     Some(match name {
         "ns" => 1.0,
@@ -16,7 +16,7 @@ fn unit(name: &str) -> Option<f64> {
     })
 }
 
-/// A duration such as `-1h30m` or `1.5s`, in nanoseconds.
+/// Parses a duration such as `-1h30m` or `1.5s` to nanoseconds.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -51,16 +51,16 @@ fn part(number: &str, unit: f64) -> Option<i128> {
     whole.checked_mul(unit as i128)?.checked_add((fraction * unit) as i128)
 }
 
-/// A duration as seconds, such as `5400s` or `0.5s`.
+/// Formats a duration as seconds, such as `5400s` or `0.5s`.
 pub(crate) fn format_duration(nanos: i64) -> String {
     format!("{}s", nanos as f64 / 1e9)
 }
 
-/// The nanoseconds since 1970 between which points in time lie: the years 1 to 9999.
+/// The first and the last timestamp, in nanoseconds since 1970: the years 1 to 9999.
 const FIRST: i128 = -62_135_596_800 * 1_000_000_000;
 const LAST: i128 = 253_402_300_799 * 1_000_000_000 + 999_999_999;
 
-/// A point in time, if it is in the years 1 to 9999.
+/// The timestamp at nanoseconds since 1970; none outside the years 1 to 9999.
 pub(crate) fn timestamp(nanos: i128) -> Option<Timestamp> {
     if !(FIRST..=LAST).contains(&nanos) {
         return None;
@@ -68,7 +68,7 @@ pub(crate) fn timestamp(nanos: i128) -> Option<Timestamp> {
     Timestamp::from_nanosecond(nanos).ok()
 }
 
-/// A point in time in RFC 3339, such as `2024-02-29T12:00:00.5+01:00`.
+/// Parses a timestamp in RFC 3339, such as `2024-02-29T12:00:00.5+01:00`.
 pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
     let digits = |range: std::ops::Range<usize>| {
@@ -89,12 +89,12 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     timestamp(text.parse::<Timestamp>().ok()?.as_nanosecond())
 }
 
-/// A point in time in RFC 3339 and UTC.
+/// Formats a timestamp in RFC 3339 and UTC.
 pub(crate) fn format_timestamp(at: Timestamp) -> String {
     at.to_string()
 }
 
-/// A time zone by a name such as `Europe/Berlin`, or by an offset such as `+02:00` or `02:00`.
+/// Parses a time zone: a name such as `Europe/Berlin`, or an offset such as `+02:00` or `02:00`.
 fn zone(name: &str) -> Option<TimeZone> {
     if name.is_empty() || name == "UTC" {
         return Some(TimeZone::UTC);
@@ -110,9 +110,9 @@ fn zone(name: &str) -> Option<TimeZone> {
     TimeZone::tzif(name, data).ok()
 }
 
-/// Fields of a point in time.
+/// A field of a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Field {
+pub(crate) enum TimeField {
     FullYear,
     Month,
     Date,
@@ -125,31 +125,31 @@ pub(crate) enum Field {
     Milliseconds,
 }
 
-/// A field of a point in time in a zone; none if there is no such zone.
-pub(crate) fn field(at: Timestamp, zone_name: &str, field: Field) -> Option<i64> {
+/// The value of a timestamp's field in a time zone; none if there is no such zone.
+pub(crate) fn field(at: Timestamp, zone_name: &str, field: TimeField) -> Option<i64> {
     let local: Zoned = at.to_zoned(zone(zone_name)?);
     Some(match field {
-        Field::FullYear => i64::from(local.year()),
-        Field::Month => i64::from(local.month()) - 1,
-        Field::Date => i64::from(local.day()),
-        Field::DayOfMonth => i64::from(local.day()) - 1,
-        Field::DayOfWeek => i64::from(local.weekday().to_sunday_zero_offset()),
-        Field::DayOfYear => i64::from(local.day_of_year()) - 1,
-        Field::Hours => i64::from(local.hour()),
-        Field::Minutes => i64::from(local.minute()),
-        Field::Seconds => i64::from(local.second()),
-        Field::Milliseconds => i64::from(local.millisecond()),
+        TimeField::FullYear => i64::from(local.year()),
+        TimeField::Month => i64::from(local.month()) - 1,
+        TimeField::Date => i64::from(local.day()),
+        TimeField::DayOfMonth => i64::from(local.day()) - 1,
+        TimeField::DayOfWeek => i64::from(local.weekday().to_sunday_zero_offset()),
+        TimeField::DayOfYear => i64::from(local.day_of_year()) - 1,
+        TimeField::Hours => i64::from(local.hour()),
+        TimeField::Minutes => i64::from(local.minute()),
+        TimeField::Seconds => i64::from(local.second()),
+        TimeField::Milliseconds => i64::from(local.millisecond()),
     })
 }
 
-/// A field of a duration: how many hours, minutes or seconds it lasts, or its milliseconds below a second.
-pub(crate) fn duration_field(nanos: i64, field: Field) -> Option<i64> {
+/// The value of a duration's field: all hours, minutes or seconds of the duration, or its milliseconds below a second.
+pub(crate) fn duration_field(nanos: i64, field: TimeField) -> Option<i64> {
     let duration = SignedDuration::from_nanos(nanos);
     match field {
-        Field::Hours => Some(duration.as_secs() / 3600),
-        Field::Minutes => Some(duration.as_secs() / 60),
-        Field::Seconds => Some(duration.as_secs()),
-        Field::Milliseconds => Some(i64::from(duration.subsec_nanos()) / 1_000_000),
+        TimeField::Hours => Some(duration.as_secs() / 3600),
+        TimeField::Minutes => Some(duration.as_secs() / 60),
+        TimeField::Seconds => Some(duration.as_secs()),
+        TimeField::Milliseconds => Some(i64::from(duration.subsec_nanos()) / 1_000_000),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use kstore_cel::Type;
 use crate::schema::{self, Elem, Shape};
 use crate::structural::Tree;
 use crate::structural::rules::names::{escape, is_reserved, unescape};
-use crate::structural::rules::types::{self as custom, Place};
+use crate::structural::rules::types::{self as custom, CelNode};
 
 /// Source of a kind's fields.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ const VALUE: &str = "@elem";
 enum KindPart {
     Struct(&'static schema::Type),
     BuiltIn(Shape, Elem),
-    Custom(Place),
+    Custom(CelNode),
 }
 
 /// The form in which expressions see a part.
@@ -115,7 +115,7 @@ impl NamedKind {
     fn whole(&self) -> KindPart {
         match &self.schema {
             KindSchema::BuiltIn(ty) => KindPart::Struct(ty),
-            KindSchema::Custom(tree) => KindPart::Custom(Place::Node(tree.root().id())),
+            KindSchema::Custom(tree) => KindPart::Custom(CelNode::Schema(tree.root().id())),
         }
     }
 
@@ -146,10 +146,10 @@ impl NamedKind {
 }
 
 /// Whether a part of a custom object is a whole object: the root or an embedded resource.
-fn is_whole(tree: &Tree, place: Place) -> bool {
+fn is_whole(tree: &Tree, place: CelNode) -> bool {
     match place {
-        Place::Node(id) => tree.schema(id).is_root() || tree.schema(id).flags.embedded,
-        Place::Text | Place::Metadata => false,
+        CelNode::Schema(id) => tree.schema(id).is_root() || tree.schema(id).flags.embedded,
+        CelNode::Text | CelNode::Metadata => false,
     }
 }
 
@@ -217,18 +217,18 @@ fn of_elem(elem: Elem) -> Option<ExpressionView> {
     }))
 }
 
-fn of_place(tree: &Tree, place: Place) -> Option<ExpressionView> {
+fn of_place(tree: &Tree, place: CelNode) -> Option<ExpressionView> {
     Some(ExpressionView::Scalar(match custom::kind(tree, place)? {
-        custom::Kind::Dyn => Type::Dyn,
-        custom::Kind::Bool => Type::Bool,
-        custom::Kind::Int => Type::Int,
-        custom::Kind::Double => Type::Double,
-        custom::Kind::String => Type::String,
-        custom::Kind::Bytes => Type::Bytes,
-        custom::Kind::Duration => Type::Duration,
-        custom::Kind::Date | custom::Kind::DateTime => Type::Timestamp,
-        custom::Kind::List(items) => return Some(ExpressionView::List(KindPart::Custom(items))),
-        custom::Kind::Map(values) => return Some(ExpressionView::Map(KindPart::Custom(values))),
-        custom::Kind::Object => return Some(ExpressionView::Object),
+        custom::CelKind::Dyn => Type::Dyn,
+        custom::CelKind::Bool => Type::Bool,
+        custom::CelKind::Int => Type::Int,
+        custom::CelKind::Double => Type::Double,
+        custom::CelKind::String => Type::String,
+        custom::CelKind::Bytes => Type::Bytes,
+        custom::CelKind::Duration => Type::Duration,
+        custom::CelKind::Date | custom::CelKind::DateTime => Type::Timestamp,
+        custom::CelKind::List(items) => return Some(ExpressionView::List(KindPart::Custom(items))),
+        custom::CelKind::Map(values) => return Some(ExpressionView::Map(KindPart::Custom(values))),
+        custom::CelKind::Object => return Some(ExpressionView::Object),
     }))
 }

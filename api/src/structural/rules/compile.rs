@@ -1,4 +1,4 @@
-//! From the rules of a schema to programs, with the texts and estimates of Kubernetes.
+//! Compiles the rules of a schema to programs, with Kubernetes' error texts and cost estimates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,37 +18,37 @@ use crate::structural::tree::{Schema, Tree};
 #[derive(Debug, Default)]
 pub(in crate::structural) struct CompiledRules {
     pub(super) nodes: BTreeMap<NodeId, CompiledNode>,
-    /// See [`Tree::has_costly_rules`].
+    /// Whether the rules were costly on any object so far; [`Tree::has_costly_rules`] reads it.
     pub(super) costly: AtomicBool,
 }
 
 /// The programs of the rules of one node.
 #[derive(Debug)]
 pub(super) struct CompiledNode {
-    /// How values of the node present themselves; none if expressions cannot see them, which makes every rule fail.
+    /// The shape of the node's values; none if CEL has no type for the node, which makes every rule fail.
     pub(super) shape: Option<Shape>,
-    /// In the order of the schema.
-    pub(super) rules: Vec<Compiled>,
+    /// The compiled rules, in the order of the schema.
+    pub(super) rules: Vec<CompiledRule>,
 }
 
 /// One compiled rule.
 #[derive(Debug, Default)]
-pub(crate) struct Compiled {
-    /// The program; none if the rule is empty, or if it is wrong.
+pub(crate) struct CompiledRule {
+    /// The program; none if the rule is empty or does not compile.
     pub(super) program: Option<Program>,
-    /// What is wrong with the rule, in Kubernetes' words.
+    /// The compile error of the rule, in Kubernetes' words.
     pub(crate) fault: Option<String>,
-    /// Whether the rule mentions `oldSelf`.
+    /// Whether the rule mentions `oldSelf`, which makes it a transition rule.
     pub(crate) uses_old_self: bool,
-    /// The largest cost of one evaluation.
+    /// The estimated maximum cost of one evaluation.
     pub(crate) cost: u64,
-    /// The program of the message.
+    /// The program of the message expression; none if there is no expression or it does not compile.
     pub(super) message: Option<Program>,
-    /// What is wrong with the expression of the message, likewise.
+    /// The compile error of the message expression, in Kubernetes' words.
     pub(crate) message_fault: Option<String>,
-    /// The largest cost of one evaluation of the message, if it has a program.
+    /// The estimated maximum cost of one evaluation of the message expression, if it has a program.
     pub(crate) message_cost: Option<u64>,
-    /// The path of the field that a broken rule is reported at, from the node; empty for the node itself.
+    /// The path of the field that errors of the rule name, relative to the node; empty for the node itself.
     pub(super) field: Box<str>,
 }
 
@@ -64,8 +64,8 @@ impl CompiledRules {
     }
 }
 
-/// Compiles the rules of one node; none if expressions do not see the node.
-pub(crate) fn compile_node(tree: &Arc<Tree>, node: NodeId) -> Option<Vec<Compiled>> {
+/// Compiles the rules of one node; none if CEL has no type for the node.
+pub(crate) fn compile_node(tree: &Arc<Tree>, node: NodeId) -> Option<Vec<CompiledRule>> {
     let types = NodeTypes::new(tree.clone(), node);
     let self_type = types.self_type()?;
     let mut environments = Environments::new(&types, self_type);
@@ -73,9 +73,10 @@ pub(crate) fn compile_node(tree: &Arc<Tree>, node: NodeId) -> Option<Vec<Compile
     Some(schema.node().rules.iter().map(|rule| compile(schema, rule, &types, &mut environments)).collect())
 }
 
-/// The two environments of a node's rules, each made when a rule needs it.
+/// The CEL environments of a node's rules: with `oldSelf` as a plain value, and as an optional value.
 struct Environments {
     plain: Env,
+    /// Made for the first rule with `optionalOldSelf`.
     optional: Option<Env>,
     self_type: Type,
 }
@@ -88,7 +89,7 @@ impl Environments {
         Self { plain, optional: None, self_type }
     }
 
-    /// The environment of a rule; `oldSelf` is an optional value if the rule says so.
+    /// The environment of a rule; `oldSelf` is an optional value if the rule sets `optionalOldSelf`.
     fn of(&mut self, rule: &Rule) -> &Env {
         if !rule.optional_old_self {
             return &self.plain;
@@ -98,8 +99,13 @@ impl Environments {
     }
 }
 
-fn compile(schema: Schema<'_>, rule: &Rule, types: &NodeTypes, environments: &mut Environments) -> Compiled {
-    let mut out = Compiled::default();
+fn compile(
+    schema: Schema<'_>,
+    rule: &Rule,
+    types: &NodeTypes,
+    environments: &mut Environments,
+) -> CompiledRule {
+    let mut out = CompiledRule::default();
     if rule.rule.trim().is_empty() {
         return out;
     }
@@ -138,12 +144,15 @@ fn compile(schema: Schema<'_>, rule: &Rule, types: &NodeTypes, environments: &mu
     out
 }
 
+/// The stage at which an expression was refused.
 enum Fault {
     Compile(String),
+    /// The result has another type than wanted.
     Type,
     Program(String),
 }
 
+/// Compiles an expression whose result must have the wanted type.
 fn expression(env: &Env, text: &str, wanted: &Type) -> Result<(Checked, Program), Fault> {
     let checked = env.compile(text).map_err(|errors| Fault::Compile(errors.to_string()))?;
     if checked.result_type() != wanted {
@@ -153,21 +162,21 @@ fn expression(env: &Env, text: &str, wanted: &Type) -> Result<(Checked, Program)
     Ok((checked, program))
 }
 
-/// The `fieldPath` of a rule as errors print it; none if it leads to no field.
+/// The `fieldPath` of a rule as errors print it; none if the schema has no such field.
 fn field(schema: Schema<'_>, path: &str) -> Option<String> {
     let mut out = String::new();
-    let mut at = Some(schema);
+    let mut current = Some(schema);
     let walked = field_path::walk(path, field_path::ArrayNotation::Allowed, |name| {
-        let Some(schema) = at else { return Err(String::new()) };
+        let Some(schema) = current else { return Err(String::new()) };
         if schema.node().properties.is_empty() {
             out.push_str(&format!("[{name}]"));
-            at = schema.values();
+            current = schema.values();
         } else {
             let dot = if out.is_empty() { "" } else { "." };
             out.push_str(&format!("{dot}{name}"));
-            at = schema.property(name);
+            current = schema.property(name);
         }
-        if at.is_some() { Ok(()) } else { Err(String::new()) }
+        if current.is_some() { Ok(()) } else { Err(String::new()) }
     });
     walked.ok().map(|()| out)
 }

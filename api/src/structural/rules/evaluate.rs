@@ -1,5 +1,6 @@
-//! Evaluates the rules of a schema on an object: transition rules against the object before, messages, budgets, and the errors that
-//! unchanged values are spared.
+//! Evaluates the rules of a schema on an object: validation rules, transition rules, message expressions, cost budgets and ratcheting.
+//!
+//! Ratcheting: a rule that an unchanged value breaks gives a warning instead of an error.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,7 +8,7 @@ use std::sync::atomic::Ordering;
 use kstore_cel::{EvalError, Program, Val};
 use serde_json::Value;
 
-use super::compile::{Compiled, CompiledNode, CompiledRules};
+use super::compile::{CompiledNode, CompiledRule, CompiledRules};
 use crate::expression::limits::{CALL_COST, COSTLY, MESSAGE_BYTES, OBJECT_COST};
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::structural::node::NodeId;
@@ -15,10 +16,10 @@ use crate::structural::rule::{Rule, RuleReason};
 use crate::structural::tree::{Schema, Tree};
 use crate::structural::walk::{NO_FIELD, shown};
 
-/// The cost that the rules of one object, or of all defaults of a schema, may still spend.
+/// The CEL cost that is left for the rules of one object, or of all defaults of a schema.
 #[derive(Clone, Debug)]
 pub struct RuleBudget {
-    /// None once it was exceeded: no rule runs any more.
+    /// None after a rule exceeded the budget; no further rule runs then.
     left: Option<u64>,
 }
 
@@ -29,18 +30,18 @@ impl Default for RuleBudget {
 }
 
 impl RuleBudget {
-    /// Whether rules may still run.
+    /// Whether a rule exceeded the budget, so that no further rule may run.
     #[must_use]
     pub const fn is_spent(&self) -> bool {
         self.left.is_none()
     }
 
-    /// The smaller of two.
+    /// The smaller of two budgets; spent if either is.
     pub(crate) fn min(self, other: Self) -> Self {
         Self { left: self.left.zip(other.left).map(|(a, b)| a.min(b)) }
     }
 
-    /// Whether a cost was within the budget.
+    /// Takes a cost from the budget. Returns whether the budget covered it.
     fn spend(&mut self, cost: u64) -> bool {
         self.left = self.left.and_then(|left| left.checked_sub(cost));
         self.left.is_some()
@@ -51,19 +52,20 @@ impl RuleBudget {
     }
 }
 
-/// What the rules of a schema say about an object.
+/// The errors and warnings of a schema's rules on one object.
 #[derive(Clone, Debug, Default)]
 pub struct RuleReport {
-    /// Broken rules, in the order of the schema: the rules of a value, then those of its parts.
+    /// Broken rules: those of a value come before those of its members and items.
     pub errors: ErrorList,
-    /// Texts of warnings: rules that are broken by values that did not change.
+    /// Texts of warnings: rules that values break which did not change.
     pub warnings: Vec<String>,
 }
 
 impl Tree {
-    /// What the rules of this schema say about an object that is valid otherwise; see [`rules_blocked`]. `old` is the object before,
-    /// on an update: rules that mention `oldSelf` run only if there was a value, and other rules are not held against values that
-    /// did not change.
+    /// Evaluates the rules of this schema on an object that is valid otherwise; see [`rules_blocked`].
+    ///
+    /// `old` is the object before an update. Rules that mention `oldSelf` run only on values that `old` has too. If an unchanged value
+    /// breaks another rule, the report has a warning instead of an error.
     ///
     /// [`rules_blocked`]: crate::structural::rules_blocked
     #[must_use]
@@ -72,10 +74,10 @@ impl Tree {
         if self.has_rules() {
             let old = old.filter(|old| !old.is_null());
             let subject = Subject { schema: self.root(), value: object, old };
-            let matched = Matched { own: old.map(|old| (subject.schema, object, old)), parent: None };
+            let correlation = Correlation { own: old.map(|old| (subject.schema, object, old)), parent: None };
             let (mut budget, compiled) = (RuleBudget::default(), self.compiled_rules());
-            let mut walk = Walk { compiled, report: &mut report, budget: &mut budget };
-            walk.value(subject, matched, &Path::ROOT);
+            let mut evaluator = RuleEvaluator { compiled, report: &mut report, budget: &mut budget };
+            evaluator.visit(subject, correlation, &Path::ROOT);
             if budget.left.is_none_or(|left| OBJECT_COST - left >= COSTLY) {
                 compiled.costly.store(true, Ordering::Relaxed);
             }
@@ -83,14 +85,16 @@ impl Tree {
         report
     }
 
-    /// Whether the rules have cost [`COSTLY`] or more for an object since they were compiled. The next object may cost as much.
+    /// Whether the rules of this schema have cost [`COSTLY`] or more on any object since they were compiled.
+    ///
+    /// The rules may cost as much on the next object.
     #[must_use]
     pub fn has_costly_rules(&self) -> bool {
         self.rules.get().is_some_and(|compiled| compiled.costly.load(Ordering::Relaxed))
     }
 
-    /// What the rules of a node and of all below it say about a default, as the successor of `old`. It is spared nothing. Fields of
-    /// errors begin with `path`.
+    /// Evaluates the rules of a node and of its descendants on a default, as an update of `old`. Without ratcheting: unchanged values
+    /// give errors too. Fields of errors begin with `path`.
     pub(crate) fn validate_default_rules(
         self: &Arc<Self>,
         (node, path): (NodeId, &Path<'_>),
@@ -101,8 +105,9 @@ impl Tree {
         let subject = Subject { schema: self.schema(node), value, old };
         let mut report = RuleReport::default();
         if subject.schema.below.rules {
-            let mut walk = Walk { compiled: self.compiled_rules(), report: &mut report, budget };
-            walk.value(subject, Matched { own: None, parent: None }, path);
+            let mut evaluator =
+                RuleEvaluator { compiled: self.compiled_rules(), report: &mut report, budget };
+            evaluator.visit(subject, Correlation { own: None, parent: None }, path);
         }
         report.errors
     }
@@ -112,7 +117,7 @@ impl Tree {
     }
 }
 
-/// A value, its schema, and the value before, by which transition rules judge it.
+/// A value under evaluation, its schema, and the old value that transition rules compare it with.
 #[derive(Clone, Copy)]
 struct Subject<'a> {
     schema: Schema<'a>,
@@ -120,21 +125,22 @@ struct Subject<'a> {
     old: Option<&'a Value>,
 }
 
-/// The values whose sameness spares errors: the value itself if it can be matched with an old one, else the nearest value around it
-/// that can.
+/// The pairs of new and old values that ratcheting compares, each with its schema.
 #[derive(Clone, Copy)]
-struct Matched<'a> {
+struct Correlation<'a> {
+    /// The value itself and its old value, if the update can be correlated down to the value.
     own: Option<(Schema<'a>, &'a Value, &'a Value)>,
+    /// The nearest value around it that has an old value; used if `own` is none.
     parent: Option<(Schema<'a>, &'a Value, &'a Value)>,
 }
 
-impl<'a> Matched<'a> {
+impl<'a> Correlation<'a> {
     fn is_unchanged(self) -> bool {
         self.own.or(self.parent).is_some_and(|(schema, new, old)| schema.is_unchanged(new, old))
     }
 
-    /// For a part of the value.
-    fn part(self, schema: Schema<'a>, new: &'a Value, old: Option<&'a Value>) -> Self {
+    /// The correlation of a member or item of the value.
+    fn of_child(self, schema: Schema<'a>, new: &'a Value, old: Option<&'a Value>) -> Self {
         if self.own.is_none() {
             return self;
         }
@@ -142,20 +148,24 @@ impl<'a> Matched<'a> {
     }
 }
 
-struct Walk<'a, 'r> {
+/// Walks an object along its schema and evaluates the rules of each node.
+struct RuleEvaluator<'a, 'r> {
     compiled: &'a CompiledRules,
     report: &'r mut RuleReport,
     budget: &'r mut RuleBudget,
 }
 
-impl<'a> Walk<'a, '_> {
-    fn value(&mut self, subject: Subject<'a>, matched: Matched<'a>, path: &Path<'_>) {
+impl<'a> RuleEvaluator<'a, '_> {
+    /// Evaluates the rules of a value, then those of its members and items.
+    fn visit(&mut self, subject: Subject<'a>, correlation: Correlation<'a>, path: &Path<'_>) {
         let Subject { schema, value, old } = subject;
         if value.is_null() || !schema.below.rules || self.budget.is_spent() {
             return;
         }
-        if let Some(node) = self.compiled.nodes.get(&schema.id()) {
-            self.rules(node, subject, matched, path);
+        if !schema.node().rules.is_empty()
+            && let Some(node) = self.compiled.nodes.get(&schema.id())
+        {
+            self.evaluate(node, subject, correlation, path);
         }
         if self.budget.is_spent() {
             return;
@@ -168,12 +178,13 @@ impl<'a> Walk<'a, '_> {
                     for (name, value) in members {
                         let is_property = schema.node().property(name).is_some();
                         let path = if is_property { path.child(name) } else { path.key(name) };
-                        self.member((below, matched), name, value, old, &path);
+                        self.visit_member((below, correlation), name, value, old, &path);
                     }
                 }
-                for (name, value) in members {
-                    if let Some(below) = schema.property(name).filter(|below| below.below.rules) {
-                        self.member((below, matched), name, value, old, &path.child(name));
+                // Properties and members have one order, ascending by name. Most properties have no rules.
+                for (name, below) in schema.properties().filter(|(_, below)| below.below.rules) {
+                    if let Some(value) = members.get(name) {
+                        self.visit_member((below, correlation), name, value, old, &path.child(name));
                     }
                 }
             }
@@ -182,31 +193,37 @@ impl<'a> Walk<'a, '_> {
                 let old_items = schema.old_items(old);
                 for (at, value) in items.iter().enumerate() {
                     let old = old_items.as_ref().and_then(|items| items.get(value));
-                    let part = Subject { schema: below, value, old };
-                    self.value(part, matched.part(below, value, old), &path.index(at));
+                    let item = Subject { schema: below, value, old };
+                    self.visit(item, correlation.of_child(below, value, old), &path.index(at));
                 }
             }
             _ => {}
         }
     }
 
-    /// A member of an object, by its schema.
-    fn member(
+    fn visit_member(
         &mut self,
-        (schema, around): (Schema<'a>, Matched<'a>),
+        (schema, parent): (Schema<'a>, Correlation<'a>),
         name: &str,
         value: &'a Value,
         old: Option<&'a serde_json::Map<String, Value>>,
         path: &Path<'_>,
     ) {
         let old = old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
-        self.value(Subject { schema, value, old }, around.part(schema, value, old), path);
+        self.visit(Subject { schema, value, old }, parent.of_child(schema, value, old), path);
     }
 
-    fn rules(&mut self, node: &'a CompiledNode, subject: Subject<'a>, matched: Matched<'a>, path: &Path<'_>) {
+    /// Evaluates the rules of one node on a value.
+    fn evaluate(
+        &mut self,
+        node: &'a CompiledNode,
+        subject: Subject<'a>,
+        correlation: Correlation<'a>,
+        path: &Path<'_>,
+    ) {
         const OUT_OF_BUDGET: &str =
             "validation failed due to running out of cost budget, no further validation rules will be run";
-        // Written out only for errors: most values have none.
+        // Only errors need the text of the path, and most values have no error.
         let field = || field_at(path, "");
         let Some(shape) = &node.shape else {
             let why =
@@ -236,7 +253,7 @@ impl<'a> Walk<'a, '_> {
             }
             match result {
                 Ok(Val::Bool(true)) => {}
-                Ok(_) => self.broken((rule, compiled), variables, subject, matched, path),
+                Ok(_) => self.report_broken((rule, compiled), variables, subject, correlation, path),
                 Err(error) => {
                     self.fail(subject, field(), failure(&error, rule));
                     if error == EvalError::CostLimitExceeded {
@@ -250,26 +267,26 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Reports an expression that has no value.
+    /// Reports a rule that could not be compiled or evaluated.
     fn fail(&mut self, subject: Subject<'_>, field: String, detail: String) {
         let value = format!("\"{}\"", type_name(subject.schema));
         let error = FieldError { kind: FieldErrorKind::Invalid, field, value: Some(value), detail };
         self.report.errors.push(error);
     }
 
-    /// Reports a rule that is false.
-    fn broken(
+    /// Reports a rule that is false: a warning if ratcheting spares the value, else an error.
+    fn report_broken(
         &mut self,
-        (rule, compiled): (&Rule, &'a Compiled),
+        (rule, compiled): (&Rule, &'a CompiledRule),
         variables: Variables<'_, 'a>,
         subject: Subject<'_>,
-        matched: Matched<'_>,
+        correlation: Correlation<'_>,
         path: &Path<'_>,
     ) {
         let field = field_at(path, &compiled.field);
-        let made = compiled.message.as_ref().map(|program| self.message(program, rule, variables));
-        let error = match made {
-            Some(Err(Exceeded(detail))) => FieldError {
+        let message = compiled.message.as_ref().map(|program| self.message(program, rule, variables));
+        let error = match message {
+            Some(Err(BudgetExceeded(detail))) => FieldError {
                 kind: FieldErrorKind::Invalid,
                 field,
                 value: Some(format!("\"{}\"", type_name(subject.schema))),
@@ -278,30 +295,30 @@ impl<'a> Walk<'a, '_> {
             Some(Ok(Some(detail))) => error_for(rule.reason, field, subject, detail),
             Some(Ok(None)) | None => error_for(rule.reason, field, subject, message_of(rule)),
         };
-        if !compiled.uses_old_self && matched.is_unchanged() {
+        if !compiled.uses_old_self && correlation.is_unchanged() {
             self.report.warnings.push(error.to_string());
         } else {
             self.report.errors.push(error);
         }
     }
 
-    /// The message that an expression makes; none if it makes none that could be used.
+    /// The message of a message expression; none if the expression fails or its text is empty, too long or has line breaks.
     fn message(
         &mut self,
         program: &'a Program,
         rule: &Rule,
         variables: Variables<'_, 'a>,
-    ) -> Result<Option<String>, Exceeded> {
+    ) -> Result<Option<String>, BudgetExceeded> {
         let (result, cost) = variables.eval(program);
         if !self.budget.spend(cost) {
             let what = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
-            return Err(Exceeded(what.to_owned()));
+            return Err(BudgetExceeded(what.to_owned()));
         }
         if result == Err(EvalError::CostLimitExceeded) {
             self.budget.end();
             let text = rule.message_expression.as_deref().unwrap_or_default();
             let what = "no further validation rules will be run due to call cost exceeds limit for messageExpression";
-            return Err(Exceeded(format!("{what}: {text:?}")));
+            return Err(BudgetExceeded(format!("{what}: {text:?}")));
         }
         let text = result.ok().and_then(|value| value.as_str().map(|text| text.trim().to_owned()));
         Ok(text
@@ -309,14 +326,15 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// The text of an error after which no rule runs.
-struct Exceeded(String);
+/// A message expression exceeded the budget, and no further rule runs. Holds the text of the error.
+struct BudgetExceeded(String);
 
-/// The values of the variables of a rule.
+/// The variables of a rule: `self`, and `oldSelf` if there is an old value.
 #[derive(Clone, Copy)]
 struct Variables<'v, 'a> {
     value: &'v Result<Val<'a>, EvalError>,
     old: Option<&'v Result<Val<'a>, EvalError>>,
+    /// Whether `oldSelf` is an optional value (`optionalOldSelf`).
     is_optional: bool,
 }
 
@@ -339,13 +357,13 @@ impl<'a> kstore_cel::Activation<'a> for Variables<'_, 'a> {
     }
 }
 
-/// The field of an error: a path, and a path from there.
-fn field_at(path: &Path<'_>, below: &str) -> String {
-    match (path.to_string(), below) {
+/// The field of an error: the path of a value, joined with a path relative to the value, which may be empty.
+fn field_at(path: &Path<'_>, relative: &str) -> String {
+    match (path.to_string(), relative) {
         (path, "") if path.is_empty() => NO_FIELD.to_owned(),
         (path, "") => path,
-        (path, below) if path.is_empty() => below.to_owned(),
-        (path, below) => format!("{path}.{below}"),
+        (path, relative) if path.is_empty() => relative.to_owned(),
+        (path, relative) => format!("{path}.{relative}"),
     }
 }
 
@@ -354,6 +372,7 @@ fn type_name(schema: Schema<'_>) -> &'static str {
     schema.node().value_type.map_or("", crate::structural::ValueType::name)
 }
 
+/// The error of a broken rule, by the reason that the rule gives.
 fn error_for(reason: RuleReason, field: String, subject: Subject<'_>, detail: String) -> FieldError {
     let is_scalar = !matches!(type_name(subject.schema), "object" | "array");
     let value = || is_scalar.then(|| shown(subject.value));
@@ -366,11 +385,12 @@ fn error_for(reason: RuleReason, field: String, subject: Subject<'_>, detail: St
     FieldError { kind, field, value, detail }
 }
 
-/// How errors name a rule.
+/// The name of a rule in errors: its message, or else its expression.
 fn name_of(rule: &Rule) -> &str {
     rule.message.as_deref().unwrap_or(&rule.rule).trim()
 }
 
+/// The message of a broken rule without a message expression.
 fn message_of(rule: &Rule) -> String {
     match &rule.message {
         Some(message) => message.trim().to_owned(),
@@ -378,7 +398,7 @@ fn message_of(rule: &Rule) -> String {
     }
 }
 
-/// Why a rule has no value.
+/// The text of the error that a failed evaluation of a rule gives.
 fn failure(error: &EvalError, rule: &Rule) -> String {
     let rule = name_of(rule);
     match error {

@@ -1,6 +1,7 @@
-//! The rules of a schema (`x-kubernetes-validations`): the types that expressions see ([`types`]), the values ([`shapes`]) and their
-//! largest sizes ([`sizes`]), compiled rules ([`compile`]) and their evaluation on objects ([`evaluate`]). Whether a definition with
-//! rules may be stored is `crd`'s.
+//! Validation rules of a schema (`x-kubernetes-validations`): CEL expressions that values must satisfy.
+//!
+//! A schema gives expressions the types ([`types`]), the shapes ([`shapes`]) and the largest sizes ([`sizes`]) of values. [`compile`]
+//! makes programs of rules, [`evaluate`] runs them on objects. The module `crd` decides whether a definition with rules may be stored.
 
 mod compile;
 mod evaluate;
@@ -9,7 +10,7 @@ mod shapes;
 mod sizes;
 pub(crate) mod types;
 
-pub(crate) use compile::{Compiled, compile_node};
+pub(crate) use compile::{CompiledRule, compile_node};
 pub use evaluate::{RuleBudget, RuleReport};
 pub(crate) use sizes::min_size;
 

@@ -1,9 +1,9 @@
-//! Names of fields as expressions write them: characters that no identifier has, and reserved words, are escaped.
+//! Escapes names of fields for expressions: reserved words, and characters that CEL identifiers cannot have.
 
 use std::borrow::Cow;
 
-/// Words that no field may be called by in an expression.
-const RESERVED: [&str; 19] = [
+/// Reserved words, which expressions cannot use as identifiers.
+const RESERVED: [&str; 21] = [
     "as",
     "break",
     "const",
@@ -23,19 +23,20 @@ const RESERVED: [&str; 19] = [
     "return",
     "true",
     "var",
+    "void",
+    "while",
 ];
-/// Reserved words beyond those of [`RESERVED`].
-const ALSO_RESERVED: [&str; 2] = ["void", "while"];
 
+/// Character sequences and their escapes, in the order in which escaping tries them.
 const ESCAPES: [(&str, &str); 4] =
     [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
 
-/// Whether a name is a reserved word. Expressions may select such a field by its own name too.
+/// Whether a name is a reserved word. Expressions may select a field of such a name by the name itself too.
 pub(crate) fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name) || ALSO_RESERVED.contains(&name)
+    RESERVED.contains(&name)
 }
 
-/// The name that expressions use for a field; none if no expression can name it.
+/// The name that expressions use for a field; none if no expression can name the field.
 pub(crate) fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -64,7 +65,7 @@ pub(crate) fn escape(name: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-/// The field that expressions call so; none if that is no name that [`escape`] makes.
+/// The field that expressions call by an escaped name; none if [`escape`] makes no such name.
 pub(crate) fn unescape(escaped: &str) -> Option<String> {
     let inner = escaped.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
     if let Some(word) = inner.filter(|word| is_reserved(word)) {

@@ -1,4 +1,4 @@
-//! The values of objects as expressions read them, by their schema. Shapes are shared by all places with equal schemas.
+//! Shapes of values: how expressions read the parts of an object, by the object's schema. Equal nodes share a shape.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use kstore_cel::{FieldShape, ListKind, ObjectShape, Shape};
 
 use super::names::{escape, is_reserved};
-use super::types::{Kind, Place, fields, kind};
+use super::types::{CelKind, CelNode, fields, kind};
 use crate::structural::node::{ListType, NodeId};
 use crate::structural::tree::Tree;
 
-/// The name that objects have for `type()`; the names of their types are only known while an expression is checked.
+/// The name that `type()` gives for objects. Kubernetes too knows the types of objects only while it checks expressions.
 const OBJECT: &str = "object";
 
-/// Makes the shapes of a tree, each once.
+/// Builds the shapes of a tree, and builds each only once.
 pub(super) struct Shapes<'t> {
     tree: &'t Tree,
-    known: BTreeMap<Place, Option<Shape>>,
+    known: BTreeMap<CelNode, Option<Shape>>,
 }
 
 impl<'t> Shapes<'t> {
@@ -24,50 +24,50 @@ impl<'t> Shapes<'t> {
         Self { tree, known: BTreeMap::new() }
     }
 
-    /// The shape of a node; none if expressions do not see it.
+    /// The shape of a node; none if CEL has no type for the node.
     pub(super) fn of(&mut self, node: NodeId) -> Option<Shape> {
-        self.at(Place::Node(node))
+        self.shape(CelNode::Schema(node))
     }
 
-    fn at(&mut self, place: Place) -> Option<Shape> {
-        if let Some(known) = self.known.get(&place) {
+    fn shape(&mut self, node: CelNode) -> Option<Shape> {
+        if let Some(known) = self.known.get(&node) {
             return known.clone();
         }
-        let shape = kind(self.tree, place).and_then(|kind| self.make(place, kind));
-        self.known.insert(place, shape.clone());
+        let shape = kind(self.tree, node).and_then(|kind| self.make(node, kind));
+        self.known.insert(node, shape.clone());
         shape
     }
 
-    fn make(&mut self, place: Place, kind: Kind) -> Option<Shape> {
+    fn make(&mut self, node: CelNode, kind: CelKind) -> Option<Shape> {
         Some(match kind {
-            Kind::Dyn => Shape::Dyn,
-            Kind::Bool => Shape::Bool,
-            Kind::Int => Shape::Int,
-            Kind::Double => Shape::Double,
-            Kind::String => Shape::String,
-            Kind::Bytes => Shape::Bytes,
-            Kind::Duration => Shape::Duration,
-            Kind::Date => Shape::Date,
-            Kind::DateTime => Shape::Timestamp,
-            Kind::List(items) => Shape::List(Arc::new(self.at(items)?), self.list_kind(place)),
-            Kind::Map(values) => Shape::Map(Arc::new(self.at(values)?)),
-            Kind::Object => {
-                let mut own = Vec::new();
-                for (key, field) in fields(self.tree, place) {
-                    let (Some(name), Some(shape)) = (escape(key), self.at(field)) else { continue };
+            CelKind::Dyn => Shape::Dyn,
+            CelKind::Bool => Shape::Bool,
+            CelKind::Int => Shape::Int,
+            CelKind::Double => Shape::Double,
+            CelKind::String => Shape::String,
+            CelKind::Bytes => Shape::Bytes,
+            CelKind::Duration => Shape::Duration,
+            CelKind::Date => Shape::Date,
+            CelKind::DateTime => Shape::Timestamp,
+            CelKind::List(items) => Shape::List(Arc::new(self.shape(items)?), self.list_kind(node)),
+            CelKind::Map(values) => Shape::Map(Arc::new(self.shape(values)?)),
+            CelKind::Object => {
+                let mut members = Vec::new();
+                for (key, field) in fields(self.tree, node) {
+                    let (Some(name), Some(shape)) = (escape(key), self.shape(field)) else { continue };
                     let field = FieldShape { key: Box::from(key), shape };
                     if is_reserved(key) {
-                        own.push((Box::from(key), field.clone()));
+                        members.push((Box::from(key), field.clone()));
                     }
-                    own.push((Box::from(&*name), field));
+                    members.push((Box::from(&*name), field));
                 }
-                Shape::Object(Arc::new(ObjectShape::new(OBJECT, own)))
+                Shape::Object(Arc::new(ObjectShape::new(OBJECT, members)))
             }
         })
     }
 
-    fn list_kind(&self, place: Place) -> ListKind {
-        let Place::Node(id) = place else { return ListKind::Ordered };
+    fn list_kind(&self, node: CelNode) -> ListKind {
+        let CelNode::Schema(id) = node else { return ListKind::Ordered };
         match &self.tree.schema(id).node().list_type {
             ListType::Atomic => ListKind::Ordered,
             ListType::Set => ListKind::Set,

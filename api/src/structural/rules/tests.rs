@@ -1,4 +1,4 @@
-//! Rules of schemas: measured costs, values as expressions see them, errors, transition rules, budgets.
+//! Tests of rules: measured costs, values in expressions, errors, transition rules, ratcheting and budgets.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn tree(schema: &Value) -> Arc<Tree> {
     Arc::new(Tree::compile(schema).unwrap())
 }
 
-/// The schema whose costs were measured on a Kubernetes server.
+/// The schema whose rule costs were measured on a Kubernetes API server.
 fn measured() -> Value {
     let int = json!({"type": "integer"});
     json!({"type": "object", "properties": {
@@ -37,7 +37,7 @@ fn measured_object() -> Value {
         "ios": 5, "items": items, "names": ["aa", "bb", "cc"], "free": ["aa", "bb", "cc"]})
 }
 
-/// The estimate of a rule of a schema's root, and its cost on an object.
+/// The cost estimate of a rule at the root of a schema, and its actual cost on an object.
 fn costs(schema: &Value, object: &Value, rule: &str) -> (u64, u64) {
     let tree = tree(schema);
     let root = tree.root().id();
@@ -53,7 +53,7 @@ fn costs(schema: &Value, object: &Value, rule: &str) -> (u64, u64) {
 }
 
 #[test]
-fn rules_cost_what_a_kubernetes_server_measured() {
+fn estimates_and_costs_equal_those_of_a_kubernetes_api_server() {
     let cases = [
         ("true", 0, 0),
         ("self.replicas > 1", 3, 3),
@@ -90,19 +90,19 @@ fn rules_cost_what_a_kubernetes_server_measured() {
     }
 }
 
-/// The texts of what the rules of the root of a schema say about an object.
-fn faults(schema: &Value, object: &Value, old: Option<&Value>) -> Vec<String> {
+/// The texts of the errors that a schema's rules give for an object.
+fn errors(schema: &Value, object: &Value, old: Option<&Value>) -> Vec<String> {
     tree(schema).validate_rules(object, old).errors.iter().map(ToString::to_string).collect()
 }
 
-/// A schema of one field with rules at the root.
+/// A schema with one field, and rules at the root.
 fn with_field(field: &Value, rules: &[&str]) -> Value {
     let rules: Vec<Value> = rules.iter().map(|rule| json!({"rule": rule})).collect();
     json!({"type": "object", "properties": {"f": field}, "x-kubernetes-validations": rules})
 }
 
 #[test]
-fn values_present_themselves_by_their_schema() {
+fn values_have_the_types_of_their_schema() {
     let text = |format: &str| json!({"type": "string", "format": format});
     let cases = [
         (text("byte"), json!("aGk="), "self.f == b'hi'"),
@@ -146,9 +146,9 @@ fn values_present_themselves_by_their_schema() {
     ];
     for (field, value, rule) in cases {
         let object = json!({"apiVersion": "a/v1", "kind": "A", "metadata": {"name": "own"}, "f": value});
-        assert_eq!(faults(&with_field(&field, &[rule]), &object, None), [""; 0], "{rule}");
+        assert_eq!(errors(&with_field(&field, &[rule]), &object, None), [""; 0], "{rule}");
     }
-    let wrong = faults(&with_field(&json!({"type": "integer"}), &["self.f > 1"]), &json!({"f": 2.0}), None);
+    let wrong = errors(&with_field(&json!({"type": "integer"}), &["self.f > 1"]), &json!({"f": 2.0}), None);
     assert_eq!(
         wrong,
         [
@@ -158,31 +158,31 @@ fn values_present_themselves_by_their_schema() {
 }
 
 #[test]
-fn objects_differ_by_members_that_their_schema_does_not_know() {
+fn equality_of_objects_includes_undeclared_members() {
     let field = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
         "properties": {"a": {"type": "integer"}}});
     let schema = with_field(&field, &["self.f == oldSelf.f"]);
     let of = |b: i64| json!({"f": {"a": 1, "b": b}});
-    assert_eq!(faults(&schema, &of(1), Some(&of(1))), [""; 0]);
-    assert_eq!(faults(&schema, &of(1), Some(&of(2))).len(), 1);
+    assert_eq!(errors(&schema, &of(1), Some(&of(1))), [""; 0]);
+    assert_eq!(errors(&schema, &of(1), Some(&of(2))).len(), 1);
 }
 
 #[test]
-fn transition_rules_run_if_there_is_an_old_value_to_compare_with() {
+fn transition_rules_run_only_on_values_with_an_old_value() {
     let plain = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self >= oldSelf", "message": "grows"}]});
     let schema = json!({"type": "object", "properties": {"f": plain}});
-    assert_eq!(faults(&schema, &json!({"f": 1}), None), [""; 0]);
-    assert_eq!(faults(&schema, &json!({"f": 1}), Some(&json!({}))), [""; 0]);
-    assert_eq!(faults(&schema, &json!({"f": 1}), Some(&json!({"f": 2}))), ["f: Invalid value: 1: grows"]);
+    assert_eq!(errors(&schema, &json!({"f": 1}), None), [""; 0]);
+    assert_eq!(errors(&schema, &json!({"f": 1}), Some(&json!({}))), [""; 0]);
+    assert_eq!(errors(&schema, &json!({"f": 1}), Some(&json!({"f": 2}))), ["f: Invalid value: 1: grows"]);
     let optional = json!({"type": "integer", "x-kubernetes-validations": [
         {"rule": "oldSelf.hasValue() || self == 0", "optionalOldSelf": true, "messageExpression": "'not ' + '0'"}]});
     let schema = json!({"type": "object", "properties": {"f": optional}});
-    assert_eq!(faults(&schema, &json!({"f": 1}), None), ["f: Invalid value: 1: not 0"]);
-    assert_eq!(faults(&schema, &json!({"f": 1}), Some(&json!({"f": 0}))), [""; 0]);
+    assert_eq!(errors(&schema, &json!({"f": 1}), None), ["f: Invalid value: 1: not 0"]);
+    assert_eq!(errors(&schema, &json!({"f": 1}), Some(&json!({"f": 0}))), [""; 0]);
 }
 
 #[test]
-fn a_rule_that_an_unchanged_value_breaks_is_a_warning() {
+fn rules_broken_by_unchanged_values_give_warnings() {
     let positive = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 0"}]});
     let items = json!({"type": "array", "items": positive});
     let schema =
@@ -198,7 +198,33 @@ fn a_rule_that_an_unchanged_value_breaks_is_a_warning() {
 }
 
 #[test]
-fn a_spent_budget_ends_the_rules_of_an_object() {
+fn errors_are_ordered_by_value_then_by_member_name() {
+    let broken = |message: &str| json!([{"rule": "false", "message": message}]);
+    let scalar = |message: &str| json!({"type": "integer", "x-kubernetes-validations": broken(message)});
+    let schema = json!({"type": "object", "x-kubernetes-validations": broken("root"), "properties": {
+        "z": scalar("z"),
+        "plain": {"type": "object", "properties": {"inner": scalar("inner"), "free": {"type": "string"}}},
+        "map": {"type": "object", "additionalProperties": scalar("value"), "x-kubernetes-validations": broken("map")},
+        "list": {"type": "array", "items": scalar("item")},
+        "absent": scalar("absent"),
+        "null": scalar("null")}});
+    let object = json!({"z": 1, "plain": {"inner": 2, "free": "x"}, "map": {"b": 1, "a": 2}, "list": [3, 4],
+        "null": null, "undeclared": 5});
+    let expected = [
+        "<nil>: Invalid value: root",
+        "list[0]: Invalid value: 3: item",
+        "list[1]: Invalid value: 4: item",
+        "map: Invalid value: map",
+        "map[a]: Invalid value: 2: value",
+        "map[b]: Invalid value: 1: value",
+        "plain.inner: Invalid value: 2: inner",
+        "z: Invalid value: 1: z",
+    ];
+    assert_eq!(errors(&schema, &object, None), expected);
+}
+
+#[test]
+fn no_rule_runs_after_the_cost_budget_is_exceeded() {
     let loops = "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))";
     let list = |rule: &str, count: usize| {
         let rules: Vec<Value> = (0..count).map(|_| json!({"rule": rule, "message": "m"})).collect();
@@ -207,10 +233,10 @@ fn a_spent_budget_ends_the_rules_of_an_object() {
     let object = json!({"f": (0..50).collect::<Vec<i64>>()});
     let schema = json!({"type": "object", "properties": {"f": list(loops, 20)}});
     let expected = "f: Invalid value: \"array\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: m";
-    assert_eq!(faults(&schema, &object, None), [expected]);
+    assert_eq!(errors(&schema, &object, None), [expected]);
     let object = json!({"f": (0..40).collect::<Vec<i64>>()});
     let expected = "f: Invalid value: \"array\": validation failed due to running out of cost budget, no further validation rules will be run";
-    assert_eq!(faults(&schema, &object, None), [expected]);
+    assert_eq!(errors(&schema, &object, None), [expected]);
 }
 
 #[test]
@@ -229,8 +255,8 @@ fn arbitrary_schemas_with_rules_make_no_panic() {
     }
 }
 
-/// Expressions over the measured schema, by result: numbers, texts, conditions. Comparisons of numbers with `==` are left out, whose
-/// estimate is nothing, and so are startsWith and endsWith, whose estimate counts the argument and not the text.
+/// Conditions on the measured schema. Without `==` on numbers, whose estimate is 0, and without startsWith and endsWith, whose estimate
+/// counts the argument instead of the string.
 fn conditions() -> impl Strategy<Value = String> {
     let number = prop_oneof![
         Just("self.replicas".to_owned()),
@@ -282,7 +308,7 @@ proptest! {
 }
 
 #[test]
-fn a_schema_whose_rules_were_costly_for_an_object_says_so() {
+fn a_schema_has_costly_rules_after_they_were_costly_on_an_object() {
     let quadratic = "self.all(a, self.all(b, a >= 0 || b >= 0))";
     let schema = tree(&json!({"type": "object", "properties": {"l": {"type": "array", "maxItems": 1000,
         "items": {"type": "integer"}, "x-kubernetes-validations": [{"rule": quadratic}]}}}));
