@@ -12,6 +12,7 @@ mod churn;
 mod connection;
 mod costs;
 mod custom;
+mod dropin;
 pub mod engines;
 pub mod etcd;
 mod figure;
@@ -69,6 +70,7 @@ fn figures(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
     vec![
         ("startup memory", Box::pin(startup::measure(b(), Storage::Memory))),
         ("startup disk", Box::pin(startup::measure(b(), Storage::Disk))),
+        ("dropin", Box::pin(dropin::measure(b()))),
         ("idle memory", Box::pin(idle::measure(b(), Storage::Memory))),
         ("idle disk", Box::pin(idle::measure(b(), Storage::Disk))),
         ("rollout memory", Box::pin(rollout::measure(b(), Storage::Memory))),
