@@ -51,7 +51,7 @@ pub(super) fn gate(name: &str) -> Option<&'static FeatureGate> {
 
 /// Every gate, by name.
 #[rustfmt::skip]
-pub(super) const GATES: &[FeatureGate] = &[
+pub(super) static GATES: &[FeatureGate] = &[
     Gate::on("APIResponseCompression", Beta),
     Gate::on("APIServerIdentity", Beta),
     Gate::on("APIServerTracing", Ga).locked(),
