@@ -23,7 +23,7 @@ type Explicit<'a> = BTreeMap<&'a str, bool>;
 pub(in crate::dropin) fn feature_gates(settings: &[String]) -> Result<Vec<String>, UsageError> {
     let (mut warnings, mut explicit) = (Vec::new(), Explicit::new());
     for setting in settings {
-        // A prefix names the component, of which these programs have one.
+        // A prefix names the component; these programs have one, `kube`.
         let (name, on) = gate_setting(setting.strip_prefix("kube:").unwrap_or(setting))
             .map_err(|reason| UsageError::value(FLAG, setting, reason))?;
         explicit.insert(name, on);
