@@ -1,12 +1,12 @@
 //! Decoding of percent-encoded texts in URLs and headers.
 
 /// Percent-decodes one path segment; invalid escapes are kept.
-pub fn decode(segment: &str) -> String {
+pub(crate) fn decode(segment: &str) -> String {
     decode_with(segment, false)
 }
 
 /// Percent-decodes one component of a query, in which `+` is a space.
-pub fn decode_query(component: &str) -> String {
+pub(crate) fn decode_query(component: &str) -> String {
     decode_with(component, true)
 }
 

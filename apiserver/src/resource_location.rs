@@ -21,7 +21,7 @@ pub struct ResourceLocation {
 }
 
 /// The location that a path names, whether or not the resource exists; `None` if it is not a resource path.
-pub fn location(path: &str) -> Option<ResourceLocation> {
+pub(crate) fn location(path: &str) -> Option<ResourceLocation> {
     let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {

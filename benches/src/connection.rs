@@ -27,7 +27,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects and completes the TLS handshake with the kubeconfig's certificate.
+    /// Connects and completes the TLS handshake with the kubeconfig's certificate, or without one if it has none.
     pub(crate) async fn open(kubeconfig: &Kubeconfig) -> anyhow::Result<Self> {
         Self::connect(kubeconfig, None).await
     }
@@ -214,10 +214,9 @@ fn tls(kubeconfig: &Kubeconfig, with_certificate: bool) -> anyhow::Result<Client
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots);
-    if !with_certificate {
+    let Some(identity) = kubeconfig.identity.as_ref().filter(|_| with_certificate) else {
         return Ok(config.with_no_client_auth());
-    }
-    let identity = kubeconfig.identity.as_ref().context("no client certificate in the kubeconfig")?;
+    };
     let chain = CertificateDer::pem_slice_iter(&identity.certificate).collect::<Result<_, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(&identity.key)?;
     Ok(config.with_client_auth_cert(chain, key)?)

@@ -1,6 +1,6 @@
 //! The headline results of the release binary, each with a bound. `cargo bench -p kstore-benches --bench
-//! gate` prints a table and fails if a bound is missed; `-- custom` measures one part (`cluster`, `custom` or
-//! `etcd`). Bounds are about three times the goals: they detect a start that takes seconds instead of
+//! gate` prints a table and fails if a bound is missed; `-- custom` measures one part (`cluster`, `dropin`,
+//! `custom` or `etcd`). Bounds are about three times the goals: they detect a start that takes seconds instead of
 //! milliseconds, and tolerate a busy machine. Close comparisons are in the benches `figures` and `etcd`, for
 //! people.
 
@@ -12,7 +12,7 @@ use crate::binary::Binary;
 use crate::process::Storage;
 use crate::rollout::Creator;
 use crate::spread::Spread;
-use crate::{churn, etcd, get, idle, list, machine, rollout, startup, watchers, writes};
+use crate::{churn, dropin, etcd, get, idle, list, machine, rollout, startup, watchers, writes};
 use anyhow::ensure;
 use result::{Limit, Quantity, Unit};
 use std::path::Path;
@@ -45,6 +45,9 @@ pub fn main() -> anyhow::Result<()> {
     let single = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if is_measured("cluster") {
         runtime.block_on(cluster(&binary, &mut table));
+    }
+    if is_measured("dropin") {
+        runtime.block_on(drop_in(&binary, &mut table));
     }
     if is_measured("custom") {
         runtime.block_on(custom::measure(&binary, &mut table));
@@ -126,6 +129,22 @@ async fn cluster(binary: &Binary, table: &mut Table) {
     if let Some(flood) = table.succeeded(what, watchers::flooded(binary).await) {
         let limit = Limit::at_least(270_000.0, 50_000.0);
         table.add(Quantity::new(what, Unit::PerSecond, limit), flood.events as f64 / flood.seconds);
+    }
+}
+
+/// Measures what a test harness waits for: the start of the drop-in programs, and of a cluster around one command.
+async fn drop_in(binary: &Binary, table: &mut Table) {
+    for (what, times) in [
+        (
+            "drop-in etcd and kube-apiserver, from launch to 200 of `/healthz`, median",
+            dropin::pairs(binary).await,
+        ),
+        ("`kstore-server run -- true`, median", dropin::runs(binary).await),
+    ] {
+        if let Some(times) = table.succeeded(what, times) {
+            let limit = Limit::at_most(60.0, 240.0);
+            table.add(Quantity::new(what, Unit::Milliseconds, limit), milliseconds(&times, 0.5));
+        }
     }
 }
 

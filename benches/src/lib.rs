@@ -13,6 +13,7 @@ mod churn;
 mod connection;
 mod costs;
 mod custom;
+mod dropin;
 pub mod engines;
 pub mod etcd;
 pub mod gate;
@@ -71,6 +72,7 @@ fn measurements(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
     vec![
         ("startup memory", Box::pin(startup::measure(b(), Storage::Memory))),
         ("startup disk", Box::pin(startup::measure(b(), Storage::Disk))),
+        ("dropin", Box::pin(dropin::measure(b()))),
         ("idle memory", Box::pin(idle::measure(b(), Storage::Memory))),
         ("idle disk", Box::pin(idle::measure(b(), Storage::Disk))),
         ("rollout memory", Box::pin(rollout::measure(b(), Storage::Memory))),

@@ -1,9 +1,5 @@
-<<<<<<< HEAD:server/src/etcd_door.rs
-//! The listener of the etcd API, its certificates, and the URL that it advertises to clients. The crate `etcd` serves the API.
-=======
 //! Opens the etcd API's listener: binds it, loads its certificates, and determines the URL that clients use.
 //! The crate `etcd` serves on it.
->>>>>>> words-tests:server/src/etcd_listener.rs
 
 use crate::args::{EtcdAddress, EtcdListen, EtcdTls, ListenAddress};
 use crate::listen::{self, RebindableListener};
@@ -20,20 +16,11 @@ use tokio::net::{TcpListener, UnixListener};
 
 const FLAG: &str = "--etcd-listen";
 
-<<<<<<< HEAD:server/src/etcd_door.rs
-/// A bound listener of the etcd API that does not accept connections yet.
-#[derive(Debug)]
-pub(crate) struct OpenDoor {
-    /// The bound listener.
-    pub listener: BoundListener,
-    /// How the API is served.
-=======
 /// The bound listener of the etcd API, with its serving options. Connections wait until a server accepts
 /// them.
 #[derive(Debug)]
 pub(crate) struct BoundEtcdListener {
     pub listener: BoundListener,
->>>>>>> words-tests:server/src/etcd_listener.rs
     pub options: Options,
 }
 
@@ -74,21 +61,12 @@ fn bind_unix(file: &SocketFile) -> anyhow::Result<UnixListener> {
     Ok(UnixListener::from_std(file.bind()?)?)
 }
 
-<<<<<<< HEAD:server/src/etcd_door.rs
-/// Binds the listener and reads the certificates. Clients on other machines must show a certificate, unless the flags say
-/// otherwise.
-pub(crate) async fn open(door: &EtcdDoor) -> anyhow::Result<OpenDoor> {
-    let mut open = match &door.listen {
-        EtcdAddress::Tcp(address) => open_tcp(door, address).await?,
-        EtcdAddress::Unix(path) => open_unix(door, path)?,
-=======
 /// Binds the listener and reads its certificates. A listener that other machines can reach requires client
 /// certificates, unless the flags waive them.
 pub(crate) async fn open(config: &EtcdListen) -> anyhow::Result<BoundEtcdListener> {
     let mut open = match &config.listen {
         EtcdAddress::Tcp(address) => open_tcp(config, address).await?,
         EtcdAddress::Unix(path) => open_unix(config, path)?,
->>>>>>> words-tests:server/src/etcd_listener.rs
     };
     if let Some(name) = &config.name {
         open.options.name.clone_from(name);
@@ -96,18 +74,11 @@ pub(crate) async fn open(config: &EtcdListen) -> anyhow::Result<BoundEtcdListene
     Ok(open)
 }
 
-<<<<<<< HEAD:server/src/etcd_door.rs
-/// Warns that a TCP listener without client certificates lets every user of this machine bypass the apiserver's authorization.
-pub(crate) fn warn_beside_apiserver(door: &EtcdDoor) {
-    let is_certified = door.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
-    if let EtcdAddress::Tcp(address) = &door.listen
-=======
 /// Warns of a TCP listener without client certificates beside an apiserver: its clients bypass the
 /// apiserver's authorization.
 pub(crate) fn warn_beside_apiserver(config: &EtcdListen) {
     let is_certified = config.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
     if let EtcdAddress::Tcp(address) = &config.listen
->>>>>>> words-tests:server/src/etcd_listener.rs
         && !is_certified
     {
         tracing::warn!(

@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, Parts};
 use crate::faults::{Edge, Faults};
+use crate::initial;
 use crate::limits::CONNECTIONS;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 /// Why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The store did not open.
     #[error("the store cannot be opened: {0}")]
@@ -142,16 +144,9 @@ impl Builder {
     /// # Errors
     /// If a manifest is refused, or the machine has no memory or randomness left. What had started has ended.
     pub async fn try_start(self) -> Result<Cluster, StartError> {
-        let nondet = self.seed.map_or_else(Nondet::real, Nondet::simulated);
         let (manifests, faults) = (self.manifests.clone(), self.faults.clone());
-        let origin = Origin {
-            store: Store::open(Config::memory(), nondet.clone()).await?,
-            image: None,
-            tokens: if self.seed.is_none() { tokens().map(Arc::new) } else { None },
-            generation: 0,
-            faults: None,
-        };
-        let cluster = self.assemble(nondet, origin).await?;
+        let image = initial::image(self.seed).await?;
+        let cluster = image.start_as(self).await?;
         for manifest in &manifests {
             if let Err(error) = cluster.apply(manifest).await {
                 cluster.stop().await;
@@ -160,6 +155,19 @@ impl Builder {
         }
         cluster.set_faults(faults);
         Ok(cluster)
+    }
+
+    /// An API server alone, in virtual time of this seed or in real time.
+    pub(crate) fn bare(seed: Option<u64>) -> Self {
+        Self { seed, ..Self::default().api_only() }
+    }
+
+    /// Starts the cluster over an empty store, in which the API server creates the initial objects. Applies no manifest.
+    pub(crate) async fn start_empty(self) -> Result<Cluster, StartError> {
+        let nondet = self.seed.map_or_else(Nondet::real, Nondet::simulated);
+        let store = Store::open(Config::memory(), nondet.clone()).await?;
+        let origin = Origin { store, image: None, tokens: None, generation: 0, faults: None };
+        Ok(self.assemble(nondet, origin).await?)
     }
 
     /// Starts the parts of a cluster over a store. If it fails, or the future is dropped, everything that has started ends.
@@ -295,7 +303,7 @@ pub(crate) fn client(service: &InProcess, edge: &Edge, user: &str, agent: &str) 
 }
 
 /// A new key for tokens of service accounts; `None` if the machine cannot make one.
-fn tokens() -> Option<Tokens> {
+pub(crate) fn tokens() -> Option<Tokens> {
     let key = rcgen::KeyPair::generate().ok()?;
     Tokens::new(&key.serialize_der()).ok()
 }

@@ -21,7 +21,8 @@ use tokio_util::task::TaskTracker;
 
 /// A Kubernetes control plane in this process. It ends with [`Cluster::stop`], or when it is dropped.
 ///
-/// Any number of clusters can run in one process; they share nothing.
+/// Any number of clusters can run in one process. What one does is not seen in another. They share the memory of initial objects, such as
+/// default roles, which the first cluster of the process creates: of those, only namespaces have UIDs of their own in each cluster.
 pub struct Cluster {
     pub(crate) parts: Parts,
     client: Client,

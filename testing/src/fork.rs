@@ -1,8 +1,8 @@
 //! Copies of a prepared cluster: [`ClusterImage`] and [`Cluster::fork`]. The objects, their history and what the API server knows of them
 //! are shared until one of the clusters changes them. Not a copy of what clients know: connections and watches stay where they are.
 
-use crate::builder::{Builder, Origin};
-use crate::{Cluster, Faults};
+use crate::builder::{Builder, Origin, tokens};
+use crate::{Cluster, Faults, initial};
 use kstore_apiserver::ServerImage;
 use kstore_apiserver::token::Tokens;
 use kstore_nondet::{Clock, Nondet, Rng};
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 /// Why a cluster has no fork.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ForkError {
     /// The cluster has ended.
     #[error("the cluster cannot be copied: {0}")]
@@ -108,6 +109,25 @@ impl ClusterImage {
             faults: self.faults.clone(),
         };
         Ok(self.builder.clone().assemble(nondet, origin).await?)
+    }
+}
+
+impl ClusterImage {
+    /// Starts a new cluster that shares the initial objects of this image, which is of a bare API server. In real time it has random
+    /// values, keys and UIDs of namespaces of its own.
+    pub(crate) async fn start_as(&self, builder: Builder) -> Result<Cluster, kstore_apiserver::StartError> {
+        let (nondet, tokens) = match builder.seed {
+            Some(seed) => {
+                (Nondet { clock: Clock::simulated(), rng: Rng::seeded(seed).fork("initial") }, None)
+            }
+            None => (Nondet::real(), tokens().map(Arc::new)),
+        };
+        let store = Store::from_image(&self.store, &nondet);
+        if builder.seed.is_none() {
+            initial::renew_namespaces(&store, &nondet).await;
+        }
+        let image = Some(&self.server);
+        builder.assemble(nondet, Origin { store, image, tokens, generation: 0, faults: None }).await
     }
 }
 

@@ -59,6 +59,7 @@ mod causes;
 mod cluster;
 mod faults;
 mod fork;
+mod initial;
 mod limits;
 mod listen;
 mod settle;

@@ -18,6 +18,10 @@ pub(crate) const CONNECTIONS: usize = 256;
 /// Kinds of requests (client, verb and path) that faults count; then counting begins anew. A test has hundreds.
 pub(crate) const COUNTED_REQUESTS: usize = 65_536;
 
+/// Seeds of virtual time whose initial objects are kept, about 1 MiB each. Most test binaries use one seed; one that tries thousands
+/// gains nothing from old ones.
+pub(crate) const INITIAL_IMAGES: usize = 4;
+
 /// How long nothing may be written before a cluster in virtual time counts as settled: longer than the pauses in which controllers gather
 /// changes. Every task waits for a timer when it passes.
 pub(crate) const QUIET: Duration = Duration::from_secs(1);

@@ -19,6 +19,7 @@ const SERVING_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "kubernetes.default.
 
 /// Why a cluster cannot be reached over the network.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// No port of the loopback interface could be bound.
     #[error("cannot listen on the loopback interface: {0}")]

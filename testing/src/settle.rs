@@ -19,6 +19,7 @@ const MOST_PAUSES: u32 = 16;
 
 /// A cluster that did not come to rest. Its text names what was still busy.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SettleError {
     /// Something was to be done all the time.
     #[error("the cluster did not come to rest within {limit:?} of its time; busy: {}", list(.busy))]

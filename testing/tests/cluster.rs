@@ -181,7 +181,10 @@ async fn namespaces_end_with_their_objects_and_a_stopped_node_becomes_unready() 
 async fn forty_clusters_at_once_share_nothing() {
     let mut clusters = Vec::new();
     for _ in 0..40 {
-        clusters.push(Cluster::start().await);
+        let cluster = Cluster::start().await;
+        // Forty sets of controllers that fill their caches at the same moment on one thread would make API servers time out.
+        cluster.settled().await.unwrap();
+        clusters.push(cluster);
     }
     for (at, cluster) in clusters.iter().enumerate() {
         let config_maps: Api<ConfigMap> = Api::default_namespaced(cluster.kube());

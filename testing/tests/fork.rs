@@ -270,3 +270,53 @@ async fn forks_outlive_the_cluster_that_they_were_made_of() {
     assert_eq!(contents(again.client()).await.0, BTreeMap::new());
     again.stop().await;
 }
+
+/// UIDs of all namespaces, and the list's revision.
+async fn namespaces(cluster: &Cluster) -> (BTreeMap<String, String>, u64) {
+    let namespaces = cluster.client().dynamic(Gvr::new("", "v1", "namespaces"));
+    let (objects, revision) = namespaces.list("", &ListParams::default()).await.unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let uids = objects.iter().map(|object| {
+        let metadata = &object["metadata"];
+        (text(&metadata["name"]), text(&metadata["uid"]))
+    });
+    (uids.collect(), revision.0)
+}
+
+#[tokio::test]
+async fn clusters_in_real_time_share_initial_objects_but_not_their_identity() {
+    let mut uids = Vec::new();
+    for _ in 0..4 {
+        let cluster = Cluster::builder().api_only().start().await;
+        // The first answers already have the new identity, by list and by name.
+        let (all, revision) = namespaces(&cluster).await;
+        let namespaces = cluster.client().dynamic(Gvr::new("", "v1", "namespaces"));
+        let kube_system = namespaces.get("", "kube-system").await.unwrap();
+        assert_eq!(kube_system["metadata"]["uid"], all["kube-system"]);
+        assert!(revision > 0);
+        assert_eq!(all.len(), 4, "{all:?}");
+        uids.extend(all.into_values());
+        // What a client writes is not in the next cluster.
+        assert_eq!(contents(cluster.client()).await.0, BTreeMap::new());
+        let written = cluster.client().dynamic(config_maps()).create("default", &config_map("a", 1)).await;
+        written.unwrap();
+        cluster.stop().await;
+    }
+    let all = uids.len();
+    uids.sort();
+    uids.dedup();
+    assert_eq!(uids.len(), all, "two clusters have a namespace of the same UID");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_seed_gives_the_same_identity_and_another_seed_another() {
+    let mut seen = Vec::new();
+    for seed in [7, 7, 8, 7] {
+        let cluster = Cluster::builder().api_only().virtual_time(seed).start().await;
+        seen.push(namespaces(&cluster).await);
+        cluster.stop().await;
+    }
+    assert_eq!(seen[0], seen[1], "the first cluster of a seed is like the second");
+    assert_eq!(seen[0], seen[3]);
+    assert_ne!(seen[0].0, seen[2].0);
+}

@@ -2,6 +2,7 @@
 //! files certificates and keys (`identity`), and both a running server (`serve`). The table of flags is `table`.
 
 mod audit;
+mod gate_table;
 mod gates;
 mod identity;
 mod plugins;
