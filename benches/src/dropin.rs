@@ -3,8 +3,8 @@
 
 use crate::binary::Binary;
 use crate::connection::Connection;
-use crate::figure::Figure;
 use crate::limits::{START_TIMEOUT, STARTS};
+use crate::measurement::Measurement;
 use crate::spread::Spread;
 use anyhow::{Context, ensure};
 use kstore_client::Kubeconfig;
@@ -22,12 +22,16 @@ use tokio::time::{Instant, sleep};
 const POLL: Duration = Duration::from_millis(1);
 
 /// The start of the pair, and of a cluster around a command.
-pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     let pairs = pairs(&binary).await?.to_string();
     let runs = runs(&binary).await?.to_string();
     Ok(vec![
-        Figure::new("drop-in etcd and kube-apiserver, from launch to 200 of `/healthz`", "≤ 60 ms", pairs),
-        Figure::new("`kstore-server run -- true`", "≤ 60 ms", runs),
+        Measurement::new(
+            "drop-in etcd and kube-apiserver, from launch to 200 of `/healthz`",
+            "≤ 60 ms",
+            pairs,
+        ),
+        Measurement::new("`kstore-server run -- true`", "≤ 60 ms", runs),
     ])
 }
 
