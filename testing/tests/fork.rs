@@ -274,8 +274,9 @@ async fn forks_outlive_the_cluster_that_they_were_made_of() {
 /// UIDs of all namespaces, and the list's revision.
 async fn namespaces(cluster: &Cluster) -> (BTreeMap<String, String>, u64) {
     let namespaces = cluster.client().dynamic(Gvr::new("", "v1", "namespaces"));
-    let (objects, revision) = namespaces.list("", &ListParams::default()).await.unwrap();
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (objects, revision) =
+        namespaces.list("", &ListParams::default()).await.expect("namespaces can be listed");
+    let text = |value: &Value| value.as_str().expect("names and UIDs are strings").to_owned();
     let uids = objects.iter().map(|object| {
         let metadata = &object["metadata"];
         (text(&metadata["name"]), text(&metadata["uid"]))

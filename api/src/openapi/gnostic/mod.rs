@@ -127,7 +127,7 @@ fn member(out: &mut Vec<u8>, number: u32, shape: &ProtoType, value: &Value) {
         ProtoType::Anys => list(value).for_each(|value| bytes(out, number, &any(value))),
         ProtoType::One(message) => bytes(out, number, &encoded(value, message)),
         ProtoType::Many(message) => {
-            list(value).for_each(|value| bytes(out, number, &encoded(value, message)))
+            list(value).for_each(|value| bytes(out, number, &encoded(value, message)));
         }
         ProtoType::Wrapped(message) => {
             let mut inner = Vec::new();
