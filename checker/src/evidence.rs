@@ -10,7 +10,7 @@ use crate::history::{
     Blob, Call, Event, EventKind, History, KeyValue, Op, OpReply, Operation, Outcome, Range, RangeReply,
     Reply, Watch, WatchContent,
 };
-use crate::model::{self, Change, State};
+use crate::model::{self, Change, StoreState};
 use crate::monotonic;
 use crate::verdict::{Guarantee, Violation};
 
@@ -117,7 +117,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Whether these changes can have led to this state.
-    pub(crate) fn admits(&self, state: &State, changes: &[Change]) -> bool {
+    pub(crate) fn admits(&self, state: &StoreState, changes: &[Change]) -> bool {
         let facts = self.revisions.get(&state.revision()).into_iter().flatten();
         let mut past = self.past.get(&state.revision()).into_iter().flatten();
         facts.into_iter().all(|fact| changes.iter().any(|change| fact.is(change)))

@@ -25,7 +25,7 @@ pub struct Change {
 
 /// The state of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct StoreState {
     revision: i64,
     compacted: i64,
     keys: BTreeMap<Blob, Arc<KeyValue>>,
@@ -54,7 +54,7 @@ impl Effect {
 /// The model's reply. For a read of an explicit revision it only tells that the read is possible.
 pub type ModelReply = Result<Reply, Refusal>;
 
-impl State {
+impl StoreState {
     /// The state at the start of a history. It has no leases: no operation may use a lease from before.
     pub fn new(start: &Start) -> Self {
         let mut state = Self {

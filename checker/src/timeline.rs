@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::history::{Blob, KeyValue, Keys, Operation, Range, RangeReply, Start};
 use crate::linearize::Order;
-use crate::model::{self, Change, State};
+use crate::model::{self, Change, StoreState};
 
 /// One revision of the timeline.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     pub(crate) fn replay(start: &Start, order: &Order) -> Self {
-        let mut state = State::new(start);
+        let mut state = StoreState::new(start);
         let first = start.revision;
         let mut timeline = Self { first, last: first, ..Self::default() };
         for kv in state.kvs() {

@@ -45,7 +45,7 @@ pub use grpc::Source;
 pub use gvr::Gvr;
 pub use kubeconfig::{Identity, Kubeconfig, KubeconfigError};
 pub use lease::ClientLease;
-pub use multi::{MultiSource, Part};
+pub use multi::{MultiSource, SourcePart};
 #[doc(hidden)]
 pub use object_parts::{ObjectParts, serialize_object};
 pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};

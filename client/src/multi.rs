@@ -15,7 +15,7 @@ use kstore_proto::kstore::v1 as pb;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub use part::Part;
+pub use part::SourcePart;
 
 use crate::{Client, Obj, Source, WatchParams, typed::Kind};
 use table::Table;
@@ -62,7 +62,7 @@ impl Client {
 
 impl MultiSource {
     /// A part with whole objects of a type.
-    pub fn source<K: Kind>(&self, params: WatchParams) -> Part<Obj<K>> {
+    pub fn source<K: Kind>(&self, params: WatchParams) -> SourcePart<Obj<K>> {
         self.part(self.client.api::<K>().source(params))
     }
 
@@ -71,13 +71,13 @@ impl MultiSource {
         &self,
         params: WatchParams,
         decode: fn(&[u8]) -> Result<T, E>,
-    ) -> Part<T> {
+    ) -> SourcePart<T> {
         self.part(self.client.api::<K>().project(params, decode))
     }
 
     /// A part with the objects of `source`. This client's user, not that of the source, watches them.
-    pub fn part<T: Object>(&self, source: Source<T>) -> Part<T> {
-        Part::new(self.client.clone(), self.shared.clone(), source)
+    pub fn part<T: Object>(&self, source: Source<T>) -> SourcePart<T> {
+        SourcePart::new(self.client.clone(), self.shared.clone(), source)
     }
 }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 /// The back-off of one container. `Default` has no failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backoff(Option<Entry>);
+pub struct Backoff(Option<BackoffEntry>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct BackoffEntry {
     delay: Duration,
     updated: Timestamp,
 }
@@ -32,10 +32,10 @@ impl Backoff {
             Some(entry) => (entry.delay * 2).min(BACKOFF_MAX),
             None => BACKOFF_BASE,
         };
-        self.0 = Some(Entry { delay, updated: now });
+        self.0 = Some(BackoffEntry { delay, updated: now });
     }
 
-    fn live(&self, at: Timestamp) -> Option<Entry> {
+    fn live(&self, at: Timestamp) -> Option<BackoffEntry> {
         self.0.filter(|entry| between(entry.updated, at) <= BACKOFF_RESET)
     }
 }

@@ -11,9 +11,9 @@ type ClientOf = dyn Fn(&str) -> Client + Send + Sync;
 /// The identities of nodes: a user per node, which the API server restricts to that node's objects, or (by
 /// default) one user for all nodes.
 #[derive(Clone, Default)]
-pub struct Identities(Option<Arc<Own>>);
+pub struct Identities(Option<Arc<PerNodeClients>>);
 
-struct Own {
+struct PerNodeClients {
     client_of: Box<ClientOf>,
     /// The clients made so far, by node name.
     clients: Mutex<BTreeMap<String, Client>>,
@@ -28,7 +28,7 @@ impl Identities {
     /// Each node writes as `system:node:<name>`, with the client that `client_of` returns for its name. It is
     /// called once per node.
     pub fn own(client_of: impl Fn(&str) -> Client + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(Own { client_of: Box::new(client_of), clients: Mutex::default() })))
+        Self(Some(Arc::new(PerNodeClients { client_of: Box::new(client_of), clients: Mutex::default() })))
     }
 
     /// The client of a node. `shared` is the client for all nodes.

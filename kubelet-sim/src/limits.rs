@@ -76,7 +76,7 @@ pub(crate) const NEAREST_CANDIDATES: usize = 256;
 pub(crate) const PROGRAM_STARTS: usize = 16;
 /// Streams that wait for the manager to say what it knows of their pod, or to hear how its container ended. They wait when it is
 /// full.
-pub(crate) const LOOK_QUEUE: usize = 64;
+pub(crate) const MANAGER_MESSAGES: usize = 64;
 /// First wait before a tunnel that ended is opened again; doubles up to [`TUNNEL_RETRY_MAX`].
 pub(crate) const TUNNEL_RETRY_BASE: Duration = Duration::from_millis(250);
 /// The longest wait between two tries.

@@ -185,15 +185,15 @@ fn fields_of_a_lazy_object_are_looked_up_only_when_read() {
             type_name == "fields"
         }
     }
-    struct Asked(RefCell<Vec<String>>);
-    impl<'a> Activation<'a> for Asked {
+    struct RecordingActivation(RefCell<Vec<String>>);
+    impl<'a> Activation<'a> for RecordingActivation {
         fn variable(&self, name: &str) -> Option<Result<Val<'a>, EvalError>> {
             self.0.borrow_mut().push(name.to_owned());
             Some(if name == "variables.a" { Ok(Val::Int(1)) } else { Err(EvalError::DivisionByZero) })
         }
     }
     let env = Env::builder().types(Arc::new(Fields)).lazy_object("variables", Type::object("fields")).build();
-    let asked = Asked(RefCell::default());
+    let asked = RecordingActivation(RefCell::default());
     let program = env.compile("variables.a > 0 || variables.b > 0").unwrap().program().unwrap();
     let (value, cost) = program.eval(&asked, 100);
     assert_eq!((show(&value.unwrap()).as_str(), cost), ("true", 3));

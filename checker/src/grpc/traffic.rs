@@ -254,14 +254,14 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::State;
+    use crate::model::StoreState;
 
     #[test]
     fn generated_traffic_covers_every_operation_and_outcome() {
         for mix in [Mix::Etcd, Mix::Kubernetes] {
             let plan = Plan { mix, ..Plan::new("", 1) };
             let mut traffic = Traffic::new(&plan, 1, Rng::seeded(1));
-            let (mut state, mut refused, mut failed) = (State::new(&Default::default()), 0, 0);
+            let (mut state, mut refused, mut failed) = (StoreState::new(&Default::default()), 0, 0);
             // A single client rarely finds a key changed.
             for _ in 0..20_000 {
                 let operation = traffic.next();

@@ -6,12 +6,12 @@ use super::search::{Choice, Search};
 use crate::describe;
 use crate::history::{History, Operation, Outcome};
 use crate::limits::WINDOW;
-use crate::model::{State, agrees};
+use crate::model::{StoreState, agrees};
 use crate::verdict::{Guarantee, Violation};
 
 /// The end of the longest attempt.
 pub(super) struct Snapshot {
-    state: State,
+    state: StoreState,
     /// The last placed items.
     last: Vec<Choice>,
     /// The items that may come next but do not fit.

@@ -10,7 +10,7 @@ use super::{Failure, Order, PlacedOperation, explain};
 use crate::evidence::Evidence;
 use crate::fingerprint::Fingerprint;
 use crate::history::{History, Operation, Refusal};
-use crate::model::{Effect, State, agrees};
+use crate::model::{Effect, StoreState, agrees};
 
 /// An item to place next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +54,7 @@ pub(super) struct Search<'a> {
     pub(super) sure: Vec<Item>,
     pub(super) maybe: Vec<Item>,
     pub(super) queue: Queue,
-    pub(super) state: State,
+    pub(super) state: StoreState,
     used: Vec<bool>,
     /// Revisions that answered calls made.
     owned: BTreeSet<i64>,
@@ -85,7 +85,7 @@ impl<'a> Search<'a> {
             evidence,
             misses_none,
             queue: Queue::new(&sure),
-            state: State::new(&history.start),
+            state: StoreState::new(&history.start),
             used: vec![false; maybe.len()],
             owned: sure.iter().filter_map(|item| item.took).collect(),
             needed: sure.iter().filter_map(Item::seen).max().unwrap_or(0).max(evidence.last()),
@@ -315,7 +315,7 @@ impl<'a> Search<'a> {
 
 /// Whether the operation revokes a lease that does not exist. Most leases have ended, and such a revocation has no
 /// effect.
-fn is_dead_lease(operation: &Operation, state: &State) -> bool {
+fn is_dead_lease(operation: &Operation, state: &StoreState) -> bool {
     matches!(operation, Operation::LeaseRevoke { id } if !state.has_lease(*id))
 }
 

@@ -1,7 +1,7 @@
 //! The reference checker: tries every order of every subset.
 
 use crate::history::{Call, History, Outcome, Reply};
-use crate::model::{State, agrees};
+use crate::model::{StoreState, agrees};
 
 /// Whether some order of all answered calls and some unanswered ones explains every answer. For histories of a few
 /// calls.
@@ -12,10 +12,10 @@ pub(super) fn is_linearizable(history: &History) -> bool {
         Outcome::Ok(Reply::Compact { revision }) => Some(revision),
         _ => None,
     });
-    explains(&mut State::new(&history.start), &left, seen.max().unwrap_or(0))
+    explains(&mut StoreState::new(&history.start), &left, seen.max().unwrap_or(0))
 }
 
-fn explains(state: &mut State, left: &[&Call], seen: i64) -> bool {
+fn explains(state: &mut StoreState, left: &[&Call], seen: i64) -> bool {
     let answered = |call: &&&Call| call.outcome != Outcome::Unknown;
     if state.revision() >= seen && !left.iter().any(|call| answered(&call)) {
         return true;

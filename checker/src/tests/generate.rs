@@ -9,7 +9,7 @@ use crate::history::{
     Blob, Call, Compare, Event, EventKind, Field, History, KeyValue, Keys, Op, Operation, Outcome, Range,
     RangeReply, Refusal, Relation, Reply, Txn, Watch, WatchContent, WatchRequest, WatchResponse,
 };
-use crate::model::{Change, State};
+use crate::model::{Change, StoreState};
 
 /// The size and shape of a history.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ struct GeneratedRevision {
 struct Generator {
     rng: Rng,
     keys: u64,
-    state: State,
+    state: StoreState,
     /// Every key at every revision.
     past: Vec<BTreeMap<Blob, KeyValue>>,
     made: BTreeMap<i64, GeneratedRevision>,
@@ -52,7 +52,7 @@ pub(super) fn history(setup: Setup) -> History {
     let mut world = Generator {
         rng: Rng::seeded(setup.seed),
         keys: setup.keys,
-        state: State::new(&Default::default()),
+        state: StoreState::new(&Default::default()),
         past: vec![BTreeMap::new(); 2],
         made: BTreeMap::new(),
         compactions: Vec::new(),

@@ -1,4 +1,4 @@
-//! [`Part`]: the source of one informer on a shared stream.
+//! [`SourcePart`]: the source of one informer on a shared stream.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{Client, Source, grpc::least};
 
 /// One part of a [`MultiSource`](super::MultiSource). When the part and its stream are dropped, it leaves the
 /// shared stream.
-pub struct Part<T> {
+pub struct SourcePart<T> {
     client: Client,
     source: Source<T>,
     registration: Arc<Registration>,
@@ -38,7 +38,7 @@ impl Drop for Registration {
     }
 }
 
-impl<T: Object> Part<T> {
+impl<T: Object> SourcePart<T> {
     pub(super) fn new(client: Client, shared: Arc<Shared>, source: Source<T>) -> Self {
         let part = shared.table.lock().add(source.selectors());
         shared.changed.notify_one();
@@ -46,7 +46,7 @@ impl<T: Object> Part<T> {
     }
 }
 
-impl<T: Object> ListerWatcher for Part<T> {
+impl<T: Object> ListerWatcher for SourcePart<T> {
     type Obj = T;
 
     fn capabilities(&self) -> Capabilities {

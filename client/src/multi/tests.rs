@@ -12,13 +12,13 @@ use kstore_nondet::Rng;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{MultiSource, Part};
+use super::{MultiSource, SourcePart};
 use crate::{DynamicObject, Gvr, WatchParams, limits::MULTI_BUFFER};
 use fake::Fake;
 
 const INITIAL: Start = Start::Initial(ReadAt::Latest);
 
-fn part(multi: &MultiSource, kind: &'static str) -> Part<DynamicObject> {
+fn part(multi: &MultiSource, kind: &'static str) -> SourcePart<DynamicObject> {
     multi.part(multi.client.dynamic(Gvr::new("", "v1", kind)).source(WatchParams::default()))
 }
 

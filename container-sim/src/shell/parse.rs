@@ -48,10 +48,10 @@ impl Command {
 
 /// A word whose variables are not expanded yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Word(Vec<Part>);
+pub(super) struct Word(Vec<WordPart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum WordPart {
     Text(String),
     Quoted(String),
     Variable(String),
@@ -60,35 +60,35 @@ enum Part {
 impl Word {
     /// Expands the variables. Their values are not split at blanks.
     pub(super) fn expand(&self, variable: impl Fn(&str) -> String) -> String {
-        let part = |part: &Part| match part {
-            Part::Text(text) | Part::Quoted(text) => text.clone(),
-            Part::Variable(name) => variable(name),
+        let part = |part: &WordPart| match part {
+            WordPart::Text(text) | WordPart::Quoted(text) => text.clone(),
+            WordPart::Variable(name) => variable(name),
         };
         self.0.iter().map(part).collect()
     }
 
     /// Whether the word has quotes, so that it stays a word when it is empty.
     pub(super) fn quoted(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Quoted(_)))
+        self.0.iter().any(|part| matches!(part, WordPart::Quoted(_)))
     }
 
     /// The text of the word; `None` if it has variables.
     pub(super) fn literal(&self) -> Option<String> {
-        let variable = self.0.iter().any(|part| matches!(part, Part::Variable(_)));
+        let variable = self.0.iter().any(|part| matches!(part, WordPart::Variable(_)));
         (!variable).then(|| self.expand(|_| String::new()))
     }
 
     /// The first part that a real shell would expand as a file name pattern.
     pub(super) fn pattern(&self) -> Option<&str> {
         self.0.iter().find_map(|part| match part {
-            Part::Text(text) if text.contains('*') => Some(text.as_str()),
-            Part::Text(_) | Part::Quoted(_) | Part::Variable(_) => None,
+            WordPart::Text(text) if text.contains('*') => Some(text.as_str()),
+            WordPart::Text(_) | WordPart::Quoted(_) | WordPart::Variable(_) => None,
         })
     }
 
     fn plain(&self) -> Option<&str> {
         match self.0.as_slice() {
-            [Part::Text(text)] => Some(text),
+            [WordPart::Text(text)] => Some(text),
             _ => None,
         }
     }
@@ -224,9 +224,9 @@ impl Reader<'_> {
         let mut chars = self.rest.char_indices();
         let mut end = self.rest.len();
         while let Some((at, c)) = chars.next() {
-            let flush = |text: &mut String, parts: &mut Vec<Part>| {
+            let flush = |text: &mut String, parts: &mut Vec<WordPart>| {
                 if !text.is_empty() {
-                    parts.push(Part::Text(std::mem::take(text)));
+                    parts.push(WordPart::Text(std::mem::take(text)));
                 }
             };
             match c {
@@ -239,7 +239,7 @@ impl Reader<'_> {
                     flush(&mut text, &mut parts);
                     let inside = &self.rest[at + 1..];
                     let length = inside.find('\'').ok_or("unterminated quoted string")?;
-                    parts.push(Part::Quoted(inside[..length].to_owned()));
+                    parts.push(WordPart::Quoted(inside[..length].to_owned()));
                     chars = skip(self.rest, at + length + 2);
                 }
                 '"' => {
@@ -258,7 +258,7 @@ impl Reader<'_> {
             }
         }
         if !text.is_empty() {
-            parts.push(Part::Text(text));
+            parts.push(WordPart::Text(text));
         }
         self.rest = &self.rest[end..];
         match self.redirect.take() {
@@ -278,13 +278,13 @@ fn skip(text: &str, from: usize) -> std::str::CharIndices<'_> {
 }
 
 /// The parts up to the closing quote, and their length in bytes including the quote.
-fn double_quoted(text: &str, parts: &mut Vec<Part>) -> Result<usize, String> {
+fn double_quoted(text: &str, parts: &mut Vec<WordPart>) -> Result<usize, String> {
     let mut chars = text.char_indices();
     let mut plain = String::new();
     while let Some((at, c)) = chars.next() {
         match c {
             '"' => {
-                parts.push(Part::Quoted(plain));
+                parts.push(WordPart::Quoted(plain));
                 return Ok(at + 1);
             }
             '\\' => match chars.next() {
@@ -293,7 +293,7 @@ fn double_quoted(text: &str, parts: &mut Vec<Part>) -> Result<usize, String> {
                 None => {}
             },
             '$' => {
-                parts.push(Part::Quoted(std::mem::take(&mut plain)));
+                parts.push(WordPart::Quoted(std::mem::take(&mut plain)));
                 let (part, length) = variable(&text[at..])?;
                 parts.push(part);
                 chars = skip(text, at + length);
@@ -305,14 +305,14 @@ fn double_quoted(text: &str, parts: &mut Vec<Part>) -> Result<usize, String> {
 }
 
 /// The variable after a `$`, and its length in bytes including the `$`.
-fn variable(text: &str) -> Result<(Part, usize), String> {
+fn variable(text: &str) -> Result<(WordPart, usize), String> {
     let rest = &text[1..];
     if let Some(inside) = rest.strip_prefix('{') {
         let length = inside.find('}').ok_or("bad substitution")?;
         let name = &inside[..length];
         let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         return match plain && !name.is_empty() {
-            true => Ok((Part::Variable(name.to_owned()), length + 3)),
+            true => Ok((WordPart::Variable(name.to_owned()), length + 3)),
             false => Err("bad substitution".to_owned()),
         };
     }
@@ -320,11 +320,11 @@ fn variable(text: &str) -> Result<(Part, usize), String> {
         return Err("the simulated shell does not know \"$(\"".to_owned());
     }
     if rest.starts_with(['?', '$']) {
-        return Ok((Part::Variable(rest[..1].to_owned()), 2));
+        return Ok((WordPart::Variable(rest[..1].to_owned()), 2));
     }
     let length = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
     match length {
-        0 => Ok((Part::Quoted("$".to_owned()), 1)),
-        _ => Ok((Part::Variable(rest[..length].to_owned()), length + 1)),
+        0 => Ok((WordPart::Quoted("$".to_owned()), 1)),
+        _ => Ok((WordPart::Variable(rest[..length].to_owned()), length + 1)),
     }
 }

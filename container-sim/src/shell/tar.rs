@@ -9,7 +9,7 @@ use tar::{Archive, Builder, EntryType, Header};
 
 /// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct TarArguments {
     /// `c`, `t` or `x`.
     what: Option<char>,
     /// `-f`; "-" or `None` is the standard stream.
@@ -32,7 +32,7 @@ const IGNORED: [&str; 6] = [
     "--overwrite",
 ];
 
-impl Asked {
+impl TarArguments {
     fn read(arguments: &[String]) -> Result<Self, String> {
         let mut asked = Self::default();
         let mut rest = arguments.iter();
@@ -88,11 +88,12 @@ impl Asked {
 
 /// Whether `tar` reads its standard input with these arguments.
 pub(super) fn reads(arguments: &[String]) -> bool {
-    Asked::read(arguments).is_ok_and(|asked| asked.on_stream() && matches!(asked.what, Some('t' | 'x')))
+    TarArguments::read(arguments)
+        .is_ok_and(|asked| asked.on_stream() && matches!(asked.what, Some('t' | 'x')))
 }
 
 pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
-    let asked = match Asked::read(arguments) {
+    let asked = match TarArguments::read(arguments) {
         Ok(asked) => asked,
         Err(why) => return Outcome::fail(1, format!("tar: {why}\n")),
     };
@@ -123,7 +124,7 @@ pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8])
     }
 }
 
-fn create(environment: &Environment, asked: &Asked, base: &str) -> Outcome {
+fn create(environment: &Environment, asked: &TarArguments, base: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let mut any = false;
     let mut builder = Builder::new(Vec::new());
@@ -202,7 +203,7 @@ fn append(builder: &mut Builder<Vec<u8>>, member: &str, entry: &DiskEntry) -> st
     }
 }
 
-fn unpack(environment: &Environment, asked: &Asked, base: &str, bytes: &[u8]) -> Outcome {
+fn unpack(environment: &Environment, asked: &TarArguments, base: &str, bytes: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
     let mut archive = Archive::new(bytes);
     let failed = |outcome: &mut Outcome, why: String| {
@@ -247,7 +248,7 @@ fn unpack(environment: &Environment, asked: &Asked, base: &str, bytes: &[u8]) ->
 /// Extracts one member of an archive.
 fn extract(
     environment: &Environment,
-    asked: &Asked,
+    asked: &TarArguments,
     path: &str,
     member: &mut tar::Entry<'_, &[u8]>,
 ) -> Result<(), String> {

@@ -6,7 +6,7 @@ use super::write::{Failure, Write, Written};
 use crate::config::Config;
 use crate::limits::{LEASE_INTERVAL, WRITE_RETRY_MAX};
 use crate::node::object::{self, Identity};
-use crate::node::{Input, Output, State, step};
+use crate::node::{Input, NodeState, Output, step};
 use crate::runtime::sim::SimRuntime;
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(super) struct NodeEntry {
     pub(super) identity: Identity,
     index: usize,
-    state: State,
+    state: NodeState,
     record: Option<Arc<NodeRecord>>,
     /// Whether `record` differs from the node's current status; `None` until it is compared.
     stale: Option<bool>,
@@ -34,7 +34,7 @@ pub(super) struct NodeEntry {
 impl NodeEntry {
     /// A node that has not begun. `record` is its object, if it existed before this process.
     pub(super) fn new(identity: Identity, index: usize, record: Option<Arc<NodeRecord>>) -> Self {
-        let (state, pending) = (State::Unregistered, VecDeque::new());
+        let (state, pending) = (NodeState::Unregistered, VecDeque::new());
         Self {
             identity,
             index,
@@ -52,7 +52,7 @@ impl NodeEntry {
 
     /// Whether a fault stopped the node: its writes and its pods' steps are held back.
     pub(super) fn stopped(&self) -> bool {
-        matches!(self.state, State::Stopped { .. })
+        matches!(self.state, NodeState::Stopped { .. })
     }
 
     pub(super) fn observe(&mut self, record: Option<Arc<NodeRecord>>) {

@@ -9,7 +9,7 @@ use super::{Manager, Notice, Regarding};
 use crate::config::Config;
 use crate::fault::{Handle, Order};
 use crate::identities::Identities;
-use crate::stream::{Latest, Look, Streams, Word};
+use crate::stream::{Latest, ManagerMessage, PodQuery, Streams};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
@@ -91,7 +91,7 @@ impl Simulator {
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
-        let (streams, words) = Streams::new(
+        let (streams, messages) = Streams::new(
             (self.client.clone(), identities.clone()),
             self.nondet.clock,
             rng.fork("tunnel"),
@@ -111,7 +111,7 @@ impl Simulator {
             nodes: nodes.subscribe(),
             orders,
             serving,
-            words,
+            messages,
             followers,
             reports,
             streams: streams.clone(),
@@ -137,7 +137,7 @@ struct Edge {
     orders: OwnedMutexGuard<mpsc::Receiver<Order>>,
     /// The nodes that are not stopped.
     serving: Arc<Latest<Vec<String>>>,
-    words: mpsc::Receiver<Word>,
+    messages: mpsc::Receiver<ManagerMessage>,
     /// The watches of referenced objects, and their reports.
     followers: Followers,
     reports: mpsc::Receiver<Report>,
@@ -191,11 +191,11 @@ impl Edge {
             biased;
             () = stop.cancelled() => {}
             Some(order) = self.orders.recv() => self.obey(order),
-            Some(word) = self.words.recv() => match word {
-                Word::Look(look) => self.show(look),
-                Word::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
-                Word::Refused(why) => self.manager.tunnel_refused(&why),
-                Word::RefusedNodes(nodes) => {
+            Some(message) = self.messages.recv() => match message {
+                ManagerMessage::Query(query) => self.answer(query),
+                ManagerMessage::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
+                ManagerMessage::Refused(why) => self.manager.tunnel_refused(&why),
+                ManagerMessage::RefusedNodes(nodes) => {
                     for node in nodes {
                         self.manager.node_refused(&node.name, &node.reason);
                     }
@@ -214,7 +214,7 @@ impl Edge {
         }
     }
 
-    fn show(&mut self, look: Look) {
+    fn answer(&mut self, query: PodQuery) {
         if let Some(feed) = self.manager.watch(&look.request) {
             // The requester may have gone away.
             let _ = look.answer.send(feed);

@@ -167,7 +167,7 @@ impl World {
         self.settle();
     }
 
-    /// Somebody else changes the pod.
+    /// Another client changes the pod.
     fn edit(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
         let mut pod = self.api.pods[name].clone();
         change(&mut pod);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// A node's registration and heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum NodeState {
     /// The Node object may not exist yet.
     Unregistered,
     /// The node sends heartbeats.
@@ -42,7 +42,7 @@ pub enum Input {
         /// still fall on common ticks.
         offset: Duration,
     },
-    /// The time of [`State::deadline`] has come.
+    /// The time of [`NodeState::deadline`] has come.
     Deadline {
         /// Whether the object differs from the node's current status.
         stale: bool,
@@ -64,7 +64,7 @@ pub enum Output {
     PostStatus,
 }
 
-impl State {
+impl NodeState {
     /// The time of the next deadline.
     pub fn deadline(&self) -> Option<Timestamp> {
         match *self {
@@ -75,28 +75,30 @@ impl State {
 }
 
 /// Processes one input.
-pub fn step(state: State, input: Input, now: Timestamp) -> (State, Vec<Output>) {
+pub fn step(state: NodeState, input: Input, now: Timestamp) -> (NodeState, Vec<Output>) {
     use Output::{PostStatus, Register, RenewLease};
     let due = |after: Duration| tick_at(later(now, after), HEARTBEAT_TICK);
     match (state, input) {
-        (State::Unregistered, Input::Begin) => (state, vec![Register]),
-        (State::Unregistered, Input::Registered { adopted, offset }) => {
+        (NodeState::Unregistered, Input::Begin) => (state, vec![Register]),
+        (NodeState::Unregistered, Input::Registered { adopted, offset }) => {
             let (lease, status) = (due(LEASE_INTERVAL + offset), due(STATUS_INTERVAL + offset));
             let writes = if adopted { vec![RenewLease, PostStatus] } else { vec![RenewLease] };
-            (State::Alive { lease, status }, writes)
+            (NodeState::Alive { lease, status }, writes)
         }
-        (State::Unregistered, Input::Stop) => (State::Stopped { registered: false }, vec![]),
-        (State::Alive { .. }, Input::Stop) => (State::Stopped { registered: true }, vec![]),
-        (State::Stopped { registered: true }, Input::Resume) => {
+        (NodeState::Unregistered, Input::Stop) => (NodeState::Stopped { registered: false }, vec![]),
+        (NodeState::Alive { .. }, Input::Stop) => (NodeState::Stopped { registered: true }, vec![]),
+        (NodeState::Stopped { registered: true }, Input::Resume) => {
             let (lease, status) = (due(LEASE_INTERVAL), due(STATUS_INTERVAL));
-            (State::Alive { lease, status }, vec![RenewLease, PostStatus])
+            (NodeState::Alive { lease, status }, vec![RenewLease, PostStatus])
         }
-        (State::Stopped { registered: false }, Input::Resume) => (State::Unregistered, vec![Register]),
+        (NodeState::Stopped { registered: false }, Input::Resume) => {
+            (NodeState::Unregistered, vec![Register])
+        }
         // A registration that was in flight when the fault began.
-        (State::Stopped { registered: false }, Input::Registered { .. }) => {
-            (State::Stopped { registered: true }, vec![])
+        (NodeState::Stopped { registered: false }, Input::Registered { .. }) => {
+            (NodeState::Stopped { registered: true }, vec![])
         }
-        (State::Alive { mut lease, mut status }, Input::Deadline { stale }) => {
+        (NodeState::Alive { mut lease, mut status }, Input::Deadline { stale }) => {
             let mut writes = Vec::new();
             if lease <= now {
                 lease = due(LEASE_INTERVAL);
@@ -106,12 +108,12 @@ pub fn step(state: State, input: Input, now: Timestamp) -> (State, Vec<Output>) 
                 status = due(STATUS_INTERVAL);
                 writes.push(PostStatus);
             }
-            (State::Alive { lease, status }, writes)
+            (NodeState::Alive { lease, status }, writes)
         }
-        (State::Unregistered, Input::Deadline { .. } | Input::Resume) => (state, vec![]),
-        (State::Alive { .. }, Input::Begin | Input::Registered { .. } | Input::Resume) => (state, vec![]),
-        (State::Stopped { .. }, Input::Begin | Input::Deadline { .. } | Input::Stop) => (state, vec![]),
-        (State::Stopped { registered: true }, Input::Registered { .. }) => (state, vec![]),
+        (NodeState::Unregistered, Input::Deadline { .. } | Input::Resume) => (state, vec![]),
+        (NodeState::Alive { .. }, Input::Begin | Input::Registered { .. } | Input::Resume) => (state, vec![]),
+        (NodeState::Stopped { .. }, Input::Begin | Input::Deadline { .. } | Input::Stop) => (state, vec![]),
+        (NodeState::Stopped { registered: true }, Input::Registered { .. }) => (state, vec![]),
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
     use kstore_container_sim::time::between;
 
     /// The writes within `seconds` seconds, as `(second, writes)`.
-    fn heartbeats(mut state: State, seconds: u64, stale: bool) -> Vec<(u64, Vec<Output>)> {
+    fn heartbeats(mut state: NodeState, seconds: u64, stale: bool) -> Vec<(u64, Vec<Output>)> {
         let mut story = Vec::new();
         while let Some(now) = state.deadline() {
             let second = between(Timestamp::UNIX_EPOCH, now).as_secs();
@@ -135,9 +137,9 @@ mod tests {
         story
     }
 
-    fn registered(adopted: bool) -> (State, Vec<Output>) {
+    fn registered(adopted: bool) -> (NodeState, Vec<Output>) {
         let input = Input::Registered { adopted, offset: Duration::ZERO };
-        step(State::Unregistered, input, Timestamp::UNIX_EPOCH)
+        step(NodeState::Unregistered, input, Timestamp::UNIX_EPOCH)
     }
 
     #[test]
@@ -153,7 +155,7 @@ mod tests {
     fn nodes_with_a_similar_offset_heartbeat_at_the_same_instants() {
         let due = |offset_millis, late_millis| {
             let input = Input::Registered { adopted: false, offset: Duration::from_millis(offset_millis) };
-            let (state, _) = step(State::Unregistered, input, Timestamp::from_millisecond(7).unwrap());
+            let (state, _) = step(NodeState::Unregistered, input, Timestamp::from_millisecond(7).unwrap());
             // A process that wakes a little late stays on the tick.
             let woken = later(state.deadline().unwrap(), Duration::from_millis(late_millis));
             step(state, Input::Deadline { stale: false }, woken).0.deadline().unwrap().as_millisecond()

@@ -207,7 +207,7 @@ fn container_text(status: &ContainerStatus) -> String {
 struct Case {
     title: String,
     pod: serde_yaml_ng::Value,
-    /// Objects that somebody creates, by the second: `10: configmap x:key`.
+    /// Objects that other clients create, by the second: `10: configmap x:key`.
     #[serde(default)]
     create: BTreeMap<u64, String>,
     delete: Option<u64>,

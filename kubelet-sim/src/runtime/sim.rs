@@ -25,7 +25,7 @@ pub struct SimRuntime {
     seed: u64,
     nodes: BTreeMap<String, Host>,
     agenda: BTreeMap<(Timestamp, u64), (Arc<str>, Event)>,
-    pods: BTreeMap<Arc<str>, Held>,
+    pods: BTreeMap<Arc<str>, SandboxState>,
     sequence: u64,
 }
 
@@ -36,7 +36,7 @@ struct Host {
 }
 
 /// The simulated resources and scheduled events of a pod.
-struct Held {
+struct SandboxState {
     node: String,
     ip: Option<IpAddr>,
     /// Number of pulls so far, by container.
@@ -74,7 +74,7 @@ impl SimRuntime {
         let uid: Arc<str> = pod.metadata.uid.as_str().into();
         self.sequence += 1;
         let key = (at, self.sequence);
-        let held = self.pods.entry(Arc::clone(&uid)).or_insert_with(|| Held {
+        let held = self.pods.entry(Arc::clone(&uid)).or_insert_with(|| SandboxState {
             node: pod.spec.node_name.clone(),
             ip: None,
             pulls: BTreeMap::new(),
@@ -251,7 +251,7 @@ impl Runtime for SimRuntime {
                 }
                 let uid: Arc<str> = pod.metadata.uid.as_str().into();
                 let node = pod.spec.node_name.clone();
-                let held = Held { node, ip: Some(ip), pulls: BTreeMap::new(), pending: Vec::new() };
+                let held = SandboxState { node, ip: Some(ip), pulls: BTreeMap::new(), pending: Vec::new() };
                 self.pods.insert(uid, held);
             }
             Command::Image(index) => self.image(pod, index, now),

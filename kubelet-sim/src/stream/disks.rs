@@ -1,5 +1,5 @@
-//! The disks of one pod: its containers' own, which end with their run, and its volumes, which last as long as the pod, as do the tokens
-//! in them.
+//! The disks of one pod. A container's own disk lasts as long as the run of the container; volumes and their tokens last as long as the
+//! pod.
 
 use super::tokens::{MountedToken, TokenKey};
 use jiff::Timestamp;
@@ -7,31 +7,31 @@ use kstore_container_sim::{Disk, DiskCapacity};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a pod's programs have written.
+/// The files that a pod's commands have written, and the tokens of its volumes.
 #[derive(Debug, Default)]
-pub(crate) struct Disks(Mutex<Held>);
+pub(crate) struct Disks(Mutex<PodFiles>);
 
 #[derive(Debug, Default)]
-struct Held {
-    /// By container: of which run, and the disk.
+struct PodFiles {
+    /// By container: the ID of the run, and its disk.
     containers: BTreeMap<String, (String, Disk)>,
     volumes: BTreeMap<String, Disk>,
     tokens: BTreeMap<TokenKey, MountedToken>,
 }
 
 impl Disks {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn files(&self) -> MutexGuard<'_, PodFiles> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk of this run of a container. What an earlier run wrote is gone.
+    /// The disk of this run of a container. A new run begins with an empty disk.
     pub(super) fn container(&self, name: &str, run: &str, capacity: &DiskCapacity) -> Disk {
-        let mut held = self.held();
-        match held.containers.get(name) {
+        let mut files = self.files();
+        match files.containers.get(name) {
             Some((of, disk)) if of == run => disk.clone(),
             Some(_) | None => {
                 let disk = Disk::new(capacity.clone());
-                held.containers.insert(name.to_owned(), (run.to_owned(), disk.clone()));
+                files.containers.insert(name.to_owned(), (run.to_owned(), disk.clone()));
                 disk
             }
         }
@@ -39,16 +39,16 @@ impl Disks {
 
     /// The disk of a volume.
     pub(super) fn volume(&self, name: &str, capacity: &DiskCapacity) -> Disk {
-        self.held().volumes.entry(name.to_owned()).or_insert_with(|| Disk::new(capacity.clone())).clone()
+        self.files().volumes.entry(name.to_owned()).or_insert_with(|| Disk::new(capacity.clone())).clone()
     }
 
     /// The token that volumes of the pod hold, unless it is time to renew it.
     pub(super) fn token(&self, key: &TokenKey, now: Timestamp) -> Option<String> {
-        self.held().tokens.get(key)?.at(now).map(str::to_owned)
+        self.files().tokens.get(key)?.at(now).map(str::to_owned)
     }
 
     /// Keeps a new token until it is renewed.
     pub(super) fn keep_token(&self, key: TokenKey, token: MountedToken) {
-        self.held().tokens.insert(key, token);
+        self.files().tokens.insert(key, token);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::environment::container_of;
 use super::log::chosen_log;
-use super::{Exit, Feed, Snapshot, Streams, Word};
+use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
 use crate::chosen_run::{Chosen, choose, find};
 use crate::limits::{LINE_BYTES, OUTPUT_CHUNK};
 use k8s_openapi::api::core::v1::Pod;
@@ -33,7 +33,7 @@ impl Streams {
                 let status = tokio::select! {
                     biased;
                     () = writer.ended() => return,
-                    // It is killed with the container.
+                    // The command is killed with the container: 128 + SIGKILL.
                     () = lost(feed, &chosen) => exit(137),
                     code = session.run(shell, &writer) => exit(code),
                 };
@@ -63,7 +63,7 @@ impl Streams {
         let log_reader = LogReader::from_now(&log, self.clock.now());
         let (mut reader, writer) = stream.begin();
         let swallow = async {
-            // What is typed reaches nobody; it is read so that the typist is not held up.
+            // The main process reads no input; input is discarded, so that the client does not block.
             while reader.next().await.is_some() {}
             std::future::pending::<()>().await;
         };
@@ -79,16 +79,16 @@ impl Streams {
     }
 }
 
-/// The process of a container that reads what is typed.
+/// The main process of a container that reads standard input.
 struct Process {
     shell: Shell,
-    /// It hears no more once the first who attached to it has gone.
+    /// Standard input ends with the first client (`stdinOnce`).
     once: bool,
 }
 
 impl Streams {
-    /// The container's process, if it was made to be typed at: its command if that is one of the shell's, else a shell. Whoever
-    /// attaches finds it at its beginning.
+    /// The container's main process, if the container has `stdin: true`: its command if the simulated shell can run it, else a shell.
+    /// Each client that attaches gets the process at its beginning.
     async fn process(
         &self,
         snapshot: &Snapshot,
@@ -110,7 +110,7 @@ impl Streams {
         Some(Process { shell: shell.ok()?, once: spec.stdin_once == Some(true) })
     }
 
-    /// Types at a process until it ends, and its container with it, or the typist goes.
+    /// Connects a client to a process until the process ends, which ends its container, or the client leaves.
     async fn attach_to(
         &self,
         feed: &Feed,
@@ -134,21 +134,21 @@ impl Streams {
             () = lost(feed, &chosen) => None,
             code = session.run(process.shell, &writer) => Some(code),
         };
-        // The end of somebody's input is no end of the process's, which others may attach to.
+        // The end of one client's input does not end the process: other clients may attach to it.
         let ended = ended.filter(|_| process.once || terminal.tty || session.open);
         if let Some(code) = ended {
             let pod = Key::new(&request.namespace, &request.pod);
             let StreamRequest { uid, container, .. } = request;
             let exit = Exit { pod, uid, container, run: chosen.run.id, code };
-            // Nobody hears it if the simulation has ended.
-            let _ = self.words.send(Word::Exit(exit)).await;
+            // The manager may have ended.
+            let _ = self.messages.send(ManagerMessage::Exit(exit)).await;
         }
-        // How the process ended is told by its container's status.
+        // The container's status reports how the process ended.
         writer.close(&Status::success(200));
     }
 }
 
-/// The run of a container that runs.
+/// The current run of a running container.
 fn running(snapshot: &Snapshot, container: &str) -> Result<Chosen, Status> {
     let chosen = choose(&snapshot.machine, &snapshot.record.pod, container, false);
     let running = chosen.ok().filter(|chosen| chosen.run.ended.is_none());
@@ -157,7 +157,7 @@ fn running(snapshot: &Snapshot, container: &str) -> Result<Chosen, Status> {
     })
 }
 
-/// Waits until the run has ended, the pod is gone, or its node does not answer.
+/// Waits until the run has ended, the pod is deleted, or its node does not answer.
 async fn lost(feed: &Feed, chosen: &Chosen) {
     let (mut seen, mut snapshot) = feed.get();
     let runs = |snapshot: &Snapshot| {
@@ -169,19 +169,19 @@ async fn lost(feed: &Feed, chosen: &Chosen) {
     }
 }
 
-/// A command with its input.
+/// A command that is executed, with its input and its terminal.
 struct Session {
     reader: StreamReader,
     terminal: Terminal,
     line: LineDiscipline,
     /// More input may come.
     open: bool,
-    /// Rows and columns of the terminal, as the client said last.
+    /// Columns and rows of the terminal, as the client's last resize message says.
     size: Option<(u16, u16)>,
 }
 
 impl Session {
-    /// Runs to the end; the code with which it ended.
+    /// Runs the command to its end; returns its exit code.
     async fn run(&mut self, mut shell: Shell, writer: &StreamWriter) -> u8 {
         loop {
             if let Some((rows, columns)) = self.size {
@@ -206,11 +206,11 @@ impl Session {
     }
 
     async fn print(&self, channel: u32, bytes: &[u8], writer: &StreamWriter) {
-        // A terminal has one stream, and its own idea of a line's end.
+        // A terminal has one output stream, and ends lines with CR LF.
         let channel = if self.terminal.tty { 1 } else { channel };
         let wanted = if channel == 2 { self.terminal.stderr } else { self.terminal.stdout };
         if wanted {
-            // In pieces, each of which waits for the client: a copy of all of it would not be counted.
+            // Sent in pieces, each after the client took the previous one: a copy of the whole output would not count against the budget.
             for piece in bytes.chunks(OUTPUT_CHUNK) {
                 writer.send(channel, self.line.output(piece)).await;
             }
@@ -223,14 +223,14 @@ impl Session {
         }
     }
 
-    /// `cat`: everything that comes in goes out.
+    /// `cat` without arguments: copies the input to the output.
     async fn copy(&mut self, writer: &StreamWriter) {
         while let Some(bytes) = self.more(writer).await {
             self.print(1, &bytes, writer).await;
         }
     }
 
-    /// Whatever comes next; `None` at the end of input.
+    /// The next bytes of input; `None` at its end.
     async fn more(&mut self, writer: &StreamWriter) -> Option<Vec<u8>> {
         if let Some(held) = self.line.held() {
             return Some(held);
@@ -259,7 +259,7 @@ impl Session {
         }
     }
 
-    /// Input as the program sees it, and what a terminal shows of it; `None` at its end.
+    /// The next input as the program reads it, and its echo on the terminal; `None` at the end of input.
     async fn input(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         while self.open {
             match self.reader.next().await {

@@ -1,5 +1,5 @@
-//! HTTP/1.1 as a simulated server speaks it: on a stream of the tunnel instead of a socket. What is answered is the caller's
-//! business; what a client sends as a body is read and dropped.
+//! HTTP/1.1 of a simulated server, on a stream of the tunnel instead of a socket. The caller makes the responses; request bodies are
+//! read and dropped.
 
 use crate::limits::{HTTP_BODY, HTTP_PIPE};
 use bytes::Bytes;
@@ -14,10 +14,10 @@ use kstore_client::{StreamReader, StreamWriter};
 use std::convert::Infallible;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// What a server answers.
+/// The response of a simulated server.
 pub(super) type Answer = Response<Full<Bytes>>;
 
-/// An answer with a text.
+/// A response with a text body.
 pub(super) fn answer(code: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = code;
@@ -25,7 +25,7 @@ pub(super) fn answer(code: StatusCode, media: &'static str, body: impl Into<Byte
     answer
 }
 
-/// Answers the requests of one connection until its client goes.
+/// Serves the requests of one connection until its client leaves.
 pub(super) async fn serve<F: Future<Output = Answer>>(
     mut reader: StreamReader,
     writer: &StreamWriter,
@@ -37,13 +37,13 @@ pub(super) async fn serve<F: Future<Output = Answer>>(
         let (parts, body) = request.into_parts();
         let answer = respond(Request::from_parts(parts, ()));
         async move {
-            // One that is longer ends the connection after the answer.
+            // A longer body ends the connection after the response.
             let _ = Limited::new(body, HTTP_BODY).collect().await;
             Ok::<_, Infallible>(answer.await)
         }
     });
     let mut http = http1::Builder::new();
-    // The date would be the host's.
+    // Without a Date header: it would show the host's clock, not the simulated one.
     http.auto_date_header(false).half_close(true).title_case_headers(true);
     let serving = http.serve_connection(TokioIo::new(near), service);
     let incoming = async {

@@ -1,4 +1,4 @@
-//! The simulated node's own server: its health, its pods, and what they use. Figures that a simulated node does not have are not made up.
+//! The simulated kubelet's HTTP endpoints: health, pods, and resource usage. Metrics that a simulated node does not have are left out.
 
 use super::Streams;
 use super::http::{Answer, answer, serve};
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-/// Prometheus' text format.
+/// Content type of Prometheus' text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Processor time by node, at most one node more than are served.
+/// Processor time by node. Counters of nodes that are no longer served are dropped: at most one more than the served nodes is kept.
 pub(super) type NodeCounters = Arc<Mutex<BTreeMap<String, CpuCounters>>>;
 
-/// What a path of a kubelet shows.
+/// The content of a kubelet's path.
 enum Page {
     Health,
     /// A `PodList` of the pods with these fields.
@@ -78,7 +78,7 @@ impl Streams {
         }
     }
 
-    /// A `PodList`, as a kubelet writes it: items do not repeat what they are.
+    /// A `PodList` as a kubelet encodes it: items have no `kind` and no `apiVersion`.
     async fn pods(&self, fields: &str) -> Result<Value, ApiError> {
         let params = ListParams::default().fields(fields);
         let (pods, _) = self.client.api::<Pod>().list("", &params).await?;
@@ -92,7 +92,7 @@ impl Streams {
         Ok(json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items.collect::<Vec<_>>()}))
     }
 
-    /// What the pods of a node use now.
+    /// The current resource usage of the pods of a node.
     async fn usage(&self, node: &str) -> Result<NodeUsage, ApiError> {
         let params = ListParams::default().fields(&of_node(node));
         let (pods, _) = self.client.api::<Pod>().list("", &params).await?;

@@ -1,9 +1,9 @@
-//! A value of which only the newest matters, and those who wait for a newer one.
+//! [`Latest`]: a shared value with waiters for a newer one. Only the newest value is kept.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// The newest value. Readers may miss some, never the last.
+/// A shared value. Readers may miss intermediate values, never the last.
 pub(crate) struct Latest<T> {
     value: Mutex<(u64, Arc<T>)>,
     changed: Notify,
@@ -14,7 +14,7 @@ impl<T> Latest<T> {
         Self { value: Mutex::new((0, Arc::new(value))), changed: Notify::new() }
     }
 
-    /// Replaces the value and wakes everybody who waits.
+    /// Replaces the value and wakes all waiters.
     pub(crate) fn set(&self, value: T) {
         let mut place = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         *place = (place.0 + 1, Arc::new(value));
@@ -22,12 +22,12 @@ impl<T> Latest<T> {
         self.changed.notify_waiters();
     }
 
-    /// The value, and its number.
+    /// The value and its sequence number.
     pub(crate) fn get(&self) -> (u64, Arc<T>) {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits for a value after the one of this number. Cancel safe.
+    /// Waits for a value with a higher sequence number. Cancel safe.
     pub(crate) async fn after(&self, seen: u64) -> (u64, Arc<T>) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());

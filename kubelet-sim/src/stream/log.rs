@@ -1,4 +1,4 @@
-//! A container's log, sent as far as it goes, and followed if that is asked for.
+//! Sends the log of a container, and follows it if the request says so.
 
 use super::{Feed, Outputs, Snapshot, Streams};
 use crate::chosen_run::{Chosen, choose, find};
@@ -23,7 +23,7 @@ impl Streams {
         }
     }
 
-    /// Sends the log of a run until it is read, has ended, or nobody wants it any more.
+    /// Sends the log of a run until all of it is sent, its limit is reached, or the client leaves.
     pub(super) async fn send_log(
         &self,
         feed: &Feed,
@@ -78,7 +78,7 @@ fn query(options: &LogOptions) -> LogQuery {
     }
 }
 
-/// Waits until commands have printed more than `seen` says; for ever if none prints.
+/// Waits until commands have printed more than the sequence number `seen` covers; never returns if the run has no commands.
 async fn printed_more(outputs: Option<&Outputs>, seen: u64) {
     match outputs {
         Some(outputs) => outputs.after(seen).await,
@@ -89,7 +89,7 @@ async fn printed_more(outputs: Option<&Outputs>, seen: u64) {
 /// The stream ended before the log did.
 pub(super) struct Unfinished;
 
-/// The log of the run as it stands now. A run that the container no longer remembers says nothing more.
+/// The current log of the run. A run that the container no longer remembers has no further lines.
 fn latest(chosen: &mut Chosen, snapshot: &Snapshot) -> Log {
     let container = &snapshot.machine.containers[chosen.container];
     match find(container, &chosen.run.id) {
@@ -99,7 +99,7 @@ fn latest(chosen: &mut Chosen, snapshot: &Snapshot) -> Log {
     chosen_log(chosen, snapshot)
 }
 
-/// The log of a run, with what its command has printed.
+/// The log of a run, including the output of its command.
 pub(super) fn chosen_log(chosen: &Chosen, snapshot: &Snapshot) -> Log {
     let object = &snapshot.record.pod;
     let spec = object.container(chosen.container);

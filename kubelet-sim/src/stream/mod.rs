@@ -1,6 +1,6 @@
-//! Logs, commands and ports of simulated containers for those who ask the server for them. The server reaches the nodes through
-//! a tunnel that is opened here, one for all of them; each stream in it is a task that follows its pod through a [`Feed`]. What a
-//! stream sends is computed by `kstore-container-sim`, which touches nothing on the host.
+//! Streams of simulated nodes: logs, exec, attach and port-forward. One tunnel to the server, opened here, carries the streams of all
+//! nodes; each stream is a task that follows its pod through a [`Feed`]. `kstore-container-sim` computes the bytes that a stream sends;
+//! nothing on the host is touched.
 
 mod disks;
 mod environment;
@@ -15,7 +15,7 @@ mod program;
 mod tokens;
 
 use crate::identities::Identities;
-use crate::limits::{LOOK_QUEUE, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
+use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
 use crate::manager::record::PodRecord;
 use crate::pod::Pod;
 pub(crate) use disks::Disks;
@@ -37,43 +37,42 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A pod as a stream sees it.
+/// The state of a pod, for its streams.
 pub(crate) struct Snapshot {
     pub(crate) record: Arc<PodRecord>,
     pub(crate) machine: Pod,
     pub(crate) disks: Arc<Disks>,
     pub(crate) outputs: Option<Arc<Outputs>>,
-    /// Its node answers.
+    /// Whether the pod's node answers.
     pub(crate) reachable: bool,
-    /// The object is gone.
+    /// Whether the Pod object is deleted.
     pub(crate) gone: bool,
 }
 
-/// How a stream hears of its pod.
+/// The channel through which a stream learns the state of its pod.
 pub(crate) type Feed = Arc<Latest<Snapshot>>;
 
-/// A stream asks the manager for its pod; nothing is answered if there is none.
-pub(crate) struct Look {
+/// A stream's request for the feed of its pod. The manager drops `answer` if it has no such pod.
+pub(crate) struct PodQuery {
     pub(crate) request: StreamRequest,
     pub(crate) answer: oneshot::Sender<Feed>,
 }
 
-/// The process of a container has ended by itself.
+/// Report that the process of a container ended by itself.
 pub(crate) struct Exit {
-    /// Its pod.
+    /// Name and namespace of the pod.
     pub(crate) pod: Key,
-    /// Its pod's uid.
     pub(crate) uid: String,
-    /// Its container.
+    /// Name of the container.
     pub(crate) container: String,
-    /// Which run.
+    /// ID of the run.
     pub(crate) run: String,
     pub(crate) code: u8,
 }
 
-/// What streams say to the manager.
-pub(crate) enum Word {
-    Look(Look),
+/// A message of a stream to the manager.
+pub(crate) enum ManagerMessage {
+    Query(PodQuery),
     Exit(Exit),
     /// The server refuses the tunnel, for the reason in this text.
     Refused(String),
@@ -81,7 +80,7 @@ pub(crate) enum Word {
     RefusedNodes(Vec<RefusedNode>),
 }
 
-/// What the streams of all nodes have in common. Cheap to clone.
+/// State that the streams of all nodes share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Streams {
     client: Client,
@@ -89,26 +88,26 @@ pub(crate) struct Streams {
     clock: Clock,
     rng: Rng,
     serving: Arc<Latest<Vec<String>>>,
-    words: mpsc::Sender<Word>,
-    /// The bytes that all disks of simulated containers hold together.
+    messages: mpsc::Sender<ManagerMessage>,
+    /// Byte budget of the disks of all simulated containers.
     disk_capacity: DiskCapacity,
-    /// The bytes that all commands buffer together.
+    /// Byte budget of the buffers of all commands.
     buffer_capacity: BufferCapacity,
-    /// Commands of containers that are being begun.
+    /// Permits for starting commands of containers.
     program_starts: Arc<Semaphore>,
-    /// Processor time of the nodes that were asked for it.
+    /// Processor time of the nodes whose metrics were read.
     cpu_counters: NodeCounters,
 }
 
 impl Streams {
-    /// Streams for the nodes that `serving` names, now and later, and where they ask for pods.
+    /// Creates the streams of the nodes that `serving` names, now and later; returns the receiver of their messages to the manager.
     pub(crate) fn new(
         (client, identities): (Client, Identities),
         clock: Clock,
         rng: Rng,
         serving: Arc<Latest<Vec<String>>>,
-    ) -> (Self, mpsc::Receiver<Word>) {
-        let (words, said) = mpsc::channel(LOOK_QUEUE);
+    ) -> (Self, mpsc::Receiver<ManagerMessage>) {
+        let (messages, receiver) = mpsc::channel(MANAGER_MESSAGES);
         let program_starts = Arc::new(Semaphore::new(PROGRAM_STARTS));
         (
             Self {
@@ -117,13 +116,13 @@ impl Streams {
                 clock,
                 rng,
                 serving,
-                words,
+                messages,
                 disk_capacity: DiskCapacity::default(),
                 buffer_capacity: BufferCapacity::default(),
                 program_starts,
                 cpu_counters: NodeCounters::default(),
             },
-            said,
+            receiver,
         )
     }
 
@@ -132,7 +131,7 @@ impl Streams {
         self.identities.client(&snapshot.record.pod.spec.node_name, &self.client)
     }
 
-    /// Keeps a tunnel open until `stop`.
+    /// Keeps a tunnel to the server open until `stop`.
     pub(crate) async fn run(self, stop: &CancellationToken) {
         let mut wait = TUNNEL_RETRY_BASE;
         while !stop.is_cancelled() {
@@ -151,10 +150,10 @@ impl Streams {
             };
             let Some(error) = ended else { return };
             tracing::debug!(%error, "no tunnel to the server");
-            // Other errors pass, or are told by the writes of the nodes, which meet them too.
+            // Other errors are temporary, or the writes of the nodes fail with them as well and report them.
             if error.is_already_exists() || error.is_forbidden() {
                 // The manager may have ended.
-                let _ = self.words.send(Word::Refused(error.to_string())).await;
+                let _ = self.messages.send(ManagerMessage::Refused(error.to_string())).await;
             }
             let pause = self.jittered(wait);
             wait = wait.saturating_mul(2).min(TUNNEL_RETRY_MAX);
@@ -166,13 +165,13 @@ impl Streams {
         }
     }
 
-    /// Between half of a wait and all of it.
+    /// A random time between half of `wait` and `wait`.
     fn jittered(&self, wait: Duration) -> Duration {
         wait.mul_f64(0.5 + self.rng.unit() / 2.0)
     }
 
-    /// Serves what comes through a tunnel until it ends, and says why; nothing at a stop. Nodes that are refused are asked for again
-    /// after waits that double.
+    /// Serves the streams of a tunnel until the tunnel ends; returns the error that ended it, `None` at a stop. Refused nodes are
+    /// requested again after waits that double.
     async fn carry(&self, mut tunnel: Tunnel, mut seen: u64, stop: &CancellationToken) -> Option<ApiError> {
         let mut tasks = JoinSet::new();
         let (mut wait, mut ask_again) = (TUNNEL_RETRY_BASE, None);
@@ -195,7 +194,7 @@ impl Streams {
                         ask_again = Some(Instant::now() + self.jittered(wait));
                         wait = wait.saturating_mul(2).min(TUNNEL_RETRY_MAX);
                         // The manager may have ended.
-                        let _ = self.words.send(Word::RefusedNodes(nodes)).await;
+                        let _ = self.messages.send(ManagerMessage::RefusedNodes(nodes)).await;
                     }
                     Err(error) => return Some(error),
                 },
@@ -213,8 +212,8 @@ impl Streams {
             return self.kubelet(stream).await;
         }
         let (answer, feed) = oneshot::channel();
-        let look = Look { request: stream.request.clone(), answer };
-        let feed = match self.words.send(Word::Look(look)).await {
+        let look = PodQuery { request: stream.request.clone(), answer };
+        let feed = match self.messages.send(ManagerMessage::Query(look)).await {
             Ok(()) => feed.await.ok(),
             Err(_) => None,
         };
@@ -232,7 +231,7 @@ impl Streams {
     }
 }
 
-/// What the server says when a kubelet answers 404.
+/// The server's status when a kubelet answers 404.
 fn unknown_pod(request: &StreamRequest) -> Status {
     let resource = match request.kind {
         StreamKind::Log(_) => "pods/log",

@@ -1,4 +1,4 @@
-//! What the commands of one pod's containers have printed: of each container the present and the previous run.
+//! The output of the commands of one pod's containers: of the current and the previous run of each container.
 
 use super::Latest;
 use crate::limits::LINE_BYTES;
@@ -7,10 +7,10 @@ use kstore_container_sim::{LogLine, PrintedLines};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many runs of a container are remembered: those that `kubectl logs` can ask for.
+/// Runs of a container whose output is kept: those that `kubectl logs` can request.
 const RUNS: usize = 2;
 
-/// The outputs of one pod.
+/// The output of the commands of one pod.
 pub(crate) struct Outputs {
     containers: Mutex<BTreeMap<String, Vec<Output>>>,
     printed: Latest<()>,
@@ -20,7 +20,7 @@ pub(crate) struct Outputs {
 struct Output {
     run: String,
     printed: Arc<PrintedLines>,
-    /// The line under way on standard output and on standard error.
+    /// The incomplete last lines of standard output and standard error.
     partial: [Vec<u8>; 2],
 }
 
@@ -35,7 +35,7 @@ impl Outputs {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A command begins.
+    /// Records that a command begins.
     pub(crate) fn begin(&self, container: &str, run: &str) {
         let mut containers = self.containers();
         let runs = containers.entry(container.to_owned()).or_default();
@@ -44,7 +44,7 @@ impl Outputs {
         runs.drain(..surplus);
     }
 
-    /// The command prints.
+    /// Adds output of the command.
     pub(super) fn print(&self, container: &str, run: &str, stderr: bool, bytes: &[u8], at: Timestamp) {
         self.change(container, run, |output| {
             for &byte in bytes {
@@ -59,7 +59,7 @@ impl Outputs {
         });
     }
 
-    /// The command has ended.
+    /// Records that the command has ended.
     pub(super) fn end(&self, container: &str, run: &str, at: Timestamp) {
         self.change(container, run, |output| {
             for stderr in [false, true] {
@@ -81,19 +81,19 @@ impl Outputs {
         self.printed.set(());
     }
 
-    /// What a run has printed; `None` if none of its commands ran here.
+    /// The output of a run; `None` if no command of it ran in this process.
     pub(super) fn of(&self, container: &str, run: &str) -> Option<Arc<PrintedLines>> {
         let containers = self.containers();
         let output = containers.get(container)?.iter().find(|output| output.run == run)?;
         Some(Arc::clone(&output.printed))
     }
 
-    /// A number that rises when something is printed.
+    /// The sequence number of the output; it rises with each print.
     pub(super) fn seen(&self) -> u64 {
         self.printed.get().0
     }
 
-    /// Waits until the number is above `seen`.
+    /// Waits until the sequence number is above `seen`.
     pub(super) async fn after(&self, seen: u64) {
         self.printed.after(seen).await;
     }

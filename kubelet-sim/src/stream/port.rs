@@ -1,5 +1,5 @@
-//! A connection to a port of a simulated pod. Ports that its containers declare answer HTTP, with what is scripted or with a line
-//! that names the pod; all others refuse. Nothing is connected to anything.
+//! Connections to ports of a simulated pod. Ports that its containers declare answer HTTP with the scripted response, or with a line that
+//! names the pod; other ports refuse. No socket is opened on the host.
 
 use super::http::{answer, serve};
 use super::{Feed, Snapshot, Streams};
@@ -28,7 +28,7 @@ impl Streams {
     }
 }
 
-/// What the running container that declares the port answers.
+/// The HTTP response of the running container that declares the port.
 fn listener(snapshot: &Snapshot, pod: &Pod, port: u16) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let declares = |container: &&k8s_openapi::api::core::v1::Container| {
@@ -45,7 +45,7 @@ fn listener(snapshot: &Snapshot, pod: &Pod, port: u16) -> Option<String> {
     }))
 }
 
-/// The runtime's words for a port that nobody listens on.
+/// The container runtime's error for a port without a listener.
 async fn refuse(writer: &StreamWriter, port: u16) {
     let text = format!(
         "failed to execute portforward in network namespace: failed to connect to localhost:{port} inside namespace: \

@@ -1,33 +1,32 @@
-//! Commands of containers, run by the simulated shell: a task for each, as long as its container runs. What it prints becomes the
-//! container's log; when it ends, the container ends with its code.
+//! Main commands of containers, run by the simulated shell: one task each, while the container runs. The command's output is the
+//! container's log, and its exit code is the container's.
 
 use super::environment::expand;
-use super::{Exit, Feed, Outputs, Snapshot, Streams, Word};
+use super::{Exit, Feed, ManagerMessage, Outputs, Snapshot, Streams};
 use crate::chosen_run::find;
 use kstore_container_sim::{Shell, ShellStep};
 use kstore_informer::Key;
 use std::sync::Arc;
 
-/// A command to run.
+/// The main command of a container run.
 pub(crate) struct Launch {
-    /// Its pod.
+    /// Name and namespace of the pod.
     pub(crate) pod: Key,
-    /// Its pod's uid.
     pub(crate) uid: String,
-    /// The place of its container.
+    /// Index of the container in its pod.
     pub(crate) index: usize,
-    /// The name of its container.
+    /// Name of the container.
     pub(crate) container: String,
-    /// The container's run.
+    /// ID of the run.
     pub(crate) run: String,
-    /// The words of the command, in which `$(NAME)` means a variable of the container.
+    /// The command and its arguments; `$(NAME)` refers to a variable of the container.
     pub(crate) argv: Vec<String>,
-    /// Where it prints.
+    /// The destination of the output.
     pub(crate) outputs: Arc<Outputs>,
 }
 
 impl Streams {
-    /// Runs a command to its end, or until its container's run ends otherwise.
+    /// Runs a command until it ends, or until its container's run ends otherwise.
     pub(crate) async fn run_program(self, feed: Feed, launch: Launch) {
         let code = tokio::select! {
             biased;
@@ -37,15 +36,15 @@ impl Streams {
         launch.outputs.end(&launch.container, &launch.run, self.clock.now());
         if let Some(code) = code {
             let Launch { pod, uid, container, run, .. } = launch;
-            // Nobody hears it if the simulation has ended.
-            let _ = self.words.send(Word::Exit(Exit { pod, uid, container, run, code })).await;
+            // The manager may have ended.
+            let _ = self.messages.send(ManagerMessage::Exit(Exit { pod, uid, container, run, code })).await;
         }
     }
 
     async fn execute(&self, feed: &Feed, launch: &Launch) -> Option<u8> {
         let (_, snapshot) = feed.get();
         let environment = {
-            // Closed only with the simulation.
+            // The semaphore is closed only at the end of the simulation.
             let _permit = self.program_starts.acquire().await.ok()?;
             self.environment(&snapshot, &launch.container, &launch.run, &launch.argv).await
         };
@@ -66,7 +65,7 @@ impl Streams {
                     launch.outputs.print(container, run, channel == 2, printed.as_ref(), self.clock.now());
                 }
                 ShellStep::Sleep(time) => tokio::time::sleep(time).await,
-                // Nobody types: its input has ended before it began.
+                // A main command has no standard input.
                 ShellStep::Copy => {}
                 ShellStep::Read => shell.input(None),
                 ShellStep::ReadLine => shell.line(None),
@@ -76,7 +75,7 @@ impl Streams {
     }
 }
 
-/// Waits until the run has ended or the pod is gone. A node that falls silent runs on.
+/// Waits until the run has ended or the pod is deleted. Commands of a silent node continue.
 async fn ended(feed: &Feed, launch: &Launch) {
     let runs = |snapshot: &Snapshot| {
         let run = find(&snapshot.machine.containers[launch.index], &launch.run);

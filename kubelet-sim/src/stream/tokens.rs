@@ -1,5 +1,5 @@
-//! The tokens of service accounts that volumes of a pod hold: asked for when a command may read them, bound to the pod, and renewed when four
-//! fifths of their life have passed.
+//! Service account tokens in the volumes of a pod: requested when a command may read them, bound to the pod, and renewed after four fifths
+//! of their lifetime.
 
 use super::{Snapshot, Streams};
 use jiff::{SignedDuration, Timestamp};
@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::{Pod, ServiceAccount, ServiceAccountTokenProject
 use kstore_client::Gvr;
 use serde_json::{Value, json};
 
-/// How long a token lasts if its volume does not say.
+/// Lifetime of a token if its volume does not state one.
 const DEFAULT_SECONDS: i64 = 3600;
-/// A token is renewed at this age even if it lasts longer.
+/// Age at which a token is renewed even if its lifetime is longer.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 
-/// A token that a volume of a pod holds.
+/// A token in a volume of a pod.
 #[derive(Clone, Debug)]
 pub(super) struct MountedToken {
     text: String,
@@ -35,11 +35,11 @@ impl MountedToken {
     }
 }
 
-/// By what tokens of one pod differ: their audience, "" for the API server, and their lifetime in seconds.
+/// Key of a pod's tokens: the audience ("" for the API server), and the lifetime in seconds.
 pub(super) type TokenKey = (String, i64);
 
 impl Streams {
-    /// The token that a volume of the pod holds; `None` if the server gives none.
+    /// The token for a volume of the pod; `None` if the server issues none.
     pub(super) async fn mounted_token(
         &self,
         snapshot: &Snapshot,
