@@ -5,7 +5,9 @@ use crate::SERVER;
 use futures::StreamExt as _;
 use futures::stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
-use kstore_client::{Client, DeleteParams, ListParams, Obj, Part, Patch, Source, WatchParams, revision_of};
+use kstore_client::{
+    Client, DeleteParams, ListParams, Obj, Patch, Source, SourcePart, WatchParams, revision_of,
+};
 use kstore_informer::kube::{Kube, KubeSource};
 use kstore_informer::testing::contract::ContractWorld;
 use kstore_informer::{
@@ -176,8 +178,8 @@ mod grpc_over_a_socket {
 
 /// One part of a shared stream, whose other part requests the same start.
 struct Paired {
-    part: Part<Obj<ConfigMap>>,
-    companion: Part<Obj<Namespace>>,
+    part: SourcePart<Obj<ConfigMap>>,
+    companion: SourcePart<Obj<Namespace>>,
 }
 
 impl Paired {

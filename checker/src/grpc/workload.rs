@@ -25,7 +25,7 @@ const CATCH_UP: Duration = Duration::from_secs(10);
 /// Time for the endpoint to answer before the workload starts, and again at its end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// StoreState shared by all clients of a workload.
+/// State shared by all clients of a workload.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plan: Plan,

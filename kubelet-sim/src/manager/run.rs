@@ -215,9 +215,9 @@ impl Edge {
     }
 
     fn answer(&mut self, query: PodQuery) {
-        if let Some(feed) = self.manager.watch(&look.request) {
+        if let Some(feed) = self.manager.watch(&query.request) {
             // The requester may have gone away.
-            let _ = look.answer.send(feed);
+            let _ = query.answer.send(feed);
         }
     }
 
