@@ -11,7 +11,7 @@ mod server_identity;
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::bootstrap as rbac;
 use crate::error;
-use crate::limits::INITIAL_OBJECTS_PER_TASK;
+use crate::limits::{BOOTSTRAP_PAUSE, BOOTSTRAP_TRIES, INITIAL_OBJECTS_PER_TASK};
 use crate::pipeline::Pipeline;
 use crate::request::{Action, Body, Request, Target, WriteOptions};
 use futures::future::join_all;
@@ -30,9 +30,25 @@ pub(crate) const SELF: &str = "system:apiserver";
 /// Creates missing objects, and updates those that describe this server. On return all of them exist and are
 /// durable. Two servers may do this concurrently; the addresses are then those of the later one.
 ///
+/// On an overloaded machine the watch cache can lag behind the storage for longer than a request may wait. The
+/// steps are therefore repeated up to [`BOOTSTRAP_TRIES`] times: objects that exist already are skipped.
+///
 /// # Errors
-/// The first refusal other than "already exists".
+/// The first refusal other than "already exists", or 503 after the last try.
 pub async fn run(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {
+    for _ in 1..BOOTSTRAP_TRIES {
+        match create_missing_objects(pipeline, identity).await {
+            Err(status) if status.reason == Reason::ServiceUnavailable => {
+                tracing::warn!(error = %status, "the initial objects cannot be created yet");
+                tokio::time::sleep(BOOTSTRAP_PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+    create_missing_objects(pipeline, identity).await
+}
+
+async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {
     // Namespaces come before the objects in them. The other objects are created concurrently, so that the
     // storage can write many with few syncs.
     // The ServiceCIDR comes before the Service whose address is allocated from it.
@@ -120,3 +136,6 @@ pub(crate) fn own_request(target: Target, action: Action) -> Request {
         action,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -410,6 +410,13 @@ pub const QUOTA_LEDGERS: usize = 64;
 /// Initial objects that one task creates: few enough that all threads have work, enough to be worth a task.
 pub const INITIAL_OBJECTS_PER_TASK: usize = 32;
 
+/// Times that a starting server tries to create the initial objects. Each try can wait for the watch cache for
+/// [`FRESH_WAIT`], so that a start on an overloaded machine fails only after about half a minute.
+pub const BOOTSTRAP_TRIES: usize = 10;
+
+/// Pause between two such tries.
+pub const BOOTSTRAP_PAUSE: Duration = Duration::from_millis(100);
+
 /// Pods of a namespace that are checked when its enforced level becomes stricter; the warnings do not mention
 /// further pods. Kubernetes' bound.
 pub(crate) const POD_SECURITY_PODS: usize = 3000;

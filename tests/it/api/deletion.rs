@@ -203,9 +203,9 @@ fn deletion_preconditions_hold_and_default_propagation_depends_on_the_kind() {
         for name in ["plain", "background"] {
             cluster.create(job(name)).await;
         }
-        let silent = send(cluster, "DELETE", &format!("{jobs}/silent"), &Value::Null).await;
-        assert_eq!(silent.json()["metadata"]["finalizers"], json!(["orphan"]));
-        assert!(warnings(&silent)[0].contains("child pods are preserved by default when jobs are deleted"));
+        let plain = send(cluster, "DELETE", &format!("{jobs}/plain"), &Value::Null).await;
+        assert_eq!(plain.json()["metadata"]["finalizers"], json!(["orphan"]));
+        assert!(warnings(&plain)[0].contains("child pods are preserved by default when jobs are deleted"));
         let background = send(
             cluster,
             "DELETE",
