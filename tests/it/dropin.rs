@@ -559,7 +559,7 @@ fn an_unsupported_flag_value_ends_the_program_with_the_reason() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        text.starts_with("Error: --encryption-provider-config=f: kstore does not encrypt what it stores\n"),
+        text.starts_with("Error: --encryption-provider-config=f: kstore does not encrypt stored objects\n"),
         "{text}"
     );
 }
