@@ -31,7 +31,7 @@ pub const RECENT_BYTES: usize = 16 * 1024 * 1024;
 /// occupy memory forever.
 pub const RECENT_AGE: Duration = Duration::from_secs(20);
 
-/// Bytes of recent changes that stay in memory whatever their age.
+/// Bytes of recent changes that stay in memory regardless of their age.
 pub const RECENT_CALM_BYTES: usize = 1024 * 1024;
 
 /// Bytes of objects that are kept in a second form, as protobuf messages. Further objects are encoded for

@@ -22,7 +22,7 @@ enum EvidenceSource {
     Watch(usize, usize),
 }
 
-/// What is known of one change of one key. An unknown field is none.
+/// Known facts about one change of one key. An unknown field is `None`.
 #[derive(Clone, Debug)]
 struct Fact {
     key: Blob,

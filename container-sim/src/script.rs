@@ -19,7 +19,7 @@ pub struct ScriptedAnswer {
 /// The scripted log of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogScript {
-    /// The first lines of each run, each with whether it goes to standard error. `None`: the log says that the container
+    /// The first lines of each run; the boolean is true for a line of standard error. `None`: the log says that the container
     /// is simulated.
     pub lines: Option<Vec<(bool, String)>>,
     /// The repeated line, in which `{n}` is its number. `None` with an interval: only the number.

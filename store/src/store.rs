@@ -120,7 +120,7 @@ impl Store {
         &self.driver
     }
 
-    /// The revision that readers see. Everything up to it is durable. It never goes back.
+    /// The revision that readers see. Everything up to it is durable. It never decreases.
     pub fn revision(&self) -> Revision {
         self.driver.core().revision()
     }

@@ -1,5 +1,5 @@
 //! The history checker over real connections: a real etcd and kstore's etcd API pass; a server with one
-//! injected fault is detected, whatever the fault.
+//! injected fault of any kind is detected.
 
 use kstore_checker::grpc::{Mix, Plan, Recording, Workload};
 use kstore_checker::{Guarantee, Verdict, judge};

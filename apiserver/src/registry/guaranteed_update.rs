@@ -1,5 +1,5 @@
 //! GuaranteedUpdate: read, decide, compare-and-swap, and repeat if another writer was faster. Every change of
-//! an existing object, by whatever verb, goes through it.
+//! an existing object, with any verb, uses it.
 
 use super::quota::{Charges, JudgedWrite, QuotaTurn};
 use super::service::claims_anything;

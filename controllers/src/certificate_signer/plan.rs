@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// The shortest life that a request can ask for.
 const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
 
-/// What is to be done with a request.
+/// The signer's decision about a CertificateSigningRequest.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decision {
     /// It is not approved, was answered, or is another signer's.

@@ -56,7 +56,7 @@ pub enum Phase {
     Starting,
     /// It is running.
     Running(Run),
-    /// It is running and was told to stop.
+    /// It is running and has been asked to stop.
     Stopping(Run),
     /// It ended and may restart at `until`; `delay` is shown in the message.
     CrashLoop {
@@ -125,7 +125,7 @@ impl Container {
         }
     }
 
-    /// The current run, whether or not it was told to stop.
+    /// The current run, even if it has been asked to stop.
     pub fn run(&self) -> Option<&Run> {
         match &self.phase {
             Phase::Running(run) | Phase::Stopping(run) => Some(run),

@@ -1,4 +1,4 @@
-//! Stories of pods: data in `testdata`, told by running the machine over the simulated runtime under a made-up clock.
+//! Scenario tests of pods: each file in `testdata` is a scenario, which runs the state machine over the simulated runtime with a simulated clock.
 
 use super::adopt::adopt;
 use super::container::{Container, Phase};

@@ -185,7 +185,7 @@ fn a_condition_that_another_server_rewrites_is_restored_once_in_thirty_seconds()
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        // The first is the one that was there at the beginning; then one at each end of thirty seconds.
+        // The first one is the initial condition; the controller then restores it every thirty seconds.
         assert!((4..=5).contains(&restored), "{restored}");
     });
 }

@@ -96,7 +96,7 @@ pub enum TlsError {
     Unusable {
         /// The kind of the file.
         what: &'static str,
-        /// What is wrong with it.
+        /// Why the file cannot be used.
         why: String,
     },
     /// Certificate and key do not belong together, or TLS cannot be configured.

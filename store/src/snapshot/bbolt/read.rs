@@ -19,7 +19,7 @@ pub(crate) enum ReadError {
     Page {
         /// The page.
         number: u64,
-        /// What is wrong with the page: the predicate that follows "page 7".
+        /// The defect, as a predicate after "page 7".
         detail: &'static str,
     },
     /// The caller's visitor refused an entry.
