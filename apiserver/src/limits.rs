@@ -153,7 +153,7 @@ pub const WRITES_IN_FLIGHT: usize = 400;
 /// checking then take milliseconds without a yield. Objects of clusters are rarely as large.
 pub const HEAVY_BYTES: usize = 128 * 1024;
 
-/// Such requests that are served concurrently. More would share the processors with all others without
+/// Requests of at least [`HEAVY_BYTES`] that are served concurrently. More would share the processors with all others without
 /// finishing sooner.
 pub const HEAVY_AT_A_TIME: usize = 8;
 

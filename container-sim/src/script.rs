@@ -1,5 +1,5 @@
-//! What a user scripts of a container: answers to commands, and the lines that it logs. Values only; parsing them from
-//! annotations is not here.
+//! Scripted behaviour of a container: its responses to commands and its log lines. These are plain values; this module does not parse
+//! annotations.
 
 use std::time::Duration;
 

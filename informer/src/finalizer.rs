@@ -26,7 +26,7 @@ pub enum Edit<'a> {
     Remove {
         /// The finalizer.
         name: &'a str,
-        /// Its index, counted from zero.
+        /// Index of the finalizer in the list, from zero.
         at: usize,
     },
 }

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
     field_path = ".spec.replicas"
 ))]
 struct CronTabSpec {
-    /// As cron writes it.
+    /// Cron schedule.
     schedule: String,
     #[serde(default)]
     replicas: i32,

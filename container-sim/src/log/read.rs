@@ -47,7 +47,7 @@ pub struct LogReader {
     stderr: bool,
 }
 
-/// What the caller of [`LogReader::step`] should do.
+/// The caller's next step after [`LogReader::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogStep {
     /// Send this text on the channel (1 is standard output, 2 is standard error), then step again.

@@ -1,4 +1,4 @@
-//! What becomes of a CertificateSigningRequest: nothing, a refusal, or a certificate, and how long that is valid. Pure.
+//! Decision about a CertificateSigningRequest: ignore it, refuse it, or issue a certificate, and for how long. Pure.
 
 use super::signers::signs;
 use crate::certificate_request::CertificateRequest;

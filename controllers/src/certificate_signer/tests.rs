@@ -1,4 +1,4 @@
-//! What signers accept, and that issued certificates say what was requested, to another implementation of X.509.
+//! Tests of the requests that signers accept. Another implementation of X.509 checks that issued certificates have the requested contents.
 
 use super::issue::{NotIssued, SigningAuthority, Terms};
 use super::plan::{Decision, decide, failed, issued, lifetime};

@@ -45,9 +45,9 @@ pub struct Container {
 pub enum Phase {
     /// Not started: earlier containers come first, or the container is about to restart.
     Waiting,
-    /// Its image is being looked up or pulled.
+    /// The image is being looked up or pulled.
     Image,
-    /// Its image could not be pulled.
+    /// The image could not be pulled.
     ImageError(ImageError),
     /// It cannot be created, for this reason. `None` while the API has not yet answered about objects that it
     /// refers to.
@@ -100,7 +100,7 @@ pub struct Run {
 pub struct Ended {
     /// The runtime's id of the run.
     pub id: String,
-    /// Its exit code.
+    /// Exit code of the run.
     pub code: i32,
     /// `Completed`, `Error`, `OOMKilled`, …
     pub reason: String,

@@ -147,7 +147,7 @@ impl World {
     }
 }
 
-/// What holds of every state.
+/// Checks the invariants that every state must satisfy.
 fn check_invariants(pod: &Pod) {
     for container in &pod.containers {
         if let Some(ended) = &container.ended {

@@ -76,7 +76,7 @@ impl SegmentHeader {
     }
 }
 
-/// Where the next group of a segment is written: epoch, offset, and checksum chain.
+/// Position in a segment at which the next group is written: epoch, offset, and checksum chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogPosition {
     pub(crate) epoch: u64,

@@ -289,7 +289,7 @@ async fn lives(config: &Config, policy: CrashPolicy, seed: u64) -> Lives {
     Lives { history, lossy_crashes }
 }
 
-/// What the checker says of a store's lives, and how many of the crashes lost acknowledged revisions.
+/// The checker's verdict on a store's runs, and the number of crashes that lost acknowledged revisions.
 fn verdict(durability: Durability, policy: CrashPolicy, seed: u64) -> (Verdict, usize) {
     let config = Config { durability, ..tiny(Config::durable("/data"), seed as u8) };
     let lives = block_on_real(lives(&config, policy, seed));

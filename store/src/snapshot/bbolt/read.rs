@@ -1,5 +1,5 @@
-//! Reading an untrusted database image: every number is checked before use, and the work is bounded by the image's
-//! length, whatever it contains.
+//! Reading an untrusted database image: every number is checked before use, and the image's length bounds the work
+//! for any contents.
 
 use std::collections::BTreeMap;
 use std::io;
