@@ -296,7 +296,7 @@ async fn rolls_out(admin: &Https, programs: &mut [&mut Program]) {
 /// Controllers and scheduler run as separate programs, with a kubeconfig, health checks and metrics. The flags are
 /// those of kwokctl and metacontroller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn controllers_and_scheduler_are_programs_of_their_own() {
+async fn controllers_and_scheduler_run_as_separate_programs() {
     let mut envtest = Envtest::start_in(&[("KSTORE_NODES", "1")]).await;
     let admin = envtest.client("admin", "system:masters");
     let dir = envtest.dir.path().to_owned();

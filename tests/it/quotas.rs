@@ -116,7 +116,7 @@ fn usage_of_deleted_objects_is_released() {
 }
 
 #[test]
-fn updates_are_charged_with_what_they_add() {
+fn quotas_charge_updates_for_the_increase_only() {
     simulate(Setup::controllers(), async |cluster| {
         let hard = json!({"requests.cpu": "2", "services.loadbalancers": "1", "services.nodeports": "1"});
         bound(cluster, hard).await;

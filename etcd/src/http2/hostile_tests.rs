@@ -131,7 +131,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_floods_and_does_not_read_uses_little_memory() {
+async fn flooding_clients_that_do_not_read_use_bounded_memory() {
     let ping = raw(6, 0, 0, &[0; 8]).repeat(200_000);
     serve(&ping, ClientReads::Nothing).await;
 }
@@ -281,7 +281,7 @@ fn widest_windows() -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_responses_are_framed_on_demand_whatever_the_window() {
+async fn large_responses_are_framed_on_demand_with_any_window() {
     let mut sent = widest_windows();
     for n in 0..4 {
         sent.extend(call_of(2 * n + 1, RANGE, &all_keys()));

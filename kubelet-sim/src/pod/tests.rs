@@ -250,7 +250,7 @@ fn pods_follow_their_recorded_stories() {
 }
 
 #[test]
-fn a_pod_goes_on_where_an_earlier_process_left_it() {
+fn pods_continue_from_the_state_that_an_earlier_process_left() {
     let object: PodObject =
         serde_yaml_ng::from_str("{spec: {containers: [{name: c, image: 'a:1'}]}}").unwrap();
     let before = World::new(object);

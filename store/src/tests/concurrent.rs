@@ -61,7 +61,7 @@ fn all() -> WatchRequest {
 
 /// W6, and etcd's 15220 and 15271: a watch's progress fits between its events, and never decreases.
 #[test]
-fn progress_never_goes_back_and_is_never_ahead_of_an_event() {
+fn progress_never_decreases_and_is_never_ahead_of_an_event() {
     block_on_threads(async {
         for seed in 0..4 {
             let store = open(seed);

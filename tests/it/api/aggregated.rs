@@ -125,7 +125,7 @@ async fn aggregated(cluster: &Cluster) -> Vec<Value> {
 }
 
 #[test]
-fn an_api_service_reports_what_is_missing_until_its_server_answers() {
+fn api_service_conditions_name_the_missing_part_until_its_server_answers() {
     simulate(Setup::api_alone(), async |cluster| {
         create(cluster, SERVICES, &api_service("wardle.example.com", "v1alpha1", 2000)).await;
         let name = "v1alpha1.wardle.example.com";
