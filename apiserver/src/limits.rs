@@ -11,7 +11,7 @@ pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 /// reset.
 pub const UNREAD_BODY_BYTES: usize = BODY_BYTES + 64 * 1024;
 
-/// How long the server waits for the rest of such a body before it resets the stream. Long enough for
+/// How long the server waits for the rest of an unread body before it resets the stream. Long enough for
 /// [`UNREAD_BODY_BYTES`] over a slow link.
 pub const UNREAD_BODY_TIME: Duration = Duration::from_secs(10);
 

@@ -487,8 +487,8 @@ async fn a_front_proxy_names_the_user_of_a_request() {
 }
 
 /// The start order and flags are those of metacontroller's test framework: the apiserver starts before its etcd, with
-/// an empty certificate directory that other programs read early, a token file, and AlwaysAllow. The etcd listens on a Unix socket, as in
-/// Kubernetes' integration tests.
+/// an empty certificate directory that other programs read early, a token file, and AlwaysAllow. The etcd listens on a
+/// Unix socket, as in Kubernetes' integration tests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_apiserver_waits_for_its_etcd_after_creating_its_certificate() {
     let dir = tempfile::tempdir().unwrap();
@@ -506,7 +506,7 @@ async fn an_apiserver_waits_for_its_etcd_after_creating_its_certificate() {
     ));
     let mut apiserver = Program::start(&folder.join("kube-apiserver"), &apiserver, dir.path());
     let ca = made(&dir.path().join("made/apiserver.crt"), &mut apiserver).await;
-    // Longer than the longest delay between two retries.
+    // Sleeps longer than the longest delay between two retries.
     sleep(Duration::from_millis(300)).await;
     apiserver.check();
     let etcd = words(&format!(
@@ -541,7 +541,7 @@ async fn made(path: &Path, program: &mut Program) -> String {
     }
 }
 
-/// Creates a role that grants more than its author's roles do.
+/// Tries to create a role that grants more than its author's roles; returns the status code.
 async fn grant_a_role(server: &Https, headers: &str) -> u16 {
     let rules = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",

@@ -1,6 +1,6 @@
 //! ResourceQuotas in a whole cluster: concurrent writers over REST and gRPC never exceed a quota and lose no
-//! charge, usage of deleted objects is released, and any kind can be limited. The usage of each kind is
-//! tested beside the evaluators.
+//! charge, usage of deleted objects is released, and any kind can be limited. Unit tests of the evaluators
+//! cover the usage of each kind.
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;

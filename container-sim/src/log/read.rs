@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 /// Which lines of a log are read, and in which form. The default is all lines, without timestamps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogQuery {
-    /// Only lines of the last so many seconds. Takes precedence over `since_time`.
+    /// Only lines of this number of most recent seconds. Takes precedence over `since_time`.
     pub since_seconds: Option<i64>,
     /// Only lines of this time or later.
     pub since_time: Option<Timestamp>,

@@ -43,7 +43,7 @@ fn has_condition(csr: &CertificateSigningRequest, type_: &str) -> bool {
     conditions.into_iter().flatten().any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// How long a certificate is valid: as long as was asked for, at least ten minutes, at most `longest`.
+/// Validity of a certificate: the requested one, at least ten minutes, at most `longest`.
 pub(crate) fn lifetime(csr: &CertificateSigningRequest, longest: SignedDuration) -> SignedDuration {
     match csr.spec.expiration_seconds {
         None => longest,

@@ -148,7 +148,7 @@ async fn endless_empty_continuation_frames_end_the_connection() {
     assert_eq!(connection.last, 0, "the stream was never opened");
 }
 
-/// Opens and resets so many streams.
+/// Opens and resets this number of streams.
 fn given_up(streams: u32) -> Vec<u8> {
     let block = block(PUT);
     (0..streams)
@@ -204,7 +204,7 @@ async fn padding_is_returned_to_the_window() {
     drop(io);
 }
 
-/// A put on each of so many streams, each in one frame.
+/// A put on each of this number of streams, each in one frame.
 fn puts(streams: u32) -> Vec<u8> {
     let (block, body) = (block(PUT), [0, 0, 0, 0, 3, 10, 1, b'k']);
     (0..streams).flat_map(|n| [raw(1, 4, 2 * n + 1, &block), raw(0, 1, 2 * n + 1, &body)].concat()).collect()

@@ -37,7 +37,7 @@ async fn put(store: &Store, key: String) -> Revision {
     }
 }
 
-/// Starts writers with so many keys each; the handle completes when all are done.
+/// Starts `writers` writers that write `each` keys each; the handle completes when all are done.
 fn write(store: &Store, writers: usize, each: usize) -> tokio::task::JoinHandle<()> {
     let store = store.clone();
     tokio::spawn(async move {
