@@ -89,7 +89,7 @@ pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
     let lease_client = Client::connect_lazy(&kubeconfig, "leader-election")?;
     let candidacy = Candidacy::of(work.program(), &identity(&nondet), words)?;
     let elector = candidacy.map(|candidacy| candidacy.elector(&lease_client, &nondet, &metrics)).transpose();
-    let elector = elector.context("cannot take part in leader election")?;
+    let elector = elector.context("invalid leader election settings")?;
     let cluster = Cluster::new();
     if let Some(address) = &settings.listen {
         let listener = listen::bind(address, "--secure-port").await?;
