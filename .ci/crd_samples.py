@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes objects for a CustomResourceDefinition from its schemas and shows them to the server that kubectl talks to.
+"""Generates objects for a CustomResourceDefinition from its schemas and tests them against the server that kubectl talks to.
 
     .ci/crd_samples.py DEFINITION
 
 For each served version: a minimal valid object (required fields, by default, enum, format, pattern and bounds) is created, read back and
 deleted; the same object with a field of a wrong type is refused for that field. Where rules in CEL refuse the minimal object, optional
-fields that the rules name are added until the server accepts it or TRIES are over. Prints a line for each object; fails if one is not
-treated as its schema says. Versions that only a conversion webhook makes are left out, except the stored one.
+fields that the rules name are added until the server accepts it or TRIES candidates were refused. Prints a line for each object; fails
+if the server's response to one contradicts the schema. Versions that need a conversion webhook are left out, except the stored one.
 """
 
 import copy
@@ -90,7 +90,7 @@ def number(schema, whole):
 
 
 def merged(schema):
-    """The schema with the first branch of anyOf and oneOf, and all of allOf, taken into it."""
+    """The schema, merged with the first branch of anyOf and oneOf and with all of allOf."""
     branches = list(schema.get("allOf", []))
     for word in ("oneOf", "anyOf"):
         if schema.get(word):
@@ -111,8 +111,8 @@ def merged(schema):
 
 
 class Maker:
-    """Makes one object; `added` are optional fields, as (path, name), that it has beside the required ones, and texts that fields have
-    instead of the texts that their schemas suggest, as (path, "=", text)."""
+    """Generates one object. `added` has optional fields to add to the required ones, as (path, name), and texts that replace those
+    suggested by the schemas, as (path, "=", text)."""
 
     def __init__(self, added):
         self.added = added
@@ -257,7 +257,7 @@ def accepted(definition, version):
 
 
 def wrong_types(schema, made):
-    """The object with one field of a wrong type: at the top, and at a leaf. With the path of each."""
+    """Copies of the object with one field of a wrong type, at the top and at a leaf, each with the path of that field."""
     properties = merged(schema).get("properties", {})
     for name in [name for name in properties if name not in ("apiVersion", "kind", "metadata", "status")]:
         kind = merged(properties[name]).get("type")
@@ -278,7 +278,7 @@ def wrong_types(schema, made):
 
 
 def check(definition, version):
-    """The server's wrong behaviour for objects of a version; empty if it is right."""
+    """Descriptions of the server's wrong responses for objects of a version; empty if all are right."""
     made, complaint = accepted(definition, version)
     if made is None:
         return f"no valid object was found: {complaint}"

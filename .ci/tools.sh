@@ -1,6 +1,6 @@
 # Tools of the checks beyond a Rust toolchain, installed only where they are missing. Sourced by run.
 #
-# kubectl and etcd (the judge of the store's semantics) come from Debian's archive, which carries kubectl 1.32 and etcd 3.5 since
+# kubectl and etcd (the reference for the store's semantics) come from Debian's archive, which carries kubectl 1.32 and etcd 3.5 since
 # trixie: downloaded and unpacked under target/, not installed, so that neither root nor another release's sources are needed.
 # cargo-deny and cargo-fuzz are built from source, unoptimised: building them optimised takes longer than they will ever run.
 
@@ -150,7 +150,7 @@ install_python_clients() {
     cp "$wanted" "$PYTHON_CLIENTS/requirements.txt"
 }
 
-# Tools that make and test packages: maturin, Node with npm, and Go, in a separate environment. dpkg-deb is part of Debian.
+# Tools that build and test packages: maturin, Node with npm, and Go, in a separate environment. dpkg-deb is part of Debian.
 PACKAGING_TOOLS=$TOOLS/packaging
 
 install_packaging_tools() {
@@ -164,8 +164,8 @@ install_packaging_tools() {
     cp "$wanted" "$PACKAGING_TOOLS/requirements.txt"
 }
 
-# Definitions of custom kinds that well-known projects publish, as packages carry them: Dask's of its operator, and those of cert-manager,
-# Argo, Istio, Linkerd, the Gateway API, the Prometheus operator and others among the tests of kopium. A folder for each package.
+# CustomResourceDefinitions of well-known projects, from two packages, each with a folder: dask-kubernetes has those of Dask's operator;
+# the tests of kopium have those of cert-manager, Argo, Istio, Linkerd, the Gateway API, the Prometheus operator and others.
 DEFINITIONS=$TOOLS/definitions
 DASK_KUBERNETES=2026.3.0
 KOPIUM=0.24.1
@@ -175,7 +175,7 @@ install_definitions() {
     [ "$(cat "$DEFINITIONS/.versions" 2>/dev/null)" = "$wanted" ] && return 0
     rm -rf "$DEFINITIONS" "$source"
     mkdir -p "$DEFINITIONS"/{dask-kubernetes,kopium} "$source/kopium"
-    # In the virtual environment of Python's clients: a system's own pip may refuse, or be missing.
+    # The virtual environment of Python's clients has a pip; the system's pip may be missing or refuse to install.
     install_python_clients || return 1
     "$PYTHON_CLIENTS/bin/pip" install --quiet --no-deps --target "$source/dask" "dask-kubernetes==$DASK_KUBERNETES" || return 1
     cp "$source"/dask/dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator/crds/*.yaml "$DEFINITIONS/dask-kubernetes"
@@ -195,7 +195,7 @@ EOF
     for registry in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"kopium-$KOPIUM/tests"; do
         grep -l '^kind: CustomResourceDefinition' "$registry"/*.yaml | xargs -I{} cp {} "$DEFINITIONS/kopium"
     done
-    # Its lists have no schema for their items: Kubernetes refuses it, too.
+    # Removed because its lists have no schema for their items, which Kubernetes refuses, too.
     rm -f "$DEFINITIONS/kopium/argoproj.io_clusterworkflowtemplates.yaml"
     ls "$DEFINITIONS"/kopium/*.yaml >/dev/null && printf '%s' "$wanted" >"$DEFINITIONS/.versions"
 }

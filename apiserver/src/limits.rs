@@ -11,7 +11,7 @@ pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 /// reset.
 pub const UNREAD_BODY_BYTES: usize = BODY_BYTES + 64 * 1024;
 
-/// How long the server waits for the rest of such a body before it resets the stream. Long enough for
+/// How long the server waits for the rest of an unread body before it resets the stream. Long enough for
 /// [`UNREAD_BODY_BYTES`] over a slow link.
 pub const UNREAD_BODY_TIME: Duration = Duration::from_secs(10);
 
@@ -31,7 +31,7 @@ pub const RECENT_BYTES: usize = 16 * 1024 * 1024;
 /// occupy memory forever.
 pub const RECENT_AGE: Duration = Duration::from_secs(20);
 
-/// Bytes of recent changes that stay in memory whatever their age.
+/// Bytes of recent changes that stay in memory regardless of their age.
 pub const RECENT_CALM_BYTES: usize = 1024 * 1024;
 
 /// Bytes of objects that are kept in a second form, as protobuf messages. Further objects are encoded for
@@ -153,7 +153,7 @@ pub const WRITES_IN_FLIGHT: usize = 400;
 /// checking then take milliseconds without a yield. Objects of clusters are rarely as large.
 pub const HEAVY_BYTES: usize = 128 * 1024;
 
-/// Such requests that are served concurrently. More would share the processors with all others without
+/// Requests of at least [`HEAVY_BYTES`] that are served concurrently. More would share the processors with all others without
 /// finishing sooner.
 pub const HEAVY_AT_A_TIME: usize = 8;
 

@@ -254,7 +254,7 @@ impl Pipeline {
         &self.nondet
     }
 
-    /// The records of which user wrote which revision, and why.
+    /// Provenance records: the author of each revision, and its causes.
     pub fn provenance(&self) -> &Provenance {
         &self.provenance
     }

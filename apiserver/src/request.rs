@@ -281,9 +281,9 @@ impl Body {
 /// The treatment of unknown and duplicate fields in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Such fields are dropped.
+    /// Unknown and duplicate fields are dropped.
     Ignore,
-    /// Such fields are dropped, and the response has a warning.
+    /// Unknown and duplicate fields are dropped, and the response has a warning.
     #[default]
     Warn,
     /// The request is refused.

@@ -1,5 +1,5 @@
-//! The programs `etcd` and `kube-apiserver` that kstore stands in for, started as envtest starts them, and `kstore-server run`. Every start
-//! has a new folder. Not what the programs do afterwards: it is the same server's.
+//! Start times of the drop-in programs `etcd` and `kube-apiserver`, with envtest's flags, and of `kstore-server run`. Every start has a new
+//! directory.
 
 use crate::binary::Binary;
 use crate::connection::Connection;
@@ -18,10 +18,10 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-/// Pause between two questions whether a program is ready. Envtest pauses for 100 ms.
+/// Pause between two readiness checks; envtest's is 100 ms.
 const POLL: Duration = Duration::from_millis(1);
 
-/// The start of the pair, and of a cluster around a command.
+/// Measures the start of the two programs, and of a cluster for one command.
 pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     let pairs = pairs(&binary).await?.to_string();
     let runs = runs(&binary).await?.to_string();
@@ -116,7 +116,7 @@ fn launch(binary: &Binary, program: &str, flags: &[String]) -> anyhow::Result<Ch
     quiet(binary, &words).spawn().with_context(|| format!("cannot start {}", binary.path().display()))
 }
 
-/// A command whose output is thrown away, as harnesses do.
+/// A command whose output is discarded, as test harnesses do.
 fn quiet(binary: &Binary, words: &[String]) -> Command {
     let mut command = Command::new(binary.path());
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);

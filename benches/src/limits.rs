@@ -53,8 +53,8 @@ pub(crate) const WATCHED_PODS: usize = 5000;
 /// Updates per second while each watcher watches the pods of its node.
 pub(crate) const UPDATES: usize = 1000;
 
-/// Updates per second while all watch everything: each update goes to all watchers, which makes a thousand
-/// times as many events.
+/// Updates per second while all watchers watch all objects: each update causes an event for every watcher, a
+/// thousand times as many events as updates.
 pub(crate) const UPDATES_SHARED: usize = 50;
 
 /// Updates to all watchers without a rate limit: a million events, few enough that no watcher is disconnected

@@ -5,7 +5,7 @@ use anyhow::Context;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Clock ticks per second in `/proc/PID/stat`: fixed by the interface, whatever the kernel's rate.
+/// Clock ticks per second in `/proc/PID/stat`: fixed by the interface, independent of the kernel's rate.
 const TICKS: f64 = 100.0;
 
 /// User and system time of all threads so far, in seconds.
@@ -55,7 +55,7 @@ pub(crate) fn disk_bytes(dir: &Path) -> anyhow::Result<u64> {
         let path = entry?.path();
         match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_dir() => bytes += disk_bytes(&path)?,
-            // A block has 512 bytes here, whatever the file system's block size.
+            // `st_blocks` counts blocks of 512 bytes, independent of the file system's block size.
             Ok(meta) => bytes += meta.blocks() * 512,
             Err(_) => {}
         }

@@ -22,7 +22,7 @@ enum EvidenceSource {
     Watch(usize, usize),
 }
 
-/// What is known of one change of one key. An unknown field is none.
+/// Known facts about one change of one key. An unknown field is `None`.
 #[derive(Clone, Debug)]
 struct Fact {
     key: Blob,
@@ -226,7 +226,7 @@ impl<'a> Evidence<'a> {
         if let Some(before) = &event.prev_kv {
             let (key, after) = (before.key.clone(), before.mod_revision);
             self.rests.push(UnchangedInterval { key, after, before: event.kv.mod_revision });
-            // A wrong previous version violates a guarantee of its own, so it is no conflict here.
+            // A separate guarantee covers wrong previous versions, so this is not a conflict.
             let facts = self.revisions.entry(before.mod_revision).or_default();
             let fact = version_fact(before, false, witness);
             match facts.iter_mut().find(|known| known.is_about(&fact)) {

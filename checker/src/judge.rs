@@ -32,9 +32,9 @@ pub fn judge(history: &History) -> Verdict {
     Verdict { violations: few_of_each(violations), undecided, counts }
 }
 
-/// The order of operations: one that agrees with all evidence or, if there is none, one that agrees with less, together
-/// with the failure of the full search. Thereby a watch or historical read that contradicts the rest is reported under
-/// the guarantee that it violates.
+/// An order of the operations that agrees with all evidence. If there is none, an order that agrees with less evidence,
+/// together with the failure of the full search, so that a watch or historical read that contradicts the rest is reported
+/// under the guarantee that it violates.
 fn order(history: &History, evidence: &Evidence<'_>) -> (Option<Order>, Option<Failure>) {
     if let Ok(order) = linearize_unmissed(history, evidence, SEARCH_TRIES) {
         return (Some(order), None);

@@ -46,7 +46,7 @@ impl Timeline {
                     Operation::LeaseRevoke { id } if done.is_expiry => Some(id),
                     _ => None,
                 };
-                // A guessed operation is no proof of when the revision was made.
+                // A guessed operation does not prove when the revision was made.
                 let not_before = if done.is_guess { 0 } else { done.call };
                 let changes = effect.changes;
                 timeline.push(state.revision(), Revision { changes, not_before, expired });

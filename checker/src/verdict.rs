@@ -10,7 +10,7 @@ pub enum Guarantee {
     /// A revision has one content: every client observes the same at any time. The typical violation is a store that
     /// shows a write and then loses it.
     OneHistory,
-    /// No answer has a smaller revision than one that was observed before the call.
+    /// No response has a smaller revision than any observed before the call.
     Monotonic,
     /// All answers are those of a store that executed one operation after the other, each between its call and its
     /// return.

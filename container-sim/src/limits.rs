@@ -23,8 +23,8 @@ pub(crate) const DISKS_BYTES: usize = 256 * 1024 * 1024;
 pub(crate) const DISK_ENTRY: usize = 256;
 /// Bytes of a command's input and of a pipe: an archive of a full disk, and a little more. A command with more input fails.
 pub(crate) const INPUT_BYTES: usize = DISK_BYTES + 16 * 1024 * 1024;
-/// Bytes of unread output and incomplete input that each command line may hold, whatever others hold: a full screen and
-/// more.
+/// Bytes of unread output and incomplete input that each command line may always hold, independent of others: more than
+/// a full screen.
 pub(crate) const COMMAND_BYTES: usize = 64 * 1024;
 /// Bytes that all command lines of one capacity hold together beyond that: two or three copies of a full disk. A command
 /// that needs more fails, as a program does without memory. It does not wait, since the readers of the other outputs may

@@ -1,5 +1,5 @@
-//! What a user scripts of a container: answers to commands, and the lines that it logs. Values only; parsing them from
-//! annotations is not here.
+//! Scripted behaviour of a container: its responses to commands and its log lines. These are plain values; this module does not parse
+//! annotations.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct ScriptedAnswer {
 /// The scripted log of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogScript {
-    /// The first lines of each run, each with whether it goes to standard error. `None`: the log says that the container
+    /// The first lines of each run; the boolean is true for a line of standard error. `None`: the log says that the container
     /// is simulated.
     pub lines: Option<Vec<(bool, String)>>,
     /// The repeated line, in which `{n}` is its number. `None` with an interval: only the number.

@@ -85,8 +85,8 @@ impl Executor {
         failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Executes independent lists. All of them are tried; returns the failures with the indexes of their
-    /// lists.
+    /// Executes independent lists of actions. A failure does not stop the other lists; returns the failures with the
+    /// indexes of their lists.
     pub(crate) async fn execute_lists(
         &self,
         cx: &Context,

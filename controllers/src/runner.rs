@@ -54,7 +54,7 @@ pub(crate) struct ControllerEntry {
     pub(crate) aliases: &'static [&'static str],
     /// Sets the controller up, which requests its caches, and returns the future that runs it.
     run: fn(Arc<Cluster>) -> Task,
-    /// Its service account in `kube-system`. The role `system:controller:<account>` has its permissions.
+    /// The controller's service account in `kube-system`. The role `system:controller:<account>` has its permissions.
     account: &'static str,
 }
 

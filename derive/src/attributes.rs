@@ -116,7 +116,7 @@ impl Attributes {
 
     fn read_namespaced(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
         if meta.input.peek(Token![=]) {
-            return Err(meta.error("`namespaced` has no value: leave it out for a kind without namespaces"));
+            return Err(meta.error("`namespaced` takes no value; leave it out for a cluster-scoped kind"));
         }
         self.namespaced = true;
         Ok(())
@@ -260,7 +260,7 @@ fn nested(
     if !meta.input.peek(syn::token::Paren) {
         let name = key(meta);
         let form = KEYS.iter().find(|(known, _)| *known == name).map_or("", |(_, form)| form);
-        return Err(meta.error(format!("`{name}` has values in parentheses: {form}")));
+        return Err(meta.error(format!("`{name}` takes values in parentheses: {form}")));
     }
     meta.parse_nested_meta(|meta| read(&meta))
 }
@@ -268,7 +268,7 @@ fn nested(
 /// Parses the text after `=`.
 fn value(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     let name = key(meta);
-    let wanted = |input: ParseStream<'_>| input.error(format!("`{name}` has a text: {name} = \"…\""));
+    let wanted = |input: ParseStream<'_>| input.error(format!("`{name}` takes a string: {name} = \"…\""));
     if !meta.input.peek(Token![=]) {
         return Err(wanted(meta.input));
     }

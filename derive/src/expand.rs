@@ -62,7 +62,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Names of the kind, given or derived.
+/// Names of the kind in its definition and in the generated code, from attributes or derived from the kind.
 struct Names {
     client: Path,
     object: Ident,

@@ -9,7 +9,7 @@ use std::future::Future;
 use crate::{Action, Object, Revision};
 
 /// Conditional change of an object's list of finalizers. As a JSON patch it is a `test` and an `add` or
-/// `remove` at the same index. It never touches other finalizers, whatever happened since the object was
+/// `remove` at the same index. It never touches other finalizers, even if the object changed since it was
 /// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit<'a> {
@@ -26,7 +26,7 @@ pub enum Edit<'a> {
     Remove {
         /// The finalizer.
         name: &'a str,
-        /// Its index, counted from zero.
+        /// Index of the finalizer in the list, from zero.
         at: usize,
     },
 }

@@ -111,11 +111,11 @@ impl<S: LeaseStore> Elector<S> {
         Self { store, candidate, election: Election::new(&options), watchdog: None, nondet, options }
     }
 
-    /// Calls `told` with each new leader that this candidate observes, itself included. The call happens
+    /// Calls `observer` with each new leader that this candidate observes, itself included. The call happens
     /// between two requests and must not block.
     #[must_use]
-    pub fn on_new_leader(self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.election.on_new_leader(told);
+    pub fn on_new_leader(self, observer: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.election.on_new_leader(observer);
         self
     }
 

@@ -301,7 +301,7 @@ impl<T: Object> Reflector<T> {
     }
 
     /// Refuses a state that is older than the cache. If the source repeats it for long enough, its history
-    /// was replaced, and the next state is accepted whatever its revision.
+    /// was replaced, and the next state is accepted with any revision.
     fn refuse(&mut self, now: Instant) -> ReflectorStep<T> {
         self.regressions.one_more(now);
         self.failed(SourceError::Ahead { retry_after: None }, now)

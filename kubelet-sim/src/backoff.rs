@@ -17,8 +17,8 @@ struct BackoffEntry {
 }
 
 impl Backoff {
-    /// The end and the length of the wait after a failure at `failed`: zero for the first failure, and for
-    /// one that is `BACKOFF_RESET` after the last try.
+    /// The end and the length of the wait after a failure at `failed`: zero for the first failure, and
+    /// for a failure `BACKOFF_RESET` after the last try.
     pub fn wait(&self, failed: Timestamp) -> (Timestamp, Duration) {
         match self.live(failed) {
             Some(entry) => (later(failed, entry.delay), entry.delay),

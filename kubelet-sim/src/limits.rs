@@ -74,8 +74,8 @@ pub(crate) const NEAREST_CANDIDATES: usize = 256;
 
 /// Commands of containers that read their environment and files from the API at once. The others wait for them.
 pub(crate) const PROGRAM_STARTS: usize = 16;
-/// Streams that wait for the manager to say what it knows of their pod, or to hear how its container ended. They wait when it is
-/// full.
+/// Most queued messages of streams to the manager: requests for the state of a pod, and reports that a process ended. Streams wait while
+/// the queue is full.
 pub(crate) const MANAGER_MESSAGES: usize = 64;
 /// First wait before a tunnel that ended is opened again; doubles up to [`TUNNEL_RETRY_MAX`].
 pub(crate) const TUNNEL_RETRY_BASE: Duration = Duration::from_millis(250);

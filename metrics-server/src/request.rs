@@ -235,7 +235,7 @@ impl Clause {
     }
 }
 
-/// The clauses of the Accept header, best first; without a header, one that accepts anything.
+/// The clauses of the Accept header, best first; without a header, a clause that accepts anything.
 fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     let texts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let texts = texts.flat_map(|text| text.split(',')).filter(|text| !text.trim().is_empty());

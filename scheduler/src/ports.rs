@@ -1,6 +1,6 @@
 //! Host ports and their conflicts on a node.
 
-/// The address that stands for every address.
+/// Wildcard address: a host port on all addresses of the node.
 const ANY_ADDRESS: &str = "0.0.0.0";
 
 /// A host port of a pod.

@@ -14,7 +14,7 @@ use crate::taint::{Effect, Taint};
 /// The decision of the reference.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReferenceDecision {
-    /// The pod goes to this node, with this total (absent if it was the only feasible node), one of `best`
+    /// The pod is bound to this node, with this total (absent if it was the only feasible node), one of `best`
     /// nodes with the highest score.
     Node { name: Arc<str>, total: i64, best: usize, feasible: usize },
     /// No node fits, for these reasons.
@@ -31,7 +31,7 @@ pub(crate) struct ReferenceCluster {
 }
 
 impl ReferenceCluster {
-    /// Adds or replaces a node. A node whose zone changes goes to the end of its new zone, as if it were new.
+    /// Adds or replaces a node. A node whose zone changes moves to the end of its new zone, as if it were new.
     pub(crate) fn set_node(&mut self, node: Arc<NodeInfo>) {
         match self.nodes.iter().position(|n| n.name == node.name) {
             Some(at) if zone(&self.nodes[at]) == zone(&node) => self.nodes[at] = node,

@@ -1,7 +1,7 @@
 //! Amounts of resources as integers: millicores, bytes, counts. Quantities, which are text, end at decoding.
 //!
 //! An amount of one object is 64 bits wide, as in the API. Sums over the pods of a node are twice as wide, so
-//! that subtracting a pod exactly undoes adding it, whatever amounts users wrote.
+//! that subtracting a pod exactly undoes adding it, for any amounts that users wrote.
 
 use std::sync::Arc;
 

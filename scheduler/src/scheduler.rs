@@ -137,7 +137,7 @@ pub struct Scheduler {
     queue: Queue,
     /// Pods whose bind is in flight, in their newest version.
     binding: HashMap<Uid, QueuedPod>,
-    /// Those of `binding` that wait for their volumes.
+    /// The pods of `binding` that wait for their volumes.
     waits: VolumeWaits,
 }
 

@@ -285,14 +285,14 @@ pub enum Storage {
     },
     /// An external etcd.
     External {
-        /// Its addresses and credentials.
+        /// Addresses and credentials of the etcd.
         etcd: ExternalEtcd,
         /// Directory of certificates and kubeconfigs; `None` keeps them in memory.
         dir: Option<PathBuf>,
     },
 }
 
-/// Where this process finds the API.
+/// Location of the API: served by this process, or by another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Api {
     /// This process serves the API.
@@ -340,7 +340,7 @@ pub enum Api {
 /// A checked command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where this process finds the API.
+    /// Location of the API.
     pub api: Api,
     /// Components that run as clients of the API in this process; never the apiserver.
     pub loops: BTreeSet<Component>,
@@ -552,7 +552,7 @@ enum ProcessRole {
     Store,
     /// The apiserver, and these components as its clients.
     Apiserver(BTreeSet<Component>),
-    /// These components, as clients of an apiserver elsewhere.
+    /// Only these components, as clients of an apiserver in another process.
     Loops(BTreeSet<Component>),
 }
 

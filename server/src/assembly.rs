@@ -37,7 +37,7 @@ use tracing::{info, warn};
 /// Interval of syncs under `relaxed` durability.
 const RELAXED: Duration = Duration::from_millis(100);
 
-/// What a cluster is started from: configuration, randomness, listeners and certificates.
+/// Inputs for the start of a cluster: configuration, randomness, listeners and certificates.
 #[derive(Debug)]
 pub(crate) struct ClusterInputs<'a> {
     pub config: &'a Config,

@@ -30,7 +30,7 @@ fn sibling(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.{}.new", std::process::id()))
 }
 
-/// Creates missing directories of the path with mode 0700, whatever the umask.
+/// Creates missing directories of the path with mode 0700, independent of the umask.
 fn create_private_directories(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

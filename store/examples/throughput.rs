@@ -34,7 +34,7 @@ async fn client(store: Store, client: usize, keys: usize) {
     }
 }
 
-/// Runs clients that execute so many transactions together. Returns the duration and the metrics.
+/// Runs clients that execute `txns` transactions in total. Returns the duration and the metrics.
 async fn load(config: Config, clients: usize, txns: usize) -> (Duration, MetricsSnapshot) {
     let store = Store::open(config, Nondet::real()).await.expect("the store opens");
     let keys = txns / clients / 2;
@@ -49,7 +49,7 @@ async fn load(config: Config, clients: usize, txns: usize) -> (Duration, Metrics
     (elapsed, metrics)
 }
 
-/// Copies, checksums, writes and syncs as many groups of the same mean size.
+/// Copies, checksums, writes and syncs as many groups as the store did, of the same mean size.
 fn disk_alone(path: &Path, metrics: &MetricsSnapshot) -> io::Result<Duration> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
     fill(&file)?;

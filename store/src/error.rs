@@ -33,7 +33,7 @@ pub enum OpenError {
     Foreign {
         /// The directory.
         dir: PathBuf,
-        /// What the directory contains instead.
+        /// Description of the directory's contents.
         detail: String,
     },
     /// Bytes that were durable do not match their checksum. Nothing was changed.
@@ -44,7 +44,7 @@ pub enum OpenError {
     Damaged {
         /// The damaged file.
         file: PathBuf,
-        /// What does not match.
+        /// Description of the mismatch.
         detail: String,
     },
     /// The history engine cannot be used and the log no longer reaches back far enough to rebuild it.

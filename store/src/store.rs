@@ -120,7 +120,7 @@ impl Store {
         &self.driver
     }
 
-    /// The revision that readers see. Everything up to it is durable. It never goes back.
+    /// The revision that readers see. Everything up to it is durable. It never decreases.
     pub fn revision(&self) -> Revision {
         self.driver.core().revision()
     }
@@ -368,7 +368,7 @@ impl Store {
         self.driver.core().healing.damage()
     }
 
-    /// Why the history engine gets nothing more, if it failed. No data is lost and all requests are served, but the log
+    /// Why the history engine gets no more commits, if it failed. No data is lost and all requests are served, but the log
     /// grows. At [`crate::Limits::log_budget_bytes`] the store stops: check the disk and open the store again before
     /// that.
     pub fn engine_failure(&self) -> Option<String> {

@@ -1,5 +1,5 @@
-//! Measures what clusters and forks cost, and prints it: time of a start, memory of a cluster and of a fork, many clusters at once, and
-//! what many forks leave behind. `cargo run --release -p kstore-testing --example figures [CLUSTERS] [FORKS]`; by default 200 and 10,000.
+//! Measures and prints the cost of clusters and forks: start time, memory of a cluster and of a fork, many clusters at once, and the heap
+//! after many forks. `cargo run --release -p kstore-testing --example figures [CLUSTERS] [FORKS]`; by default 200 and 10,000.
 
 use kstore_client::{Client, Gvr, ListParams};
 use kstore_testing::{Builder, Cluster};
@@ -11,18 +11,18 @@ use tokio::time::Instant;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// Objects of the cluster that is forked.
+/// Number of objects in the cluster that is forked.
 const OBJECTS: usize = 10_000;
-/// Samples of each time.
+/// Number of samples for each measured time.
 const SAMPLES: usize = 50;
-/// Clusters and forks whose memory is measured together.
+/// Number of clusters or forks that exist at once while their memory is measured.
 const HELD: usize = 20;
 
 fn kib(bytes: usize) -> usize {
     bytes / 1024
 }
 
-/// Median and maximum.
+/// Median and maximum of the times, as text.
 fn summary(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     format!(
@@ -51,7 +51,7 @@ async fn names(client: &Client) -> Vec<String> {
     objects.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Waits until the tasks of ended clusters are gone and their memory is free.
+/// Waits until at most `left` tasks are alive, so that ended clusters have freed their memory.
 async fn until_tasks(left: usize) {
     while tokio::runtime::Handle::current().metrics().num_alive_tasks() > left {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -109,7 +109,7 @@ async fn many_clusters(count: usize) {
     let mut clusters = Vec::new();
     for _ in 0..count {
         let cluster = Cluster::start().await;
-        // The controllers of all clusters would fill their caches at the same moment on one thread, and API servers time out.
+        // Without this, the controllers of all clusters would fill their caches at once on one thread, and requests would time out.
         cluster.settled().await.expect("the cluster settles");
         clusters.push(cluster);
     }
@@ -121,7 +121,7 @@ async fn many_clusters(count: usize) {
             names(cluster.client()).await.into_iter().filter(|name| name.starts_with("only-")).collect();
         assert_eq!(own, [format!("only-{nth}")], "clusters see each other's objects");
     }
-    // What ended before may have been freed meanwhile.
+    // Saturating: memory of earlier clusters may have been freed meanwhile.
     let memory = kib(HEAP.current_usage().saturating_sub(before) / count);
     println!("{count} whole clusters at once: {:.2?}, {memory} KiB each, no cross-talk", begin.elapsed());
     for cluster in clusters {
@@ -154,7 +154,7 @@ async fn many_forks(count: usize) {
 async fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));
     let (clusters, count) = (arguments.next().unwrap_or(200), arguments.next().unwrap_or(10_000));
-    // The first cluster fills what is made once a process.
+    // The first cluster fills process-wide caches.
     let begin = Instant::now();
     Cluster::start().await.stop().await;
     println!("first start of the process: {:.2?}", begin.elapsed());

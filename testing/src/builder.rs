@@ -1,7 +1,7 @@
-//! [`Builder`]: what a cluster consists of, and how it is started.
+//! [`Builder`]: chooses the components of a cluster and starts it.
 
 use crate::cluster::{Cluster, Parts};
-use crate::faults::{Edge, Faults};
+use crate::faults::{FaultInjector, Faults};
 use crate::initial;
 use crate::limits::CONNECTIONS;
 use kstore_apiserver::authn::UserInfo;
@@ -37,13 +37,13 @@ pub enum StartError {
     Apply(#[from] ApplyError),
 }
 
-/// What a cluster begins with.
-pub(crate) struct Origin<'i> {
+/// State from which a cluster starts: a store and, for a start from an image, the state of the API server in that image.
+pub(crate) struct ClusterOrigin<'i> {
     pub(crate) store: Store,
-    /// What an API server has in memory of `store`; without it, the server reads and prepares the store.
+    /// In-memory state of an API server over `store`; `None`: the server reads the store and creates the initial objects.
     pub(crate) image: Option<&'i ServerImage>,
     pub(crate) tokens: Option<Arc<Tokens>>,
-    /// How many forks lie between the cluster and one that was started.
+    /// Number of forks between the cluster and an original one; 0: it is no fork.
     pub(crate) generation: u64,
     pub(crate) faults: Option<Faults>,
 }
@@ -67,50 +67,51 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Simulated nodes `node-0`, `node-1`, …. Without nodes, pods stay Pending.
+    /// Sets the number of simulated nodes, which are named `node-0`, `node-1`, …. Without nodes, pods stay Pending.
     #[must_use]
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.nodes = nodes;
         self
     }
 
-    /// Without controllers nothing acts on workloads, namespaces never end, and nothing is garbage collected.
+    /// Sets whether controllers run. Without them, workloads get no pods, deleted namespaces stay Terminating, and there is no garbage
+    /// collection.
     #[must_use]
     pub fn controllers(mut self, run: bool) -> Self {
         self.controllers = run;
         self
     }
 
-    /// Without a scheduler, pods get a node only from the test.
+    /// Sets whether the scheduler runs. Without it, only the test can bind pods to nodes.
     #[must_use]
     pub fn scheduler(mut self, run: bool) -> Self {
         self.scheduler = run;
         self
     }
 
-    /// The API server alone: what envtest starts. The test writes statuses and deletes dependents itself.
+    /// Selects the API server alone, as envtest does. The test must write statuses and delete dependents itself.
     #[must_use]
     pub fn api_only(self) -> Self {
         self.nodes(0).controllers(false).scheduler(false)
     }
 
-    /// The cluster's clock follows tokio's, beginning at 2026-01-01T00:00:00Z, and everything random follows from `seed`. With
-    /// `#[tokio::test(start_paused = true)]` time passes only while every task waits: an hour takes as long as its work does, and the same seed
-    /// gives the same revisions. No tokens of service accounts are issued: their keys would be random.
+    /// Selects virtual time: the cluster's clock starts at 2026-01-01T00:00:00Z and follows tokio's clock, and all random values follow from
+    /// `seed`. With `#[tokio::test(start_paused = true)]`, time passes only while every task waits. An hour then takes only as long as its
+    /// work, and the same seed gives the same revisions. Service account tokens are not issued, because their keys would be random.
     #[must_use]
     pub fn virtual_time(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Faults that are in force after the manifests were applied; see [`Cluster::set_faults`] to change them later.
+    /// Injects faults after the manifests are applied. [`Cluster::set_faults`] changes them later.
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = Some(faults);
         self
     }
 
-    /// Objects that exist before the test begins, as YAML or JSON; see [`Cluster::apply`]. Call it once for each text.
+    /// Applies objects, as YAML or JSON, before the start returns; see [`Cluster::apply`]. Several calls add up.
     #[must_use]
     pub fn apply(mut self, manifest: &str) -> Self {
         self.manifests.push(manifest.to_owned());
@@ -130,8 +131,8 @@ impl Builder {
         self.controllers || self.scheduler || self.nodes > 0
     }
 
-    /// Starts the cluster on the current tokio runtime. On return the API serves every request, and all manifests are applied; nodes and
-    /// controllers have only begun.
+    /// Starts the cluster on the current tokio runtime. On return the API serves requests and all manifests are applied; nodes and
+    /// controllers may still be starting.
     ///
     /// # Panics
     /// If it cannot start; [`Self::try_start`] returns the error.
@@ -139,10 +140,10 @@ impl Builder {
         self.try_start().await.unwrap_or_else(|error| panic!("the cluster cannot start: {error}"))
     }
 
-    /// As [`Self::start`].
+    /// Starts the cluster like [`Self::start`], but returns the error.
     ///
     /// # Errors
-    /// If a manifest is refused, or the machine has no memory or randomness left. What had started has ended.
+    /// The API server refuses a manifest, or the store or the API server cannot start. Everything that had started is stopped.
     pub async fn try_start(self) -> Result<Cluster, StartError> {
         let (manifests, faults) = (self.manifests.clone(), self.faults.clone());
         let image = initial::image(self.seed).await?;
@@ -157,28 +158,28 @@ impl Builder {
         Ok(cluster)
     }
 
-    /// An API server alone, in virtual time of this seed or in real time.
+    /// A builder of an API server alone, in virtual time with this seed or in real time.
     pub(crate) fn bare(seed: Option<u64>) -> Self {
         Self { seed, ..Self::default().api_only() }
     }
 
-    /// Starts the cluster over an empty store, in which the API server creates the initial objects. Applies no manifest.
+    /// Starts the cluster with an empty store, in which the API server creates the initial objects. Does not apply manifests.
     pub(crate) async fn start_empty(self) -> Result<Cluster, StartError> {
         let nondet = self.seed.map_or_else(Nondet::real, Nondet::simulated);
         let store = Store::open(Config::memory(), nondet.clone()).await?;
-        let origin = Origin { store, image: None, tokens: None, generation: 0, faults: None };
+        let origin = ClusterOrigin { store, image: None, tokens: None, generation: 0, faults: None };
         Ok(self.assemble(nondet, origin).await?)
     }
 
-    /// Starts the parts of a cluster over a store. If it fails, or the future is dropped, everything that has started ends.
+    /// Starts the components of a cluster over a store. On failure, or if the caller drops the future, all started components end.
     pub(crate) async fn assemble(
         self,
         nondet: Nondet,
-        origin: Origin<'_>,
+        origin: ClusterOrigin<'_>,
     ) -> Result<Cluster, kstore_apiserver::StartError> {
-        let Origin { store, image, tokens, generation, faults } = origin;
+        let ClusterOrigin { store, image, tokens, generation, faults } = origin;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        // Until the cluster owns the token: every early return, and a caller that drops this future, ends what has started.
+        // Stops the started tasks on every early return and if the caller drops this future, until the cluster owns the token.
         let unfinished = stop.clone().drop_guard();
         tasks.spawn(close_when_stopped(store.clone(), stop.clone()));
         let options = self.options(&nondet, &stop, tokens.clone());
@@ -188,10 +189,10 @@ impl Builder {
             None => ApiServer::start(storage, options, spawn).await?,
             Some(image) => ApiServer::start_from(image, storage, options, spawn).await?,
         };
-        let edge = Edge::new(store.clone(), faults);
-        let api = api.layered(|router| edge.layer(router));
+        let injector = FaultInjector::new(store.clone(), faults);
+        let api = api.layered(|router| injector.layer(router));
         let metrics = Registry::new();
-        let (simulator, nodes) = self.start_components((&api, &edge), &nondet, &metrics, &stop, &tasks);
+        let (simulator, nodes) = self.start_components((&api, &injector), &nondet, &metrics, &stop, &tasks);
         if self.nodes > 0 {
             tasks.spawn(simulator.run(stop.clone()));
         }
@@ -200,7 +201,7 @@ impl Builder {
             builder: self,
             nondet,
             api,
-            edge,
+            injector,
             nodes,
             store,
             tokens,
@@ -212,21 +213,21 @@ impl Builder {
         Ok(Cluster::new(parts))
     }
 
-    /// Starts controllers and scheduler; returns the nodes, which do not run yet.
+    /// Starts controllers and scheduler, and returns the simulator of the nodes, which the caller starts.
     fn start_components(
         &self,
-        (api, edge): (&ApiServer, &Edge),
+        (api, injector): (&ApiServer, &FaultInjector),
         nondet: &Nondet,
         metrics: &Registry,
         stop: &CancellationToken,
         tasks: &TaskTracker,
     ) -> (Simulator, Handle) {
         let client = |user: &str, group: Option<&str>, agent: &str| {
-            client(&api.in_process(UserInfo::new(user, group)), edge, user, agent)
+            client(&api.in_process(UserInfo::new(user, group)), injector, user, agent)
         };
         if self.controllers {
             let client = client("system:kube-controller-manager", None, "controllers");
-            let accounts = accounts(api.clone(), edge.clone());
+            let accounts = accounts(api.clone(), injector.clone());
             let metrics = metrics.clone();
             let config = kstore_controllers::Config { accounts, metrics, ..Default::default() };
             tasks.spawn(kstore_controllers::run(client, nondet.clone(), config, stop.clone()));
@@ -237,7 +238,7 @@ impl Builder {
             tasks.spawn(kstore_scheduler::run(client, nondet.clone(), config, stop.clone()));
         }
         let metrics = metrics.clone();
-        let identities = node_identities(api.clone(), edge.clone());
+        let identities = node_identities(api.clone(), injector.clone());
         let config =
             kstore_kubelet_sim::Config { nodes: self.nodes, identities, metrics, ..Default::default() };
         let kubelet = client("system:kstore:kubelet-sim", Some("system:nodes"), "kubelet-sim");
@@ -249,7 +250,7 @@ impl Builder {
         Options {
             nondet: nondet.clone(),
             stop: stop.clone(),
-            // An address for documentation: a listener comes later, if at all.
+            // An address reserved for documentation (RFC 5737): the cluster has no listener unless a test opens one later.
             advertised: "192.0.2.1:6443".to_owned(),
             client_ca: None,
             front_proxy_ca: None,
@@ -268,41 +269,42 @@ impl Builder {
     }
 }
 
-/// Closes the store at the end of the cluster: the watch cache follows the store until then, and holds all its memory.
+/// Closes the store when the cluster stops. The watch cache watches the store, and keeps it in memory, until the store is closed.
 async fn close_when_stopped(store: Store, stop: CancellationToken) {
     stop.cancelled().await;
     store.close().await;
 }
 
-/// The clients of the nodes.
-fn node_identities(api: ApiServer, edge: Edge) -> Identities {
+/// In-process API clients of the simulated nodes, each with its node's identity.
+fn node_identities(api: ApiServer, injector: FaultInjector) -> Identities {
     Identities::own(move |node| {
         let user = UserInfo::node(node);
         let name = user.username.clone();
-        client(&api.in_process(user), &edge, &name, node)
+        client(&api.in_process(user), &injector, &name, node)
     })
 }
 
-/// A client without a wire for the account of each controller.
-fn accounts(api: ApiServer, edge: Edge) -> Accounts {
+/// In-process API clients of the controllers, each with its own service account.
+fn accounts(api: ApiServer, injector: FaultInjector) -> Accounts {
     Accounts::own(move |account| {
         let user = UserInfo::service_account("kube-system", account);
         let name = user.username.clone();
-        client(&api.in_process(user), &edge, &name, account)
+        client(&api.in_process(user), &injector, &name, account)
     })
 }
 
-/// A client without a wire: its watches share the memory of the watch cache.
-pub(crate) fn client(service: &InProcess, edge: &Edge, user: &str, agent: &str) -> Client {
-    let (feed, edge, user) = (service.clone(), edge.clone(), user.to_owned());
+/// An in-process API client, whose watches share the memory of the watch cache.
+pub(crate) fn client(service: &InProcess, injector: &FaultInjector, user: &str, agent: &str) -> Client {
+    let (feed, injector, user) = (service.clone(), injector.clone(), user.to_owned());
     Client::over(service.clone(), agent).with_feed(move |request| {
-        let (edge, user, headers) = (edge.clone(), user.clone(), request.metadata().clone().into_headers());
+        let (injector, user, headers) =
+            (injector.clone(), user.clone(), request.metadata().clone().into_headers());
         let opening = feed.watch(request);
-        async move { edge.watch(&user, headers, opening).await }
+        async move { injector.watch(&user, headers, opening).await }
     })
 }
 
-/// A new key for tokens of service accounts; `None` if the machine cannot make one.
+/// A new signing key for service account tokens; `None` if key generation fails.
 pub(crate) fn tokens() -> Option<Tokens> {
     let key = rcgen::KeyPair::generate().ok()?;
     Tokens::new(&key.serialize_der()).ok()

@@ -1,5 +1,5 @@
-//! Why an object was written last: for each write the write that led to it, and so on, as text. `trace` has the other direction, what
-//! followed from the writes to an object.
+//! Report of the causes of an object's newest writes, as text: each write, the writes that caused it, their causes, and so on. `trace`
+//! reports the opposite direction, the writes that an object's writes caused.
 
 use crate::limits::{CAUSE_DEPTH, CAUSES_SHOWN, LAST_WRITES};
 use crate::trace::{Trace, TracedWrite};
@@ -9,11 +9,11 @@ use kstore_store::{KeyRange, Revision, Store, WatchRequest};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A write as the store remembers it.
+/// A write in the store's history.
 struct StoredWrite {
-    /// `pods/default/web-1`; of several objects the first.
+    /// Name of the first written object, such as `pods/default/web-1`.
     object: String,
-    /// `None`: past the API server, as when a lease ends.
+    /// Provenance note; `None` for writes without the API server, such as the expiry of a lease.
     note: Option<Note>,
 }
 
@@ -36,7 +36,7 @@ fn collect<'t>(write: &'t TracedWrite, object: &str, writes: &mut BTreeMap<i64, 
     write.children.iter().for_each(|child| collect(child, object, writes));
 }
 
-/// The causes, and theirs, up to a depth: a stack of what is still to be shown, with its depth.
+/// Appends the causes and their causes, depth first, down to [`CAUSE_DEPTH`].
 async fn add_causes(store: &Store, text: &mut String, causes: &[i64]) {
     let newest = |causes: &[i64], depth: usize| {
         let mut causes = causes.to_vec();
@@ -70,7 +70,7 @@ fn line(text: &mut String, depth: usize, revision: i64, verb: &str, object: &str
         .expect("writing to a string cannot fail");
 }
 
-/// What was written at a revision, if the history has it.
+/// Reads the write at a revision; `None` if the history does not have it any more.
 async fn stored(store: &Store, revision: i64) -> Option<StoredWrite> {
     if revision > store.revision().0 {
         return None;

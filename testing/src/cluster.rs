@@ -1,7 +1,7 @@
-//! [`Cluster`]: a running cluster, the ways to its API, and its end.
+//! [`Cluster`]: a running cluster, its API clients, and its shutdown.
 
 use crate::builder::{Builder, client};
-use crate::faults::{Edge, FaultCounts, Faults, OWN_AGENT};
+use crate::faults::{FaultCounts, FaultInjector, Faults, OWN_AGENT};
 use crate::listen::{Endpoint, ListenError};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::token::Tokens;
@@ -19,30 +19,30 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// A Kubernetes control plane in this process. It ends with [`Cluster::stop`], or when it is dropped.
+/// A running Kubernetes control plane in this process. It ends with [`Cluster::stop`], or when it is dropped.
 ///
-/// Any number of clusters can run in one process. What one does is not seen in another. They share the memory of initial objects, such as
-/// default roles, which the first cluster of the process creates: of those, only namespaces have UIDs of their own in each cluster.
+/// Any number of clusters can run in one process, isolated from each other. They share the memory of initial objects, such as default
+/// roles, which the first cluster of the process creates. Only the namespaces among them have different UIDs in each cluster.
 pub struct Cluster {
     pub(crate) parts: Parts,
     client: Client,
     endpoint: OnceCell<Endpoint>,
 }
 
-/// What a running cluster consists of.
+/// Components and settings of a running cluster.
 pub(crate) struct Parts {
-    /// What it was started from.
+    /// The builder that the cluster was started from.
     pub(crate) builder: Builder,
     pub(crate) nondet: Nondet,
     pub(crate) api: ApiServer,
-    /// Where faults happen.
-    pub(crate) edge: Edge,
+    /// Injects faults into API requests.
+    pub(crate) injector: FaultInjector,
     pub(crate) nodes: Handle,
     pub(crate) store: Store,
     pub(crate) tokens: Option<Arc<Tokens>>,
-    /// How many forks lie between it and a cluster that was started.
+    /// Number of forks between this cluster and an original one; 0: it is no fork.
     pub(crate) generation: u64,
-    /// What controllers, scheduler and nodes tell about themselves.
+    /// Metrics of controllers, scheduler and nodes.
     pub(crate) metrics: Registry,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -58,18 +58,18 @@ impl Cluster {
     /// Starts a cluster with controllers, a scheduler and one node, in real time.
     ///
     /// # Panics
-    /// If it cannot start.
+    /// If the cluster cannot start.
     pub async fn start() -> Self {
         Builder::default().start().await
     }
 
-    /// Chooses what the cluster consists of.
+    /// A builder that chooses the components of a cluster.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
     pub(crate) fn new(parts: Parts) -> Self {
-        let client = client(&parts.api.in_process(admin()), &parts.edge, ADMIN, OWN_AGENT);
+        let client = client(&parts.api.in_process(admin()), &parts.injector, ADMIN, OWN_AGENT);
         Self { parts, client, endpoint: OnceCell::new() }
     }
 
@@ -78,9 +78,9 @@ impl Cluster {
         &self.client
     }
 
-    /// kstore's own client, as another user. Permissions are judged as on a real cluster.
+    /// kstore's own client, as another user, who is authorized as on a real cluster.
     pub fn client_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> Client {
-        client(&self.service_as(user, groups), &self.parts.edge, user, user)
+        client(&self.service_as(user, groups), &self.parts.injector, user, user)
     }
 
     /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`. Requests go through memory.
@@ -95,11 +95,11 @@ impl Cluster {
         kube_client::Client::new(self.service_as(user, groups), "default")
     }
 
-    /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`, whose requests have a user agent: the name for
-    /// [`Faults::client`], and the one that reports of failed waits show.
+    /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`, with this user agent.
+    /// [`Faults::client`] selects clients by it, and reports of failed waits show it.
     ///
     /// # Panics
-    /// If the name is no text for a header.
+    /// If `agent` is not a valid header value.
     #[cfg(feature = "kube")]
     pub fn kube_named(&self, agent: &str) -> kube_client::Client {
         let agent = http::HeaderValue::from_str(agent).expect("a user agent is text for a header");
@@ -117,20 +117,19 @@ impl Cluster {
         self.parts.api.in_process(admin())
     }
 
-    /// As [`Self::service`], as another user.
+    /// The Kubernetes REST API and kstore's gRPC API as a tower service, as another user.
     pub fn service_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> InProcess {
         self.parts.api.in_process(UserInfo::new(user, groups))
     }
 
-    /// Serves the cluster on a free port of the loopback interface, by TLS, for programs outside of this process, and returns where. Later
-    /// calls return the same. The cluster accepts connections until it ends. A client without a certificate or token is
-    /// `system:anonymous`.
+    /// Serves the API over TLS on a free port of the loopback interface, for other processes, and returns the endpoint. Later calls return
+    /// the same endpoint. The cluster accepts connections until it ends. A client without a certificate or token is `system:anonymous`.
     ///
-    /// Bytes of sockets take no virtual time: while the runtime's clock is paused, a wait for a client advances it to the next timer, and
-    /// hours may pass before an answer. Use it in real time.
+    /// Use it in real time. With a paused runtime clock, every wait for a socket advances virtual time to the next timer, so hours may pass
+    /// before a response.
     ///
     /// # Errors
-    /// If no port is free, or the machine makes no keys.
+    /// The port cannot be bound, or the keys and certificates cannot be created.
     pub async fn listen(&self) -> Result<&Endpoint, ListenError> {
         let listen = || async {
             let (endpoint, listener, tls) = Endpoint::bind().await?;
@@ -140,41 +139,42 @@ impl Cluster {
         self.endpoint.get_or_try_init(listen).await
     }
 
-    /// A kubeconfig file, as YAML, for `kubernetes-admin`; see [`Self::listen`], which this calls.
+    /// The text of a kubeconfig file (YAML) for `kubernetes-admin`. Calls [`Self::listen`].
     ///
     /// # Errors
-    /// As [`Self::listen`].
+    /// [`Self::listen`] fails.
     pub async fn kubeconfig(&self) -> Result<String, ListenError> {
         Ok(self.listen().await?.kubeconfig().to_owned())
     }
 
-    /// Replaces the faults at the API's edge, from now on and from their beginning; `None`: nothing goes wrong any more. Watches that are
-    /// to be cut already still are.
+    /// Replaces the injected faults and resets their request counts; `None` ends them. A watch that was already selected to break still
+    /// breaks.
     pub fn set_faults(&self, faults: Option<Faults>) {
-        self.parts.edge.set(faults);
+        self.parts.injector.set(faults);
     }
 
-    /// How many requests met each fault since the faults were set.
+    /// Number of requests that each fault hit since the last [`Self::set_faults`].
     pub fn fault_counts(&self) -> FaultCounts {
-        self.parts.edge.counts()
+        self.parts.injector.counts()
     }
 
-    /// Stops and resumes simulated nodes.
+    /// Handle that stops and resumes simulated nodes.
     pub fn nodes(&self) -> &Handle {
         &self.parts.nodes
     }
 
-    /// Whether the cluster's clock follows tokio's.
+    /// Whether the cluster has virtual time.
     pub(crate) fn has_virtual_time(&self) -> bool {
         self.parts.builder.seed.is_some()
     }
 
     /// Applies every object of a YAML or JSON text by server-side apply, as `kubectl apply --server-side --force-conflicts` does:
-    /// CustomResourceDefinitions and Namespaces first, then in the order of the text. Objects without a namespace go to `default`. A
-    /// custom kind can be used as soon as its definition is applied. Returns the stored objects in that order.
+    /// CustomResourceDefinitions and Namespaces first, then the others in the order of the text. Namespaced objects without a namespace are
+    /// created in `default`. A custom kind is usable as soon as its definition is applied. Returns the stored objects in the order of
+    /// application.
     ///
     /// # Errors
-    /// The first text or object that is refused; objects before it stay.
+    /// The first document or object that is refused; objects before it stay applied.
     pub async fn apply(&self, manifest: &str) -> Result<Vec<Value>, ApplyError> {
         let mut objects = manifest::objects(manifest)?;
         objects.iter().try_for_each(ManifestObject::check)?;
@@ -186,12 +186,13 @@ impl Cluster {
         Ok(stored)
     }
 
-    /// Lets the cluster's time pass: in virtual time at once, with everything that happens meanwhile; in real time it waits.
+    /// Lets `time` of the cluster's clock pass. In virtual time, everything that is due meanwhile happens at once; in real time, this
+    /// waits.
     pub async fn advance(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
-    /// Ends all tasks of the cluster and frees its memory. On return nothing of it runs.
+    /// Ends all tasks of the cluster and frees its memory. On return no task of the cluster runs.
     pub async fn stop(self) {
         self.parts.stop.cancel();
         self.parts.tasks.close();
@@ -200,16 +201,16 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// Ends the cluster's tasks soon; use [`Cluster::stop`] to wait for that.
+    /// Tells the cluster's tasks to end, without waiting; [`Cluster::stop`] waits.
     fn drop(&mut self) {
         self.parts.stop.cancel();
     }
 }
 
-/// The user of the clients that name none.
+/// User name of clients for which the test names no user.
 const ADMIN: &str = "kubernetes-admin";
 
-/// That user, who may do everything.
+/// The user `kubernetes-admin` in the group `system:masters`, which is authorized for every request.
 pub(crate) fn admin() -> UserInfo {
     UserInfo::new(ADMIN, ["system:masters"])
 }

@@ -1,23 +1,24 @@
-//! [`Faults`]: what goes wrong at the API's edge, for which clients, and how often. Decided by a seed, so that a failure of a test can be
-//! repeated. Not crashes of components or nodes: see [`crate::Cluster::nodes`].
+//! [`Faults`]: fault injection for API requests. It selects faults, clients and probabilities; a seed decides, so test failures are
+//! reproducible. [`crate::Cluster::nodes`] stops nodes.
 
-mod edge;
+mod injector;
 mod request;
 
-pub(crate) use edge::{Edge, OWN_AGENT};
+pub(crate) use injector::{FaultInjector, OWN_AGENT};
 
 use kstore_nondet::Rng;
 use request::Verb;
 use std::time::Duration;
 
-/// What goes wrong. Probabilities are from 0 to 1, for each request that a fault concerns; by default nothing goes wrong.
+/// Faults to inject into API requests. Each probability, from 0 to 1, applies to every request that the fault can affect; by default all
+/// are 0.
 ///
-/// Faults concern requests for objects, by REST and by kstore's gRPC API in process, and REST on the network: not discovery, health or
-/// OpenAPI, and not gRPC on network connections. Without [`Faults::client`] they concern all clients but
-/// [`crate::Cluster::client`], controllers, scheduler and nodes, so that only the tested program suffers.
+/// Faults affect requests for objects: REST requests in process and over the network, and kstore's gRPC API in process. They do not affect
+/// discovery, health checks, OpenAPI, or gRPC over the network. Without [`Faults::client`], they affect every client except
+/// [`crate::Cluster::client`], controllers, scheduler and nodes, which is usually the tested program only.
 ///
-/// The nth request of a client with the same verb and path always meets the same faults, whatever happens beside it. Calls by gRPC have
-/// the method as their path.
+/// The nth request of a client with the same verb and path always gets the same faults, regardless of other requests. The path of a gRPC
+/// call is its method.
 ///
 /// ```
 /// # #[cfg(feature = "kube")]
@@ -44,7 +45,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Faults {
     seed: u64,
-    /// Empty: all clients but the cluster's own.
+    /// Names of affected clients; empty: all clients except the cluster's own.
     clients: Vec<String>,
     conflicts: f64,
     throttled: f64,
@@ -57,7 +58,7 @@ pub struct Faults {
     slow: Timed,
 }
 
-/// A fault with a duration.
+/// A fault that happens after, or lasts for, a random time up to `most`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Timed {
     probability: f64,
@@ -65,7 +66,7 @@ struct Timed {
 }
 
 impl Faults {
-    /// No faults yet; what is added follows from `seed`.
+    /// No faults; `seed` decides those that are added.
     pub fn seeded(seed: u64) -> Self {
         let never = Timed::default();
         Self {
@@ -83,73 +84,73 @@ impl Faults {
         }
     }
 
-    /// Only for clients of this name: the name of the user, or the part of the user agent before the first slash (`kube-scheduler`,
-    /// `replicaset-controller`; see [`crate::Cluster::kube_named`]). Several calls add clients.
+    /// Restricts the faults to clients with this name: the user name, or the part of the user agent before the first slash
+    /// (`kube-scheduler`, `replicaset-controller`; see [`crate::Cluster::kube_named`]). Several calls add clients.
     #[must_use]
     pub fn client(mut self, name: &str) -> Self {
         self.clients.push(name.to_owned());
         self
     }
 
-    /// Updates and patches are refused with 409 Conflict. Nothing is written.
+    /// Refuses updates and patches with 409 Conflict. Nothing is written.
     #[must_use]
     pub fn conflicts(self, probability: f64) -> Self {
         Self { conflicts: probability, ..self }
     }
 
-    /// Requests are refused with 429 Too Many Requests and ask to be repeated after a second.
+    /// Refuses requests with 429 Too Many Requests and a `Retry-After` of one second.
     #[must_use]
     pub fn too_many_requests(self, probability: f64) -> Self {
         Self { throttled: probability, ..self }
     }
 
-    /// Requests are refused with 500 Internal Server Error. Nothing is written.
+    /// Refuses requests with 500 Internal Server Error. Nothing is written.
     #[must_use]
     pub fn server_errors(self, probability: f64) -> Self {
         Self { errors: probability, ..self }
     }
 
-    /// Writes are done, but answered with 504 Timeout: the client does not know whether they were.
+    /// Performs writes but responds with 504 Timeout, so that the client does not know whether they succeeded.
     #[must_use]
     pub fn lost_answers(self, probability: f64) -> Self {
         Self { lost_answers: probability, ..self }
     }
 
-    /// Watches end at once with 410 Expired, so that the client lists again.
+    /// Ends watches at once with 410 Expired, so that the client lists again.
     #[must_use]
     pub fn expired_watches(self, probability: f64) -> Self {
         Self { gone: probability, ..self }
     }
 
-    /// Watches end after a random time of the cluster up to `most`; half of them in order, half as a broken connection.
+    /// Ends watches after a random time of the cluster's clock up to `most`: half of them regularly, half by a broken connection.
     #[must_use]
     pub fn cut_watches(self, probability: f64, most: Duration) -> Self {
         Self { cut: Timed { probability, most }, ..self }
     }
 
-    /// Lists by REST that accept any state (`resourceVersion=0`) show one of some revisions ago, as another API server with an old
-    /// cache would. Other lists must be current, and stay so.
+    /// Returns an older revision for REST lists that accept any (`resourceVersion=0`), as another API server with a lagging cache would.
+    /// Other lists stay current.
     #[must_use]
     pub fn stale_lists(self, probability: f64) -> Self {
         Self { stale_lists: probability, ..self }
     }
 
-    /// Lists are delayed by a random time of the cluster up to `most`; they show the state at the end of the delay.
+    /// Delays lists by a random time of the cluster's clock up to `most`; they return the state at the end of the delay.
     #[must_use]
     pub fn delayed_lists(self, probability: f64, most: Duration) -> Self {
         Self { slow_lists: Timed { probability, most }, ..self }
     }
 
-    /// Requests, lists and watches among them, are delayed by a random time of the cluster up to `most` before they are served.
+    /// Delays requests, including lists and watches, by a random time of the cluster's clock up to `most` before they are served.
     #[must_use]
     pub fn slow_answers(self, probability: f64, most: Duration) -> Self {
         Self { slow: Timed { probability, most }, ..self }
     }
 
-    /// What happens to the `nth` request of a client with this verb and path.
-    fn decide(&self, client: &str, verb: Verb, path: &str, nth: u64) -> Fate {
+    /// Decides the faults of a client's `nth` request with this verb and path.
+    fn decide(&self, client: &str, verb: Verb, path: &str, nth: u64) -> RequestFaults {
         let rng = Rng::seeded(self.seed).fork(&format!("{client} {verb:?} {path} {nth}"));
-        // Every fault has its draw, whether or not it is asked for: adding one does not change the others.
+        // Every fault gets its random value even if its probability is 0, so that adding a fault does not change the others.
         let is_drawn = [(); 9].map(|()| rng.unit());
         let [conflict, throttled, error, lost, gone, cut, stale, slow_list, slow] = is_drawn;
         let time = |timed: Timed, draw: f64| {
@@ -170,7 +171,7 @@ impl Faults {
         } else {
             None
         };
-        Fate {
+        RequestFaults {
             delay: slow.unwrap_or_default() + slow_list.unwrap_or_default(),
             refusal,
             loses_answer: verb.is_write() && lost < self.lost_answers,
@@ -181,41 +182,41 @@ impl Faults {
     }
 }
 
-/// The most revisions by which a stale list is behind: a few writes, so that tests with few writes notice.
+/// Most revisions by which a stale list lags: few, so that it is noticeable in tests with few writes.
 const STALE_REVISIONS: u64 = 20;
 
-/// What happens to one request.
+/// The faults of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Fate {
-    /// Before anything else.
+struct RequestFaults {
+    /// Delay before the request is served or refused.
     delay: Duration,
     refusal: Option<Refusal>,
     loses_answer: bool,
-    /// Revisions by which a list that accepts that is behind.
+    /// Number of revisions by which a list lags, if it accepts that.
     stale_by: Option<u64>,
     cut: Option<Cut>,
 }
 
-/// The early end of a watch.
+/// An injected end of a watch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cut {
     after: Duration,
-    /// Whether it looks like a broken connection.
+    /// Whether the watch ends as a broken connection instead of regularly.
     breaks: bool,
 }
 
-/// An answer instead of the server's.
+/// An error response that replaces the server's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
     Conflict,
     TooManyRequests,
     InternalError,
     Expired,
-    /// After the write was done.
+    /// 504 Timeout, although the write was performed.
     Timeout,
 }
 
-/// How many requests met each fault since the faults were set.
+/// Number of requests that each fault hit since the faults were set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FaultCounts {
@@ -225,13 +226,13 @@ pub struct FaultCounts {
     pub too_many_requests: u64,
     /// Requests refused with 500.
     pub server_errors: u64,
-    /// Writes that were done and answered with 504.
+    /// Writes that were performed and got a 504 response.
     pub lost_answers: u64,
     /// Watches refused with 410.
     pub expired_watches: u64,
-    /// Watches that were to end early.
+    /// Watches selected to end early.
     pub cut_watches: u64,
-    /// Lists of an older revision.
+    /// Lists selected to return an older revision.
     pub stale_lists: u64,
     /// Requests that were delayed.
     pub delayed: u64,
@@ -241,7 +242,7 @@ pub struct FaultCounts {
 mod tests {
     use super::*;
 
-    fn all(faults: &Faults) -> Vec<Fate> {
+    fn all(faults: &Faults) -> Vec<RequestFaults> {
         let requests =
             (0..2000).map(|nth| ([Verb::Change, Verb::Watch, Verb::List][nth % 3], nth as u64 / 3));
         requests.map(|(verb, nth)| faults.decide("operator", verb, "/api/v1/pods", nth)).collect()
@@ -259,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_as_frequent_as_asked_for_and_do_not_move_each_other() {
-        let conflicts = |fates: &[Fate]| {
-            fates.iter().map(|fate| fate.refusal == Some(Refusal::Conflict)).collect::<Vec<_>>()
+    fn faults_have_their_probability_and_are_independent_of_each_other() {
+        let conflicts = |requests: &[RequestFaults]| {
+            requests.iter().map(|injected| injected.refusal == Some(Refusal::Conflict)).collect::<Vec<_>>()
         };
         let alone = all(&Faults::seeded(1).conflicts(0.3));
         let count = conflicts(&alone).iter().filter(|hit| **hit).count();
@@ -269,8 +270,8 @@ mod tests {
         let more =
             all(&Faults::seeded(1).conflicts(0.3).slow_answers(0.9, Duration::from_secs(1)).stale_lists(0.5));
         assert_eq!(conflicts(&alone), conflicts(&more));
-        assert!(
-            alone.iter().all(|fate| fate.delay.is_zero() && fate.cut.is_none() && fate.stale_by.is_none())
-        );
+        assert!(alone.iter().all(|injected| injected.delay.is_zero()
+            && injected.cut.is_none()
+            && injected.stale_by.is_none()));
     }
 }

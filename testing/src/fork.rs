@@ -1,7 +1,7 @@
-//! Copies of a prepared cluster: [`ClusterImage`] and [`Cluster::fork`]. The objects, their history and what the API server knows of them
-//! are shared until one of the clusters changes them. Not a copy of what clients know: connections and watches stay where they are.
+//! Copies of a prepared cluster: [`ClusterImage`] and [`Cluster::fork`]. The copies share objects, their history and the API server's
+//! in-memory state until one of the clusters changes them. Connections and watches of clients are not copied.
 
-use crate::builder::{Builder, Origin, tokens};
+use crate::builder::{Builder, ClusterOrigin, tokens};
 use crate::{Cluster, Faults, initial};
 use kstore_apiserver::ServerImage;
 use kstore_apiserver::token::Tokens;
@@ -9,7 +9,7 @@ use kstore_nondet::{Clock, Nondet, Rng};
 use kstore_store::{ImageError, Store, StoreImage};
 use std::sync::Arc;
 
-/// Why a cluster has no fork.
+/// Why a cluster could not be copied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
@@ -21,8 +21,8 @@ pub enum ForkError {
     ApiServer(#[from] kstore_apiserver::StartError),
 }
 
-/// A cluster at one moment, from which any number of clusters can start. Immutable; it keeps no task running and belongs to no runtime,
-/// so that a static of a test binary can hold it and each test start from it. It does not keep the cluster that it was taken of.
+/// Snapshot of a cluster, from which any number of clusters can start. It is immutable, has no running tasks and belongs to no runtime, so
+/// a static of a test binary can hold it for all tests. It does not keep the original cluster running.
 ///
 /// ```
 /// use kstore_testing::{Cluster, ClusterImage};
@@ -70,27 +70,27 @@ impl std::fmt::Debug for ClusterImage {
 }
 
 impl ClusterImage {
-    /// Starts a cluster from the image on the current tokio runtime, with its own API server, controllers, scheduler and nodes. On return the
-    /// API serves every request. The cost does not depend on the number of objects, except that controllers, scheduler and nodes,
-    /// if there are any, read the objects that they act on; they begin to do so afterwards.
+    /// Starts a cluster from the image on the current tokio runtime, with its own API server, controllers, scheduler and nodes. On return
+    /// the API serves requests. The cost does not depend on the number of objects, except that controllers, scheduler and nodes afterwards
+    /// read the objects that they act on.
     ///
     /// Revisions continue, so a client may resume a watch of the original cluster. Watches and ports are not inherited. Leases of the
-    /// store have the time left that they had in the image. Stopped nodes run again. Keys for tokens are shared. Faults in force are
-    /// in force here, too, from their beginning. In virtual time the clock goes on from the image's, and every cluster of one image
-    /// draws the same random values: tests that begin with it do not depend on each other's order.
+    /// store have the remaining time that they had in the image. Stopped nodes run again. Token signing keys are shared. Injected faults
+    /// continue, with their request counts reset. In virtual time the clock continues from the image's time, and every cluster of one image
+    /// draws the same random values, so the order of tests does not matter.
     ///
     /// # Panics
-    /// If it cannot start; [`Self::try_start`] returns the error.
+    /// If the cluster cannot start; [`Self::try_start`] returns the error.
     pub async fn start(&self) -> Cluster {
         self.try_start()
             .await
             .unwrap_or_else(|error| panic!("the cluster cannot start from its image: {error}"))
     }
 
-    /// As [`Self::start`].
+    /// Starts a cluster like [`Self::start`], but returns the error.
     ///
     /// # Errors
-    /// If the API server does not start. What had started has ended.
+    /// The API server does not start. Everything that had started is stopped.
     pub async fn try_start(&self) -> Result<Cluster, ForkError> {
         let virtual_time = self.builder.seed.is_some();
         let clock = if virtual_time { Clock::simulated_from(self.clock_at_image) } else { Clock::real() };
@@ -101,7 +101,7 @@ impl ClusterImage {
             None => self.rng.fork(&label),
         };
         let nondet = Nondet { clock, rng };
-        let origin = Origin {
+        let origin = ClusterOrigin {
             store: Store::from_image(&self.store, &nondet),
             image: Some(&self.server),
             tokens: self.tokens.clone(),
@@ -113,8 +113,8 @@ impl ClusterImage {
 }
 
 impl ClusterImage {
-    /// Starts a new cluster that shares the initial objects of this image, which is of a bare API server. In real time it has random
-    /// values, keys and UIDs of namespaces of its own.
+    /// Starts a new cluster that shares the initial objects of this image of a bare API server. In real time, the cluster has its own random
+    /// values, token keys and namespace UIDs.
     pub(crate) async fn start_as(&self, builder: Builder) -> Result<Cluster, kstore_apiserver::StartError> {
         let (nondet, tokens) = match builder.seed {
             Some(seed) => {
@@ -127,18 +127,18 @@ impl ClusterImage {
             initial::renew_namespaces(&store, &nondet).await;
         }
         let image = Some(&self.server);
-        builder.assemble(nondet, Origin { store, image, tokens, generation: 0, faults: None }).await
+        builder.assemble(nondet, ClusterOrigin { store, image, tokens, generation: 0, faults: None }).await
     }
 }
 
 impl Cluster {
-    /// The cluster as it is now, to start others from. Takes no longer for many objects than for few.
+    /// Takes a snapshot of the cluster, from which others can start. The cost does not depend on the number of objects.
     ///
     /// # Errors
-    /// If the cluster has ended.
+    /// The cluster has ended.
     pub fn image(&self) -> Result<ClusterImage, ImageError> {
         let parts = &self.parts;
-        // Before the image of the store, which so has the history since then.
+        // Taken before the store's image, so that the store has the history of everything that the server has not seen yet.
         let server = parts.api.image();
         Ok(ClusterImage {
             builder: parts.builder.clone(),
@@ -148,23 +148,23 @@ impl Cluster {
             store: parts.store.image()?,
             tokens: parts.tokens.clone(),
             generation: parts.generation,
-            faults: parts.edge.faults(),
+            faults: parts.injector.faults(),
         })
     }
 
-    /// A copy of this cluster as it is now, which shares its memory until one of the two changes: [`Self::image`] and
-    /// [`ClusterImage::start`]. Writes to either are not seen in the other.
+    /// Starts a copy of this cluster, which shares memory with it until one of the two changes: [`Self::image`] followed by
+    /// [`ClusterImage::start`]. Writes to either cluster do not affect the other.
     ///
     /// # Panics
     /// If the cluster cannot be copied; [`Self::try_fork`] returns the error.
     pub async fn fork(&self) -> Self {
-        self.try_fork().await.unwrap_or_else(|error| panic!("the cluster has no fork: {error}"))
+        self.try_fork().await.unwrap_or_else(|error| panic!("the cluster cannot be forked: {error}"))
     }
 
-    /// As [`Self::fork`].
+    /// Starts a copy like [`Self::fork`], but returns the error.
     ///
     /// # Errors
-    /// If the cluster has ended.
+    /// The cluster has ended.
     pub async fn try_fork(&self) -> Result<Self, ForkError> {
         self.image()?.try_start().await
     }

@@ -1,5 +1,5 @@
-//! Initial objects of clusters: namespaces, roles, flow control and the like. Creating them is nearly all that a start does, so the first
-//! cluster of the process creates them, and later clusters share them by an image. Not a test's own prepared cluster: `fork`.
+//! Initial objects of clusters, such as namespaces, roles and flow control. Creating them takes most of a start, so the first cluster of the
+//! process creates them and later clusters share them through an image. Images that a test takes itself are in `fork`.
 
 use crate::builder::{Builder, StartError};
 use crate::cluster::Cluster;
@@ -11,17 +11,17 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The prefix of the keys of namespaces.
+/// Key prefix of namespaces in the store.
 const NAMESPACES: &str = "/registry/namespaces/";
 
-/// What comes before the value of `metadata.uid` in a stored namespace.
+/// The bytes before the value of `metadata.uid` in a stored namespace.
 const UID: &[u8] = b"\"uid\":\"";
 
-/// Images of API servers that have only initial objects, by the seed of their virtual time; the newest is last.
+/// Images of API servers with only initial objects, each with the seed of its virtual time (`None`: real time); the newest is last.
 static IMAGES: Mutex<VecDeque<(Option<u64>, Arc<ClusterImage>)>> = Mutex::new(VecDeque::new());
 
-/// An image of a cluster that has only initial objects. If the process has none yet, it starts one on the current runtime. Clusters that
-/// need it at the same time do not wait for each other: in virtual time a wait for another runtime would let timers pass.
+/// Returns an image of a cluster with only initial objects. If the process has none for this seed, it starts such a cluster on the current
+/// runtime. Concurrent callers do not wait for each other, because in virtual time a wait for another runtime would let timers fire.
 pub(crate) async fn image(seed: Option<u64>) -> Result<Arc<ClusterImage>, StartError> {
     let found = IMAGES.lock().iter().find(|(of, _)| *of == seed).map(|(_, image)| image.clone());
     if let Some(image) = found {
@@ -34,7 +34,7 @@ pub(crate) async fn image(seed: Option<u64>) -> Result<Arc<ClusterImage>, StartE
     Ok(image)
 }
 
-/// Keeps an image for later clusters. Images of virtual time replace each other only: every cluster in real time needs the same one.
+/// Caches an image for later clusters. Images of virtual time never replace the one of real time, which all clusters in real time share.
 fn keep<T: Clone>(images: &mut VecDeque<(Option<u64>, T)>, seed: Option<u64>, image: &T) {
     if images.iter().any(|(of, _)| *of == seed) {
         return;
@@ -47,8 +47,8 @@ fn keep<T: Clone>(images: &mut VecDeque<(Option<u64>, T)>, seed: Option<u64>, im
     images.push_back((seed, image.clone()));
 }
 
-/// Gives the initial namespaces of a store new UIDs. Programs take the UID of `kube-system` for the identity of a cluster, so clusters
-/// of one process must not share it.
+/// Gives the initial namespaces of a store new UIDs. Programs use the UID of `kube-system` as the identity of a cluster, so clusters of
+/// one process must not share it.
 pub(crate) async fn renew_namespaces(store: &Store, nondet: &Nondet) {
     let namespaces = store.range(&Range::new(KeyRange::prefix(NAMESPACES)));
     let namespaces = namespaces.expect("a store in memory that has just been opened is read");
@@ -60,7 +60,7 @@ pub(crate) async fn renew_namespaces(store: &Store, nondet: &Nondet) {
     written.expect("a store in memory that has just been opened takes four small objects");
 }
 
-/// A stored object with another UID.
+/// Copy of a stored object with another UID of the same length.
 fn with_uid(object: &[u8], uid: &str) -> Vec<u8> {
     let at = object.windows(UID.len()).position(|window| window == UID);
     let at = at.expect("a stored object has a UID") + UID.len();
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_newest_seeds_are_kept_and_real_time_always() {
+    fn image_cache_keeps_the_newest_seeds_and_real_time() {
         let mut images = VecDeque::new();
         keep(&mut images, None, &0);
         for seed in 0..20 {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_object_keeps_everything_but_its_uid() {
+    fn renewal_changes_only_the_uid_of_a_stored_object() {
         let object = br#"{"metadata":{"name":"a","uid":"00000000-0000-4000-8000-000000000000"},"spec":{}}"#;
         let uid = "11111111-1111-4111-8111-111111111111";
         let expected = format!(r#"{{"metadata":{{"name":"a","uid":"{uid}"}},"spec":{{}}}}"#);

@@ -1,5 +1,6 @@
-//! A whole Kubernetes control plane inside a test: store, API server, controllers, scheduler and simulated nodes in memory, without a
-//! port, a process or a file; with a port for programs that need one ([`Cluster::listen`]). Not a durable cluster: `kstore-server` has those.
+//! A complete Kubernetes control plane inside a test process: store, API server, controllers, scheduler and simulated nodes, in memory.
+//! It needs no port, no other process and no file; [`Cluster::listen`] opens a port for programs that need one. For a durable cluster, use
+//! `kstore-server`.
 //!
 //! ```
 //! # #[cfg(feature = "kube")]
@@ -20,8 +21,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! With [`Builder::virtual_time`] and `#[tokio::test(start_paused = true)]`, an hour of the cluster takes as long as its work does (heartbeats of nodes above all) and every run
-//! writes the same revisions:
+//! With [`Builder::virtual_time`] and `#[tokio::test(start_paused = true)]`, an hour of cluster time takes only as long as its work, mostly
+//! heartbeats of nodes, and every run writes the same revisions:
 //!
 //! ```
 //! use kstore_testing::Cluster;
@@ -49,7 +50,7 @@
 //! # });
 //! ```
 
-/// The examples of the README are tested.
+/// The README, whose examples run as documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
@@ -76,7 +77,7 @@ pub use settle::SettleError;
 pub use subset::is_subset;
 pub use wait::{ResourceName, WaitError};
 
-/// kstore's name of a resource, for [`Cluster::client`].
+/// Group, version and plural name of a resource, for [`Cluster::client`].
 pub use kstore_client::Gvr;
 /// Why [`Cluster::apply`] failed.
 pub use kstore_client::manifest::{ApplyError, ManifestError};

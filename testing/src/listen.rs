@@ -1,5 +1,5 @@
-//! [`Endpoint`]: a cluster on a TLS port of the loopback interface, for clients that are not in this process, and kubeconfig files for
-//! them. Not needed by clients in the process: those go through memory.
+//! [`Endpoint`]: serves a cluster on a TLS port of the loopback interface for clients in other processes, and creates kubeconfig files for
+//! them. Clients in this process need no port.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,26 +14,26 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Names in the certificate of the server.
+/// Host names and addresses in the serving certificate.
 const SERVING_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "kubernetes.default.svc"];
 
-/// Why a cluster cannot be reached over the network.
+/// Why a cluster cannot be served over the network.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
     /// No port of the loopback interface could be bound.
     #[error("cannot listen on the loopback interface: {0}")]
     Bind(#[from] std::io::Error),
-    /// The machine made no keys, or no certificates of them.
+    /// Keys or certificates cannot be created.
     #[error("cannot make certificates: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// TLS does not take the certificates.
+    /// TLS does not accept the certificates.
     #[error("cannot use the certificates for TLS: {0}")]
     Tls(String),
 }
 
-/// Where a cluster listens, and the authority that certifies its clients. Obtained by [`crate::Cluster::listen`]; the cluster listens
-/// until it ends, whether or not this value is kept.
+/// Address of a cluster's TLS listener, and the certificate authority of its clients. Returned by [`crate::Cluster::listen`]. The cluster
+/// listens until it ends, even if the endpoint is dropped.
 pub struct Endpoint {
     address: SocketAddr,
     authority: Authority,
@@ -47,7 +47,8 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Binds a free port. Returns with the endpoint what [`kstore_apiserver::ApiServer::serve`] needs; connections wait until that runs.
+    /// Binds a free port. Returns the endpoint, and the listener and TLS configuration for [`kstore_apiserver::ApiServer::serve`];
+    /// connections wait until that runs.
     pub(crate) async fn bind() -> Result<(Self, TcpListener, Arc<ServerConfig>), ListenError> {
         let authority = Authority::new()?;
         let tls = authority.server()?;
@@ -72,22 +73,22 @@ impl Endpoint {
         &self.authority.pem
     }
 
-    /// A kubeconfig file, as YAML, for `kubernetes-admin` in the group `system:masters`. Certificate and key are in it.
+    /// The text of a kubeconfig file (YAML) for `kubernetes-admin` in the group `system:masters`, with its certificate and key.
     pub fn kubeconfig(&self) -> &str {
         &self.admin
     }
 
-    /// A kubeconfig file, as YAML, with a new certificate for another user, who is in one group at most. Permissions are judged as on a
+    /// The text of a kubeconfig file (YAML) with a new certificate for another user, who is a member of `group` and is authorized as on a
     /// real cluster.
     ///
     /// # Errors
-    /// If the machine makes no key.
+    /// The key or certificate cannot be created.
     pub fn kubeconfig_as(&self, user: &str, group: Option<&str>) -> Result<String, ListenError> {
         Ok(self.authority.kubeconfig(self.address, user, group)?)
     }
 }
 
-/// A certificate authority that exists in memory only. Its certificates have rcgen's dates, which include every clock's.
+/// An in-memory certificate authority. Its certificates have rcgen's default validity, which includes the time of every simulated clock.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -106,7 +107,7 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), pem, der })
     }
 
-    /// The server side of TLS: a client without a certificate is anonymous, or has a token.
+    /// TLS configuration of the server. Client certificates are optional: clients may use tokens or be anonymous.
     fn server(&self) -> Result<Arc<ServerConfig>, ListenError> {
         let mut params = CertificateParams::new(SERVING_NAMES.map(str::to_owned))?;
         params.distinguished_name = subject("kube-apiserver", None);

@@ -1,32 +1,32 @@
-//! [`Cluster::settled`]: waits until controllers, scheduler and nodes have nothing to do. Not a wait for an object: see `wait`.
+//! [`Cluster::settled`]: waits until controllers, scheduler and nodes have no pending work. `wait` waits for the state of an object.
 
 mod busy;
 
 use crate::Cluster;
 use crate::limits::{QUIET, QUIET_REAL, WAIT, WAIT_REAL};
-use busy::Busy;
+use busy::BusyReasons;
 use kstore_client::{ApiError, Gvr, ListParams};
 use kstore_store::{KeyRange, WatchRequest, Watcher};
 use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Keys of objects that are written while a cluster rests: heartbeats, and events, which may come long after their causes.
+/// Key prefixes of objects whose writes do not count as work: heartbeats, and events, which may follow long after their causes.
 const RESTLESS: [&[u8]; 2] = [b"/registry/leases/", b"/registry/events/"];
 
-/// The most pauses between two looks at a cluster that is busy without writing.
+/// Longest interval between two checks of a cluster that is busy without writing, in multiples of the quiet time.
 const MOST_PAUSES: u32 = 16;
 
-/// A cluster that did not come to rest. Its text names what was still busy.
+/// Why a cluster did not settle. The error text names the busy components.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettleError {
-    /// Something was to be done all the time.
-    #[error("the cluster did not come to rest within {limit:?} of its time; busy: {}", list(.busy))]
+    /// Some component was busy until the time limit.
+    #[error("the cluster did not settle within {limit:?} of its time; busy: {}", list(.busy))]
     Busy {
-        /// How long it was waited.
+        /// The time limit, by the cluster's clock.
         limit: Duration,
-        /// What was busy at the end, a part of the cluster each: `workqueue replicaset: 2 ready keys`, `node-0: pod default/web-1 is
+        /// Descriptions of the busy components at the end, such as `workqueue replicaset: 2 ready keys` or `node-0: pod default/web-1 is
         /// starting`.
         busy: Vec<String>,
     },
@@ -39,21 +39,23 @@ pub enum SettleError {
 }
 
 fn list(busy: &[String]) -> impl fmt::Display {
-    if busy.is_empty() { "objects are written again and again".to_owned() } else { busy.join("; ") }
+    if busy.is_empty() { "objects are still being written".to_owned() } else { busy.join("; ") }
 }
 
 impl Cluster {
-    /// Waits until nothing is left to do: for a second of virtual time, or a tenth of one in real time, no object is written but heartbeats
-    /// and events; the work queues of all controllers are empty and their caches are filled; the scheduler has judged every pod; and
-    /// the nodes have started, or ended, every pod that is bound to a ready one. It waits for half an hour in virtual time, for
-    /// a minute in real time.
+    /// Waits until the cluster has no pending work. The cluster is settled when:
     ///
-    /// What only time brings about is nothing to do: retries after a back-off, CrashLoopBackOff, grace periods of evictions, the life of
-    /// events. [`Self::advance`] lets such times pass. Clients outside of the cluster, such as the tested operator, count only by
-    /// what they write.
+    /// - no object except heartbeats and events was written for a second of virtual time, or for a tenth of a second in real time;
+    /// - the work queues of all controllers are empty and their caches are filled;
+    /// - the scheduler has bound every pod or marked it as unschedulable;
+    /// - every pod that is bound to a ready node has started, or has ended if it was deleted.
+    ///
+    /// The time limit is half an hour in virtual time and a minute in real time. Work that becomes due later does not count: retries after a
+    /// back-off, CrashLoopBackOff, grace periods of evictions, expiry of events. [`Self::advance`] lets such times pass. Clients outside of
+    /// the cluster, such as the tested operator, count only by their writes.
     ///
     /// # Errors
-    /// If something is still busy at the end of the time; it says what.
+    /// A component is still busy at the time limit; the error names it.
     pub async fn settled(&self) -> Result<(), SettleError> {
         let (quiet, limit) = match self.has_virtual_time() {
             true => (QUIET, WAIT),
@@ -64,7 +66,7 @@ impl Cluster {
         loop {
             let is_quiet = self.is_quiet(&mut writes, pause, end).await?;
             let busy = self.busy().await?;
-            // What is busy without a write may be so for long: looking at all objects costs more than looking later.
+            // A component that is busy without writing may be so for long, and each check reads all pods and nodes: check less often.
             pause = if is_quiet { (2 * pause).min(MOST_PAUSES * quiet) } else { quiet };
             if is_quiet && busy.is_empty() {
                 return Ok(());
@@ -81,7 +83,7 @@ impl Cluster {
         store.watch(request).map_err(|_| SettleError::Ended)
     }
 
-    /// Waits until nothing was written for a while; false if `end` comes first.
+    /// Waits until nothing was written for `quiet`; returns false if `end` comes first.
     async fn is_quiet(
         &self,
         writes: &mut Watcher,
@@ -98,24 +100,24 @@ impl Cluster {
                     if batch.events.iter().any(|event| counts(event.kv.key())) {
                         since = Instant::now();
                     }
-                    // Writes without a pause leave no time at which the bound is looked at.
+                    // With continuous writes, the timeout above never fires.
                     if Instant::now() >= end {
                         return Ok(false);
                     }
                 }
-                // Compaction or a fall behind: the next one begins now.
+                // The watch was compacted or fell behind: a new one starts at the current revision.
                 Ok(Some(Err(_))) => *writes = self.writes()?,
                 Ok(None) => return Err(SettleError::Ended),
             }
         }
     }
 
-    /// What has something to do now.
+    /// Descriptions of the components that have pending work.
     async fn busy(&self) -> Result<Vec<String>, SettleError> {
         let builder = &self.parts.builder;
         let mut page = String::new();
         self.parts.metrics.render(&mut page);
-        let mut busy = Busy::default();
+        let mut busy = BusyReasons::default();
         if builder.has_components() && self.parts.metrics.is_empty() {
             busy.add_part("controllers, scheduler or nodes have not started".to_owned());
         }

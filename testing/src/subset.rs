@@ -1,10 +1,10 @@
-//! Comparison of an object with the part of it that a test states. Pure.
+//! Comparison of an object with the fields that a test expects. Pure.
 
 use serde_json::Value;
 
-/// Whether `object` contains everything that `subset` states: objects are compared member by member, where null in the subset means that
-/// the member is absent or null. Every item of a list in the subset must be contained in a different item of the object's list, in
-/// the same order. Other values must be equal.
+/// Whether `object` contains `subset`. JSON objects are compared member by member; null in the subset means that the member is absent or
+/// null. Each item of a list in the subset must be contained in a different item of the object's list, in the same order. Other values
+/// must be equal.
 pub fn is_subset(subset: &Value, object: &Value) -> bool {
     match (subset, object) {
         (Value::Object(wanted), Value::Object(members)) => {
@@ -18,7 +18,7 @@ pub fn is_subset(subset: &Value, object: &Value) -> bool {
     }
 }
 
-/// A diff of `subset` and the same part of `object`, a line a difference: `-` is what was wanted, `+` what is there.
+/// Line diff of `subset` and the same fields of `object`: lines with `-` were expected, lines with `+` found.
 pub(crate) fn diff(subset: &Value, object: &Value) -> String {
     let text = |value: &Value| serde_json::to_string_pretty(value).expect("a JSON value can be printed");
     let (wanted, found) = (text(subset), text(&project(subset, object)));
@@ -29,7 +29,7 @@ pub(crate) fn diff(subset: &Value, object: &Value) -> String {
         .to_string()
 }
 
-/// The part of `object` that `subset` is about.
+/// The fields of `object` that `subset` has.
 fn project(subset: &Value, object: &Value) -> Value {
     match (subset, object) {
         (Value::Object(wanted), Value::Object(members)) => wanted
@@ -47,7 +47,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_subset_states_members_and_items_in_order() {
+    fn subsets_match_members_and_ordered_items() {
         let object = json!({"a": 1, "b": {"c": [{"x": 1, "y": 2}, {"x": 3}], "d": null}});
         let contained = [
             json!({}),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_shows_only_the_part_that_was_asked_for() {
+    fn diffs_show_only_the_expected_part() {
         let diff =
             diff(&json!({"status": {"ready": 2}}), &json!({"spec": 1, "status": {"ready": 1, "x": 1}}));
         assert!(diff.contains("-    \"ready\": 2") && diff.contains("+    \"ready\": 1"), "{diff}");

@@ -1,11 +1,11 @@
-//! Who wrote an object and what followed, as text: the last part of the report of a failed wait.
+//! Trace of the writes to an object and of the writes that they caused, as text in the report of a failed wait.
 
 use crate::limits::SHOWN_WRITES;
 use kstore_client::{Client, Gvr};
 use serde::Deserialize;
 use std::fmt::Write as _;
 
-/// The answer of `/kstore/v1/trace`.
+/// Response body of `/kstore/v1/trace`.
 #[derive(Default, Deserialize)]
 pub(crate) struct Trace {
     pub(crate) writes: Vec<TracedWrite>,
@@ -23,10 +23,10 @@ pub(crate) struct TracedWrite {
     pub(crate) children: Vec<TracedWrite>,
 }
 
-/// The writes of an object and those that they caused.
+/// Reads the writes to an object and the writes that they caused.
 ///
 /// # Errors
-/// Why the trace cannot be read.
+/// The trace cannot be read; the error is a text for the report.
 pub(crate) async fn of(client: &Client, gvr: &Gvr, namespace: &str, name: &str) -> Result<Trace, String> {
     let resource = match gvr.group.as_ref() {
         "" => gvr.resource.to_string(),
@@ -39,7 +39,7 @@ pub(crate) async fn of(client: &Client, gvr: &Gvr, namespace: &str, name: &str) 
     }
 }
 
-/// The trace as text, a line a write, indented below its cause.
+/// The trace as text with a line for each write, indented below its cause; at most [`SHOWN_WRITES`] lines.
 pub(crate) fn render(trace: &Trace) -> String {
     let mut text = String::new();
     let mut left = SHOWN_WRITES;

@@ -1,4 +1,5 @@
-//! Waiting for a state of an object: by a watch, never by polling; a failure reports what was wanted, what is there and who wrote it.
+//! Waits for a state of an object, by a watch and without polling. The error reports the expected and the found state, and the writes that
+//! led to it.
 
 use crate::Cluster;
 use crate::limits::{WAIT, WAIT_REAL};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use std::fmt;
 use std::time::Duration;
 
-/// A wait that failed. Its text has a diff of the wanted part, and the last writes with their causes.
+/// Error of a failed wait. Its text has a diff of the expected fields, and the last writes with their causes.
 pub struct WaitError(String);
 
 impl fmt::Display for WaitError {
@@ -20,7 +21,7 @@ impl fmt::Display for WaitError {
     }
 }
 
-/// As [`fmt::Display`]: `unwrap` prints the report in lines.
+/// Prints the same text as [`fmt::Display`], so that `unwrap` prints the report in lines.
 impl fmt::Debug for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -29,16 +30,16 @@ impl fmt::Debug for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// The state of an object that a watch has shown last.
+/// The last state of an object that a watch delivered.
 enum LastSeen {
-    /// No state yet.
+    /// The watch has delivered no state yet.
     Nothing,
     Object(Box<Value>),
     Deleted,
 }
 
-/// What an object is to become.
-enum Wanted<'w> {
+/// The state of an object that a wait expects.
+enum ExpectedState<'w> {
     Subset(&'w Value),
     Gone,
 }
@@ -47,11 +48,11 @@ enum Wanted<'w> {
 pub type ResourceName = (&'static str, &'static str, &'static str);
 
 impl Cluster {
-    /// Waits until an object contains `subset` (see [`crate::is_subset`]) and returns it. `(group, version, plural)` names the resource;
-    /// the namespace is empty for resources without one. It waits for half an hour in virtual time, for a minute in real time.
+    /// Waits until an object contains `subset` (see [`crate::is_subset`]) and returns it. The namespace is empty for cluster-scoped
+    /// resources. The time limit is half an hour in virtual time and a minute in real time.
     ///
     /// # Errors
-    /// A report, if the object does not come to contain `subset` in time, or cannot be watched.
+    /// The object does not contain `subset` within the time limit, or cannot be watched; the error is a report.
     pub async fn wait_for(
         &self,
         resource: ResourceName,
@@ -62,10 +63,10 @@ impl Cluster {
         self.wait_for_within(self.wait_limit(), resource, namespace, name, subset).await
     }
 
-    /// As [`Self::wait_for`], for a time of the cluster's clock.
+    /// Waits until an object contains `subset`, like [`Self::wait_for`], with a time limit by the cluster's clock.
     ///
     /// # Errors
-    /// As [`Self::wait_for`].
+    /// The object does not contain `subset` within `limit`, or cannot be watched; the error is a report.
     pub async fn wait_for_within(
         &self,
         limit: Duration,
@@ -74,13 +75,13 @@ impl Cluster {
         name: &str,
         subset: &Value,
     ) -> Result<Value, WaitError> {
-        self.wait(limit, resource, (namespace, name), Wanted::Subset(subset)).await
+        self.wait(limit, resource, (namespace, name), ExpectedState::Subset(subset)).await
     }
 
-    /// Waits until an object does not exist, for a time of the cluster's clock.
+    /// Waits until an object does not exist, with a time limit by the cluster's clock.
     ///
     /// # Errors
-    /// A report, if the object is still there, or cannot be watched.
+    /// The object still exists after `limit`, or cannot be watched; the error is a report.
     pub async fn wait_until_gone_within(
         &self,
         limit: Duration,
@@ -88,14 +89,14 @@ impl Cluster {
         namespace: &str,
         name: &str,
     ) -> Result<(), WaitError> {
-        self.wait(limit, resource, (namespace, name), Wanted::Gone).await.map(drop)
+        self.wait(limit, resource, (namespace, name), ExpectedState::Gone).await.map(drop)
     }
 
-    /// Calls `check` now and after writes to the cluster until it returns `Ok`. What it asks for must follow from the cluster's objects,
-    /// since nothing else makes it run again; writes that come while it runs are not missed.
+    /// Calls `check` now and after writes to the cluster until it returns `Ok`. The result of `check` must depend on the cluster's objects
+    /// only, because only writes make it run again. Writes during a run are not missed.
     ///
     /// # Errors
-    /// A report with the last error of `check`, if it did not return `Ok` within `limit` of the cluster's clock.
+    /// `check` does not return `Ok` within `limit` of the cluster's clock; the report has its last error.
     pub async fn check_within<T, E: fmt::Display>(
         &self,
         limit: Duration,
@@ -121,7 +122,7 @@ impl Cluster {
         }
     }
 
-    /// The time for which waits go on if none is stated.
+    /// The default time limit of waits.
     #[doc(hidden)]
     pub fn wait_limit(&self) -> Duration {
         if self.has_virtual_time() { WAIT } else { WAIT_REAL }
@@ -138,14 +139,14 @@ impl Cluster {
         limit: Duration,
         (group, version, plural): ResourceName,
         (namespace, name): (&str, &str),
-        wanted: Wanted<'_>,
+        wanted: ExpectedState<'_>,
     ) -> Result<Value, WaitError> {
         let gvr = Gvr::new(group, version, plural);
         let mut last = LastSeen::Nothing;
         let holds = |seen: &LastSeen| match (&wanted, seen) {
-            (Wanted::Subset(subset), LastSeen::Object(object)) => subset::is_subset(subset, object),
-            (Wanted::Gone, LastSeen::Deleted | LastSeen::Nothing) => true,
-            (Wanted::Subset(_), _) | (Wanted::Gone, LastSeen::Object(_)) => false,
+            (ExpectedState::Subset(subset), LastSeen::Object(object)) => subset::is_subset(subset, object),
+            (ExpectedState::Gone, LastSeen::Deleted | LastSeen::Nothing) => true,
+            (ExpectedState::Subset(_), _) | (ExpectedState::Gone, LastSeen::Object(_)) => false,
         };
         let waiting = self.watch_until(&gvr, (namespace, name), &mut last, holds);
         let failure = match tokio::time::timeout(limit, waiting).await {
@@ -161,8 +162,8 @@ impl Cluster {
         let found = match (&last, &wanted) {
             (LastSeen::Nothing, _) => "the object does not exist\n".to_owned(),
             (LastSeen::Deleted, _) => "the object was deleted\n".to_owned(),
-            (LastSeen::Object(object), Wanted::Subset(subset)) => subset::diff(subset, object),
-            (LastSeen::Object(object), Wanted::Gone) => {
+            (LastSeen::Object(object), ExpectedState::Subset(subset)) => subset::diff(subset, object),
+            (LastSeen::Object(object), ExpectedState::Gone) => {
                 format!("the object still exists; its metadata: {}\n", object["metadata"])
             }
         };
@@ -171,7 +172,7 @@ impl Cluster {
         Err(WaitError(format!("waited for {object}: {failure}\n{found}{writes}")))
     }
 
-    /// The writes to an object, with what followed and what led there, as text.
+    /// Report of the writes to an object, with the writes that they caused and the causes of the last ones.
     async fn writes_of(&self, gvr: &Gvr, namespace: &str, name: &str) -> String {
         match trace::of(self.client(), gvr, namespace, name).await {
             Err(error) => format!("its writes are not known: {error}\n"),
@@ -194,7 +195,7 @@ impl Cluster {
         let source =
             self.client().dynamic(gvr.clone()).source(WatchParams::default().ns(namespace).name(name));
         loop {
-            // A new watch begins with the current state, in which a deleted object does not occur.
+            // A new watch begins with the current state, which does not mention deleted objects.
             *last = LastSeen::Nothing;
             let frames = source.watch(Start::Initial(ReadAt::Latest)).await;
             let mut frames = frames.map_err(|error: SourceError| error.to_string())?;
@@ -209,7 +210,7 @@ impl Cluster {
                     match frame {
                         Frame::Put(object) => *last = LastSeen::Object(Box::new(object.value().clone())),
                         Frame::Gone { .. } => *last = LastSeen::Deleted,
-                        // The end of the current state: an object that has not been shown does not exist.
+                        // The end of the current state: an object that was not delivered before does not exist.
                         Frame::Progress { .. } => is_current = true,
                         Frame::Undecodable(_) => {}
                     }
@@ -223,10 +224,11 @@ impl Cluster {
     }
 }
 
-/// Waits for a state of a cluster and returns it; panics with a report if it does not come. The report has the difference between what was
-/// wanted and what is there, the writes to the object with what followed from them, and the causes of the last ones.
+/// Waits for a state of a cluster and returns it; panics with a report if the state does not come within the time limit. The report has the
+/// difference between the expected and the found state, the writes to the object with the writes that they caused, and the causes of
+/// the last ones.
 ///
-/// It waits by watches, for half an hour in virtual time or a minute in real time, or as long as `within` says:
+/// The wait uses watches. The time limit is half an hour in virtual time and a minute in real time, unless `within` sets another:
 ///
 /// ```
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -238,20 +240,20 @@ impl Cluster {
 /// let cluster = Cluster::builder().virtual_time(1).start().await;
 /// cluster.apply("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: a}]}}").await.unwrap();
 ///
-/// // An object contains a part.
+/// // Wait until an object contains these fields.
 /// let pod = eventually!(cluster, PODS, "default", "a", {"status": {"phase": "Running"}});
 /// assert_eq!(pod["spec"]["nodeName"], "node-0");
-/// // Within a minute of the cluster's time.
+/// // The same with a time limit of one minute of the cluster's time.
 /// eventually!(within Duration::from_secs(60), cluster, PODS, "default", "a", {"status": {"phase": "Running"}});
 ///
-/// // A check of one's own, which is repeated after writes to the cluster.
+/// // A custom check, which is repeated after writes to the cluster.
 /// let pods = cluster.client().dynamic(kstore_testing::Gvr::new("", "v1", "pods"));
 /// eventually!(cluster, async || match pods.list("", &Default::default()).await {
 ///     Ok((pods, _)) if pods.len() == 1 => Ok(()),
 ///     other => Err(format!("{other:?}")),
 /// });
 ///
-/// // An object does not exist any more.
+/// // Wait until an object does not exist.
 /// pods.delete("default", "a", &Default::default()).await.unwrap();
 /// eventually!(cluster, PODS, "default", "a", gone);
 /// # });

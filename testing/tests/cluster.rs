@@ -1,4 +1,4 @@
-//! [`Cluster`] as a test of an operator uses it: with kube-rs, with kstore's client, in real and in virtual time.
+//! Tests of [`Cluster`] in the ways that an operator's tests use it: with kube-rs, with kstore's client, in real and in virtual time.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
@@ -65,7 +65,7 @@ async fn kube_rs_drives_a_deployment_to_ready_pods_in_real_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_hour_of_virtual_time_passes_at_once_and_every_run_writes_the_same() {
+async fn an_hour_of_virtual_time_is_fast_and_reproducible() {
     let mut revisions = Vec::new();
     for _ in 0..2 {
         let cluster = Cluster::builder().virtual_time(7).nodes(2).apply(DEPLOYMENT).start().await;
@@ -108,7 +108,7 @@ async fn other_users_have_their_own_permissions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_wait_reports_the_difference_and_the_writes_that_led_there() {
+async fn failed_waits_report_the_difference_and_the_causing_writes() {
     let cluster = Cluster::builder().virtual_time(1).nodes(0).apply(DEPLOYMENT).start().await;
     let wanted = json!({"status": {"replicas": 3, "readyReplicas": 3}});
     let error = cluster.wait_for(("apps", "v1", "deployments"), "default", "web", &wanted).await.unwrap_err();
@@ -131,7 +131,7 @@ async fn a_failed_wait_reports_the_difference_and_the_writes_that_led_there() {
 
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "waited for deployments default/web: not within 90s of the cluster's time")]
-async fn eventually_panics_with_the_report_after_its_time() {
+async fn eventually_panics_with_the_report_after_its_time_limit() {
     let cluster = Cluster::builder().virtual_time(1).nodes(0).apply(DEPLOYMENT).start().await;
     let deployments = ("apps", "v1", "deployments");
     eventually!(cluster, deployments, "default", "web", {"status": {"replicas": 3}});
@@ -178,11 +178,11 @@ async fn namespaces_end_with_their_objects_and_a_stopped_node_becomes_unready() 
 }
 
 #[tokio::test]
-async fn forty_clusters_at_once_share_nothing() {
+async fn forty_concurrent_clusters_share_no_objects() {
     let mut clusters = Vec::new();
     for _ in 0..40 {
         let cluster = Cluster::start().await;
-        // Forty sets of controllers that fill their caches at the same moment on one thread would make API servers time out.
+        // Settles each cluster first: forty sets of controllers that fill their caches at once on one thread would make requests time out.
         cluster.settled().await.unwrap();
         clusters.push(cluster);
     }

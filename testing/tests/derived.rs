@@ -1,5 +1,5 @@
-//! A kind that is derived from Rust types, on a whole cluster: its definition is served, and its objects go through typed clients, an
-//! informer, kube-rs, the subresources `status` and `scale`, selectors and columns.
+//! End-to-end tests of derived custom kinds: a cluster serves the definition, and its objects work with typed clients, an informer, kube-rs,
+//! the subresources `status` and `scale`, selectors and columns.
 
 use k8s_openapi::NamespaceResourceScope;
 use kstore_client::crd::CustomResource;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything here takes on a busy machine.
+/// Time limit of each wait, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a command at the times of a schedule.
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
     field_path = ".spec.replicas"
 ))]
 struct CronTabSpec {
-    /// As cron writes it.
+    /// Cron schedule.
     schedule: String,
     #[serde(default)]
     replicas: i32,

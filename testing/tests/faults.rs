@@ -1,4 +1,4 @@
-//! [`Faults`]: what clients of each kind see of them, and that a cluster lives with them.
+//! Tests of [`Faults`]: clients observe the injected faults, and a cluster keeps working despite them.
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -37,7 +37,7 @@ fn code(error: Error) -> u16 {
     }
 }
 
-/// The codes that updates by a client meet, one after another.
+/// Status codes of a client's successive updates.
 async fn storm(client: Client) -> Vec<u16> {
     let api: Api<ConfigMap> = Api::default_namespaced(client);
     let mut map = loop {
@@ -60,7 +60,7 @@ async fn storm(client: Client) -> Vec<u16> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_storm_and_can_be_switched_off() {
+async fn equal_seeds_give_equal_faults_that_can_be_disabled() {
     let faults = |seed| Faults::seeded(seed).conflicts(0.4).too_many_requests(0.2).server_errors(0.2);
     let mut storms = Vec::new();
     for seed in [7, 7, 8] {
@@ -85,7 +85,7 @@ async fn the_same_seed_gives_the_same_storm_and_can_be_switched_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_named_client_meets_faults() {
+async fn only_the_named_client_gets_faults() {
     let faults = Faults::seeded(1).server_errors(1.0).client("operator").client("jane");
     let cluster = Cluster::builder().api_only().virtual_time(1).faults(faults).start().await;
     let list = async |client: Client| {
@@ -101,7 +101,7 @@ async fn only_the_named_client_meets_faults() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_hides_a_write_that_was_done() {
+async fn lost_responses_hide_completed_writes() {
     let faults = Faults::seeded(1).lost_answers(1.0);
     let cluster = Cluster::builder().api_only().virtual_time(1).faults(faults).start().await;
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.kube());
@@ -110,7 +110,7 @@ async fn a_lost_answer_hides_a_write_that_was_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_expire_and_are_cut_for_clients_of_both_kinds() {
+async fn watches_expire_and_break_for_rest_and_grpc_clients() {
     let cluster = Cluster::builder().api_only().virtual_time(1).start().await;
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.kube());
     let jane = cluster.client_as("jane", ["system:masters"]).dynamic(Gvr::new("", "v1", "configmaps"));
@@ -144,7 +144,7 @@ async fn watches_expire_and_are_cut_for_clients_of_both_kinds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_are_late_and_those_that_accept_any_state_are_old() {
+async fn lists_are_delayed_and_those_that_accept_any_version_are_stale() {
     let faults = Faults::seeded(1).delayed_lists(1.0, 60 * SECOND).stale_lists(1.0).slow_answers(0.0, SECOND);
     let cluster = Cluster::builder().api_only().virtual_time(1).start().await;
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.kube());
@@ -163,7 +163,7 @@ async fn lists_are_late_and_those_that_accept_any_state_are_old() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_bring_a_rollout_to_its_end_through_faults() {
+async fn controllers_complete_a_rollout_despite_faults() {
     let faults =
         ["deployment-controller", "replicaset-controller", "kube-scheduler", "system:kstore:kubelet-sim"]
             .into_iter()

@@ -1,4 +1,4 @@
-//! [`Cluster::fork`]: what copies of a cluster share and what they do not.
+//! Tests of [`Cluster::fork`] and images: copies share the state of the original, and later changes do not affect each other.
 
 use futures::StreamExt as _;
 use kstore_client::{Client, Gvr, ListParams, WatchParams};
@@ -65,7 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What one cluster holds by the model: values and the number of writes since the first cluster started.
+/// Model of one cluster: its values, and the number of writes since the first cluster started.
 type Model = (BTreeMap<String, String>, u64);
 
 /// Performs the steps on clusters and on maps, and compares every cluster after each step.
@@ -125,14 +125,14 @@ async fn run(steps: Vec<Step>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 40, ..ProptestConfig::default() })]
     #[test]
-    fn clusters_and_their_forks_hold_what_was_written_to_each(steps in prop::collection::vec(step(), 1..40)) {
+    fn clusters_and_forks_agree_with_a_model_of_separate_maps(steps in prop::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.unwrap().block_on(run(steps));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_and_nodes_of_a_fork_go_on_alone() {
+async fn controllers_and_nodes_of_a_fork_work_independently() {
     let origin = Cluster::builder().virtual_time(1).nodes(2).apply(DEPLOYMENT).start().await;
     let ready = |replicas: u8| json!({"status": {"readyReplicas": replicas, "replicas": replicas}});
     origin.wait_for(DEPLOYMENTS, "default", "web", &ready(2)).await.unwrap();
@@ -188,7 +188,7 @@ async fn watches_stay_with_their_cluster_and_resume_in_a_fork() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_expire_do_so_in_a_fork_too_and_roles_hold() {
+async fn forks_expire_events_and_enforce_roles() {
     let origin = Cluster::builder().api_only().virtual_time(1).start().await;
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
@@ -215,7 +215,7 @@ async fn objects_that_expire_do_so_in_a_fork_too_and_roles_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn custom_kinds_and_the_causes_of_writes_are_in_a_fork() {
+async fn forks_have_custom_kinds_and_causes_of_writes() {
     let origin = Cluster::builder().virtual_time(1).nodes(0).apply(DEPLOYMENT).start().await;
     origin.apply(include_str!("widgets.yaml")).await.unwrap();
     origin.advance(Duration::from_secs(60)).await;
@@ -228,9 +228,9 @@ async fn custom_kinds_and_the_causes_of_writes_are_in_a_fork() {
     assert!(report.contains("replicasets/default/web-"), "{report}");
 }
 
-/// Each test of a binary has a runtime of its own, and the cluster that was prepared may be gone.
+/// Each test of a binary has its own runtime, and the original cluster may have ended.
 #[test]
-fn images_start_on_any_runtime_and_always_the_same_cluster() {
+fn images_start_equal_clusters_on_any_runtime() {
     let on_runtime = |future: std::pin::Pin<Box<dyn Future<Output = String>>>| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.unwrap().block_on(future)
@@ -261,7 +261,7 @@ fn images_start_on_any_runtime_and_always_the_same_cluster() {
 }
 
 #[tokio::test]
-async fn forks_outlive_the_cluster_that_they_were_made_of() {
+async fn forks_outlive_their_original_cluster() {
     let cluster = Cluster::builder().api_only().start().await;
     let fork = cluster.fork().await;
     let again = fork.fork().await;
@@ -285,11 +285,11 @@ async fn namespaces(cluster: &Cluster) -> (BTreeMap<String, String>, u64) {
 }
 
 #[tokio::test]
-async fn clusters_in_real_time_share_initial_objects_but_not_their_identity() {
+async fn real_time_clusters_share_initial_objects_but_not_namespace_uids() {
     let mut uids = Vec::new();
     for _ in 0..4 {
         let cluster = Cluster::builder().api_only().start().await;
-        // The first answers already have the new identity, by list and by name.
+        // The first responses already have the new UIDs, both for a list and for a single object.
         let (all, revision) = namespaces(&cluster).await;
         let namespaces = cluster.client().dynamic(Gvr::new("", "v1", "namespaces"));
         let kube_system = namespaces.get("", "kube-system").await.unwrap();
@@ -297,7 +297,7 @@ async fn clusters_in_real_time_share_initial_objects_but_not_their_identity() {
         assert!(revision > 0);
         assert_eq!(all.len(), 4, "{all:?}");
         uids.extend(all.into_values());
-        // What a client writes is not in the next cluster.
+        // Objects of one cluster do not exist in the next one.
         assert_eq!(contents(cluster.client()).await.0, BTreeMap::new());
         let written = cluster.client().dynamic(config_maps()).create("default", &config_map("a", 1)).await;
         written.unwrap();
@@ -310,7 +310,7 @@ async fn clusters_in_real_time_share_initial_objects_but_not_their_identity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_seed_gives_the_same_identity_and_another_seed_another() {
+async fn namespace_uids_follow_from_the_seed() {
     let mut seen = Vec::new();
     for seed in [7, 7, 8, 7] {
         let cluster = Cluster::builder().api_only().virtual_time(seed).start().await;

@@ -1,4 +1,4 @@
-//! What is left of clusters after their end: no task and no memory. A binary of its own, since it counts the heap of the whole process.
+//! Leak tests: an ended cluster leaves no tasks and no memory. They are a separate binary, because they measure the heap of the process.
 
 use kstore_testing::{Cluster, Gvr, StartError};
 use peak_alloc::PeakAlloc;
@@ -8,16 +8,16 @@ use tokio::runtime::Handle;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// Clusters of each kind in a round.
+/// Number of clusters of each kind in a round.
 const CLUSTERS: usize = 6;
 
-/// Forks that are made and dropped; ten thousand in the example `figures`.
+/// Number of forks that are started and dropped; the example `figures` measures ten thousand.
 const FORKS: usize = 1000;
 
-/// Objects of a cluster whose forks are weighed.
+/// Number of objects in the cluster whose forks' memory is measured.
 const OBJECTS: usize = 2000;
 
-/// The heap is the process': one test at a time measures it.
+/// Serializes the tests, because they measure the heap of the whole process.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 fn tasks() -> usize {
@@ -37,10 +37,10 @@ async fn until_tasks(left: usize) {
 }
 
 #[tokio::test]
-async fn a_dropped_cluster_and_a_failed_start_leave_no_task_and_no_memory() {
+async fn dropped_clusters_and_failed_starts_leak_no_tasks_or_memory() {
     let _alone = ALONE.lock().await;
     let before = tasks();
-    // The first clusters fill what is made once a process: tables, compiled schemas, buffers of the allocator.
+    // The first clusters fill process-wide caches: tables, compiled schemas, buffers of the allocator.
     let mut heap = Vec::new();
     for round in 0..3 {
         for _ in 0..CLUSTERS {
@@ -64,7 +64,7 @@ async fn a_dropped_cluster_and_a_failed_start_leave_no_task_and_no_memory() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_given_up_half_way_leaves_no_task() {
+async fn cancelled_starts_leak_no_tasks() {
     use futures::FutureExt as _;
     let _alone = ALONE.lock().await;
     let before = tasks();
@@ -81,7 +81,7 @@ async fn a_start_that_is_given_up_half_way_leaves_no_task() {
     }
 }
 
-/// A write that every fork makes.
+/// Creates a ConfigMap and returns the number of ConfigMaps.
 async fn write_and_count(cluster: &Cluster) -> usize {
     let maps = cluster.client().dynamic(Gvr::new("", "v1", "configmaps"));
     let map =
@@ -91,7 +91,7 @@ async fn write_and_count(cluster: &Cluster) -> usize {
 }
 
 #[tokio::test]
-async fn a_thousand_forks_leave_nothing_behind() {
+async fn a_thousand_forks_leak_no_tasks_or_memory() {
     let _alone = ALONE.lock().await;
     let cluster = Cluster::builder().api_only().start().await;
     let before = tasks();
@@ -106,7 +106,7 @@ async fn a_thousand_forks_leave_nothing_behind() {
         heap.push(HEAP.current_usage());
     }
     let grown = heap[9].saturating_sub(heap[4]);
-    // What the cluster remembers of its own writes may be cut into smaller pieces, once.
+    // The bound allows for a one-time split of the structures that remember the original's writes.
     assert!(grown < 64 * 1024, "{} forks left {grown} bytes: {heap:?}", FORKS / 2);
 }
 

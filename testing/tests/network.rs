@@ -1,4 +1,4 @@
-//! [`Cluster::listen`]: clients over TLS, as other programs are.
+//! Tests of [`Cluster::listen`] with clients over TLS, as other programs connect.
 
 use kstore_client::{Client, Gvr, Kubeconfig};
 use kstore_testing::Cluster;

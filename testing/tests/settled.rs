@@ -1,4 +1,4 @@
-//! [`Cluster::settled`] under virtual and real clocks.
+//! Tests of [`Cluster::settled`] in virtual and in real time.
 
 use kstore_client::{Gvr, ListParams};
 use kstore_testing::{Cluster, Faults, SettleError};
@@ -31,7 +31,7 @@ async fn pods(cluster: &Cluster) -> usize {
     pods.list("default", &ListParams::default()).await.expect("the cluster serves the request").0.len()
 }
 
-/// Applies, scales and deletes a Deployment, and looks only when the cluster has settled.
+/// Applies, scales and deletes a Deployment, and checks the result each time the cluster has settled.
 async fn rollout(cluster: Cluster) {
     cluster.settled().await.expect("the cluster serves the request");
     cluster.apply(DEPLOYMENT).await.expect("the cluster serves the request");
@@ -51,33 +51,33 @@ async fn rollout(cluster: Cluster) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_settled_cluster_in_virtual_time_has_done_everything() {
+async fn settled_waits_for_all_pending_work_in_virtual_time() {
     for seed in 1..6 {
         rollout(Cluster::builder().virtual_time(seed).nodes(3).start().await).await;
     }
 }
 
 #[tokio::test]
-async fn a_settled_cluster_in_real_time_has_done_everything() {
+async fn settled_waits_for_all_pending_work_in_real_time() {
     rollout(Cluster::builder().nodes(2).start().await).await;
 }
 
 #[tokio::test]
-async fn an_api_server_alone_is_settled_at_once() {
+async fn settled_returns_at_once_without_other_components() {
     let cluster = Cluster::builder().api_only().start().await;
     cluster.apply(DEPLOYMENT).await.unwrap();
     cluster.settled().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unschedulable_pod_is_nothing_to_do() {
+async fn settled_does_not_wait_for_unschedulable_pods() {
     let cluster = Cluster::builder().virtual_time(1).nodes(0).apply(DEPLOYMENT).start().await;
     cluster.settled().await.unwrap();
     assert_eq!(pods(&cluster).await, 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_names_what_is_still_busy() {
+async fn settled_error_names_busy_components() {
     let faults = Faults::seeded(1).server_errors(1.0).client("kube-scheduler");
     let cluster = Cluster::builder().virtual_time(1).apply(DEPLOYMENT).faults(faults).start().await;
     let begin = tokio::time::Instant::now();

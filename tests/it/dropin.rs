@@ -293,10 +293,10 @@ async fn rolls_out(admin: &Https, programs: &mut [&mut Program]) {
     }
 }
 
-/// As kwokctl and metacontroller start them: controllers and scheduler are separate programs, with a
-/// kubeconfig, health checks and metrics.
+/// Controllers and scheduler run as separate programs, with a kubeconfig, health checks and metrics. The flags are
+/// those of kwokctl and metacontroller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn controllers_and_scheduler_are_programs_of_their_own() {
+async fn controllers_and_scheduler_run_as_separate_programs() {
     let mut envtest = Envtest::start_in(&[("KSTORE_NODES", "1")]).await;
     let admin = envtest.client("admin", "system:masters");
     let dir = envtest.dir.path().to_owned();
@@ -393,8 +393,8 @@ async fn a_controller_manager_waits_for_its_apiserver() {
     }
 }
 
-/// As fabric8's kube-api-test starts it: single-dash flags, separate words, every interface, PKCS#1 keys, and
-/// the client's self-signed certificate as client CA.
+/// The flags are those of fabric8's kube-api-test: single-dash flags, separate words, every interface, PKCS#1 keys,
+/// and the client's self-signed certificate as client CA.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_authenticates_by_a_listed_self_signed_certificate() {
     let dir = tempfile::tempdir().unwrap();
@@ -435,7 +435,7 @@ async fn a_client_authenticates_by_a_listed_self_signed_certificate() {
     assert!(refused.is_none_or(|reply| reply.code == 401), "another certificate of the same subject");
 }
 
-/// As kwokctl starts it: a front proxy, certified by a separate authority, names the user in headers.
+/// A front proxy, certified by a separate authority, names the user in headers. The flags are those of kwokctl.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_front_proxy_names_the_user_of_a_request() {
     let dir = tempfile::tempdir().unwrap();
@@ -486,9 +486,9 @@ async fn a_front_proxy_names_the_user_of_a_request() {
     assert_eq!(map["data"]["requestheader-allowed-names"], r#"["kwok-ca"]"#);
 }
 
-/// As metacontroller's framework starts it: the apiserver before its etcd, an empty certificate directory
-/// that other programs read early, a token file, and AlwaysAllow. The etcd listens on a Unix socket, as in
-/// Kubernetes' integration tests.
+/// The start order and flags are those of metacontroller's test framework: the apiserver starts before its etcd, with
+/// an empty certificate directory that other programs read early, a token file, and AlwaysAllow. The etcd listens on a
+/// Unix socket, as in Kubernetes' integration tests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_apiserver_waits_for_its_etcd_after_creating_its_certificate() {
     let dir = tempfile::tempdir().unwrap();
@@ -506,7 +506,7 @@ async fn an_apiserver_waits_for_its_etcd_after_creating_its_certificate() {
     ));
     let mut apiserver = Program::start(&folder.join("kube-apiserver"), &apiserver, dir.path());
     let ca = made(&dir.path().join("made/apiserver.crt"), &mut apiserver).await;
-    // Longer than the longest delay between two retries.
+    // Sleeps longer than the longest delay between two retries.
     sleep(Duration::from_millis(300)).await;
     apiserver.check();
     let etcd = words(&format!(
@@ -541,7 +541,7 @@ async fn made(path: &Path, program: &mut Program) -> String {
     }
 }
 
-/// Creates a role that grants more than its author's roles do.
+/// Tries to create a role that grants more than its author's roles; returns the status code.
 async fn grant_a_role(server: &Https, headers: &str) -> u16 {
     let rules = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -559,7 +559,7 @@ fn an_unsupported_flag_value_ends_the_program_with_the_reason() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        text.starts_with("Error: --encryption-provider-config=f: kstore does not encrypt what it stores\n"),
+        text.starts_with("Error: --encryption-provider-config=f: kstore does not encrypt stored objects\n"),
         "{text}"
     );
 }

@@ -1,5 +1,5 @@
 //! The history checker over real connections: a real etcd and kstore's etcd API pass; a server with one
-//! injected fault is detected, whatever the fault.
+//! injected fault of any kind is detected.
 
 use kstore_checker::grpc::{Mix, Plan, Recording, Workload};
 use kstore_checker::{Guarantee, Verdict, judge};
@@ -44,8 +44,8 @@ async fn must_pass(what: &str, url: &str, seconds: u64) {
     }
 }
 
-/// As after a server restart that follows the last write: the watch of all keys resumes at a future
-/// revision, where it gets neither events nor progress.
+/// The watch of all keys resumes at a future revision, where it gets neither events nor progress. The same happens
+/// after a server restart that follows the last write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_resumed_beyond_the_last_event_is_complete() {
     let stop = CancellationToken::new();

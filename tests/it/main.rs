@@ -35,7 +35,7 @@ mod etcd_adapter;
 mod etcd_checked;
 /// kill -9, SIGSTOP and restarts under load, judged by the history checker.
 mod etcd_faults;
-/// A three-member etcd that loses its leader, and one that forgets logins.
+/// A three-member etcd that loses its leader, and an etcd that forgets logins.
 mod etcd_members;
 /// The API tests on other storages.
 mod etcd_rerun;

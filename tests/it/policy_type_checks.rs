@@ -1,6 +1,6 @@
 //! `status.typeChecking` of validating admission policies in a whole cluster: a controller checks each
-//! generation of a policy against the built-in and custom kinds that it matches. The checker's messages are
-//! tested beside it.
+//! generation of a policy against the built-in and custom kinds that it matches. Unit tests of the checker cover its
+//! messages.
 
 use kstore_client::{DynamicApi, Gvr, Patch};
 use kstore_tests::{Cluster, Setup, simulate};

@@ -1,6 +1,6 @@
 //! ResourceQuotas in a whole cluster: concurrent writers over REST and gRPC never exceed a quota and lose no
-//! charge, usage of deleted objects is released, and any kind can be limited. The usage of each kind is
-//! tested beside the evaluators.
+//! charge, usage of deleted objects is released, and any kind can be limited. Unit tests of the evaluators
+//! cover the usage of each kind.
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -116,7 +116,7 @@ fn usage_of_deleted_objects_is_released() {
 }
 
 #[test]
-fn updates_are_charged_with_what_they_add() {
+fn quotas_charge_updates_for_the_increase_only() {
     simulate(Setup::controllers(), async |cluster| {
         let hard = json!({"requests.cpu": "2", "services.loadbalancers": "1", "services.nodeports": "1"});
         bound(cluster, hard).await;

@@ -86,7 +86,7 @@ impl Setup {
         Self { loops: Loops::Controllers, ..Self::seed(1) }
     }
 
-    /// Selects a storage, whatever the environment says.
+    /// Selects a storage and ignores the environment variable for it.
     #[must_use]
     pub fn on(mut self, storage: Storage) -> Self {
         self.storage = storage;

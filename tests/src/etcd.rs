@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 ///
 /// # Panics
 ///
-/// There is no free port.
+/// No port is free.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it is bound").port()

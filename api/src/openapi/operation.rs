@@ -80,7 +80,7 @@ impl Operation<'_> {
     }
 
     /// Group, version and kind of the operation. Subresources of a custom resource have the custom kind,
-    /// whatever their body is.
+    /// even if their body is of another kind.
     fn kind(&self) -> Value {
         match self.below {
             Some(SubresourceDoc { body: (group, version, kind), .. }) if !self.resource.is_custom => {

@@ -19,7 +19,7 @@ pub struct Quota {
     pub hard: Amounts,
     /// Used amounts (`status.used`).
     pub used: Amounts,
-    /// Scopes, all of which an object must match.
+    /// Scopes; an object must match all of them.
     pub scopes: Vec<Selector>,
 }
 

@@ -36,7 +36,7 @@ impl Lines {
     }
 }
 
-/// What is logged up to `level` while `test` runs.
+/// Runs `test` and returns the log lines up to `level` that it causes.
 fn logged(level: Level, test: impl FnOnce(&Lines)) -> String {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()

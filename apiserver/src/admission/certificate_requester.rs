@@ -1,5 +1,5 @@
-//! CertificateRequester: the server sets the requesting user in a CertificateSigningRequest, whatever the
-//! request states. Signers rely on it.
+//! CertificateRequester: the server sets the requesting user in a CertificateSigningRequest and
+//! overwrites the values in the request. Signers rely on it.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;

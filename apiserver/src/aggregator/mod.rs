@@ -42,11 +42,11 @@ pub(crate) struct AggregatedApi {
 /// Discovery and OpenAPI of one aggregated group and version.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ApiDocuments {
-    /// Its resources, in the form of aggregated discovery.
+    /// The resources of the API, in the form of aggregated discovery.
     pub(crate) resources: Value,
-    /// The hash of its OpenAPI v3 document; `None` if it has no such document.
+    /// The hash of the API's OpenAPI v3 document; `None` if it has none.
     pub(crate) openapi_hash: Option<String>,
-    /// Its part of its OpenAPI v2 document; `None` if it has no such document.
+    /// The API's part of the OpenAPI v2 document; `None` if it has none.
     pub(crate) swagger: Option<GroupVersionExtract>,
 }
 

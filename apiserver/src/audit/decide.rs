@@ -26,7 +26,7 @@ pub(super) struct Verdict {
     pub(super) omit_managed_fields: bool,
 }
 
-/// What a policy says about a request. A request that no rule matches is not recorded.
+/// Decides by the policy how a request is recorded. A request that no rule matches is not recorded.
 pub(super) fn decide(policy: &Policy, attributes: &Attributes<'_>) -> Verdict {
     let Some(rule) = policy.rules.iter().find(|rule| rule.matches(attributes)) else {
         return Verdict {

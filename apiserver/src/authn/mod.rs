@@ -98,8 +98,8 @@ pub enum Peer {
         /// The user of its client certificate, if it presented one; parsed once per connection, not per
         /// request.
         certificate: Option<ClientCertificate>,
-        /// The front proxy of its client certificate; `None` if it is none, or if no front proxies are
-        /// configured.
+        /// The front proxy of the client certificate; `None` if the certificate is not a front proxy's, or if no
+        /// front proxies are configured.
         proxy: Option<Proxy>,
         /// The address it connected from.
         address: std::net::SocketAddr,

@@ -43,7 +43,7 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// These modes, in this order.
+    /// An authorizer that asks these modes in this order.
     pub fn new(modes: impl IntoIterator<Item = Mode>) -> Self {
         Self(modes.into_iter().collect())
     }

@@ -80,6 +80,6 @@ pub enum Decision {
     Allow(String),
     /// The mode does not allow the request, and others may; the reason may be empty.
     NoOpinion(String),
-    /// The request is forbidden, whatever later modes say.
+    /// The request is forbidden, even if a later mode would allow it.
     Deny(String),
 }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_covers_what_it_grants_and_no_more() {
+    fn rules_cover_exactly_their_permissions() {
         let held = rule(&["get", "list"], &[""], &["pods", "*/status"], &[]);
         let covered = |wanted: &Rule| wanted.atoms().all(|atom| held.covers(&atom));
         assert!(covered(&rule(&["get"], &[""], &["pods", "nodes/status"], &["x"])));

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_weighs_what_the_deleted_object_weighs() {
+    fn deletions_count_with_the_size_of_the_deleted_object() {
         let created = Change::new(2, Some(config_map("a", 2)), None);
         let deleted = Change::new(3, None, Some(config_map("a", 2)));
         assert_eq!(deleted.weight(), created.weight());

@@ -17,7 +17,7 @@ pub struct Unreadable {
     pub revision: i64,
     /// The revision at which the key was created.
     pub created: i64,
-    /// What is wrong with the value.
+    /// Why the value cannot be decoded.
     pub reason: String,
 }
 

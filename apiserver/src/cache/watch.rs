@@ -4,10 +4,10 @@
 //! **Clients that resume inside a revision.** A transaction writes several objects at one revision. Clients of the REST API know
 //! their position only as the `resourceVersion` of the last event they read, and a connection can end between two events of one
 //! revision. [`WatchStart::Resume`] is for them: if more than one change of that revision passes the watch's filters, the watch
-//! begins with all of them again, as MODIFIED and DELETED, never as ADDED. Every informer takes these as what they are: the same
-//! state again, or a deletion of what it no longer has. The price is that a client which listed at exactly such a revision hears of
-//! its objects once more. Versions of their own for each object would avoid that, but a `resourceVersion` would then no longer be
-//! the revision that etcd, gRPC clients and `explain` show, and no number is left between two revisions. Watches whose filter
+//! begins with all of them again, as MODIFIED and DELETED, never as ADDED. Every informer handles these correctly: they repeat a
+//! state that it already has, or delete an object that it no longer has. The price is that a client that listed at exactly such a
+//! revision gets its objects once more. A separate version for each object would avoid that, but a `resourceVersion` would then no
+//! longer be the revision that etcd, gRPC clients and `explain` show, and no number is left between two revisions. Watches whose filter
 //! passes one change of the revision, as it is after every write of a single object, begin exactly after it. If compaction removed a
 //! state that such a repetition needs, the watch ends as expired, and the client lists again.
 
@@ -23,7 +23,7 @@ use kstore_api::kind::Resource;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Where a watch begins.
+/// The start position of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchStart {
     /// The watch begins with the current state: see [`Watch::initial`].

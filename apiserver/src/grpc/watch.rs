@@ -271,7 +271,7 @@ fn shown(kind: &Served, entry: &Arc<Entry>) -> bytes::Bytes {
 }
 
 /// Whether the form of a watched custom kind's objects has changed since the watch began. The deletion of the
-/// definition is no such change: watchers receive the deletions of the objects.
+/// definition does not count: watchers receive the deletions of the objects.
 fn is_redefined(kind: &Served, watch: &Watch) -> bool {
     let Some(custom) = &kind.custom else { return false };
     let current = watch.cache().kinds().custom(kind.resource);

@@ -1,5 +1,5 @@
 //! [`Conversions`]: the pending and finished conversions of one definition's webhook. Readers of custom
-//! objects are synchronous. A reader that meets an object of another version looks its conversion up here,
+//! objects are synchronous. A reader that reads an object of another version looks up its conversion here,
 //! and records it as missing if there is none. The reader's caller then lets `crate::conversion` call the
 //! webhook for all missing conversions, and reads again.
 

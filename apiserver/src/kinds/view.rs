@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 
-/// Most views that an entry keeps: two for each version, of the current definition and of one that is being
-/// replaced.
+/// Most views that an entry keeps: two for each version, one of the current definition and one of the definition
+/// that it replaces.
 const VIEWS: usize = 8;
 
 /// The computed views of an entry. Empty, and a pointer in size, for nearly all entries.

@@ -102,8 +102,8 @@ impl Target {
         if let Some(custom) = &self.custom {
             *object = match custom.is_stored() {
                 true => std::mem::take(object),
-                // An object read from the store has all defaults of the storage version; so does one that is
-                // converted to it.
+                // An object read from the store has all defaults of the storage version; so does an object that
+                // is converted to that version.
                 false => custom.storage().read(custom.storage().converted(std::mem::take(object))?)?,
             };
             return Ok(());

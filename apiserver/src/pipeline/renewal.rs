@@ -1,7 +1,7 @@
 //! Lease renewals: merge patches that give a Lease another `renewTime` and repeat its other values. Every
 //! node sends one every few seconds. [`Pipeline::renewed`] computes the object that the general update path
-//! would store, without diffing managed fields, decoding against the schema, admission and validation, none
-//! of which can affect this scalar. All other patches take the general path. The test
+//! would store. It skips the diff of managed fields, decoding against the schema, admission and validation:
+//! none of them can affect this scalar. All other patches take the general path. The test
 //! `renewals_store_what_the_general_path_stores` compares both paths.
 
 use super::Pipeline;

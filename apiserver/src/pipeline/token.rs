@@ -98,7 +98,7 @@ impl Pipeline {
         }
     }
 
-    /// Authenticates a token as one of this server's service account tokens; or why it is none.
+    /// Authenticates a token as one of this server's service account tokens; the inner error says why it is not.
     async fn account(&self, token: &str, audiences: &[&str]) -> Result<Result<Named, String>, Status> {
         let Some(tokens) = &self.tokens else { return Ok(Err("there are no service accounts".to_owned())) };
         let cache = &**self.cache();

@@ -99,7 +99,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether any operation may have to wait for a webhook, whatever the operation turns out to do.
+    /// Whether any step of the transaction may have to wait for a webhook. Every verb counts that a step may turn out to have.
     fn may_wait_for_webhooks(&self, transaction: &Transaction) -> bool {
         const OPERATIONS: [Operation; 4] =
             [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];

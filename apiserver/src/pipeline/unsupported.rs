@@ -1,6 +1,6 @@
 //! Warnings for objects that are stored and have no effect here, although they would have one in a Kubernetes
 //! cluster: a table of kinds with the warning for their writers. Without the warning, a test of such an
-//! object passes whatever the object says. Remove a kind's row once the feature works. Pure. Kubernetes' own
+//! object would pass with any content. Remove a kind's row once the feature works. Pure. Kubernetes' own
 //! warnings are in `kstore_api::validate::warnings`.
 //!
 //! The server records no Events about these objects: no real cluster has such an Event, and tests count

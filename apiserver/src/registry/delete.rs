@@ -19,7 +19,7 @@ pub(super) const ORPHAN: &str = "orphan";
 /// The finalizer that keeps an owner until its blocking dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a DELETE does to an object in a given state.
+/// The effect of a DELETE on an object in a given state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeletePlan {
     /// The object is already being deleted; nothing changes.

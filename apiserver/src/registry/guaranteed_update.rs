@@ -1,5 +1,5 @@
 //! GuaranteedUpdate: read, decide, compare-and-swap, and repeat if another writer was faster. Every change of
-//! an existing object, by whatever verb, goes through it.
+//! an existing object, with any verb, uses it.
 
 use super::quota::{Charges, JudgedWrite, QuotaTurn};
 use super::service::claims_anything;
@@ -29,11 +29,11 @@ pub enum Decision {
 pub struct Updated {
     /// The object after the update; for a removal its last state with the revision of the removal.
     pub entry: Arc<Entry>,
-    /// What the update did.
+    /// The effect of the update.
     pub effect: UpdateEffect,
 }
 
-/// What a guaranteed update did to the object.
+/// The effect of a guaranteed update on the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateEffect {
     /// The object was absent and is created.

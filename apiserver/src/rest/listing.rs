@@ -1,5 +1,5 @@
 //! [`Listing`]: a long answer that is encoded while it is sent, in chunks: a head, items, a tail. One chunk
-//! is in memory at a time, whatever the length of the list, because the next chunk is requested only after
+//! is in memory at a time, however long the list is, because the next chunk is requested only after
 //! the client has taken the last. No lock is held.
 
 use bytes::{Bytes, BytesMut};

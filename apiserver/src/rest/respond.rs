@@ -81,7 +81,7 @@ impl Reply {
         })
     }
 
-    /// The answer as one value in the caller's version, whatever its negotiated form; `None` for a watch.
+    /// The answer as one JSON value in the caller's version, without the negotiated encoding; `None` for a watch.
     pub(super) fn plain(&self, answer: &Answer) -> Option<Value> {
         Some(match answer {
             Answer::Object(object) => self.shown(&object.entry),

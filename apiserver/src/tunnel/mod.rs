@@ -22,8 +22,8 @@ pub const VERB: &str = "create";
 /// The resource and subresource of the permission, see [`VERB`].
 pub const RESOURCE: (&str, &str) = ("nodes", "tunnel");
 
-/// The prefix of user names that belong to one node. Such a user serves the node of its name only, whatever
-/// its roles are.
+/// The prefix of user names that belong to one node. Such a user serves the node of its name only, even
+/// if its roles allow more.
 const NODE_USER: &str = "system:node:";
 
 /// The tunnel of each node. One per apiserver; shared by `Arc`.

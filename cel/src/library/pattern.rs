@@ -151,7 +151,7 @@ fn translate(text: &str) -> Result<String, &'static str> {
     Ok(out)
 }
 
-/// The length of the counted repetition at the start of a pattern; none if there is none.
+/// The length of the counted repetition at the start of a pattern; `None` if it does not start with one.
 fn repetition(text: &str) -> Result<Option<usize>, &'static str> {
     let Some(end) = text.find('}') else { return Ok(None) };
     let (low, high) = text[1..end].split_once(',').unwrap_or((&text[1..end], ""));

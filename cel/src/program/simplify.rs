@@ -1,6 +1,6 @@
 //! Recognises the comprehensions of macros and replaces them by nodes that loop faster.
 //!
-//! A replacement has the value, the errors and the cost of the comprehension, whatever the limit of cost is. Tests compare the two.
+//! A replacement has the value, the errors and the cost of the comprehension, under any cost limit. Tests compare the two.
 
 use super::node::{Attribute, CallNode, Collector, ExistsOne, Fold, Node, Quantifier, Root};
 use crate::cost::LIST;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub enum Key<'a> {
     /// `true` or `false`.
     Bool(bool),
-    /// An integer that fits into 64 signed bits, whatever its type.
+    /// An integer of any type that fits into 64 signed bits.
     Int(i64),
     /// An unsigned integer that does not fit into 64 signed bits.
     Uint(u64),

@@ -125,7 +125,7 @@ pub(crate) enum TimeField {
     Milliseconds,
 }
 
-/// The value of a timestamp's field in a time zone; none if there is no such zone.
+/// The value of a timestamp's field in a time zone; `None` if the zone does not exist.
 pub(crate) fn field(at: Timestamp, zone_name: &str, field: TimeField) -> Option<i64> {
     let local: Zoned = at.to_zoned(zone(zone_name)?);
     Some(match field {

@@ -12,7 +12,7 @@ use crate::history::{
 /// Most leases that a client has at a time.
 const LEASES: usize = 4;
 
-/// Most revisions that a historical read goes back.
+/// Most revisions between the current one and that of a historical read.
 const BACK: i64 = 100;
 
 /// Operations in a large transaction.

@@ -1,4 +1,4 @@
-//! Watch streams: one that watches everything from the start and always resumes, and others that start and stop.
+//! Watch streams: one stream watches everything from the start and always resumes; others start and stop.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -172,7 +172,7 @@ impl Workload {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many calls were made.
+    /// Waits until at least this number of calls was made.
     pub async fn reached(&self, calls: u64) {
         loop {
             let called = self.shared.called.notified();

@@ -39,7 +39,7 @@ enum NextStep {
     OneOf(Vec<Choice>),
 }
 
-/// What optional items could contribute so that a waiting item fits.
+/// Effects of optional items that would let a waiting item fit.
 #[derive(Default)]
 struct Prerequisites {
     leases: BTreeSet<i64>,

@@ -7,7 +7,7 @@ use crate::model::{StoreState, agrees};
 /// calls.
 pub(super) fn is_linearizable(history: &History) -> bool {
     let left: Vec<_> = history.calls.iter().collect();
-    // The header of a compaction may have a later revision, but not one that never exists.
+    // The header of a compaction may have a later revision, but not a revision that never exists.
     let seen = history.calls.iter().filter_map(|call| match call.outcome {
         Outcome::Ok(Reply::Compact { revision }) => Some(revision),
         _ => None,

@@ -57,7 +57,7 @@ impl<'c> Applier<'c> {
     }
 
     /// Applies an object by server-side apply, like `kubectl apply --server-side --force-conflicts`. A
-    /// namespaced object without a namespace goes to `default`.
+    /// namespaced object without a namespace is created in `default`.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// What a log shows of the container's own command.
+/// Output of the container's own command, as its log shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CommandOutput {
     /// The container has no command of its own.

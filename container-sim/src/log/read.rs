@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 /// Which lines of a log are read, and in which form. The default is all lines, without timestamps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogQuery {
-    /// Only lines of the last so many seconds. Takes precedence over `since_time`.
+    /// Only lines of this number of most recent seconds. Takes precedence over `since_time`.
     pub since_seconds: Option<i64>,
     /// Only lines of this time or later.
     pub since_time: Option<Timestamp>,
@@ -47,7 +47,7 @@ pub struct LogReader {
     stderr: bool,
 }
 
-/// What the caller of [`LogReader::step`] should do.
+/// The caller's next step after [`LogReader::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogStep {
     /// Send this text on the channel (1 is standard output, 2 is standard error), then step again.

@@ -58,7 +58,7 @@ pub struct Environment {
     pub memory: BufferAllowance,
 }
 
-/// What the caller of [`Shell::step`] must do next.
+/// The caller's next step after [`Shell::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellStep {
     /// Send these bytes on a channel (1 is standard output, 2 is standard error).

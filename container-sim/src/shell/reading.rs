@@ -4,7 +4,7 @@
 use super::parse::{self, To};
 use super::{builtin, is_shell};
 
-/// Programs that read no file, whatever their arguments.
+/// Programs that read no file with any arguments.
 const BLIND: [&str; 16] = [
     "true", "false", "echo", "sleep", "date", "env", "printenv", "hostname", "pwd", "whoami", "id", "uname",
     "exit", "export", ":", "set",

@@ -39,7 +39,7 @@ fn run(argv: &[&str]) -> Result<(String, u8), String> {
 }
 
 #[test]
-fn commands_do_what_their_names_say() {
+fn commands_behave_like_their_unix_namesakes() {
     let cases: &[(&[&str], &str, u8)] = &[
         (&["echo", "hi", "there"], "hi there\n", 0),
         (&["echo", "-n", "$A"], "$A", 0),
@@ -196,7 +196,7 @@ fn an_archive_cannot_escape_its_container_or_target() {
 }
 
 #[test]
-fn kubectl_goes_on_with_a_file_where_it_was_cut() {
+fn kubectl_cp_resumes_a_truncated_file() {
     let environment = environment();
     let (whole, _, _) = run_in(&environment, "tar cf - /etc/hostname", b"");
     let (rest, _, code) = run_in(&environment, "tar cf - /etc/hostname | tail -c+101", b"");

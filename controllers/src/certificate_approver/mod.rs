@@ -40,7 +40,7 @@ struct Approver {
 impl Reconcile for Approver {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(csr) = self.requests.get(&cx.key) else { return Ok(Next::Done) };
-        // The API server refuses requests that cannot be read; one that is stored anyway is for a human.
+        // The API server refuses requests that cannot be parsed; a stored one needs a human.
         let Ok(parsed) = CertificateRequest::parse(&csr.spec.request.0) else { return Ok(Next::Done) };
         let tried = permissions(&csr, &parsed);
         for permission in &tried {

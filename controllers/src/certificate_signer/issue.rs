@@ -26,7 +26,7 @@ pub struct SigningAuthority {
     algorithm: Algorithm,
     /// The subject of the authority, in DER.
     subject: Vec<u8>,
-    /// Its subject key identifier; none if its certificate has none.
+    /// The authority's subject key identifier; `None` if its certificate has none.
     key_id: Option<Vec<u8>>,
     not_after: Timestamp,
 }
@@ -72,14 +72,14 @@ pub(crate) enum NotIssued {
     Key(String),
 }
 
-/// What a certificate is to say beside what its request says.
+/// Contents of a certificate that do not come from the request for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     /// `spec.usages`.
     pub usages: &'a [String],
-    /// How long it is to be valid.
+    /// Validity of the certificate.
     pub lifetime: SignedDuration,
-    /// Its serial number.
+    /// Serial number of the certificate.
     pub serial: [u8; SERIAL_BYTES],
 }
 
@@ -279,7 +279,7 @@ struct Usages {
 }
 
 impl Usages {
-    /// Of the words of `spec.usages`.
+    /// Parses the key usages in `spec.usages`.
     fn of(words: &[String]) -> Result<Self, NotIssued> {
         let mut usages = Self::default();
         for word in words {

@@ -1,4 +1,4 @@
-//! What becomes of a CertificateSigningRequest: nothing, a refusal, or a certificate, and how long that is valid. Pure.
+//! Decision about a CertificateSigningRequest: ignore it, refuse it, or issue a certificate, and for how long. Pure.
 
 use super::signers::signs;
 use crate::certificate_request::CertificateRequest;
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// The shortest life that a request can ask for.
 const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
 
-/// What is to be done with a request.
+/// The signer's decision about a CertificateSigningRequest.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decision {
     /// It is not approved, was answered, or is another signer's.
@@ -43,7 +43,7 @@ fn has_condition(csr: &CertificateSigningRequest, type_: &str) -> bool {
     conditions.into_iter().flatten().any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// How long a certificate is valid: as long as was asked for, at least ten minutes, at most `longest`.
+/// Validity of a certificate: the requested one, at least ten minutes, at most `longest`.
 pub(crate) fn lifetime(csr: &CertificateSigningRequest, longest: SignedDuration) -> SignedDuration {
     match csr.spec.expiration_seconds {
         None => longest,

@@ -38,10 +38,10 @@ fn are_client_usages(usages: &[String]) -> Result<(), String> {
     }
 }
 
-/// Whether a request has the form of one for the client certificate of a kubelet.
+/// Checks that a request has the form of a kubelet's request for a client certificate.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The request violates a rule of this signer; the error names it.
 pub(crate) fn is_kubelet_client(parsed: &CertificateRequest, usages: &[String]) -> Result<(), String> {
     is_of_nodes(parsed)?;
     for (has, what) in [

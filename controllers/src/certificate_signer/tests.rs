@@ -1,4 +1,4 @@
-//! What signers accept, and that issued certificates say what was requested, to another implementation of X.509.
+//! Tests of the requests that signers accept. Another implementation of X.509 checks that issued certificates have the requested contents.
 
 use super::issue::{NotIssued, SigningAuthority, Terms};
 use super::plan::{Decision, decide, failed, issued, lifetime};
@@ -97,7 +97,7 @@ fn requests_are_signed_refused_or_left_alone() {
 }
 
 #[test]
-fn an_issued_certificate_says_what_was_requested() {
+fn issued_certificates_have_the_requested_contents() {
     for algorithm in [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384, &rcgen::PKCS_ED25519] {
         let (authority, ca) = authority(algorithm);
         let (_, ca) = x509_parser::parse_x509_certificate(&ca).unwrap();
@@ -147,7 +147,7 @@ fn validity_is_bounded_by_the_request_the_flag_and_the_authority() {
 }
 
 #[test]
-fn what_is_no_request_or_not_signed_by_its_key_is_refused() {
+fn malformed_and_wrongly_signed_requests_are_refused() {
     assert_eq!(CertificateRequest::parse(b"nonsense"), Err(UnreadableRequest::NotPem));
     let block = |label: &str| format!("-----BEGIN {label}-----\nMAA=\n-----END {label}-----\n");
     assert_eq!(CertificateRequest::parse(block("CERTIFICATE").as_bytes()), Err(UnreadableRequest::NotPem));

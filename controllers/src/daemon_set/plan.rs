@@ -216,7 +216,7 @@ impl Changes<'_> {
 pub(crate) struct Run<'a> {
     /// The DaemonSet.
     pub set: &'a DaemonSet,
-    /// Its spec.
+    /// The DaemonSet's spec.
     pub spec: &'a DaemonSetSpec,
     /// Current time.
     pub now: Timestamp,
@@ -224,7 +224,7 @@ pub(crate) struct Run<'a> {
     pub version: Version<'a>,
     /// Eligibility of each node.
     pub eligible: BTreeMap<&'a str, Eligibility>,
-    /// Pods by node; the first pod of each node is the one that counts.
+    /// Pods by node; only the first pod of each node counts.
     pub pods: PodsByNode<'a>,
     changes: Changes<'a>,
 }

@@ -68,9 +68,9 @@ fn narrow(n: i64) -> i32 {
 /// An old ReplicaSet to scale down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OldReplicaSet {
-    /// Its size.
+    /// Number of replicas in the ReplicaSet's spec.
     pub spec: i32,
-    /// Number of its available pods.
+    /// Number of available pods.
     pub available: i32,
 }
 
@@ -102,14 +102,14 @@ pub(crate) fn old_sizes(bounds: Bounds, old: &[OldReplicaSet], new: OldReplicaSe
 /// An active ReplicaSet in proportional scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ActiveReplicaSet {
-    /// Its size.
+    /// Number of replicas in the ReplicaSet's spec.
     pub size: i32,
     /// Largest total of the Deployment when this ReplicaSet was last scaled.
     pub most_before: i32,
 }
 
 /// The new sizes when a Deployment is resized during a rollout; `sets` in order of service (larger first).
-/// Each gets its rounded share of the change; the rounding remainder goes to the first, as far as possible.
+/// Each gets its rounded share of the change; the first gets the rounding remainder, as far as possible.
 /// Together they sum up to the allowed total.
 pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[ActiveReplicaSet]) -> Vec<i32> {
     let allowed = if bounds.wanted > 0 { bounds.most() } else { 0 };

@@ -31,7 +31,7 @@ pub(crate) struct Observed<'a> {
     pub deployment: &'a Deployment,
     /// The claimed ReplicaSets.
     pub sets: &'a [&'a ReplicaSet],
-    /// Their pods; used only with strategy Recreate.
+    /// Pods of the claimed ReplicaSets; used only with strategy Recreate.
     pub pods: &'a [Arc<Pod>],
 }
 
@@ -453,7 +453,7 @@ fn age(set: &ReplicaSet) -> (Option<Timestamp>, &str) {
     (set.metadata.creation_timestamp.as_ref().map(|t| t.0), name(set))
 }
 
-/// What to do when the name of the new ReplicaSet is taken.
+/// The conflict if the name of the new ReplicaSet is taken: by which object.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Collision {
     /// By an own ReplicaSet with the same template: an earlier run created it, and the cache will show it.

@@ -15,14 +15,14 @@ pub(crate) enum Kind {
     StatefulSet,
 }
 
-/// A workload of such a kind.
+/// A workload of a kind with a desired number of pods.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Workload {
     /// Uid of the workload.
     pub uid: String,
     /// Desired number of pods.
     pub replicas: i32,
-    /// Its own controller.
+    /// Controller reference of the workload itself.
     pub controller: Option<OwnerReference>,
 }
 

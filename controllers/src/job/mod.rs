@@ -286,7 +286,7 @@ fn notices(job: &Job, change: &Change, outcome: &Outcome) -> Vec<Action> {
     let gone = gone.map(|pod| ("SuccessfulDelete", format!("Deleted pod: {}", pod.metadata.name)));
     let mut all: Vec<Action> =
         made.chain(gone).map(|(reason, message)| Action::normal(about.clone(), reason, message)).collect();
-    // A pod that changed or was deleted meanwhile is no failure to report: the next run decides again.
+    // A pod that changed or was deleted meanwhile is not reported as a failure: the next run decides again.
     let is_outdated = |error: &ApiError| error.is_not_found() || error.is_conflict();
     let is_told = |error: &ApiError| deleted.is_empty() || !is_outdated(error);
     if let Some(failed) = outcome.failure.as_ref().filter(|failed| is_told(&failed.error)) {

@@ -23,7 +23,7 @@ use std::time::Duration;
 pub(crate) struct Observed<'a> {
     /// The Job.
     pub job: &'a Job,
-    /// Its spec.
+    /// The Job's spec.
     pub spec: &'a JobSpec,
     /// All claimed pods, including ended ones.
     pub pods: &'a [Arc<Pod>],

@@ -27,7 +27,7 @@ const UNKNOWN_FINALIZER: Duration = Duration::from_secs(15);
 pub(crate) struct Content {
     /// The kind.
     pub resource: Resource,
-    /// Its objects in this namespace.
+    /// Objects of the kind in this namespace.
     pub items: Vec<Meta>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Content {
 pub(crate) struct Observed<'a> {
     /// The namespace.
     pub namespace: &'a Namespace,
-    /// Its content; kinds without objects may be missing.
+    /// Contents of the namespace by kind; kinds without objects may be missing.
     pub contents: &'a [Content],
     /// Kinds that could not be listed or deleted, with the error. In a stable order: another text is another
     /// condition.

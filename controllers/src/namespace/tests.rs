@@ -110,7 +110,7 @@ fn terminating_pods_are_checked_again_with_growing_delays() {
 }
 
 #[test]
-fn conditions_name_what_blocks_a_namespace() {
+fn namespace_conditions_name_what_blocks_deletion() {
     let maps = items(
         json!([{"name": "m", "namespace": "n", "uid": "3", "deletionTimestamp": START, "finalizers": ["x/y"]}]),
     );

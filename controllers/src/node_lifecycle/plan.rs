@@ -113,9 +113,9 @@ impl Health {
 pub(crate) struct Observed<'a> {
     /// The node.
     pub node: &'a Node,
-    /// Its remembered health.
+    /// The node's remembered health.
     pub health: &'a Health,
-    /// Its pods. May be empty while the node is ready.
+    /// The node's pods. May be empty while the node is ready.
     pub pods: &'a [Arc<Pod>],
     /// The state of all zones. Used only while the node is not ready.
     pub zones: &'a Zones,

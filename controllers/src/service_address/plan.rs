@@ -24,7 +24,7 @@ const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
 pub(crate) struct Observed<'a> {
     /// The address.
     pub address: IpAddr,
-    /// Its IPAddress object.
+    /// The IPAddress object of the address.
     pub record: Option<&'a Address>,
     /// The Services with the address; at most one, unless there is a conflict.
     pub holders: &'a [&'a Service],

@@ -78,7 +78,7 @@ fn keys_may_be_split_over_attributes_and_docs_are_kept() {
     let source = spec(&format!("/// Runs.\n #[kstore({LEAST})] #[kstore(namespaced)] #[serde(default)]"));
     let code = expanded(&source).unwrap();
     assert!(code.contains(&tokens("is_namespaced: true,")) && code.contains("Runs."), "{code}");
-    assert!(!code.contains("default)]"), "attributes of others stay where they are: {code}");
+    assert!(!code.contains("default)]"), "the object type gets no attributes of other macros: {code}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The bridge for requests that are not answered on the connection's task: each runs in its own task through the
-//! router. The request body goes in through [`Bridge`], and the response comes back as [`ResponsePart`]s, bounded by what the
+//! router. The request body enters through [`Bridge`], and the response comes back as [`ResponsePart`]s, bounded by what the
 //! client takes.
 
 use std::pin::Pin;

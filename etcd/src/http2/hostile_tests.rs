@@ -131,7 +131,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_floods_and_does_not_read_uses_little_memory() {
+async fn flooding_clients_that_do_not_read_use_bounded_memory() {
     let ping = raw(6, 0, 0, &[0; 8]).repeat(200_000);
     serve(&ping, ClientReads::Nothing).await;
 }
@@ -148,7 +148,7 @@ async fn endless_empty_continuation_frames_end_the_connection() {
     assert_eq!(connection.last, 0, "the stream was never opened");
 }
 
-/// Opens and resets so many streams.
+/// Opens and resets this number of streams.
 fn given_up(streams: u32) -> Vec<u8> {
     let block = block(PUT);
     (0..streams)
@@ -204,7 +204,7 @@ async fn padding_is_returned_to_the_window() {
     drop(io);
 }
 
-/// A put on each of so many streams, each in one frame.
+/// A put on each of this number of streams, each in one frame.
 fn puts(streams: u32) -> Vec<u8> {
     let (block, body) = (block(PUT), [0, 0, 0, 0, 3, 10, 1, b'k']);
     (0..streams).flat_map(|n| [raw(1, 4, 2 * n + 1, &block), raw(0, 1, 2 * n + 1, &body)].concat()).collect()
@@ -281,7 +281,7 @@ fn widest_windows() -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_responses_are_framed_on_demand_whatever_the_window() {
+async fn large_responses_are_framed_on_demand_with_any_window() {
     let mut sent = widest_windows();
     for n in 0..4 {
         sent.extend(call_of(2 * n + 1, RANGE, &all_keys()));

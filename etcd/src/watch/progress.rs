@@ -33,7 +33,7 @@ pub(crate) struct Progress {
     sent: Revision,
 }
 
-/// What the session must do next.
+/// The session's next step.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProgressActions {
     /// The revision to report to the client.

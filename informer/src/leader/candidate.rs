@@ -102,8 +102,8 @@ impl Candidate {
         self.transitions = self.transitions.max(transitions);
     }
 
-    /// The next request, given the record as last seen. The holder renews. A candidate takes over a released
-    /// or expired record, or one that is left from its own earlier term, and starts a new term. A leader that
+    /// The next request, given the record as last seen. The holder renews. A candidate takes over a record
+    /// that is released, expired or left from its own earlier term, and starts a new term. A leader that
     /// finds the lease deleted writes the same record again.
     pub(super) fn next(&self, wall: Timestamp, now: Instant) -> LeaseAction {
         let Some(seen) = &self.seen else {

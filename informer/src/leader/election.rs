@@ -33,7 +33,7 @@ struct ElectionState {
     slow_paths: u64,
     /// The last leader that the callback was called with.
     reported: Option<Arc<str>>,
-    told: Option<LeaderCallback>,
+    callback: Option<LeaderCallback>,
 }
 
 impl fmt::Debug for Election {
@@ -98,8 +98,8 @@ impl Election {
         registry.add(Arc::downgrade(&shared) as _);
     }
 
-    pub(super) fn on_new_leader(&self, told: impl Fn(&str) + Send + Sync + 'static) {
-        self.0.state.lock().told = Some(Arc::new(told));
+    pub(super) fn on_new_leader(&self, callback: impl Fn(&str) + Send + Sync + 'static) {
+        self.0.state.lock().callback = Some(Arc::new(callback));
     }
 
     /// Marks the work as running until the guard is dropped.
@@ -127,10 +127,10 @@ impl Election {
             return;
         };
         state.reported = Some(new.clone());
-        let told = state.told.clone();
+        let callback = state.callback.clone();
         drop(state);
-        if let Some(told) = told {
-            told(&new);
+        if let Some(callback) = callback {
+            callback(&new);
         }
     }
 }

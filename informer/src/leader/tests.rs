@@ -241,7 +241,7 @@ async fn a_stopped_leader_releases_the_lease_at_once() {
 
 /// Regression from cilium: a hanging stop hook kept the old leader working while the next one led.
 #[tokio::test(start_paused = true)]
-async fn work_that_hangs_in_its_stop_hook_does_not_overlap_with_the_next_leader() {
+async fn work_blocked_in_its_stop_hook_does_not_overlap_with_the_next_leader() {
     for stubborn in [false, true] {
         let all = candidates(2, None, stubborn);
         seconds(5).await;

@@ -14,7 +14,7 @@ use super::{
 ///
 /// A priority is due if, since it was last served or became non-empty, other priorities were served `ageing`
 /// times for each non-empty priority above it. The highest priority is therefore always due. Of the due
-/// priorities, the one that has waited longest is next, and among equals the lowest. After any other priority
+/// priorities, the longest waiting is next, and among equals the lowest. After any other priority
 /// was served, the highest is next.
 ///
 /// Bound: the first key of a priority waits for at most `ageing` others per higher priority and two per other

@@ -364,7 +364,7 @@ impl<K: Eq + Hash + Clone> QueueState<K> {
         }
     }
 
-    /// Passes the causes and the priority of a run to the next one that it requests.
+    /// Passes the causes and the priority of a run to the next run that it requests.
     fn inherit(&mut self, run: Run, added: Option<Instant>) {
         self.stats.requeues += 1;
         self.stats.merged += u64::from(added.is_some());

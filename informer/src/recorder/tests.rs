@@ -147,7 +147,7 @@ async fn event_counts_grow_in_memory_during_a_write() {
     assert_eq!(counts, [1, 500]);
 }
 
-/// As in Kubernetes: ten messages within ten minutes *of one another*.
+/// Kubernetes combines events likewise: ten messages, each within ten minutes of the one before.
 #[tokio::test(start_paused = true)]
 async fn many_messages_of_one_reason_become_one_combined_event() {
     let (recorder, sink, _stop) = recorder();

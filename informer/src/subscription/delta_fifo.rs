@@ -90,9 +90,9 @@ struct PendingChange<T> {
 
 /// The last states of a deleted object.
 struct DeletedObject<T> {
-    /// Its newest state in the cache.
+    /// The object's newest state in the cache.
     cached: Arc<T>,
-    /// Its final state: from the deletion event if the source reported it, else from the cache.
+    /// The object's final state: from the deletion event if the source reported it, else from the cache.
     last: Arc<T>,
 }
 

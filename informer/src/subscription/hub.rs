@@ -60,7 +60,7 @@ struct Replay {
     due: ReplayScope,
 }
 
-/// What a subscriber gets instead of its queue, which overflowed and was dropped.
+/// The replay that a subscriber gets after its queue overflowed and was dropped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReplayScope {
     /// The queue did not overflow.

@@ -108,7 +108,7 @@ impl Fault {
 ///
 /// ```
 /// use kstore_informer::testing::{Fault, FaultScript, FakeStore, Sample};
-/// // The first stream breaks within its initial state; the second call is told that its revision expired.
+/// // The first stream breaks within its initial state; the second call fails, because its revision expired.
 /// let script = FaultScript::new([Fault::cut_after(1), Fault::expired()]);
 /// let source = FakeStore::new().kind::<Sample>("samples").source().faults(&script);
 /// ```

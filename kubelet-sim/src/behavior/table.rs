@@ -6,11 +6,11 @@
 pub struct Annotation {
     /// The name after the prefix and the container's name.
     pub name: &'static str,
-    /// The form of its value.
+    /// Format of the annotation's value.
     pub value: &'static str,
-    /// Its effect.
+    /// Effect of the annotation.
     pub effect: &'static str,
-    /// A valid value.
+    /// Example of a valid value.
     pub example: &'static str,
     /// Whether it applies to the pod, not to one of its containers.
     pub whole_pod: bool,

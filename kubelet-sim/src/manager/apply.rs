@@ -37,7 +37,7 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
     }
 }
 
-/// Executes several writes in one transaction. If the server refuses one of them, executes each by itself.
+/// Executes several writes in one transaction. If the server refuses one of them, executes each separately.
 pub(crate) async fn apply_batch(
     client: Client,
     writes: Vec<Write>,

@@ -235,7 +235,7 @@ fn nodes_register_once_with_their_lease_and_then_only_heartbeat() {
 }
 
 #[test]
-fn five_hundred_pods_become_ready_in_one_write_each_with_addresses_of_their_own() {
+fn five_hundred_pods_become_ready_in_one_write_each_with_distinct_addresses() {
     let mut world = World::new(Config::default());
     for index in 0..500 {
         world.create(&format!("p{index:03}"), &format!("node-{}", index % 3), json!({}));
@@ -309,7 +309,7 @@ fn a_gracefully_deleted_pod_is_terminating_for_the_default_stop_delay_and_costs_
 }
 
 #[test]
-fn what_pods_refer_to_is_watched_once_and_only_while_a_pod_refers_to_it() {
+fn referenced_objects_are_watched_once_and_only_while_a_pod_references_them() {
     let mut world = World::new(Config { nodes: 1, ..Config::default() });
     world.create("plain", "node-0", json!({}));
     assert_eq!(world.manager.take_source_orders(), [], "a pod that refers to nothing costs nothing");
@@ -368,7 +368,7 @@ fn a_secret_is_read_for_each_pod_and_often_while_a_pod_waits() {
 }
 
 #[test]
-fn a_conflict_is_written_again_on_the_newer_object_and_keeps_what_others_wrote() {
+fn conflicting_writes_are_retried_on_the_newer_object_and_keep_foreign_changes() {
     let mut world = World::new(Config::default());
     world.create("p", "node-0", json!({"kubelet-sim.kstore.io/ready-after": "5"}));
     world.run(4);
@@ -458,7 +458,7 @@ fn a_new_pod_of_the_same_name_is_another_pod() {
 }
 
 #[test]
-fn what_a_new_process_finds_running_goes_on_without_a_write() {
+fn a_new_process_adopts_running_pods_without_writes() {
     let mut world = World::new(Config { nodes: 1, ..Config::default() });
     world.create("p", "node-0", json!({}));
     let record = |json: &Value| serde_json::to_vec(json).unwrap();

@@ -21,9 +21,9 @@ pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// Name and networks of one node.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Its own address.
+    /// The node's own IP address.
     pub ip: String,
     /// The node's subnet for pods.
     pub network: Network,

@@ -45,9 +45,9 @@ pub struct Container {
 pub enum Phase {
     /// Not started: earlier containers come first, or the container is about to restart.
     Waiting,
-    /// Its image is being looked up or pulled.
+    /// The image is being looked up or pulled.
     Image,
-    /// Its image could not be pulled.
+    /// The image could not be pulled.
     ImageError(ImageError),
     /// It cannot be created, for this reason. `None` while the API has not yet answered about objects that it
     /// refers to.
@@ -56,7 +56,7 @@ pub enum Phase {
     Starting,
     /// It is running.
     Running(Run),
-    /// It is running and was told to stop.
+    /// It is running and has been asked to stop.
     Stopping(Run),
     /// It ended and may restart at `until`; `delay` is shown in the message.
     CrashLoop {
@@ -100,7 +100,7 @@ pub struct Run {
 pub struct Ended {
     /// The runtime's id of the run.
     pub id: String,
-    /// Its exit code.
+    /// Exit code of the run.
     pub code: i32,
     /// `Completed`, `Error`, `OOMKilled`, …
     pub reason: String,
@@ -125,7 +125,7 @@ impl Container {
         }
     }
 
-    /// The current run, whether or not it was told to stop.
+    /// The current run, even if it has been asked to stop.
     pub fn run(&self) -> Option<&Run> {
         match &self.phase {
             Phase::Running(run) | Phase::Stopping(run) => Some(run),

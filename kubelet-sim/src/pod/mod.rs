@@ -47,15 +47,15 @@ impl Pod {
 pub enum Stage {
     /// The pod was seen; the runtime has no command for it yet.
     Admitted,
-    /// Its volumes cannot be mounted; has the texts of the last events about it.
+    /// The pod's volumes cannot be mounted; has the texts of the last events about it.
     Mounting(Vec<String>),
-    /// Its network is being set up.
+    /// The pod's network is being set up.
     Sandbox,
-    /// Its network could not be set up; the time of the next attempt.
+    /// The pod's network could not be set up; has the time of the next attempt.
     SandboxRetry(Timestamp),
-    /// Its network is set up; containers start, run and restart.
+    /// The pod's network is set up; containers start, run and restart.
     Active,
-    /// Its containers are being stopped; those still running are killed at `kill_at`.
+    /// The pod's containers are being stopped; those still running are killed at `kill_at`.
     Stopping {
         /// Why the pod ends.
         why: Why,
@@ -69,7 +69,7 @@ pub enum Stage {
 /// Why a pod ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Its containers ended by themselves.
+    /// The pod's containers ended by themselves.
     Finished,
     /// A user or controller deleted it.
     Deleted,

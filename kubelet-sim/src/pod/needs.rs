@@ -53,7 +53,7 @@ pub struct ContainerNeeds {
     pub env: Vec<EnvNeed>,
     /// The `subPathExpr` of its volume mounts.
     pub sub_paths: Vec<String>,
-    /// Its environment variables, in order; empty if it has no sub-paths.
+    /// The container's environment variables, in order; empty if it has no sub-paths.
     pub values: Vec<(String, EnvValue)>,
 }
 

@@ -28,11 +28,11 @@ impl SourceKind {
 /// Identifies an object that pods refer to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceKey {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: SourceKind,
-    /// Its namespace, which equals the pod's.
+    /// Namespace of the object, which is the pod's.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 

@@ -1,4 +1,4 @@
-//! Stories of pods: data in `testdata`, told by running the machine over the simulated runtime under a made-up clock.
+//! Scenario tests of pods: each file in `testdata` is a scenario, which runs the state machine over the simulated runtime with a simulated clock.
 
 use super::adopt::adopt;
 use super::container::{Container, Phase};
@@ -147,7 +147,7 @@ impl World {
     }
 }
 
-/// What holds of every state.
+/// Checks the invariants that every state must satisfy.
 fn check_invariants(pod: &Pod) {
     for container in &pod.containers {
         if let Some(ended) = &container.ended {
@@ -250,7 +250,7 @@ fn pods_follow_their_recorded_stories() {
 }
 
 #[test]
-fn a_pod_goes_on_where_an_earlier_process_left_it() {
+fn pods_continue_from_the_state_that_an_earlier_process_left() {
     let object: PodObject =
         serde_yaml_ng::from_str("{spec: {containers: [{name: c, image: 'a:1'}]}}").unwrap();
     let before = World::new(object);

@@ -20,7 +20,7 @@ pub(super) struct MountedToken {
 }
 
 impl MountedToken {
-    /// The token of an answered request that was made at `asked`; `None` if there is none in it.
+    /// The token in the response to a request that was sent at `asked`; `None` if the response has none.
     fn of(answer: &Value, asked: Timestamp) -> Option<Self> {
         let status = &answer["status"];
         let text = status["token"].as_str()?.to_owned();

@@ -36,7 +36,7 @@ use volume_zone::ZoneLabel;
 pub enum Plugin {
     /// The node is not cordoned.
     NodeUnschedulable,
-    /// The node is the one that the pod names.
+    /// The pod names this node, or no node.
     NodeName,
     /// The pod tolerates the node's taints.
     TaintToleration,
@@ -262,7 +262,7 @@ impl<'a> Volumes<'a> {
         Ok(Some(Self { storage, claims, exclusive, csi, zones }))
     }
 
-    /// The writes for the pod's claims if the pod goes to `node`, which the filters admitted.
+    /// The writes for the pod's claims if the pod is bound to `node`, which the filters admitted.
     ///
     /// # Errors
     ///

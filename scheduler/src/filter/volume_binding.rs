@@ -118,7 +118,7 @@ pub fn prefilter<'a>(pod: &PodInfo, storage: &'a Storage) -> Result<ClaimVolumes
             claims.bound.push(name.and_then(|name| storage.volume(name)).map(|volume| &**volume));
             continue;
         }
-        // A claim that names its volume does not wait for a pod, whatever its class says.
+        // A claim that names its volume does not wait for a pod, in any binding mode of its class.
         let waits = storage.class(&record.class).is_some_and(|class| class.waits_for_consumer);
         if !waits || record.volume.is_some() {
             return Err(UNBOUND_IMMEDIATE.to_owned());
@@ -175,7 +175,7 @@ fn is_free_for(request: &VolumeRequest, volume: &Volume) -> bool {
 }
 
 impl ClaimVolumes<'_> {
-    /// The writes for the claims if the pod goes to `node`.
+    /// The writes for the claims if the pod is bound to `node`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The arguments of `assets` and `as`. Not the flags of the programs: each has its own table.
+//! The arguments of `kstore-server assets` and `kstore-server as`. The flags of the drop-in programs are in `crate::dropin`.
 
 use crate::dropin::Program;
 use clap::Args;
@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub(super) const ASSETS_HELP: &str = "\
-The programs are links to this one, each with the flags of the real one. kube-apiserver is an apiserver alone: controllers, scheduler
-and simulated nodes are programs of their own, or run inside it if its environment has KSTORE_CONTROLLERS=all (or a list, such as
+The programs are links to this one, each with the flags of the original. kube-apiserver runs an apiserver only. Controllers, scheduler
+and simulated nodes are separate programs, or run inside it if its environment has KSTORE_CONTROLLERS=all (or a list, such as
 namespace,garbagecollector), KSTORE_SCHEDULER=1 or KSTORE_NODES=N.
 
 Example:
@@ -16,15 +16,15 @@ Example:
 /// Arguments of `assets`.
 #[derive(Debug, Args)]
 pub struct AssetsArgs {
-    /// The folder; made if it is not there
+    /// The directory; created if it does not exist
     #[arg(value_name = "DIR", default_value = "./kstore-assets")]
     pub dir: PathBuf,
 }
 
-/// What to run as. If `as` is the first word, the program runs before this command line is parsed.
+/// Arguments of `as`. If `as` is the first word, the drop-in program runs before this command line is parsed.
 #[derive(Debug, Args)]
 pub struct AsArgs {
-    /// The program
+    /// The program to run
     #[arg(value_enum)]
     pub program: Program,
     /// The program's flags

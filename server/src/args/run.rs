@@ -49,7 +49,7 @@ pub struct RunArgs {
     /// created in `default`
     #[arg(long, value_name = "PATH", help_heading = OBJECTS)]
     manifest: Vec<ManifestPath>,
-    /// What must have happened before CMD starts
+    /// Condition to wait for before CMD starts
     #[arg(long, value_enum, value_name = "FOR", default_value_t = WaitFor::Applied, help_heading = OBJECTS)]
     wait: WaitFor,
     /// How long --wait=available may take
@@ -86,7 +86,7 @@ impl fmt::Display for ManifestPath {
     }
 }
 
-/// What must have happened before the command of `run` starts.
+/// The condition that `run` waits for before it starts the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WaitFor {
     /// Nothing: CMD starts at once; it is terminated if an object is refused
@@ -105,7 +105,7 @@ pub struct Setup {
     pub definitions: Vec<ManifestPath>,
     /// Sources of all other objects.
     pub manifests: Vec<ManifestPath>,
-    /// What must have happened before the command starts.
+    /// The condition to wait for before the command starts.
     pub wait: WaitFor,
     /// Timeout of [`WaitFor::Available`].
     pub timeout: Duration,

@@ -256,7 +256,7 @@ fn anonymous_access_can_be_disabled_and_needs_the_apiserver() {
 }
 
 #[test]
-fn the_metrics_server_is_installed_where_nodes_are_simulated_or_the_flag_says_so() {
+fn metrics_server_is_installed_with_simulated_nodes_or_by_flag() {
     let choice = |flags: &str| match config(&format!("kstore-server --in-memory {flags}")).unwrap().api {
         Api::Here { metrics, .. } => metrics,
         other => panic!("{other:?}"),

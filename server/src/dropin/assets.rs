@@ -1,5 +1,5 @@
-//! `kstore-server assets`: a folder in which test harnesses find the programs that they start: links to this binary under the names of
-//! the programs, and kubectl if there is one.
+//! `kstore-server assets`: creates the directory in which test harnesses look for the programs that they start. It contains links to
+//! this binary, named like those programs, and a link to kubectl if PATH has one.
 
 use super::Program;
 use crate::args::AssetsArgs;
@@ -9,11 +9,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Makes the folder and prints the line with its path that test harnesses read.
+/// Creates the directory and prints the shell command that points test harnesses to it (`export KUBEBUILDER_ASSETS=…`).
 pub(crate) fn make(args: &AssetsArgs) -> anyhow::Result<ExitCode> {
     let directory = &args.dir;
     let shown = directory.display();
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {shown}"))?;
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot create the directory {shown}"))?;
     let directory = directory.canonicalize().with_context(|| format!("cannot use the directory {shown}"))?;
     let binary = std::env::current_exe().context("cannot find the path of this program")?;
     for program in Program::ALL {
@@ -26,24 +26,27 @@ pub(crate) fn make(args: &AssetsArgs) -> anyhow::Result<ExitCode> {
             directory.display()
         ),
     }
-    // A closed standard output is no error: the folder is made.
+    // A closed standard output is no error: the directory is complete.
     let _ = writeln!(std::io::stdout(), "export KUBEBUILDER_ASSETS={}", quoted(&directory));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes `path` a link to `target`. A link that is there is replaced, a file is not.
+/// Creates the link `path` to `target`. An existing link is replaced; an existing file is an error.
 fn link(path: &Path, target: &Path) -> anyhow::Result<()> {
-    let failed = || format!("cannot make the link {}", path.display());
+    let failed = || format!("cannot create the link {}", path.display());
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => std::fs::remove_file(path).with_context(failed)?,
-        Ok(_) => bail!("{} is there and is no link; remove it or choose another directory", path.display()),
+        Ok(_) => bail!(
+            "{} already exists and is not a link; remove it or choose another directory",
+            path.display()
+        ),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(failed),
     }
     symlink(target, path).with_context(failed)
 }
 
-/// The first kubectl of PATH that is not in `directory` itself.
+/// The first kubectl in PATH, without `directory` itself.
 fn kubectl(directory: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&path).filter(|folder| folder != directory);
@@ -53,7 +56,7 @@ fn kubectl(directory: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The path as a shell reads it.
+/// The path, quoted for a shell where necessary.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@".contains(c));
@@ -65,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_has_the_programs_and_can_be_made_again() {
+    fn assets_directory_links_every_program_and_can_be_recreated() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("assets");
         for _ in 0..2 {
@@ -78,7 +81,7 @@ mod tests {
         std::fs::remove_file(dir.join("etcd")).unwrap();
         std::fs::write(dir.join("etcd"), "another program").unwrap();
         let refused = make(&AssetsArgs { dir }).unwrap_err().to_string();
-        assert!(refused.contains("is no link"), "{refused}");
+        assert!(refused.contains("is not a link"), "{refused}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! [`EVERY_PROGRAM`]: flags that Kubernetes' programs have in common and that have no effect in kstore's.
+//! [`EVERY_PROGRAM`]: flags that all Kubernetes programs have and that the drop-in programs accept without effect.
 
 use super::flags::{BOOL, Flag, accept};
 
-/// Flags of logging, TLS, profiling and metrics, the same in each program.
+/// Flags for logging, TLS, profiling and metrics that every Kubernetes program has.
 pub(super) const EVERY_PROGRAM: &[Flag] = &[
     accept("profiling", BOOL, "true"),
     accept("contention-profiling", BOOL, "false"),

@@ -1,47 +1,47 @@
-//! Command lines of the programs that kstore stands in for: a table of flags, each with a verdict, and a parser with the rules of
-//! pflag (kube-apiserver) or of Go's flag package (etcd). Pure: environment and output are the caller's.
+//! Command-line parser of the drop-in programs: a table of flags, each with a verdict, and a parser with the rules of pflag
+//! (Kubernetes' programs) or of Go's flag package (etcd). Pure: the caller reads the environment and prints.
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt::Write as _;
 
-/// What happens when a flag is given.
+/// How a drop-in program treats a flag that it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The program does what the flag says.
+    /// The flag takes effect.
     Honour,
-    /// The flag only tunes something: the program ignores it, with a warning if the value is not `default`.
+    /// The program ignores the flag, which only tunes something, and warns unless the value is `default`.
     Accept {
-        /// The value that needs no warning; empty: every value is warned of.
+        /// The value that gives no warning; empty: every value gives one.
         default: &'static str,
     },
-    /// The program does not start with this flag.
+    /// The program refuses to start.
     Refuse {
-        /// Values that are accepted nevertheless because they change nothing.
+        /// Values that are accepted because they agree with what the program does.
         unless: &'static [&'static str],
-        /// Why, and what to do instead.
+        /// Why the flag is refused and what to do instead; printed in the error.
         reason: &'static str,
     },
 }
 
-/// One flag of a program.
+/// One flag of a drop-in program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag {
-    /// Without dashes.
+    /// Name without dashes.
     pub name: &'static str,
-    /// Type as `--help` shows it; [`BOOL`] flags take no separate value.
+    /// Type of the value, as `--help` shows it; a [`BOOL`] flag does not take the next word as its value.
     pub kind: &'static str,
-    /// What happens when it is given.
+    /// How the program treats the flag.
     pub verdict: Verdict,
-    /// What it does, for `--help`.
+    /// Description in `--help`.
     pub text: &'static str,
 }
 
-/// The type of flags that mean `true` without a value.
+/// The type of boolean flags, which mean `true` without a value.
 pub(crate) const BOOL: &str = "";
 
-/// A flag that the program obeys.
+/// A flag that takes effect.
 pub(crate) const fn honour(name: &'static str, kind: &'static str, text: &'static str) -> Flag {
     Flag { name, kind, verdict: Verdict::Honour, text }
 }
@@ -51,12 +51,12 @@ pub(crate) const fn accept(name: &'static str, kind: &'static str, default: &'st
     Flag { name, kind, verdict: Verdict::Accept { default }, text: "accepted, without effect" }
 }
 
-/// A flag that ends the program with a reason.
+/// A flag that makes the program refuse to start, with the reason.
 pub(crate) const fn refuse(name: &'static str, kind: &'static str, reason: &'static str) -> Flag {
     Flag { name, kind, verdict: Verdict::Refuse { unless: &[], reason }, text: "" }
 }
 
-/// As [`refuse`], with values that change nothing and are therefore accepted.
+/// A flag that makes the program refuse to start, unless it has one of the values in `unless`.
 pub(crate) const fn refuse_unless(
     name: &'static str,
     kind: &'static str,
@@ -66,16 +66,16 @@ pub(crate) const fn refuse_unless(
     Flag { name, kind, verdict: Verdict::Refuse { unless, reason }, text: "" }
 }
 
-/// Whose rules of command lines are followed.
+/// Syntax of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Kubernetes' programs: two dashes, `_` means `-`, `-v 4` is short for `--v 4`.
+    /// The syntax of Kubernetes' programs: two dashes, `_` means `-`, and `-v 4` is short for `--v 4`.
     Pflag,
-    /// etcd: one dash or two.
+    /// The syntax of etcd: one dash or two.
     Go,
 }
 
-/// A command line that does not parse, in the words of the library whose rules it breaks.
+/// A command line that does not parse. The texts are those of pflag or of Go's flag package, except for the last two.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FlagError {
     #[error("unknown flag: --{0}")]
@@ -92,7 +92,7 @@ pub(crate) enum FlagError {
     Syntax(String),
     #[error("flag provided but not defined: -{0}")]
     NotDefined(String),
-    /// A word that is no flag.
+    /// A word that is not a flag.
     #[error("the program takes no arguments, got {0:?}")]
     Argument(String),
     /// A flag that the program refuses.
@@ -100,12 +100,12 @@ pub(crate) enum FlagError {
     Refused { name: &'static str, value: String, reason: &'static str },
 }
 
-/// The flags of a program.
+/// All flags of a drop-in program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
     /// Groups of flags, in any order.
     pub groups: &'static [&'static [Flag]],
-    /// How they are written.
+    /// Syntax of the command line.
     pub dialect: Dialect,
 }
 
@@ -120,7 +120,7 @@ impl Table {
     /// Parses the words after the program's name. Verdicts are not applied yet: see [`Parsed::check`].
     ///
     /// # Errors
-    /// The first word that breaks the dialect's rules or names no flag of the table.
+    /// The first word that breaks the syntax or names a flag that is not in the table.
     pub(crate) fn parse(self, words: impl IntoIterator<Item = String>) -> Result<Parsed, FlagError> {
         let mut parsed = Parsed { table: self, given: Vec::new() };
         let mut words = words.into_iter();
@@ -141,7 +141,7 @@ impl Table {
         Ok(parsed)
     }
 
-    /// Every flag.
+    /// Every flag of the table.
     fn flags(self) -> impl Iterator<Item = &'static Flag> {
         self.groups.iter().copied().flatten()
     }
@@ -154,7 +154,7 @@ impl Table {
         self.flags().find(same)
     }
 
-    /// One line for each flag that may be given, in alphabetical order.
+    /// Text of `--help`: a line for each flag that is not refused, in alphabetical order.
     pub(crate) fn help(&self) -> String {
         let is_shown = |flag: &&Flag| !matches!(flag.verdict, Verdict::Refuse { .. });
         let mut shown: Vec<&Flag> = self.flags().filter(is_shown).collect();
@@ -170,7 +170,7 @@ impl Table {
 }
 
 impl Parsed {
-    /// A flag without its dashes, with or without a value; the value may be the next word.
+    /// Parses a flag without its dashes: `NAME=VALUE`, `NAME` with the value as the next word, or a boolean `NAME`.
     fn read(&mut self, flag: &str, words: &mut impl Iterator<Item = String>) -> Result<(), FlagError> {
         let (name, value) = match flag.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
@@ -191,7 +191,7 @@ impl Parsed {
         self.push(found, value)
     }
 
-    /// `-v 4`, `-v=4`, `-v4` or `-h`: the one-letter flags of Kubernetes' programs.
+    /// Parses a one-letter flag of Kubernetes' programs: `-v 4`, `-v=4`, `-v4` or `-h`.
     fn read_shorthand(
         &mut self,
         flag: &str,
@@ -216,10 +216,10 @@ impl Parsed {
         Ok(())
     }
 
-    /// Adds values from `ETCD_*` variables for flags that the command line leaves out.
+    /// Adds the values of `ETCD_*` variables for flags that the command line does not have.
     ///
     /// # Errors
-    /// A value that is none.
+    /// A variable of a boolean flag has a value that is not boolean.
     pub(crate) fn add_environment(
         &mut self,
         variable: impl Fn(&str) -> Option<String>,
@@ -235,10 +235,10 @@ impl Parsed {
         Ok(())
     }
 
-    /// Applies the verdicts: the warnings for flags that are accepted without effect, one line each.
+    /// Applies the verdicts and returns the warnings about flags without effect, one line each.
     ///
     /// # Errors
-    /// The first flag that is refused.
+    /// The first flag that the program refuses.
     pub(crate) fn check(&self) -> Result<Vec<String>, FlagError> {
         let mut warnings = Vec::new();
         for (flag, value) in &self.given {
@@ -262,18 +262,18 @@ impl Parsed {
         self.last(name).is_some()
     }
 
-    /// The value that counts for a flag with one value: the last.
+    /// The last value given for a flag, which is the effective one unless the flag may be repeated.
     pub(crate) fn last(&self, name: &str) -> Option<&str> {
         self.values(name).last()
     }
 
-    /// Every value, in the order given, for flags that may be repeated.
+    /// Every value given for a repeatable flag, in that order.
     pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &str> {
         debug_assert!(self.table.find(name).is_some(), "--{name} is not in the table");
         self.given.iter().filter(move |(flag, _)| flag.name == name).map(|(_, value)| value.as_str())
     }
 
-    /// The elements of a list flag: values add up, and each may have several elements with commas between them.
+    /// The elements of a list flag: comma-separated values, over all times that the flag was given.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         let elements = self.values(name).flat_map(|value| value.split(','));
         elements.map(str::trim).filter(|element| !element.is_empty()).map(str::to_owned).collect()

@@ -1,6 +1,6 @@
-//! Programs that kstore stands in for: called under the name `kube-apiserver`, `etcd`, `kube-controller-manager` or `kube-scheduler`, or as
-//! `kstore-server as PROGRAM`, this binary takes the flags of that program, so that test harnesses that start control planes run unchanged. Not what the programs do: they are
-//! the server's own parts, composed by `wiring`.
+//! Drop-in programs: this binary accepts the flags of `kube-apiserver`, `etcd`, `kube-controller-manager` or `kube-scheduler` when its
+//! executable has that name, or as `kstore-server as PROGRAM`. Test harnesses that start control planes therefore run unchanged. The
+//! programs consist of the server's own components, which `wiring` composes.
 
 mod assets;
 mod component;
@@ -14,31 +14,31 @@ pub(crate) use assets::make as make_assets;
 pub(crate) use flags::{BOOL, Flag, honour, parse_bool};
 
 use clap::ValueEnum;
-use component::Kind;
+use component::ComponentKind;
 use flags::FlagError;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A program that this binary can stand in for.
+/// A program that this binary can replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Program {
-    /// The apiserver alone, on an etcd.
+    /// The API server alone, with its objects in an external etcd.
     KubeApiserver,
     /// The store with its etcd API.
     Etcd,
-    /// The controllers alone, on kstore's apiserver.
+    /// The controllers alone, as clients of kstore's API server.
     KubeControllerManager,
-    /// The scheduler alone, on kstore's apiserver.
+    /// The scheduler alone, as a client of kstore's API server.
     KubeScheduler,
 }
 
-/// The release whose flags and API these are.
+/// The Kubernetes release whose flags and API the drop-in programs have.
 const KUBERNETES: &str = "v1.36.2";
 
-/// What one of Kubernetes' programs prints for this value of `--version`, if anything.
-fn version_line(asked: Option<&str>) -> Option<String> {
-    match asked {
+/// The output of `--version` with this value, in the format of Kubernetes' programs; `None` if the program is to run.
+fn version_line(value: Option<&str>) -> Option<String> {
+    match value {
         None | Some("false") => None,
         Some("raw") => Some(format!(
             "version.Info{{GitVersion:\"{KUBERNETES}\", GitCommit:\"kstore-{}\"}}",
@@ -49,17 +49,17 @@ fn version_line(asked: Option<&str>) -> Option<String> {
 }
 
 impl Program {
-    /// Every program.
+    /// Every program that this binary can replace.
     const ALL: [Self; 4] =
         [Self::KubeApiserver, Self::Etcd, Self::KubeControllerManager, Self::KubeScheduler];
 
-    /// The name of its executable.
+    /// The file name of the program's executable.
     fn name(self) -> &'static str {
         match self {
             Self::KubeApiserver => "kube-apiserver",
             Self::Etcd => "etcd",
-            Self::KubeControllerManager => Kind::ControllerManager.name(),
-            Self::KubeScheduler => Kind::Scheduler.name(),
+            Self::KubeControllerManager => ComponentKind::ControllerManager.name(),
+            Self::KubeScheduler => ComponentKind::Scheduler.name(),
         }
     }
 
@@ -68,8 +68,8 @@ impl Program {
     }
 }
 
-/// Runs the program that the command line asks for by its first word's file name, or by `as PROGRAM`; none for kstore's own command
-/// line.
+/// Runs the program that the command line names by the file name of its first word, or by `as PROGRAM`; `None` for kstore's own
+/// command line.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut words = words.into_iter();
     let called = words.next()?;
@@ -85,37 +85,37 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     Some(run_as(program, words))
 }
 
-/// Runs a program on the words after its name.
+/// Runs a program with the arguments after its name.
 pub(crate) fn run_as(program: Program, words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match program {
         Program::KubeApiserver => kube_apiserver::run(words),
         Program::Etcd => etcd::run(words),
-        Program::KubeControllerManager => component::run(Kind::ControllerManager, words),
-        Program::KubeScheduler => component::run(Kind::Scheduler, words),
+        Program::KubeControllerManager => component::run(ComponentKind::ControllerManager, words),
+        Program::KubeScheduler => component::run(ComponentKind::Scheduler, words),
     }
 }
 
-/// A flag whose value makes no sense, or that is missing.
+/// An invalid or missing flag of a drop-in program.
 #[derive(Debug, thiserror::Error)]
 enum UsageError {
     #[error(transparent)]
     Flag(#[from] FlagError),
-    /// A value of a flag that `kstore-server` has as well.
+    /// An invalid value of a flag that `kstore-server` has, too.
     #[error(transparent)]
     Shared(#[from] crate::args::FlagError),
-    /// A value that cannot be used.
+    /// An invalid value of a flag.
     #[error("invalid argument {value:?} for \"--{name}\" flag: {reason}")]
     Value { name: &'static str, value: String, reason: String },
-    /// A variable of the environment whose value cannot be used.
+    /// An invalid value of an environment variable.
     #[error("{name}={value}: {reason}")]
     Variable { name: &'static str, value: String, reason: String },
-    /// A flag that is needed.
+    /// A required flag is missing.
     #[error("--{name} is required: {reason}")]
     Missing { name: &'static str, reason: &'static str },
 }
 
-/// The architecture by the name that Go has for it.
+/// Go's name of the processor architecture (`GOARCH`).
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_chosen_by_the_name_it_is_called_by_or_after_as() {
+    fn program_is_chosen_by_executable_name_or_as_argument() {
         assert!(runs(&["/assets/kube-apiserver", "--version"]));
         assert!(runs(&["etcd", "--version"]));
         assert!(runs(&["kstore-server", "as", "kube-apiserver", "--help"]));

@@ -1,4 +1,4 @@
-//! Flags that Kubernetes' programs share: where the certificate of the server is, and the readers of single flags.
+//! Parsing of flag values that the drop-in programs share: the serving certificate, file names, file pairs and IP addresses.
 
 use super::UsageError;
 use super::flags::Parsed;
@@ -8,27 +8,27 @@ use jiff::Timestamp;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// Where the certificate of the server is.
+/// Location of the serving certificate and its key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ServingFiles {
-    /// In these files.
+    /// A certificate file and a key file.
     Pair(PathBuf, PathBuf),
-    /// In `apiserver.crt` and `apiserver.key` of this directory, where it is made if it is not there.
+    /// `apiserver.crt` and `apiserver.key` in this directory, which are created if they do not exist.
     Directory(PathBuf),
-    /// In memory.
-    Nowhere,
+    /// A new self-signed certificate that is not written to disk.
+    InMemory,
 }
 
 impl ServingFiles {
-    /// What `--tls-cert-file`, `--tls-private-key-file` and `--cert-dir` say.
+    /// Reads `--tls-cert-file` with `--tls-private-key-file`, or else `--cert-dir`.
     pub(super) fn read(flags: &Parsed) -> Result<Self, UsageError> {
         if let Some((certificate, key)) = pair(flags, "tls-cert-file", "tls-private-key-file")? {
             return Ok(Self::Pair(certificate, key));
         }
-        Ok(file(flags, "cert-dir").map_or(Self::Nowhere, Self::Directory))
+        Ok(file(flags, "cert-dir").map_or(Self::InMemory, Self::Directory))
     }
 
-    /// The server's certificate and key; `names` are for a new one.
+    /// Loads or creates the certificate and its key; a new certificate is valid for `names`.
     pub(super) fn load(&self, names: &[String], now: Timestamp) -> anyhow::Result<Credential> {
         match self {
             Self::Pair(certificate, key) => Ok(Credential {
@@ -37,33 +37,33 @@ impl ServingFiles {
             }),
             Self::Directory(directory) => pki::self_signed(Some(directory), names, now)
                 .with_context(|| format!("cannot use --cert-dir {}", directory.display())),
-            Self::Nowhere => pki::self_signed(None, names, now),
+            Self::InMemory => pki::self_signed(None, names, now),
         }
     }
 }
 
-/// The text of a file that a flag names.
+/// Reads the file that a flag names.
 pub(super) fn content(file: &Path, flag: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {flag} {}", file.display()))
 }
 
-/// The value of a flag, if it is not empty.
+/// The value of a flag; `None` if it is empty or not given.
 pub(super) fn text<'a>(flags: &'a Parsed, name: &str) -> Option<&'a str> {
     flags.last(name).filter(|value| !value.is_empty())
 }
 
-/// The path in a flag.
+/// The value of a flag as a path; `None` if it is empty or not given.
 pub(super) fn file(flags: &Parsed, name: &str) -> Option<PathBuf> {
     text(flags, name).map(PathBuf::from)
 }
 
-/// Two files that only make sense together.
+/// Two file flags that must be given together.
 pub(super) fn pair(
     flags: &Parsed,
     first: &'static str,
     second: &'static str,
 ) -> Result<Option<(PathBuf, PathBuf)>, UsageError> {
-    const BOTH: &str = "certificate and key are given together";
+    const BOTH: &str = "certificate and key must be given together";
     match (file(flags, first), file(flags, second)) {
         (Some(first), Some(second)) => Ok(Some((first, second))),
         (None, None) => Ok(None),
@@ -72,7 +72,7 @@ pub(super) fn pair(
     }
 }
 
-/// The IP address in a flag.
+/// The value of a flag as an IP address; `None` if it is empty or not given.
 pub(super) fn address(flags: &Parsed, name: &'static str) -> Result<Option<IpAddr>, UsageError> {
     let parse =
         |text: &str| text.parse().map_err(|_| UsageError::value(name, text, "expected an IP address"));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_keep_what_matches_and_what_led_to_it() {
+    fn filters_keep_matching_writes_and_their_causes() {
         let shown = |filter: Filter| render(&rollout().filtered(&filter));
         let of = |text: &str| vec![text.to_owned()];
         let pods = shown(Filter { kinds: of("pods"), ..Filter::default() });

@@ -339,7 +339,7 @@ impl Background {
             ScrubOutcome::default()
         });
         if scrubbed.damaged {
-            // More damage is likely nearby, and in-memory copies are dropped over time, so the scrub goes on at once.
+            // More damage is likely nearby, and in-memory copies are dropped over time, so the scrub continues at once.
             return Ok(true);
         }
         self.next_scrub = now + limits.scrub_interval;

@@ -44,7 +44,7 @@ pub(crate) enum Wait {
     Long,
 }
 
-/// What [`Feed::take`] returns: the queued commits and requests.
+/// The queued commits and requests that [`Feed::take`] returns.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) commits: Vec<Arc<Commit>>,

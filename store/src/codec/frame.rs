@@ -76,7 +76,7 @@ impl SegmentHeader {
     }
 }
 
-/// Where the next group of a segment is written: epoch, offset, and checksum chain.
+/// Position in a segment at which the next group is written: epoch, offset, and checksum chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogPosition {
     pub(crate) epoch: u64,
@@ -139,7 +139,7 @@ pub(crate) struct DecodedGroup<'a> {
     pub(crate) end: usize,
 }
 
-/// Decodes the group at `offset` of a segment; none if there is no intact group of that epoch. The caller checks
+/// Decodes the group at `offset` of a segment; `None` if no intact group of that epoch is there. The caller checks
 /// whether it continues the chain.
 pub(crate) fn decode_group(segment: &[u8], offset: usize, epoch: u64) -> Option<DecodedGroup<'_>> {
     let bytes = segment.get(offset..)?;

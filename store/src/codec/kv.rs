@@ -103,7 +103,7 @@ pub(crate) fn key(encoded: &[u8]) -> Range<usize> {
     }
 }
 
-/// Where the encoding of a version without a lease ends when its value is removed. The value must not be empty.
+/// The part of the encoding of a version without a lease that remains when the value is removed. The value must not be empty.
 pub(crate) fn end_before_value(value: &Range<usize>) -> RangeTo<usize> {
     ..value.start - 1 - encoded_len_varint(value.len() as u64)
 }

@@ -27,7 +27,7 @@ pub(crate) trait Disk: Send + Sync + Debug {
             return Ok(());
         }
         match self.sync_dir(parent.unwrap_or(Path::new("."))) {
-            // Another user created the directory in one that this user cannot sync.
+            // Another user created the directory, in a parent that this user cannot sync.
             Err(error) if existed && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             other => other,
         }

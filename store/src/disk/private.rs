@@ -1,4 +1,4 @@
-//! Permissions of the data directory: only its owner may read the store's files, whatever the umask of the process that
+//! Permissions of the data directory: only its owner may read the store's files, independent of the umask of the process that
 //! created them. New files and directories get these modes; [`protect`] applies them to files of an older version or
 //! another program.
 

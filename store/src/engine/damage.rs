@@ -19,7 +19,7 @@ pub struct DamagedRecord {
     pub is_note: bool,
     /// The file in which the damage was found.
     pub file: PathBuf,
-    /// Where in the file the record begins.
+    /// Offset of the record in the file, in bytes.
     pub offset: u64,
 }
 

@@ -97,7 +97,7 @@ impl HealingEngine {
         self.unsealed.swap(false, Ordering::AcqRel)
     }
 
-    /// What memory holds of these records.
+    /// Searches memory for copies of these records.
     fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> {
         let core = self.memory.get().and_then(Weak::upgrade);
         core.map(|core| core.recall(keys)).unwrap_or_default()

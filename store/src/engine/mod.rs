@@ -186,7 +186,7 @@ pub(crate) trait Engine: Send + Sync {
     /// until then.
     fn skip_damaged(&self, _key: RecordKey) {}
 
-    /// Reads about so many more bytes of the files, to find damage before a reader does.
+    /// Reads about this many more bytes of the files, to find damage before a reader does.
     fn scrub(&self, _bytes: u64) -> Result<ScrubOutcome, EngineError> {
         Ok(ScrubOutcome { complete: true, damaged: false })
     }

@@ -11,7 +11,7 @@ use crate::mvcc::commit::RecordKey;
 use crate::mvcc::core::{Core, records};
 use crate::mvcc::index::KeyEntry;
 
-/// What memory holds of a record.
+/// The copy of a record, whole or in part, that was found in memory.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RecalledRecord {
     /// The whole record.
@@ -21,7 +21,7 @@ pub(crate) enum RecalledRecord {
 }
 
 impl Core {
-    /// What memory holds of these records. Walks the whole index and holds its lock for one chunk of keys at a time, so
+    /// Searches memory for copies of these records. Walks the whole index and holds its lock for one chunk of keys at a time, so
     /// it is slow; damage is rare. The caller may hold that lock for reading.
     pub(crate) fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> {
         let mut known: BTreeMap<_, _> =
@@ -46,7 +46,7 @@ fn note(key: RecordKey) -> (RecordKey, RecalledRecord) {
     (key, RecalledRecord::Named(Record { key, kind: RecordKind::Note, bytes: Bytes::new() }))
 }
 
-/// What an index entry holds of these records: its newest version whole, tombstones whole (they consist of their key
+/// The copies of these records in an index entry: its newest version whole, tombstones whole (they consist of their key
 /// and revision), and only the names of other versions.
 fn of_entry<'a>(
     entry: &'a KeyEntry,

@@ -20,7 +20,7 @@ use crate::{Limits, Revision};
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// Writes a revision with so many changes, and a note or not.
+    /// Writes a revision with this number of changes, and with a note if true.
     Put(u32, bool, usize),
     /// Removes every n-th record.
     Remove(usize, usize),

@@ -1,4 +1,4 @@
-//! Parsing of a snapshot's content into records and leases. The file is untrusted: every entry must be one that a store
+//! Parsing of a snapshot's content into records and leases. The file is untrusted: the parser accepts only entries that a store
 //! could have written.
 
 use bytes::Bytes;

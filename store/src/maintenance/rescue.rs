@@ -17,7 +17,7 @@ use crate::recovery::manifest;
 /// Most names to try for the directory of the damaged files.
 const NAMES: u32 = 100;
 
-/// How far the revision is raised above the newest one that the damaged directory shows. Watchers may have seen later
+/// Number added to the newest revision found in the damaged directory. Watchers may have seen later
 /// revisions that the damage hides; the bump exceeds them by far.
 const BUMP: u64 = 1_000_000;
 

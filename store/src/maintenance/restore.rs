@@ -34,7 +34,7 @@ pub struct Restore {
     pub engine: EngineKind,
     /// Whether to accept a file without a checksum.
     pub unchecked: bool,
-    /// Raises the revision by so many and compacts everything before. Watchers of the lost store then get a compaction
+    /// Number by which the revision is raised; everything before is compacted. Watchers of the lost store then get a compaction
     /// error, instead of different changes under the same revisions. Zero keeps the snapshot's revision.
     pub bump: u64,
 }

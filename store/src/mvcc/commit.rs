@@ -1,4 +1,4 @@
-//! What one request changed: the unit that is logged, published and delivered.
+//! Commit: the changes of one request, which are logged, published and delivered as a unit.
 
 use bytes::Bytes;
 

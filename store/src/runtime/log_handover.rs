@@ -33,7 +33,7 @@ struct Inner {
     broken: bool,
 }
 
-/// What the log thread waits for.
+/// Whether the log thread is awake, or what it waits for.
 #[derive(Clone, Copy, Default)]
 enum LogThreadState {
     /// The thread is awake.

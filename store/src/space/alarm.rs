@@ -105,7 +105,7 @@ impl fmt::Display for ByteCount {
 pub(crate) enum AlarmChange {
     /// Raise an alarm until it is disarmed.
     Raise(Alarm),
-    /// Disarm an alarm, whatever raised it.
+    /// Disarm an alarm, even if low free space raised it.
     Disarm(Alarm),
     /// The file system was measured to have too little free space: raise [`Alarm::NoSpace`] until it has enough.
     LowDisk,

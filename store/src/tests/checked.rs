@@ -1,5 +1,5 @@
 //! The history checker over a store on a simulated disk: many concurrent clients, a crash, and clients that continue on
-//! what is left. With `Sync` durability no history is bad, whatever the disk loses; with `Relaxed` the checker detects
+//! what is left. With `Sync` durability no history is bad, even if the disk loses unsynced changes; with `Relaxed` the checker detects
 //! lost acknowledged writes.
 
 use std::cell::Cell;
@@ -244,7 +244,7 @@ async fn watch(store: &Store, start: i64, moments: &HistoryClock) -> (seen::Watc
     (seen::Watch { client: CLIENTS, at, request, responses }, next)
 }
 
-/// The newest revision that a client was told its write has.
+/// The newest revision of an acknowledged write.
 fn acknowledged(calls: &[Call]) -> i64 {
     let revision = |call: &Call| match &call.outcome {
         Outcome::Ok(Reply::Txn { revision, .. } | Reply::LeaseRevoke { revision }) => *revision,
@@ -289,7 +289,7 @@ async fn lives(config: &Config, policy: CrashPolicy, seed: u64) -> Lives {
     Lives { history, lossy_crashes }
 }
 
-/// What the checker says of a store's lives, and how many of the crashes lost acknowledged revisions.
+/// The checker's verdict on a store's runs, and the number of crashes that lost acknowledged revisions.
 fn verdict(durability: Durability, policy: CrashPolicy, seed: u64) -> (Verdict, usize) {
     let config = Config { durability, ..tiny(Config::durable("/data"), seed as u8) };
     let lives = block_on_real(lives(&config, policy, seed));

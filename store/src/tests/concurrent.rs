@@ -37,7 +37,7 @@ async fn put(store: &Store, key: String) -> Revision {
     }
 }
 
-/// Starts writers with so many keys each; the handle completes when all are done.
+/// Starts `writers` writers that write `each` keys each; the handle completes when all are done.
 fn write(store: &Store, writers: usize, each: usize) -> tokio::task::JoinHandle<()> {
     let store = store.clone();
     tokio::spawn(async move {
@@ -59,9 +59,9 @@ fn all() -> WatchRequest {
     WatchRequest::new(KeyRange::all())
 }
 
-/// W6, and etcd's 15220 and 15271: a watch's progress fits between its events, and never goes back.
+/// W6, and etcd's 15220 and 15271: a watch's progress fits between its events, and never decreases.
 #[test]
-fn progress_never_goes_back_and_is_never_ahead_of_an_event() {
+fn progress_never_decreases_and_is_never_ahead_of_an_event() {
     block_on_threads(async {
         for seed in 0..4 {
             let store = open(seed);

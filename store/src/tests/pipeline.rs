@@ -124,11 +124,11 @@ fn change_again(request: &Request) -> Request {
 #[derive(Clone, Debug)]
 enum TestRequest {
     Txn(Txn),
-    /// Reads in a transaction, so many revisions back.
+    /// Reads in a transaction, this many revisions before the current one.
     ReadBack(KeyRange, i64),
     Grant(i64),
     Revoke(i64),
-    /// Compacts so many revisions back.
+    /// Compacts up to this many revisions before the current one.
     Compact(i64),
 }
 

@@ -132,7 +132,7 @@ impl WalSegments {
         Ok((file, size))
     }
 
-    /// Creates a new file of `size` bytes; if the disk is full, one that is just large enough.
+    /// Creates a new file of `size` bytes or, if the disk is full, one just large enough.
     fn fresh(&self, least: u64, size: u64) -> io::Result<PreparedFile> {
         match self.fill(size) {
             Err(error) if is_full(&error) => {

@@ -70,7 +70,7 @@ impl Watcher {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Returns the next batch without waiting, including history; none if there is none.
+    /// Returns the next batch without waiting, including history; `None` if no batch is ready.
     pub fn try_next(&mut self) -> Option<Result<Batch, WatchError>> {
         match self.look(usize::MAX) {
             PollResult::Item(item) => Some(item),

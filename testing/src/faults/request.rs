@@ -1,11 +1,11 @@
-//! What a request is, as far as faults are concerned: its verb, and whether it is for objects at all. Pure.
+//! Classification of requests for fault injection: the verb, and whether the request is for objects. Pure.
 
 use http::{Method, Uri};
 
-/// Where kstore's gRPC methods are.
+/// Path prefix of kstore's gRPC methods.
 const GRPC: &str = "/kstore.v1.Kstore/";
 
-/// What a request does.
+/// Verb of a request for objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
@@ -22,7 +22,7 @@ impl Verb {
         matches!(self, Self::Create | Self::Change | Self::Delete)
     }
 
-    /// The verb of an HTTP request; `None` for what is not about objects.
+    /// The verb of an HTTP request or gRPC call; `None` if it is not for objects.
     pub(super) fn of(method: &Method, uri: &Uri) -> Option<Self> {
         if let Some(call) = uri.path().strip_prefix(GRPC) {
             return Self::of_call(call);
@@ -64,18 +64,18 @@ impl Verb {
     }
 }
 
-/// Whether a request is a call by gRPC.
+/// Whether the request is a gRPC call.
 pub(super) fn is_call(uri: &Uri) -> bool {
     uri.path().starts_with(GRPC)
 }
 
-/// A parameter of the query, as it is written.
+/// Value of a query parameter, not decoded.
 fn query<'u>(uri: &'u Uri, name: &str) -> Option<&'u str> {
     let mut pairs = uri.query()?.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-/// The URI of the same list at exactly a revision; `None` if the list does not accept any state.
+/// The URI of the same list at exactly this revision; `None` unless the list accepts any revision (`resourceVersion=0`).
 pub(super) fn at_revision(uri: &Uri, revision: i64) -> Option<Uri> {
     query(uri, "resourceVersion").filter(|version| *version == "0")?;
     let is_version =

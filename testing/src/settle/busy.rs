@@ -1,12 +1,12 @@
-//! [`Busy`]: which parts of a cluster have something to do, by what they tell about themselves and by the objects. Pure.
+//! [`BusyReasons`]: finds the components of a cluster with pending work, by their metrics and by pods and nodes. Pure.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Parts of the control plane that are named at most, and pods and nodes; the rest is counted.
+/// Most components that are named, and most objects; further ones are counted.
 const NAMED: usize = 10;
 
-/// Reasons for which a container waits that end only by a change of an object, or by time.
+/// Reasons of waiting containers that end only by a change of an object or after a time.
 const STUCK: [&str; 6] = [
     "CrashLoopBackOff",
     "ImagePullBackOff",
@@ -16,36 +16,36 @@ const STUCK: [&str; 6] = [
     "CreateContainerError",
 ];
 
-/// The parts of a cluster that have something to do, each with its reason; some are only counted.
+/// Components and objects with pending work, each as a text; at most [`NAMED`] of each are named and the others counted.
 #[derive(Debug, Default)]
-pub(super) struct Busy {
-    /// Of parts of the control plane.
+pub(super) struct BusyReasons {
+    /// Texts about controllers, the scheduler and caches.
     parts: Vec<String>,
-    /// Of objects: however many parts are busy, it is told what they have not done.
+    /// Texts about pods and nodes. Separate, so that many busy components do not displace them.
     objects: Vec<String>,
     unnamed: usize,
 }
 
-impl Busy {
-    /// A part of the control plane that has something to do.
+impl BusyReasons {
+    /// Adds a text about a component with pending work.
     pub(super) fn add_part(&mut self, reason: String) {
         let reasons = &mut self.parts;
         if reasons.len() < NAMED { reasons.push(reason) } else { self.unnamed += 1 }
     }
 
-    /// An object with which something is to be done.
+    /// Adds a text about an object with pending work.
     fn add_object(&mut self, reason: String) {
         let reasons = &mut self.objects;
         if reasons.len() < NAMED { reasons.push(reason) } else { self.unnamed += 1 }
     }
 
-    /// What keeps the cluster busy; empty if nothing does.
+    /// All texts, components first, with the number of unnamed ones at the end; empty if the cluster has no pending work.
     pub(super) fn into_reasons(self) -> Vec<String> {
         let more = (self.unnamed > 0).then(|| format!("and {} more", self.unnamed));
         self.parts.into_iter().chain(self.objects).chain(more).collect()
     }
 
-    /// From a page of metrics: caches that are not filled or lag behind, queues with keys, controllers at work.
+    /// Adds components that are busy by a page of metrics: caches that are not filled or lag, queues with keys, active controllers.
     pub(super) fn add_components(&mut self, page: &str) {
         for line in page.lines().filter(|line| !line.starts_with('#')) {
             let Some((series, value)) = line.rsplit_once(' ') else { continue };
@@ -61,14 +61,14 @@ impl Busy {
                     self.add_part(format!("workqueue {name}: {value} ready keys"));
                 }
                 "controller_runtime_active_workers" if value > 0.0 => {
-                    self.add_part(format!("controller {name}: {value} runs under way"));
+                    self.add_part(format!("controller {name}: {value} active runs"));
                 }
                 _ => {}
             }
         }
     }
 
-    /// Pods that the scheduler has not judged: neither bound nor marked as unschedulable.
+    /// Adds pods that the scheduler has neither bound nor marked as unschedulable.
     pub(super) fn add_unscheduled(&mut self, pods: &[Value]) {
         for pod in pods {
             let spec = &pod["spec"];
@@ -82,7 +82,7 @@ impl Busy {
         }
     }
 
-    /// Nodes that have not registered, and pods that ready nodes have not brought to where they belong.
+    /// Adds nodes that have not registered, and pods that their ready nodes have not started or, if deleted, not ended.
     pub(super) fn add_nodes(&mut self, wanted: usize, nodes: &[Value], pods: &[Value]) {
         let ready = |node: &&Value| condition(node, "Ready") == Some("True");
         let ready: BTreeSet<&str> =
@@ -123,7 +123,7 @@ fn is_over(pod: &Value) -> bool {
     pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed"
 }
 
-/// Whether a bound pod is on its way to Running, and nothing but its node has to act.
+/// Whether a bound pod is starting and depends on its node only.
 fn is_starting(pod: &Value) -> bool {
     let is_pending = pod["status"]["phase"].is_null() || pod["status"]["phase"] == "Pending";
     let lists = ["initContainerStatuses", "containerStatuses"];
@@ -148,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn components_are_busy_by_their_metrics() {
-        let mut busy = Busy::default();
+    fn busy_components_are_found_by_their_metrics() {
+        let mut busy = BusyReasons::default();
         busy.add_components(
             "# HELP workqueue_depth x\nworkqueue_depth{name=\"replicaset\"} 2\nworkqueue_depth{name=\"other\"} 0\n\
              informer_synced{name=\"pods\"} 0\ncontroller_runtime_active_workers{controller=\"namespace\"} 1\n",
@@ -157,13 +157,13 @@ mod tests {
         let expected = [
             "workqueue replicaset: 2 ready keys",
             "cache pods is being filled",
-            "controller namespace: 1 runs under way",
+            "controller namespace: 1 active runs",
         ];
         assert_eq!(busy.into_reasons(), expected);
     }
 
     #[test]
-    fn pods_are_busy_until_they_are_judged_and_started_or_stuck() {
+    fn pods_are_busy_until_scheduled_and_started_or_stuck() {
         let nodes = [
             json!({"metadata": {"name": "node-0"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
             json!({"metadata": {"name": "node-1"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
@@ -183,7 +183,7 @@ mod tests {
             pod("lost", json!({"spec": {"nodeName": "node-1"}, "status": {"phase": "Pending"}})),
             pod("ending", json!({"spec": {"nodeName": "node-0"}, "metadata": {"deletionTimestamp": "t"}})),
         ];
-        let mut busy = Busy::default();
+        let mut busy = BusyReasons::default();
         busy.add_unscheduled(&pods);
         busy.add_nodes(3, &nodes, &pods);
         let expected = [

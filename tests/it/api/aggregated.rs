@@ -125,7 +125,7 @@ async fn aggregated(cluster: &Cluster) -> Vec<Value> {
 }
 
 #[test]
-fn an_api_service_reports_what_is_missing_until_its_server_answers() {
+fn api_service_conditions_name_the_missing_part_until_its_server_answers() {
     simulate(Setup::api_alone(), async |cluster| {
         create(cluster, SERVICES, &api_service("wardle.example.com", "v1alpha1", 2000)).await;
         let name = "v1alpha1.wardle.example.com";
@@ -185,7 +185,7 @@ fn a_condition_that_another_server_rewrites_is_restored_once_in_thirty_seconds()
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        // The first is the one that was there at the beginning; then one at each end of thirty seconds.
+        // The first one is the initial condition; the controller then restores it every thirty seconds.
         assert!((4..=5).contains(&restored), "{restored}");
     });
 }

@@ -119,7 +119,7 @@ fn a_binding_with_another_uid_binds_nothing() {
     });
 }
 
-/// As in Kubernetes: fields that the server itself writes for a binding or an eviction have no manager.
+/// Fields that the server itself writes for a binding or an eviction have no manager, as in Kubernetes.
 #[test]
 fn bindings_and_evictions_do_not_change_managed_fields() {
     simulate(Setup::api_alone(), async |cluster| {

@@ -131,7 +131,7 @@ impl NamedKind {
             }
             (KindPart::Custom(place), KindSchema::Custom(tree)) => {
                 match name {
-                    // Every object has them, whatever its schema says.
+                    // Every object has these fields, even if its schema does not declare them.
                     "apiVersion" | "kind" if is_whole(tree, place) => {
                         KindPart::BuiltIn(Shape::One, Elem::String)
                     }

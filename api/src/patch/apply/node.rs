@@ -238,7 +238,7 @@ fn key_default(ty: &'static Type, key: &str) -> Option<Value> {
     (key == "protocol" && matches!(ty.name, "ContainerPort" | "ServicePort")).then(|| Value::from("TCP"))
 }
 
-/// Positions of apiVersion, kind and metadata, which every object has whatever its schema says.
+/// Positions of apiVersion, kind and metadata, which every object has even if its schema does not declare them.
 fn implied<'a>(name: &str) -> Option<Node<'a>> {
     match name {
         "metadata" => Some(Node::Struct(schema::object_meta())),

@@ -1,5 +1,5 @@
-//! Fields that an endpoint does not write. A request does not change the ownership of those fields, whatever
-//! its body says.
+//! Fields that an endpoint does not write. A request does not change the ownership of those fields, even if its
+//! body has them.
 
 use super::set::FieldSet;
 use crate::kind::Resource;

@@ -426,7 +426,7 @@ fn lease_renewals_update_the_entry_time_like_full_tracking() {
         let (again, is_touched) = renewed(&live, "kubelet", &time);
         assert!(is_touched);
         assert_eq!(again["metadata"]["managedFields"][0]["time"], LATER);
-        // An entry of another manager for other fields does not matter, whatever its position.
+        // An entry of another manager for other fields does not matter at any position.
         for other in ["a", "z"] {
             let mut marked = again.clone();
             marked["metadata"]["annotations"] = json!({"k": "v"});

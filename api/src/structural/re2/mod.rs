@@ -57,7 +57,7 @@ fn fault(what: &str, fragment: &str) -> String {
     format!("error parsing regexp: {what}: `{fragment}`")
 }
 
-/// What a repetition operator would apply to.
+/// The preceding item, to which a repetition operator would apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operand {
     /// The start of a group or an alternative.

@@ -8,7 +8,7 @@ use crate::schema::limits::MAX_FIELD_PROBLEMS;
 use crate::structural::node::{Additional, NodeId};
 use crate::structural::tree::{Schema, Tree};
 
-/// Whether every object has this member, whatever its schema says.
+/// Whether every object has this member, even if its schema does not declare it.
 pub(super) fn is_implied(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }

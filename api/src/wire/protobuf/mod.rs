@@ -55,7 +55,7 @@ pub enum WireError {
     /// A varint is longer than ten bytes.
     #[error("proto: integer overflow")]
     Overflow,
-    /// A field has another wire type than its type demands, or one that Kubernetes never uses.
+    /// A field has a wire type that does not fit its type or that Kubernetes never uses.
     #[error("proto: wrong wireType = {wire} for field number {number}")]
     WireType {
         /// Wire type that was found.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 /// Timeout of fetching a document.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// Minimum time between fetches, whatever keys tokens name.
+/// Minimum time between fetches, even if tokens name unknown keys.
 const FETCH_INTERVAL_MIN: Duration = Duration::from_secs(5);
 /// Path of an issuer's configuration document below its URL.
 const CONFIGURATION: &str = "/.well-known/openid-configuration";

@@ -73,7 +73,7 @@ pub struct MappingConfig {
 pub struct MappingError {
     /// The configuration field.
     pub field: String,
-    /// What is wrong with it.
+    /// Why the field is invalid.
     pub reason: String,
 }
 

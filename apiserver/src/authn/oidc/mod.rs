@@ -46,7 +46,7 @@ pub const ALGORITHMS: [&str; 8] = ["RS256", "RS384", "RS512", "ES256", "ES384", 
 /// Why the configuration of an issuer is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum IssuerError {
-    /// Its URL or authorities are invalid.
+    /// The issuer's URL or certificate authorities are invalid.
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// An algorithm that is unknown or symmetric.

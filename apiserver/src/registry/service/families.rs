@@ -16,7 +16,7 @@ const REQUIRE: &str = "RequireDualStack";
 /// SingleStack. `stored` is the spec that this one replaces. Malformed members are left for validation to
 /// report.
 ///
-/// An unchanged PreferDualStack service keeps its families, whatever networks the cluster has now. The policy
+/// An unchanged PreferDualStack service keeps its families, even if the cluster's networks have changed. The policy
 /// defaults to the stored one, then to RequireDualStack for headless services without selector, then to
 /// SingleStack. Families follow from explicit addresses, then from the cluster's first network. A second
 /// family is added if the policy wants one and a network has it.

@@ -39,7 +39,7 @@ impl Batches {
         Self { keys, revision, ready: VecDeque::new(), fragments: Vec::new() }
     }
 
-    /// The newest revision of which all changes have arrived.
+    /// The newest revision whose changes have all arrived.
     pub(super) fn revision(&self) -> i64 {
         self.revision
     }

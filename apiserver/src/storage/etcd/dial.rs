@@ -34,7 +34,7 @@ pub struct Url {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// The socket file, which the other fields do not matter beside.
+    /// Path of a Unix socket. If it is set, connections do not use host and port.
     pub socket: Option<PathBuf>,
 }
 
@@ -96,7 +96,7 @@ pub enum TlsError {
     Unusable {
         /// The kind of the file.
         what: &'static str,
-        /// What is wrong with it.
+        /// Why the file cannot be used.
         why: String,
     },
     /// Certificate and key do not belong together, or TLS cannot be configured.

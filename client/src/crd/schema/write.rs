@@ -78,7 +78,7 @@ pub(super) fn schema(node: Node, position: SchemaPosition) -> Result<Value, Sche
     Ok(out.into())
 }
 
-/// Whether a nullable value is declared nullable. API servers refuse null where `enum` is, whatever it lists.
+/// Whether a nullable value is declared nullable. API servers refuse null in a field with `enum`, even if the list has null.
 /// A field is then not nullable, so that the server drops its null; elsewhere `allOf` holds the values and
 /// does not apply to null.
 fn allow_null(checks: &mut Checks, position: SchemaPosition) -> bool {

@@ -55,7 +55,7 @@ async fn candidates_respect_the_holders_lease_duration() {
     // A changed label: a new revision, but no renewal.
     candidate.saw(Some((theirs("go", 4, 5), Revision(8))), now + Duration::from_secs(3));
     assert_eq!(candidate.next(at(0), expired), LeaseAction::Replace(record(0, 0, 6), Revision(8)));
-    // A renewal: the lease counts from when it was seen, whatever its renewTime says.
+    // A renewal: the lease duration counts from the observation, not from its renewTime.
     let renewed = LeaseRecord { renewed: at(-1), ..theirs("go", 4, 5) };
     candidate.saw(Some((renewed, Revision(9))), expired);
     assert_eq!(candidate.next(at(0), expired), LeaseAction::Wait);

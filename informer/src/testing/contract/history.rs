@@ -102,12 +102,12 @@ pub(super) struct DeliveredState<T> {
 }
 
 impl<T: Object> DeliveredState<T> {
-    /// Of a stream that starts after a revision with this state.
+    /// Delivered state of a stream that starts after a revision, at which the objects had this state.
     pub(super) fn after(frames: Frames<T>, revision: Revision, state: ObjectNumbers) -> Self {
         Self { frames, state, revision: Some(revision), ends: 0 }
     }
 
-    /// Of a stream that starts with the complete state.
+    /// Delivered state of a stream that starts with the complete state.
     pub(super) fn initial(frames: Frames<T>) -> Self {
         Self { frames, state: ObjectNumbers::new(), revision: None, ends: 0 }
     }

@@ -20,7 +20,7 @@ pub struct Authentication {
     pub issuers: Option<IssuerSource>,
 }
 
-/// Where OpenID Connect issuers are configured.
+/// The configuration of OpenID Connect issuers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IssuerSource {
     /// In flags: an issuer without its authorities, and the file with these authorities.

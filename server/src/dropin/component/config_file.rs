@@ -1,26 +1,26 @@
-//! [`SchedulerConfig`]: what kstore's scheduler does of a KubeSchedulerConfiguration (`kubescheduler.config.k8s.io/v1`). What it would do
-//! differently from Kubernetes is refused, and what only tunes is left alone.
+//! [`SchedulerConfig`]: the settings of a KubeSchedulerConfiguration (`kubescheduler.config.k8s.io/v1`) that kstore's scheduler supports.
+//! It refuses settings that would change scheduling in an unsupported way, and ignores settings that only tune.
 
-use super::election::ElectionWords;
+use super::election::ElectionSettings;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// The API of the file.
+/// The supported `apiVersion` of the file.
 const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 
-/// What the file says.
+/// Supported settings of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SchedulerConfig {
-    /// Where the apiserver is.
+    /// `clientConnection.kubeconfig`: path of the kubeconfig file; a relative path is relative to the working directory, as in Kubernetes.
     pub kubeconfig: Option<PathBuf>,
-    /// The scheduler places pods whose `spec.schedulerName` is this, if not the default.
+    /// `schedulerName` of the profile: the scheduler handles pods with this `spec.schedulerName`. `None`: the default name.
     pub scheduler_name: Option<String>,
-    /// How much of the cluster to look at for a pod, in per cent.
+    /// `percentageOfNodesToScore`, from 0 to 100.
     pub percentage: Option<usize>,
-    /// Leader election, as far as flags say nothing else.
-    pub election: ElectionWords,
+    /// Leader election settings; flags take precedence.
+    pub election: ElectionSettings,
 }
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct File {
     #[serde(default)]
     extenders: Vec<Value>,
     #[serde(default)]
-    leader_election: ElectionWords,
+    leader_election: ElectionSettings,
 }
 
 #[derive(Default, Deserialize)]
@@ -56,8 +56,7 @@ struct Profile {
 }
 
 impl SchedulerConfig {
-    /// Reads the text of a file. `path` is for messages, and for the kubeconfig, which may be relative to the working directory as in
-    /// Kubernetes.
+    /// Parses the text of a file. `path` occurs in error messages only.
     pub(super) fn parse(text: &str, path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let file: File =
@@ -94,7 +93,7 @@ impl SchedulerConfig {
     }
 }
 
-/// Whether nothing is switched.
+/// Whether `plugins` neither enables nor disables a plugin.
 fn is_empty(plugins: &Value) -> bool {
     match plugins {
         Value::Null => true,
@@ -118,7 +117,7 @@ mod tests {
         let parsed = parse("leaderElection: {leaderElect: false}").unwrap();
         assert_eq!(parsed.election.leader_elect, Some(false));
         assert_eq!(
-            SchedulerConfig { election: ElectionWords::default(), ..parsed },
+            SchedulerConfig { election: ElectionSettings::default(), ..parsed },
             SchedulerConfig::default()
         );
         let all = "clientConnection: {kubeconfig: k, qps: 1000}\npercentageOfNodesToScore: 10\n\
@@ -127,13 +126,13 @@ mod tests {
             kubeconfig: Some("k".into()),
             scheduler_name: Some("mine".into()),
             percentage: Some(50),
-            election: ElectionWords::default(),
+            election: ElectionSettings::default(),
         };
         assert_eq!(parse(all).unwrap(), expected);
     }
 
     #[test]
-    fn what_would_schedule_differently_is_refused() {
+    fn unsupported_scheduler_settings_are_refused() {
         for refused in [
             "extenders: [{urlPrefix: 'http://a'}]",
             "profiles: [{schedulerName: a}, {schedulerName: b}]",

@@ -1,5 +1,5 @@
-//! Leader election of the two programs, by a Lease and with the flags of client-go's: of several that are started, one works.
-//! `informer` has the election itself; here is which Lease, and with which durations.
+//! Settings of leader election: which Lease the programs compete for, and with which durations, by the flags of Kubernetes' programs.
+//! `kstore_informer` implements the election.
 
 use crate::args::time;
 use crate::dropin::UsageError;
@@ -13,28 +13,28 @@ use kstore_nondet::Nondet;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Where the Lease is if nothing else is said.
+/// Default namespace of the Lease.
 const NAMESPACE: &str = "kube-system";
 
-/// What flags, or the `leaderElection` of a configuration file, say; the rest is as in Kubernetes.
+/// Leader election settings of the flags or of `leaderElection` in a configuration file; absent ones have Kubernetes' defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct ElectionWords {
-    /// Whether there is an election at all.
+pub(super) struct ElectionSettings {
+    /// Whether the component runs only while it is the leader.
     pub leader_elect: Option<bool>,
-    /// The kind of object that the election is held by: `leases`.
+    /// Kind of the lock object; only `leases` is supported.
     pub resource_lock: Option<String>,
     /// Namespace of the Lease.
     pub resource_namespace: Option<String>,
     /// Name of the Lease.
     pub resource_name: Option<String>,
-    /// How long the others wait for a leader that is silent.
+    /// Time after the last renewal until another candidate may become the leader.
     #[serde(deserialize_with = "duration")]
     pub lease_duration: Option<Duration>,
-    /// After this time without a renewal a leader stops.
+    /// Time without a successful renewal after which a leader stops.
     #[serde(deserialize_with = "duration")]
     pub renew_deadline: Option<Duration>,
-    /// Between two attempts.
+    /// Pause between two attempts to acquire or renew the Lease.
     #[serde(deserialize_with = "duration")]
     pub retry_period: Option<Duration>,
 }
@@ -44,8 +44,8 @@ fn duration<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<Durati
     words.map(|words| time(&words).map_err(serde::de::Error::custom)).transpose()
 }
 
-impl ElectionWords {
-    /// Reads the flags.
+impl ElectionSettings {
+    /// Reads the `--leader-elect*` flags.
     pub(super) fn read(flags: &Parsed) -> Result<Self, UsageError> {
         let duration = |name: &'static str| {
             let parse = |words: &str| time(words).map_err(|reason| UsageError::value(name, words, reason));
@@ -63,7 +63,7 @@ impl ElectionWords {
         })
     }
 
-    /// What these words do not say, `others` do.
+    /// These settings, with those of `others` where absent.
     pub(super) fn or(self, others: Self) -> Self {
         Self {
             leader_elect: self.leader_elect.or(others.leader_elect),
@@ -77,7 +77,7 @@ impl ElectionWords {
     }
 }
 
-/// The Lease that a program is a candidate for, and how.
+/// The Lease that a program competes for, with its election options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidacy {
     namespace: String,
@@ -86,16 +86,16 @@ pub(super) struct Candidacy {
 }
 
 impl Candidacy {
-    /// The candidacy of a program called `program`, which calls itself `identity`; `None` if it is to work without an election.
+    /// The candidacy of the program named `program` under the holder identity `identity`; `None` with `--leader-elect=false`.
     ///
     /// # Errors
-    /// Another kind of object than a Lease is asked for.
-    pub(super) fn of(program: &str, identity: &str, words: ElectionWords) -> anyhow::Result<Option<Self>> {
+    /// The settings ask for a lock other than a Lease.
+    pub(super) fn of(program: &str, identity: &str, words: ElectionSettings) -> anyhow::Result<Option<Self>> {
         if words.leader_elect == Some(false) {
             return Ok(None);
         }
         if let Some(lock) = words.resource_lock.filter(|lock| lock != "leases") {
-            bail!("--leader-elect-resource-lock={lock}: an election is held by leases and by nothing else");
+            bail!("--leader-elect-resource-lock={lock}: an election is held by leases only");
         }
         let usual = ElectorOptions::new(identity);
         let options = ElectorOptions {
@@ -109,11 +109,11 @@ impl Candidacy {
         Ok(Some(Self { namespace, name, options }))
     }
 
-    /// The candidate. Work that cannot be stopped before the Lease runs out ends with the process, as Kubernetes' programs do whenever
-    /// they lose it.
+    /// The elector for this candidacy. If the component cannot be stopped before the Lease expires, the process aborts, as Kubernetes'
+    /// programs exit whenever they lose their Lease.
     ///
     /// # Errors
-    /// The durations do not fit together.
+    /// The durations contradict each other.
     pub(super) fn elector(
         self,
         client: &Client,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_election_is_as_in_kubernetes_unless_something_else_is_said() {
+    fn leader_election_has_kubernetes_defaults_and_accepts_overrides() {
         let usual = candidacy("{}").unwrap().unwrap();
         assert_eq!((&*usual.namespace, &*usual.name), ("kube-system", "kube-scheduler"));
         assert_eq!(usual.options, ElectorOptions::new("host_1"));
@@ -150,15 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_of_lock_and_a_duration_that_is_none_are_refused() {
+    fn other_lock_kinds_and_invalid_durations_are_refused() {
         let refused = candidacy("{resourceLock: endpoints}").unwrap_err().to_string();
         assert!(refused.contains("held by leases"), "{refused}");
-        assert!(serde_yaml_ng::from_str::<ElectionWords>("{leaseDuration: soon}").is_err());
+        assert!(serde_yaml_ng::from_str::<ElectionSettings>("{leaseDuration: soon}").is_err());
     }
 
     #[test]
-    fn flags_come_before_the_file() {
-        let words = |words: &str| serde_yaml_ng::from_str::<ElectionWords>(words).unwrap();
+    fn flags_take_precedence_over_the_configuration_file() {
+        let words = |words: &str| serde_yaml_ng::from_str::<ElectionSettings>(words).unwrap();
         let both = words("{resourceName: flag}").or(words("{resourceName: file, leaderElect: false}"));
         assert_eq!(both, words("{resourceName: flag, leaderElect: false}"));
     }

@@ -1,5 +1,5 @@
-//! The port of a component: health checks, and metrics if every caller may read them. HTTP/1.1 over TLS. Not an API: callers are not
-//! authenticated, so that only the paths that are open to everyone are answered.
+//! HTTP/1.1 server at `--secure-port` of a component, over TLS: health checks and metrics. It does not authenticate callers, so it serves
+//! only the paths that `--authorization-always-allow-paths` opens to every caller.
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -19,19 +19,19 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Probes and a scraper hold few connections; further ones wait.
+/// Most open connections; further ones wait. Probes and a scraper need few.
 const CONNECTIONS: usize = 32;
-/// A caller that does not finish its handshake or a request's header by then is let go of.
+/// Time for a TLS handshake and for each request header; the server closes slower connections.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a failed accept, which mostly means that the process has no file to spare.
+/// Pause after a failed accept, which usually means that the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is answered.
+/// The paths to serve, and the metrics of the component.
 #[derive(Debug)]
 pub(super) struct Health {
     /// Paths that every caller may read.
     pub open_paths: Vec<String>,
-    /// Figures of the component.
+    /// Metrics of the component, served at `/metrics`.
     pub metrics: Registry,
 }
 
@@ -93,18 +93,18 @@ impl Health {
         }
     }
 
-    /// The answer to a request.
+    /// The response to a request.
     fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
         let is_known = matches!(path, "/healthz" | "/readyz" | "/livez" | "/metrics");
         if !is_known {
-            return text(StatusCode::NOT_FOUND, format!("there is nothing at {path}\n"));
+            return text(StatusCode::NOT_FOUND, format!("no handler for {path}\n"));
         }
         if !self.is_open(path) {
-            let told = format!("{path} is answered only if --authorization-always-allow-paths names it\n");
-            return text(StatusCode::FORBIDDEN, told);
+            let reason = format!("{path} is served only if --authorization-always-allow-paths has it\n");
+            return text(StatusCode::FORBIDDEN, reason);
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n".to_owned());
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed\n".to_owned());
         }
         if path == "/metrics" {
             let mut page = String::new();
@@ -114,7 +114,7 @@ impl Health {
         text(StatusCode::OK, "ok".to_owned())
     }
 
-    /// A path is open if it is named, or begins with one that ends in `/*`.
+    /// Whether every caller may read the path: `open_paths` has the path itself, or a prefix of it that ends in `/*`.
     fn is_open(&self, path: &str) -> bool {
         self.open_paths.iter().any(|open| match open.strip_suffix("/*") {
             Some(folder) => path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')),
@@ -136,14 +136,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_open_paths_are_answered() {
+    fn only_always_allowed_paths_are_served() {
         let open_paths = ["/healthz", "/livez/*"].map(str::to_owned).into();
         let health = Health { open_paths, metrics: Registry::new() };
         let status = |method, path| health.answer(&method, path).status().as_u16();
         assert_eq!(status(Method::GET, "/healthz"), 200);
         assert_eq!(status(Method::HEAD, "/healthz"), 200);
         assert_eq!(status(Method::POST, "/healthz"), 405);
-        assert_eq!(status(Method::GET, "/livez"), 403, "a folder is not the path above it");
+        assert_eq!(status(Method::GET, "/livez"), 403, "the pattern /livez/* does not include /livez");
         assert_eq!(status(Method::GET, "/metrics"), 403);
         assert_eq!(status(Method::GET, "/configz"), 404);
     }

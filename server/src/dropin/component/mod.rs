@@ -1,5 +1,6 @@
-//! The programs `kube-controller-manager` and `kube-scheduler`: a part of the control plane alone, as a client of kstore's apiserver. Flags
-//! become [`settings::Settings`] (pure); `serve` starts the part, `election` makes it work only while it leads, and `health` answers at `--secure-port`.
+//! The drop-in programs `kube-controller-manager` and `kube-scheduler`: one component as a client of kstore's API server. `settings` turns
+//! flags into [`settings::Settings`] (pure). `serve` starts the component, which `election` runs only while it is the leader. `health`
+//! serves `--secure-port`.
 
 mod config_file;
 mod election;
@@ -16,17 +17,17 @@ use crate::telemetry::{self, LogFormat};
 use crate::wiring;
 use std::process::ExitCode;
 
-/// One of the two programs.
+/// The component that a drop-in program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ComponentKind {
     /// `kube-controller-manager`.
     ControllerManager,
     /// `kube-scheduler`.
     Scheduler,
 }
 
-impl Kind {
-    /// The name of the program.
+impl ComponentKind {
+    /// Name of the program, which its Lease has by default, too.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::ControllerManager => "kube-controller-manager",
@@ -42,8 +43,8 @@ impl Kind {
     }
 }
 
-/// Runs the program on the words after its name.
-pub(super) fn run(kind: Kind, words: Vec<String>) -> ExitCode {
+/// Runs the program with the arguments after its name.
+pub(super) fn run(kind: ComponentKind, words: Vec<String>) -> ExitCode {
     let parsed = match kind.table().parse(words) {
         Ok(parsed) => parsed,
         Err(error) => return refuse(kind, &error.into()),
@@ -74,20 +75,20 @@ pub(super) fn run(kind: Kind, words: Vec<String>) -> ExitCode {
     })
 }
 
-fn refuse(kind: Kind, error: &UsageError) -> ExitCode {
+fn refuse(kind: ComponentKind, error: &UsageError) -> ExitCode {
     let name = kind.name();
     eprintln!("Error: {error}\nSee '{name} --help' for the flags.");
     ExitCode::FAILURE
 }
 
-fn help(kind: Kind) -> String {
+fn help(kind: ComponentKind) -> String {
     let (name, what) = match kind {
-        Kind::ControllerManager => (kind.name(), "controllers"),
-        Kind::Scheduler => (kind.name(), "scheduler"),
+        ComponentKind::ControllerManager => (kind.name(), "controllers"),
+        ComponentKind::Scheduler => (kind.name(), "scheduler"),
     };
     format!(
-        "kstore's {what} alone, with the flags of {name} {KUBERNETES}, on an apiserver of kstore (it speaks gRPC to it).\n\
-         Of several, the one that holds the Lease of --leader-elect works.\n\n\
+        "Runs kstore's {what} with the flags of {name} {KUBERNETES}. The apiserver must be kstore's: the program speaks gRPC to it.\n\
+         Of several replicas, only the leader works (--leader-elect).\n\n\
          Usage:\n  {name} [flags]\n\nFlags:\n{}",
         kind.table().help()
     )

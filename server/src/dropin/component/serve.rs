@@ -1,10 +1,11 @@
-//! The start of a component: its port first, so that a harness finds it; then the apiserver, which may come later; then the work.
+//! Startup of a component. It opens its port first, because test harnesses wait for it. Then it connects to the API server, which may
+//! start later. Then the component runs.
 
-use super::Kind;
+use super::ComponentKind;
 use super::config_file::SchedulerConfig;
-use super::election::{Candidacy, ElectionWords};
+use super::election::{Candidacy, ElectionSettings};
 use super::health::Health;
-use super::settings::{Part, Settings, SigningFiles};
+use super::settings::{ComponentSettings, Settings, SigningFiles};
 use crate::args::Component;
 use crate::assembly;
 use crate::dropin::serving::content;
@@ -22,19 +23,19 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// An apiserver that has not come by then does not come.
+/// Time that the API server has to start.
 const APISERVER_START: Duration = Duration::from_secs(60);
-/// After each attempt the pause doubles, from here to there.
+/// First pause between two attempts to connect; it doubles after each attempt, up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// Names in a new certificate, beside the address itself.
+/// Names in a new serving certificate, beside the listen address.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// What is to run, with all files read.
+/// The component to run and its configuration, with all files read.
 #[derive(Clone)]
 enum Work {
-    /// The controllers, and whether each has an account of its own.
+    /// The controllers; the boolean is `--use-service-account-credentials`.
     Controllers(Box<kstore_controllers::Config>, bool),
     Scheduler(kstore_scheduler::Config),
 }
@@ -47,15 +48,15 @@ impl Work {
         }
     }
 
-    /// The name of the program, which its Lease has, too.
+    /// Name of the program, which its Lease has by default, too.
     fn program(&self) -> &'static str {
         match self {
-            Self::Controllers(..) => Kind::ControllerManager.name(),
-            Self::Scheduler(_) => Kind::Scheduler.name(),
+            Self::Controllers(..) => ComponentKind::ControllerManager.name(),
+            Self::Scheduler(_) => ComponentKind::Scheduler.name(),
         }
     }
 
-    /// Works until `stop` is cancelled. The writes of a term that is over are refused, if there are terms.
+    /// Runs the component until `stop` is cancelled. With a fence, the API server refuses its writes once its leader term has ended.
     async fn run(
         self,
         (client, accounts): (Client, Option<ServiceAccounts>),
@@ -80,15 +81,15 @@ impl Work {
     }
 }
 
-/// Starts the component; on return its port is open, and it works as soon as the apiserver answers.
+/// Starts the component. On return its port is open; it begins to work once the API server accepts connections.
 pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
     let (nondet, metrics) = (Nondet::real(), Registry::new());
     let (work, kubeconfig, words) = read(&settings, &metrics)?;
-    // A connection of its own, as in Kubernetes: other calls do not hold up a renewal.
+    // A separate connection, as in Kubernetes: other requests must not delay the renewal of the Lease.
     let lease_client = Client::connect_lazy(&kubeconfig, "leader-election")?;
     let candidacy = Candidacy::of(work.program(), &identity(&nondet), words)?;
     let elector = candidacy.map(|candidacy| candidacy.elector(&lease_client, &nondet, &metrics)).transpose();
-    let elector = elector.context("--leader-elect cannot be kept to")?;
+    let elector = elector.context("invalid leader election settings")?;
     let cluster = Cluster::new();
     if let Some(address) = &settings.listen {
         let listener = listen::bind(address, "--secure-port").await?;
@@ -100,12 +101,12 @@ pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
         let health = Arc::new(Health { open_paths: settings.open_paths, metrics });
         cluster.run_listener("health", |stop| health.serve(listener, tls, stop));
     }
-    let program = Program { work, kubeconfig, elector, nondet };
+    let program = PreparedComponent { work, kubeconfig, elector, nondet };
     cluster.run_loop(program.work.component().name(), |stop| program.run(stop));
     Ok(cluster)
 }
 
-/// What no other candidate calls itself, in the form of Kubernetes' programs.
+/// A unique identity of this leader election candidate, in the format of Kubernetes' programs (`HOST_UUID`).
 fn identity(nondet: &Nondet) -> String {
     format!("{}_{}", assembly::hostname(), nondet.rng.uuid())
 }
@@ -119,11 +120,11 @@ fn read_signing(files: &SigningFiles) -> anyhow::Result<Signing> {
 }
 
 /// Reads the files that the flags name.
-fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeconfig, ElectionWords)> {
+fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeconfig, ElectionSettings)> {
     let metrics = metrics.clone();
     let (mut path, mut election) = (settings.kubeconfig.clone(), settings.election.clone());
     let work = match &settings.part {
-        Part::Controllers { selection, root_ca, signing, patience, networks, own_accounts } => {
+        ComponentSettings::Controllers { selection, root_ca, signing, patience, networks, own_accounts } => {
             let root_ca = root_ca.as_deref().map(|file| content(file, "--root-ca-file")).transpose()?;
             let (root_ca, controllers) = (root_ca.unwrap_or_default(), selection.clone());
             let (patience, networks) = (*patience, networks.clone());
@@ -139,7 +140,7 @@ fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeco
             };
             Work::Controllers(Box::new(config), *own_accounts)
         }
-        Part::Scheduler { config } => {
+        ComponentSettings::Scheduler { config } => {
             let mut scheduler = kstore_scheduler::Config { metrics, ..Default::default() };
             if let Some(file) = config {
                 let config = SchedulerConfig::parse(&content(file, "--config")?, file)?;
@@ -151,7 +152,7 @@ fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeco
             Work::Scheduler(scheduler)
         }
     };
-    let path = path.context("neither --kubeconfig nor --config says where the apiserver is")?;
+    let path = path.context("neither --kubeconfig nor --config names a kubeconfig file")?;
     let mut kubeconfig = open(&path)?;
     if let Some(master) = &settings.master {
         kubeconfig.server.clone_from(master);
@@ -163,18 +164,18 @@ fn open(path: &Path) -> anyhow::Result<Kubeconfig> {
     Kubeconfig::read(path).map_err(|error| anyhow!("cannot use --kubeconfig: {error}"))
 }
 
-/// A program that is about to begin.
-struct Program {
+/// A component that is ready to run once the API server accepts connections.
+struct PreparedComponent {
     work: Work,
     kubeconfig: Kubeconfig,
-    /// Lets it work while it leads; without, it works from the beginning.
+    /// Leader election; `None`: the component runs without one.
     elector: Option<Elector<ClientLease>>,
     nondet: Nondet,
 }
 
-impl Program {
-    /// Works until `stop` is cancelled, or, with an elector, whenever it leads until then. Returns before only if there is no
-    /// apiserver, which the log says.
+impl PreparedComponent {
+    /// Runs the component until `stop` is cancelled; with an elector, only while this process is the leader. Returns early, with an
+    /// error in the log, if the API server cannot be reached.
     async fn run(self, stop: CancellationToken) {
         let agent = wiring::identity(self.work.component()).file;
         let client = tokio::select! {
@@ -200,12 +201,12 @@ impl Program {
             let (fence, lost) = (leadership.fence().clone(), leadership.lost().clone());
             work.clone().run(clients.clone(), Some(fence), nondet.clone(), lost)
         };
-        // Boxed, for it holds all that the work holds.
+        // Boxed: the future contains the future of the whole component.
         Box::pin(elector.run(stop, lead)).await;
     }
 }
 
-/// Connects. An apiserver that has not begun to listen announces that to no other, so it is asked again after pauses that grow.
+/// Connects to the API server, and retries with growing pauses while it does not listen yet.
 async fn connect(kubeconfig: &Kubeconfig, agent: &str) -> Result<Client, ConnectError> {
     let deadline = Instant::now() + APISERVER_START;
     let mut pause = PAUSE;

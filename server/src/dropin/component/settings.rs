@@ -1,7 +1,7 @@
-//! [`Settings`]: what the flags of the two programs ask for, checked. No file is read here.
+//! [`Settings`]: the checked flag values of the two programs. Reads no files.
 
-use super::Kind;
-use super::election::ElectionWords;
+use super::ComponentKind;
+use super::election::ElectionSettings;
 use crate::args::{self, ListenAddress};
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
@@ -12,70 +12,74 @@ use kstore_controllers::{Blocks, Networks, Patience, PodNetworks, Selection, Sig
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Paths that Kubernetes' programs answer to every caller.
+/// Kubernetes' default of `--authorization-always-allow-paths`.
 const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", "/livez"];
 const EVERYWHERE: &str = "0.0.0.0";
 
-/// What to run, and by which files.
+/// Settings of a component program, with the names of its files.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// The part of the control plane.
-    pub part: Part,
-    /// Where the apiserver is. Without it, `config` of the scheduler says.
+    /// Settings that only this component has.
+    pub part: ComponentSettings,
+    /// Path of the kubeconfig file; may be absent only if the scheduler has a configuration file.
     pub kubeconfig: Option<PathBuf>,
-    /// The address of the apiserver, instead of the kubeconfig's.
+    /// URL of the API server, instead of the one in the kubeconfig.
     pub master: Option<String>,
-    /// The address of health checks and metrics; none: they are not served.
+    /// Listen address for health checks and metrics; `None`: they are not served.
     pub listen: Option<ListenAddress>,
-    /// The certificate of that port.
+    /// Serving certificate of that port.
     pub serving: ServingFiles,
-    /// Paths of that port that are answered.
+    /// Paths that the port serves to every caller.
     pub open_paths: Vec<String>,
-    /// What the flags say of leader election.
-    pub election: ElectionWords,
+    /// Leader election settings of the flags.
+    pub election: ElectionSettings,
 }
 
-/// A part of the control plane.
+/// Settings that only one of the components has.
 #[derive(Debug)]
-pub(super) enum Part {
-    /// These controllers.
+pub(super) enum ComponentSettings {
+    /// Settings of kube-controller-manager.
     Controllers {
-        /// Which.
+        /// The controllers to run.
         selection: Selection,
-        /// The authority that is published.
+        /// File of the certificate authority that is published in every namespace.
         root_ca: Option<PathBuf>,
-        /// The authority that signs requests for certificates.
+        /// The certificate authority that signs CertificateSigningRequests.
         signing: Option<SigningFiles>,
-        /// How patient the node lifecycle controller is.
+        /// Periods of the node lifecycle controller.
         patience: Patience,
-        /// The addresses that they give away.
+        /// Address blocks from which controllers allocate pod networks.
         networks: Networks,
-        /// Whether each has an account of its own.
+        /// Whether each controller uses its own service account.
         own_accounts: bool,
     },
-    /// The scheduler.
+    /// Settings of kube-scheduler.
     Scheduler {
-        /// Its KubeSchedulerConfiguration.
+        /// File with a KubeSchedulerConfiguration.
         config: Option<PathBuf>,
     },
 }
 
-/// Where the authority is that signs requests for certificates.
+/// Files of the certificate authority that signs CertificateSigningRequests.
 #[derive(Debug)]
 pub(super) struct SigningFiles {
-    /// Its certificate.
+    /// File of the authority's certificate.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// File of the authority's private key.
     pub key: PathBuf,
-    /// The longest life of what it signs.
+    /// Longest validity of a signed certificate.
     pub longest: SignedDuration,
 }
 
-/// Reads the flags; warnings are added to those of the flags.
-pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Result<Settings, UsageError> {
+/// Reads and checks the flags, and appends warnings to `warnings`.
+pub(super) fn read(
+    kind: ComponentKind,
+    flags: &Parsed,
+    warnings: &mut Vec<String>,
+) -> Result<Settings, UsageError> {
     warnings.extend(feature_gates(&flags.list("feature-gates"))?);
     let part = match kind {
-        Kind::ControllerManager => Part::Controllers {
+        ComponentKind::ControllerManager => ComponentSettings::Controllers {
             selection: selection(flags, warnings)?,
             root_ca: file(flags, "root-ca-file"),
             signing: signing(flags)?,
@@ -83,11 +87,11 @@ pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Re
             networks: networks(flags)?,
             own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),
         },
-        Kind::Scheduler => Part::Scheduler { config: file(flags, "config") },
+        ComponentKind::Scheduler => ComponentSettings::Scheduler { config: file(flags, "config") },
     };
     let kubeconfig = file(flags, "kubeconfig");
-    if kubeconfig.is_none() && !matches!(part, Part::Scheduler { config: Some(_) }) {
-        let reason = "it says where the apiserver is, and who this program is there";
+    if kubeconfig.is_none() && !matches!(part, ComponentSettings::Scheduler { config: Some(_) }) {
+        let reason = "it has the address of the apiserver and the credentials of this program";
         return Err(UsageError::Missing { name: "kubeconfig", reason });
     }
     let master = text(flags, "master").map(str::to_owned);
@@ -105,7 +109,7 @@ pub(super) fn read(kind: Kind, flags: &Parsed, warnings: &mut Vec<String>) -> Re
         listen: listen(flags)?,
         serving: ServingFiles::read(flags)?,
         open_paths,
-        election: ElectionWords::read(flags)?,
+        election: ElectionSettings::read(flags)?,
     })
 }
 
@@ -114,9 +118,11 @@ fn listen(flags: &Parsed) -> Result<Option<ListenAddress>, UsageError> {
     match text(flags, "secure-port").map(|port| (port, port.parse::<u16>())) {
         None | Some((_, Ok(0))) => Ok(None),
         Some((_, Ok(port))) => Ok(Some(ListenAddress { host, port })),
-        Some((port, Err(_))) => {
-            Err(UsageError::value("secure-port", port, "expected a port from 0 to 65535; 0 is none"))
-        }
+        Some((port, Err(_))) => Err(UsageError::value(
+            "secure-port",
+            port,
+            "expected a port from 0 to 65535; 0 disables the port",
+        )),
     }
 }
 
@@ -132,14 +138,14 @@ fn selection(flags: &Parsed, warnings: &mut Vec<String>) -> Result<Selection, Us
     Ok(selection)
 }
 
-/// The networks of pods. Load balancers are a cloud's, which this program does not stand in for.
+/// The pod networks to allocate from. There are none for load balancers: in Kubernetes the cloud provider allocates their addresses.
 fn networks(flags: &Parsed) -> Result<Networks, UsageError> {
     const CLUSTER: &str = "cluster-cidr";
     if !flags.bool("allocate-node-cidrs").unwrap_or_default() {
         return Ok(Networks::default());
     }
     let Some(given) = text(flags, CLUSTER) else {
-        let reason = "--allocate-node-cidrs gives nodes parts of it";
+        let reason = "--allocate-node-cidrs allocates pod networks from it";
         return Err(UsageError::Missing { name: CLUSTER, reason });
     };
     let blocks: Blocks = given.parse().map_err(|error| UsageError::value(CLUSTER, given, error))?;
@@ -150,7 +156,7 @@ fn networks(flags: &Parsed) -> Result<Networks, UsageError> {
     };
     let both = bits("node-cidr-mask-size")?;
     let (v4, v6) = (bits("node-cidr-mask-size-ipv4")?.or(both), bits("node-cidr-mask-size-ipv6")?.or(both));
-    // The bits for both families are of the one that there is.
+    // --node-cidr-mask-size is for clusters of one family; above 32 it can only be meant for IPv6.
     let (v4, v6) = (v4.filter(|bits| *bits <= 32), v6);
     let pods = PodNetworks::new(blocks, v4, v6).map_err(|error| UsageError::value(CLUSTER, given, error))?;
     Ok(Networks { pods, ..Networks::default() })
@@ -164,7 +170,7 @@ fn signing(flags: &Parsed) -> Result<Option<SigningFiles>, UsageError> {
         None => Signing::LONGEST,
         Some(text) => match args::time(text).map(SignedDuration::try_from) {
             Ok(Ok(longest)) if longest.is_positive() => longest,
-            Ok(_) => return Err(UsageError::value(duration, text, "expected more than nothing")),
+            Ok(_) => return Err(UsageError::value(duration, text, "expected a positive duration")),
             Err(reason) => return Err(UsageError::value(duration, text, reason)),
         },
     };
@@ -172,10 +178,10 @@ fn signing(flags: &Parsed) -> Result<Option<SigningFiles>, UsageError> {
         (Some(certificate), Some(key)) => Ok(Some(SigningFiles { certificate, key, longest })),
         (None, None) => Ok(None),
         (Some(_), None) => {
-            Err(UsageError::Missing { name: NAMES[1], reason: "a certificate signs nothing without its key" })
+            Err(UsageError::Missing { name: NAMES[1], reason: "a certificate cannot sign without its key" })
         }
         (None, Some(_)) => {
-            Err(UsageError::Missing { name: NAMES[0], reason: "a key signs nothing without its certificate" })
+            Err(UsageError::Missing { name: NAMES[0], reason: "a key cannot sign without its certificate" })
         }
     }
 }
@@ -184,7 +190,7 @@ fn patience(flags: &Parsed) -> Result<Patience, UsageError> {
     let time = |name: &'static str, default: Duration| match text(flags, name) {
         None => Ok(default),
         Some(text) => match args::time(text) {
-            Ok(Duration::ZERO) => Err(UsageError::value(name, text, "expected more than nothing")),
+            Ok(Duration::ZERO) => Err(UsageError::value(name, text, "expected a positive duration")),
             Ok(time) => Ok(time),
             Err(reason) => Err(UsageError::value(name, text, reason)),
         },

@@ -1,56 +1,68 @@
-//! The flags of kube-controller-manager and kube-scheduler 1.36 and what becomes of each.
+//! The flags of kube-controller-manager and kube-scheduler 1.36, each with its verdict.
 
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 
-/// Flags of kube-controller-manager as pflag reads them.
+/// All flags of kube-controller-manager, in the syntax of pflag.
 pub(super) const CONTROLLER_MANAGER: Table =
     Table { groups: &[EVERY_PROGRAM, SHARED, OF_CONTROLLERS], dialect: Dialect::Pflag };
-/// Flags of kube-scheduler as pflag reads them.
+/// All flags of kube-scheduler, in the syntax of pflag.
 pub(super) const SCHEDULER: Table =
     Table { groups: &[EVERY_PROGRAM, SHARED, OF_SCHEDULER], dialect: Dialect::Pflag };
 
-const NO_CLOUD: &str = "kstore knows no cloud";
+const NO_CLOUD: &str = "kstore has no cloud provider";
 const FIXED_VERSION: &str = "kstore is Kubernetes 1.36 only";
 
 const SHARED: &[Flag] = &[
     honour("help", BOOL, "help for this program"),
     honour("version", BOOL, "print version information and quit; --version=raw prints details"),
-    honour("kubeconfig", "string", "where the apiserver is, and who this program is there; required"),
+    honour(
+        "kubeconfig",
+        "string",
+        "path of the kubeconfig file, with the address of the apiserver and the credentials of this program; required",
+    ),
     honour("master", "string", "address of the apiserver, instead of the one in --kubeconfig"),
-    honour("bind-address", "ip", "address of health checks and metrics (default 0.0.0.0)"),
-    honour("secure-port", "int", "port of health checks and metrics; without it, or with 0, there is none"),
-    honour("cert-dir", "string", "directory of apiserver.crt and apiserver.key; made if they are not there"),
-    honour("tls-cert-file", "string", "certificate chain for --secure-port (PEM); before --cert-dir"),
+    honour("bind-address", "ip", "address to listen on for health checks and metrics (default 0.0.0.0)"),
+    honour(
+        "secure-port",
+        "int",
+        "port to listen on for health checks and metrics; 0 disables it (default 0)",
+    ),
+    honour(
+        "cert-dir",
+        "string",
+        "directory of apiserver.crt and apiserver.key, which are created if they do not exist",
+    ),
+    honour(
+        "tls-cert-file",
+        "string",
+        "certificate chain for --secure-port (PEM); takes precedence over --cert-dir",
+    ),
     honour("tls-private-key-file", "string", "private key of --tls-cert-file (PEM)"),
     honour(
         "authorization-always-allow-paths",
         "strings",
-        "paths answered to every caller (default /healthz,/readyz,/livez); others are refused",
+        "paths that are served without authorization (default /healthz,/readyz,/livez); others are refused",
     ),
-    honour("feature-gates", "mapStringBool", "features to switch; kstore's are fixed"),
-    honour(
-        "leader-elect",
-        BOOL,
-        "work only while holding a Lease that one program holds at a time (default true)",
-    ),
+    honour("feature-gates", "mapStringBool", "feature gates to set; kstore cannot change its features"),
+    honour("leader-elect", BOOL, "run only while this replica is the leader (default true)"),
     honour(
         "leader-elect-lease-duration",
         "duration",
-        "how long others wait for a silent leader (default 15s)",
+        "time after the last renewal until another replica may become the leader (default 15s)",
     ),
     honour(
         "leader-elect-renew-deadline",
         "duration",
-        "a leader that could not renew for this long stops (default 10s)",
+        "time without a renewal after which a leader stops (default 10s)",
     ),
     honour(
         "leader-elect-retry-period",
         "duration",
-        "time between two attempts to renew or to take the Lease (default 2s)",
+        "time between two attempts to acquire or renew the Lease (default 2s)",
     ),
-    honour("leader-elect-resource-lock", "string", "kind of the object that is held: leases"),
-    honour("leader-elect-resource-name", "string", "name of the Lease (default is the name of the program)"),
+    honour("leader-elect-resource-lock", "string", "kind of the lock object; only leases is supported"),
+    honour("leader-elect-resource-name", "string", "name of the Lease (default: the name of the program)"),
     honour("leader-elect-resource-namespace", "string", "namespace of the Lease (default kube-system)"),
     accept("kube-api-qps", "float", ""),
     accept("kube-api-burst", "int", ""),
@@ -75,30 +87,38 @@ const SHARED: &[Flag] = &[
 ];
 
 const OF_CONTROLLERS: &[Flag] = &[
-    honour("controllers", "strings", "controllers to run: NAME, -NAME, or * for all others (default *)"),
+    honour(
+        "controllers",
+        "strings",
+        "controllers to run: NAME enables, -NAME disables, * enables all others (default *)",
+    ),
     honour(
         "use-service-account-credentials",
         BOOL,
-        "each controller acts as its own service account of kube-system (default false: all as the kubeconfig's user)",
+        "use a separate service account for each controller (default false: all use the credentials of --kubeconfig)",
     ),
     honour(
         "cluster-signing-cert-file",
         "string",
-        "certificate of the authority that signs requests for certificates (PEM)",
+        "certificate of the authority that signs CertificateSigningRequests (PEM)",
     ),
-    honour("cluster-signing-key-file", "string", "private key of that authority (PEM)"),
-    honour("cluster-signing-duration", "duration", "longest life of a signed certificate (8760h)"),
-    honour("root-ca-file", "string", "certificate authority published in each namespace (PEM)"),
+    honour("cluster-signing-key-file", "string", "private key of --cluster-signing-cert-file (PEM)"),
+    honour(
+        "cluster-signing-duration",
+        "duration",
+        "longest validity of a signed certificate (default 8760h)",
+    ),
+    honour("root-ca-file", "string", "certificate authority that is published in every namespace (PEM)"),
     honour(
         "node-monitor-grace-period",
         "duration",
-        "silence after which a node's state is unknown (default 40s; 50s in kube-controller-manager)",
+        "time without a heartbeat after which a node is marked unhealthy (default 40s; 50s in kube-controller-manager)",
     ),
-    honour("node-monitor-period", "duration", "how often a sick node is looked at again (default 5s)"),
+    honour("node-monitor-period", "duration", "period of checking an unhealthy node again (default 5s)"),
     honour(
         "node-startup-grace-period",
         "duration",
-        "the same for a node that has never reported (default 1m0s)",
+        "time that a new node has for its first heartbeat (default 1m0s)",
     ),
     accept("service-account-private-key-file", "string", ""),
     accept("min-resync-period", "duration", "12h0m0s"),
@@ -113,15 +133,15 @@ const OF_CONTROLLERS: &[Flag] = &[
     accept("enable-garbage-collector", BOOL, "true"),
     accept("cluster-name", "string", "kubernetes"),
     accept("service-cluster-ip-range", "string", ""),
-    honour("allocate-node-cidrs", BOOL, "give nodes without a pod network one out of --cluster-cidr"),
     honour(
-        "cluster-cidr",
-        "string",
-        "the networks of all pods, one of each family (needs --allocate-node-cidrs)",
+        "allocate-node-cidrs",
+        BOOL,
+        "allocate a pod network from --cluster-cidr to every node that has none",
     ),
-    honour("node-cidr-mask-size", "int32", "bits of the pod network of a node in a cluster of one family"),
-    honour("node-cidr-mask-size-ipv4", "int32", "bits of the IPv4 pod network of a node (default 24)"),
-    honour("node-cidr-mask-size-ipv6", "int32", "bits of the IPv6 pod network of a node (default 64)"),
+    honour("cluster-cidr", "string", "CIDR range for pods, one per IP family (needs --allocate-node-cidrs)"),
+    honour("node-cidr-mask-size", "int32", "prefix length of a node's pod network in a single-stack cluster"),
+    honour("node-cidr-mask-size-ipv4", "int32", "prefix length of a node's IPv4 pod network (default 24)"),
+    honour("node-cidr-mask-size-ipv6", "int32", "prefix length of a node's IPv6 pod network (default 64)"),
     accept("cidr-allocator-type", "string", "RangeAllocator"),
     accept("configure-cloud-routes", BOOL, "true"),
     accept("flex-volume-plugin-dir", "string", ""),
@@ -163,7 +183,11 @@ const OF_CONTROLLERS: &[Flag] = &[
 ];
 
 const OF_SCHEDULER: &[Flag] = &[
-    honour("config", "string", "a KubeSchedulerConfiguration: name, percentage of nodes, kubeconfig"),
+    honour(
+        "config",
+        "string",
+        "file with a KubeSchedulerConfiguration: scheduler name, percentage of nodes to score, kubeconfig, leader election",
+    ),
     refuse("write-config-to", "string", "kstore's scheduler writes no configuration"),
     accept("pod-max-in-unschedulable-pods-duration", "duration", "5m0s"),
 ];

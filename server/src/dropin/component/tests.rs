@@ -1,15 +1,15 @@
-//! What the flags ask for.
+//! Tests of the settings that flags of kube-controller-manager and kube-scheduler give.
 
-use super::Kind;
-use super::election::ElectionWords;
-use super::settings::{Part, Settings, read};
+use super::ComponentKind;
+use super::election::ElectionSettings;
+use super::settings::{ComponentSettings, Settings, read};
 use crate::args::ListenAddress;
 use crate::dropin::UsageError;
 use crate::dropin::serving::ServingFiles;
 use kstore_controllers::{Networks, Patience, PodNetworks};
 use std::time::Duration;
 
-fn settings(kind: Kind, line: &str) -> Result<(Settings, Vec<String>), UsageError> {
+fn settings(kind: ComponentKind, line: &str) -> Result<(Settings, Vec<String>), UsageError> {
     let parsed = kind.table().parse(line.split_whitespace().map(str::to_owned))?;
     let mut warnings = parsed.check()?;
     let settings = read(kind, &parsed, &mut warnings)?;
@@ -17,23 +17,27 @@ fn settings(kind: Kind, line: &str) -> Result<(Settings, Vec<String>), UsageErro
 }
 
 #[test]
-fn a_controller_manager_starts_with_the_flags_of_harnesses() {
+fn controller_manager_accepts_the_flags_of_test_harnesses() {
     let metacontroller = "--kubeconfig F --service-account-private-key-file K --root-ca-file certs/apiserver.crt \
                           --controllers namespace,garbagecollector,serviceaccount --secure-port 10257";
-    let (settings, warnings) = settings(Kind::ControllerManager, metacontroller).unwrap();
-    let Part::Controllers { selection, root_ca, .. } = &settings.part else { panic!("{settings:?}") };
+    let (settings, warnings) = settings(ComponentKind::ControllerManager, metacontroller).unwrap();
+    let ComponentSettings::Controllers { selection, root_ca, .. } = &settings.part else {
+        panic!("{settings:?}")
+    };
     let names: Vec<_> = selection.names().collect();
     assert_eq!(names, ["garbage-collector-controller", "namespace-controller", "serviceaccount-controller"]);
     assert_eq!(root_ca.as_deref(), Some("certs/apiserver.crt".as_ref()));
     assert_eq!(settings.listen, Some(ListenAddress { host: "0.0.0.0".into(), port: 10257 }));
-    assert_eq!(settings.serving, ServingFiles::Nowhere);
-    assert_eq!((settings.election, warnings.len()), (ElectionWords::default(), 1), "{warnings:?}");
+    assert_eq!(settings.serving, ServingFiles::InMemory);
+    assert_eq!((settings.election, warnings.len()), (ElectionSettings::default(), 1), "{warnings:?}");
 
     let kwok = "--node-monitor-period=25s --node-monitor-grace-period=3m20s --kubeconfig=F --bind-address=0.0.0.0 \
                 --authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics --secure-port=0 \
                 --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --controllers=*,selinux-warning-controller,-podgc";
-    let (settings, warnings) = self::settings(Kind::ControllerManager, kwok).unwrap();
-    let Part::Controllers { selection, patience, .. } = &settings.part else { panic!("{settings:?}") };
+    let (settings, warnings) = self::settings(ComponentKind::ControllerManager, kwok).unwrap();
+    let ComponentSettings::Controllers { selection, patience, .. } = &settings.part else {
+        panic!("{settings:?}")
+    };
     let expected =
         Patience { grace: Duration::from_secs(200), recheck: Duration::from_secs(25), ..Patience::default() };
     assert_eq!(*patience, expected);
@@ -46,17 +50,24 @@ fn a_controller_manager_starts_with_the_flags_of_harnesses() {
 }
 
 #[test]
-fn nodes_get_parts_of_the_network_of_pods_if_that_is_asked_for() {
+fn allocate_node_cidrs_splits_the_cluster_cidr_among_nodes() {
     let networks = |line: &str| {
-        let (settings, _) = settings(Kind::ControllerManager, &format!("--kubeconfig=F {line}")).unwrap();
-        let Part::Controllers { networks, .. } = settings.part else { panic!("{:?}", settings.part) };
+        let (settings, _) =
+            settings(ComponentKind::ControllerManager, &format!("--kubeconfig=F {line}")).unwrap();
+        let ComponentSettings::Controllers { networks, .. } = settings.part else {
+            panic!("{:?}", settings.part)
+        };
         networks
     };
     let pods = |blocks: &str, v4, v6| Networks {
         pods: PodNetworks::new(blocks.parse().unwrap(), v4, v6).unwrap(),
         ..Networks::default()
     };
-    assert_eq!(networks("--cluster-cidr=10.1.0.0/16"), Networks::default(), "it only says where pods are");
+    assert_eq!(
+        networks("--cluster-cidr=10.1.0.0/16"),
+        Networks::default(),
+        "without --allocate-node-cidrs nothing is allocated"
+    );
     let both = "10.1.0.0/16,fd00:1::/48";
     assert_eq!(networks(&format!("--allocate-node-cidrs --cluster-cidr={both}")), pods(both, None, None));
     let line = "--allocate-node-cidrs --cluster-cidr=10.1.0.0/16 --node-cidr-mask-size=25";
@@ -64,7 +75,7 @@ fn nodes_get_parts_of_the_network_of_pods_if_that_is_asked_for() {
     let line = "--allocate-node-cidrs --cluster-cidr=fd00:1::/48 --node-cidr-mask-size=56";
     assert_eq!(networks(line), pods("fd00:1::/48", None, Some(56)));
     let refused = |line: &str| {
-        settings(Kind::ControllerManager, &format!("--kubeconfig=F {line}")).unwrap_err().to_string()
+        settings(ComponentKind::ControllerManager, &format!("--kubeconfig=F {line}")).unwrap_err().to_string()
     };
     assert!(refused("--allocate-node-cidrs").contains("--cluster-cidr is required"));
     assert!(refused("--allocate-node-cidrs --cluster-cidr=10.1.0.0/25").contains("none smaller"));
@@ -72,9 +83,11 @@ fn nodes_get_parts_of_the_network_of_pods_if_that_is_asked_for() {
 }
 
 #[test]
-fn a_scheduler_takes_a_kubeconfig_or_a_configuration() {
-    let (settings, _) = settings(Kind::Scheduler, "--config=C --leader-elect=false").unwrap();
-    assert!(matches!(&settings.part, Part::Scheduler { config: Some(file) } if file.as_os_str() == "C"));
+fn scheduler_accepts_a_configuration_file_without_a_kubeconfig_flag() {
+    let (settings, _) = settings(ComponentKind::Scheduler, "--config=C --leader-elect=false").unwrap();
+    assert!(
+        matches!(&settings.part, ComponentSettings::Scheduler { config: Some(file) } if file.as_os_str() == "C")
+    );
     assert_eq!(
         (settings.kubeconfig, settings.open_paths),
         (None, ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec())
@@ -82,19 +95,19 @@ fn a_scheduler_takes_a_kubeconfig_or_a_configuration() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_a_reason() {
+fn unsupported_component_flags_are_refused_with_the_reason() {
     let refused = |kind, line: &str| settings(kind, line).unwrap_err().to_string();
-    for kind in [Kind::ControllerManager, Kind::Scheduler] {
+    for kind in [ComponentKind::ControllerManager, ComponentKind::Scheduler] {
         assert!(refused(kind, "").contains("--kubeconfig is required"));
         assert!(refused(kind, "--kubeconfig=F --master=http://a").contains("expected https://HOST:PORT"));
         assert!(refused(kind, "--kubeconfig=F --secure-port=many").contains("expected a port"));
         assert!(refused(kind, "--nonsense").contains("unknown flag: --nonsense"));
     }
-    let manager = |line: &str| refused(Kind::ControllerManager, &format!("--kubeconfig=F {line}"));
+    let manager = |line: &str| refused(ComponentKind::ControllerManager, &format!("--kubeconfig=F {line}"));
     assert!(manager("--controllers=nothing").contains("is not in the list of known controllers"));
-    assert!(manager("--cloud-provider=aws").contains("kstore knows no cloud"));
+    assert!(manager("--cloud-provider=aws").contains("kstore has no cloud provider"));
     assert!(manager("--cluster-signing-cert-file=f").contains("--cluster-signing-key-file is required"));
-    assert!(manager("--cluster-signing-duration=0s").contains("expected more than nothing"));
-    assert!(manager("--node-monitor-grace-period=0s").contains("expected more than nothing"));
-    assert!(refused(Kind::Scheduler, "--controllers=a").contains("unknown flag"));
+    assert!(manager("--cluster-signing-duration=0s").contains("expected a positive duration"));
+    assert!(manager("--node-monitor-grace-period=0s").contains("expected a positive duration"));
+    assert!(refused(ComponentKind::Scheduler, "--controllers=a").contains("unknown flag"));
 }

@@ -1,4 +1,4 @@
-//! The program `etcd`: etcd's flags made into a store with its etcd API and nothing else. Not the table of flags: that is `table`.
+//! The drop-in program `etcd`: a store that serves the etcd API only, configured by etcd's flags (`table`).
 
 mod table;
 #[cfg(test)]
@@ -18,12 +18,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 use table::TABLE;
 
-/// What etcd's own flag parser exits with when a flag is wrong.
+/// Exit code of Go's flag package, and so of etcd, for a command line that does not parse.
 const WRONG_FLAG: u8 = 2;
-/// Name of the member if none is given, as in etcd.
+/// Default name of the member, which is etcd's.
 const NAME: &str = "default";
 
-/// Runs the program on the words after its name.
+/// Runs `etcd` with the arguments after its name.
 pub(super) fn run(words: Vec<String>) -> ExitCode {
     let mut parsed = match TABLE.parse(words) {
         Ok(parsed) => parsed,
@@ -68,7 +68,7 @@ fn help() -> String {
     )
 }
 
-/// The lines of etcd's own `--version`, which tools read the version from.
+/// Output of `--version` in etcd's format, from which tools parse the version.
 fn version() -> String {
     format!(
         "etcd Version: {}\nGit SHA: kstore-{}\nGo Version: none, kstore is written in Rust\nGo OS/Arch: {}/{}\n",
@@ -79,7 +79,7 @@ fn version() -> String {
     )
 }
 
-/// The level of log lines, from etcd's names to those of RUST_LOG.
+/// The level of `--log-level` by its name in RUST_LOG.
 fn level(flags: &Parsed) -> Result<&'static str, UsageError> {
     match flags.last("log-level") {
         None | Some("warn") => Ok("warn"),
@@ -102,13 +102,17 @@ fn config(flags: &Parsed) -> Result<Config, UsageError> {
         Some(false) | None => Durability::Sync,
     };
     let storage = Storage::Disk { dir, durability, engine: Engine::Segments, salvage: false };
-    let api =
-        Api::Store { storage, etcd: door(flags, name)?, quota: quota(flags)?, history: history(flags)? };
+    let api = Api::Store {
+        storage,
+        etcd: client_listener(flags, name)?,
+        quota: quota(flags)?,
+        history: history(flags)?,
+    };
     let (controllers, networks) = (Selection::default(), Networks::default());
     Ok(Config { api, loops: [].into(), controllers, networks, nodes: 0 })
 }
 
-/// There is one member: a list of several is a cluster that this program cannot be part of.
+/// Refuses lists of several members: this program is always a cluster of one member.
 fn check_cluster(flags: &Parsed) -> Result<(), UsageError> {
     for name in ["initial-cluster", "initial-advertise-peer-urls"] {
         let members = flags.list(name);
@@ -120,7 +124,8 @@ fn check_cluster(flags: &Parsed) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn door(flags: &Parsed, name: String) -> Result<EtcdListen, UsageError> {
+/// The listener for clients of the etcd API.
+fn client_listener(flags: &Parsed, name: String) -> Result<EtcdListen, UsageError> {
     let urls = flags.list("listen-client-urls");
     let url = match &urls[..] {
         [url] => url,
@@ -144,11 +149,11 @@ fn door(flags: &Parsed, name: String) -> Result<EtcdListen, UsageError> {
         return Err(UsageError::value("advertise-client-urls", &advertised.join(","), reason));
     }
     let advertise = advertised.into_iter().next();
-    // As etcd, it listens at any address that is asked for, with or without certificates.
+    // etcd also listens on every address that its flags name, with or without client certificates.
     Ok(EtcdListen { listen, name: Some(name), advertise, tls, allow_anyone: true })
 }
 
-/// `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH`, and whether TLS is spoken there.
+/// Parses `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH`; the boolean is true for https.
 fn listen(url: &str) -> Result<(EtcdAddress, bool), String> {
     if url.starts_with("unix://") {
         return Ok((url.parse()?, false));
@@ -170,7 +175,7 @@ fn tls(flags: &Parsed) -> Result<EtcdTls, UsageError> {
     };
     let clients = file("trusted-ca-file");
     if flags.bool("client-cert-auth") == Some(true) && clients.is_none() {
-        let reason = "--client-cert-auth needs the authorities of clients";
+        let reason = "--client-cert-auth needs the certificate authorities of clients";
         return Err(UsageError::Missing { name: "trusted-ca-file", reason });
     }
     Ok(EtcdTls { certificate: needed("cert-file")?, key: needed("key-file")?, clients })
@@ -184,7 +189,8 @@ fn quota(flags: &Parsed) -> Result<Quota, UsageError> {
     }
 }
 
-/// A retention without a unit is hours in the mode `periodic`, and revisions in the mode `revision`.
+/// The history to keep, by `--auto-compaction-mode` and `--auto-compaction-retention`. A number without a unit is hours in the mode
+/// `periodic`, and revisions in the mode `revision`.
 fn history(flags: &Parsed) -> Result<History, UsageError> {
     const FLAG: &str = "auto-compaction-retention";
     let retention = flags.last(FLAG).unwrap_or("0");

@@ -1,8 +1,8 @@
-//! The flags of etcd 3.6 and what becomes of each.
+//! The flags of etcd 3.6, each with its verdict.
 
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 
-/// Flags as Go's flag package reads them.
+/// All flags of `etcd`, in the syntax of Go's flag package.
 pub(super) const TABLE: Table = Table { groups: &[FLAGS], dialect: Dialect::Go };
 
 const ONE_MEMBER: &str = "kstore's etcd is a new cluster of one member; leave the flag out";
@@ -14,25 +14,33 @@ const FLAGS: &[Flag] = &[
     honour("h", BOOL, "print this text"),
     honour("version", BOOL, "print the version and exit"),
     honour("name", "string", "name of the member (default \"default\")"),
-    honour("data-dir", "path", "directory of the data (default NAME.etcd)"),
+    honour("data-dir", "path", "data directory (default NAME.etcd)"),
     honour(
         "listen-client-urls",
         "url",
-        "where clients are served: http://, https:// or unix://; required, there is no default port",
+        "URL to listen on for client traffic: http://, https:// or unix://; required, there is no default port",
     ),
-    honour("advertise-client-urls", "url", "the URL that clients are told"),
-    honour("unsafe-no-fsync", BOOL, "write the log without syncing it; a crash of the machine may lose data"),
-    honour("quota-backend-bytes", "int", "refuse writes above so many bytes; 0 is the default, less is none"),
+    honour("advertise-client-urls", "url", "client URL to advertise in the member list"),
+    honour("unsafe-no-fsync", BOOL, "disable fsync of the log; a crash of the machine may lose data"),
+    honour(
+        "quota-backend-bytes",
+        "int",
+        "reject writes above this database size in bytes; 0 is the default quota, a negative value disables it",
+    ),
     honour("auto-compaction-mode", "string", "periodic or revision (default \"periodic\")"),
     honour(
         "auto-compaction-retention",
         "string",
-        "history that is kept: hours, a time such as 5m, or revisions",
+        "history to keep: hours, a duration such as 5m, or a number of revisions",
     ),
     honour("cert-file", "path", "certificate chain of the server (PEM)"),
     honour("key-file", "path", "private key of --cert-file (PEM)"),
-    honour("trusted-ca-file", "path", "authorities of client certificates (PEM); clients must show one"),
-    honour("client-cert-auth", BOOL, "clients must show a certificate of --trusted-ca-file"),
+    honour(
+        "trusted-ca-file",
+        "path",
+        "certificate authorities for client certificates (PEM); clients must present a certificate",
+    ),
+    honour("client-cert-auth", BOOL, "require client certificates signed by --trusted-ca-file"),
     honour("log-level", "string", "debug, info, warn, error, panic or fatal (default \"warn\")"),
     refuse_unless("max-request-bytes", "uint", &["1572864"], FIXED),
     refuse_unless("max-txn-ops", "uint", &["128"], FIXED),

@@ -1,4 +1,4 @@
-//! Command lines that harnesses give etcd, and those that are refused.
+//! Tests of etcd's command lines: those of test harnesses, and those that the program refuses.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn store(line: &str) -> (Storage, EtcdListen, Quota, History) {
 }
 
 #[test]
-fn envtests_flags_are_a_store_that_does_not_sync() {
+fn envtest_flags_start_a_store_without_fsync() {
     let (storage, etcd, quota, history) = store(
         "--advertise-client-urls=http://127.0.0.1:7 --data-dir=/d --listen-client-urls=http://127.0.0.1:7 \
          --listen-peer-urls=http://127.0.0.1:8 --unsafe-no-fsync=true",
@@ -32,7 +32,7 @@ fn envtests_flags_are_a_store_that_does_not_sync() {
 }
 
 #[test]
-fn flags_with_one_dash_and_separate_values_bind_every_interface() {
+fn flags_with_one_dash_and_separate_values_are_accepted() {
     let (_, etcd, ..) = store(
         "-data-dir T -wal-dir T2 --listen-client-urls http://0.0.0.0:7 --advertise-client-urls http://0.0.0.0:7 \
          --initial-cluster default=http://localhost:8 --initial-advertise-peer-urls http://localhost:8",
@@ -48,7 +48,7 @@ fn flags_with_one_dash_and_separate_values_bind_every_interface() {
 }
 
 #[test]
-fn tls_needs_its_files() {
+fn https_requires_certificate_and_key_files() {
     let base = "--listen-client-urls https://127.0.0.1:7 --cert-file c --key-file k";
     let files = |clients: Option<&str>| {
         Some(EtcdTls { certificate: "c".into(), key: "k".into(), clients: clients.map(PathBuf::from) })
@@ -65,7 +65,7 @@ fn tls_needs_its_files() {
 }
 
 #[test]
-fn what_would_change_the_cluster_is_refused_with_the_reason() {
+fn unsupported_cluster_settings_are_refused_with_the_reason() {
     let listen = "--listen-client-urls http://127.0.0.1:7";
     for (flags, expected) in [
         ("", "--listen-client-urls is required: kstore opens no default port"),
@@ -87,7 +87,7 @@ fn what_would_change_the_cluster_is_refused_with_the_reason() {
 }
 
 #[test]
-fn retention_is_hours_a_time_or_revisions() {
+fn retention_is_hours_a_duration_or_revisions() {
     let kept = |flags: &str| store(&format!("--listen-client-urls http://127.0.0.1:7 {flags}")).3;
     assert_eq!(kept("--auto-compaction-retention 5m"), History::For(Duration::from_secs(300)));
     assert_eq!(kept("--auto-compaction-retention 0"), History::All);

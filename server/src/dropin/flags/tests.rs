@@ -1,4 +1,4 @@
-//! Command lines as pflag and Go's flag package read them.
+//! Tests of command-line parsing by the rules of pflag and of Go's flag package.
 
 use super::*;
 
@@ -23,7 +23,11 @@ fn pflag_values_are_joined_or_separate_and_underscores_are_dashes() {
         parse(PFLAG, "--etcd_servers=http://a:1,http://b:2 --allow-privileged --etcd-servers -x -v4")
             .unwrap();
     assert_eq!(parsed.list("etcd-servers"), ["http://a:1", "http://b:2", "-x"]);
-    assert_eq!(parsed.last("etcd-servers"), Some("-x"), "the next word is the value, whatever it looks like");
+    assert_eq!(
+        parsed.last("etcd-servers"),
+        Some("-x"),
+        "the next word is the value, even if it begins with a dash"
+    );
     assert_eq!((parsed.bool("allow-privileged"), parsed.last("v")), (Some(true), Some("4")));
     for line in ["-v 4", "-v=4", "--v=4", "--v 4", "-v4"] {
         assert_eq!(parse(PFLAG, line).unwrap().last("v"), Some("4"), "{line}");
@@ -33,7 +37,7 @@ fn pflag_values_are_joined_or_separate_and_underscores_are_dashes() {
 }
 
 #[test]
-fn pflag_errors_have_its_words() {
+fn pflag_errors_have_the_texts_of_pflag() {
     for (line, expected) in [
         ("--nonsense=1", "unknown flag: --nonsense"),
         ("-etcd-servers x", "unknown shorthand flag: 'e' in -etcd-servers"),
@@ -57,11 +61,14 @@ fn go_flags_have_one_dash_or_two() {
     }
     let unknown = parse(GO, "--nonsense").unwrap_err();
     assert_eq!(unknown.to_string(), "flag provided but not defined: -nonsense");
-    assert!(parse(GO, "-etcd_servers x").is_err(), "an underscore is no dash for Go");
+    assert!(
+        parse(GO, "-etcd_servers x").is_err(),
+        "Go's flag package does not treat an underscore as a dash"
+    );
 }
 
 #[test]
-fn environment_variables_fill_in_what_the_command_line_leaves_out() {
+fn command_line_takes_precedence_over_environment_variables() {
     let environment = |name: &str| match name {
         "ETCD_ETCD_SERVERS" => Some("from-environment".to_owned()),
         "ETCD_PROFILING" => Some("false".to_owned()),
@@ -78,7 +85,7 @@ fn environment_variables_fill_in_what_the_command_line_leaves_out() {
 }
 
 #[test]
-fn verdicts_warn_once_per_flag_or_refuse_with_the_reason() {
+fn ignored_flags_warn_and_refused_flags_report_the_reason() {
     let warnings = |line: &str| parse(PFLAG, line).unwrap().check();
     assert_eq!(warnings("--v=0 --profiling --allow-privileged --insecure-port=0"), Ok(Vec::new()));
     assert_eq!(warnings("--v=4"), Ok(vec!["--v=4 is accepted and has no effect".to_owned()]));

@@ -1,5 +1,5 @@
-//! What the flags of the audit log ask for. Without a policy or without a log nothing is recorded, as with kube-apiserver, and a warning
-//! says so.
+//! Audit settings of kube-apiserver's flags. Without a policy, or without a log file or webhook, nothing is recorded, as with
+//! kube-apiserver; a warning says so.
 
 use crate::args::{self, AuditConfig, AuditDestination};
 use crate::dropin::UsageError;
@@ -7,7 +7,7 @@ use crate::dropin::flags::Parsed;
 use crate::dropin::serving::{file, text};
 use kstore_apiserver::audit::{Mode, Rotation};
 
-/// The audit log, if one is asked for.
+/// Reads the audit flags; `None` if nothing is to be recorded. Appends warnings about flags without effect.
 pub(super) fn read(
     flags: &Parsed,
     warnings: &mut Vec<String>,
@@ -21,7 +21,7 @@ pub(super) fn read(
         })?,
     };
     if let Some(format) = text(flags, "audit-log-format").filter(|format| *format != "json") {
-        return Err(UsageError::value("audit-log-format", format, "kstore writes the format json only"));
+        return Err(UsageError::value("audit-log-format", format, "kstore supports the format json only"));
     }
     let rotation = Rotation {
         max_age_days: number(flags, "audit-log-maxage")?,

@@ -1,7 +1,7 @@
-//! The feature gates of Kubernetes 1.36 that its control plane programs know: stage, default, whether the default is locked, and the gates
-//! that each one needs. Not what kstore does about them: `gates`.
+//! Table of the feature gates that the control plane programs of Kubernetes 1.36 know: stage, default, whether the default is locked, and
+//! required gates. `gates` decides what kstore does with a setting.
 
-/// How mature a feature is in Kubernetes.
+/// Maturity of a feature in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Alpha,
@@ -10,14 +10,14 @@ pub(super) enum Stage {
     Deprecated,
 }
 
-/// One feature gate.
+/// A feature gate of Kubernetes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FeatureGate {
     pub(super) name: &'static str,
     pub(super) stage: Stage,
-    /// Whether the feature is on unless the flag says otherwise.
+    /// Whether the feature is on by default.
     pub(super) default: bool,
-    /// Whether the flag may only repeat the default.
+    /// Whether the default cannot be changed.
     pub(super) is_locked: bool,
     /// Gates that must be on when this one is, separated by spaces.
     pub(super) needs: &'static str,
@@ -44,12 +44,12 @@ impl FeatureGate {
 use FeatureGate as Gate;
 use Stage::{Alpha, Beta, Deprecated, Ga};
 
-/// The gate of this name.
+/// Looks up a gate by name.
 pub(super) fn gate(name: &str) -> Option<&'static FeatureGate> {
     GATES.binary_search_by(|gate| gate.name.cmp(name)).ok().map(|at| &GATES[at])
 }
 
-/// Every gate, by name.
+/// All gates, sorted by name.
 #[rustfmt::skip]
 pub(super) static GATES: &[FeatureGate] = &[
     Gate::on("APIResponseCompression", Beta),

@@ -1,5 +1,5 @@
-//! `--feature-gates` and `--runtime-config`, by tables: what kstore does is fixed, so that a setting is either what it does anyway,
-//! has no effect (a warning), or would make a difference and is refused.
+//! Checks of `--feature-gates` and `--runtime-config`. kstore's features and APIs are fixed: a setting that agrees with them is accepted, one
+//! without effect gives a warning, and one that kstore cannot ignore is refused.
 
 use super::gate_table::{self as table, FeatureGate, GATES, Stage, gate};
 use crate::dropin::{UsageError, parse_bool};
@@ -12,18 +12,18 @@ const PRESENT: [&str; 1] = ["MaxUnavailableStatefulSet"];
 const FLAG: &str = "feature-gates";
 const APIS: &str = "runtime-config";
 
-/// The values that `--feature-gates` gives, the last one for a gate that it names twice.
+/// Gates that `--feature-gates` names, each with its last value.
 type Explicit<'a> = BTreeMap<&'a str, bool>;
 
 /// Checks every `NAME=BOOL` of `--feature-gates` as Kubernetes 1.36 does, and returns the warnings about those without effect.
 ///
 /// # Errors
-/// A name that Kubernetes 1.36 does not know, a locked gate that would leave its default, and a gate that is on while one that it needs
-/// is off.
+/// A gate that Kubernetes 1.36 does not know, a locked gate with a value other than its default, or a gate that is on while a gate that
+/// it needs is off.
 pub(in crate::dropin) fn feature_gates(settings: &[String]) -> Result<Vec<String>, UsageError> {
     let (mut warnings, mut explicit) = (Vec::new(), Explicit::new());
     for setting in settings {
-        // A prefix names the component; these programs have one, `kube`.
+        // A prefix names the component, which is always `kube` in these programs.
         let (name, on) = gate_setting(setting.strip_prefix("kube:").unwrap_or(setting))
             .map_err(|reason| UsageError::value(FLAG, setting, reason))?;
         explicit.insert(name, on);
@@ -40,7 +40,7 @@ pub(in crate::dropin) fn feature_gates(settings: &[String]) -> Result<Vec<String
             return Err(UsageError::value(FLAG, setting, format!("unrecognized feature gate: {name}")));
         };
         if has_no_effect {
-            warnings.push(format!("--{FLAG}={setting} has no effect: kstore cannot switch this feature"));
+            warnings.push(format!("--{FLAG}={setting} has no effect: kstore cannot change this feature"));
         }
     }
     match unmet(&explicit) {
@@ -49,10 +49,10 @@ pub(in crate::dropin) fn feature_gates(settings: &[String]) -> Result<Vec<String
     }
 }
 
-/// The names that switch every gate of a stage which the flag does not name.
+/// Names that set every gate of a stage that the flag does not name itself.
 const STAGES: [&str; 2] = ["AllAlpha", "AllBeta"];
 
-/// The first gate that is on although one that it needs is off, as Kubernetes puts it.
+/// The first gate that is on although a gate that it needs is off, as Kubernetes' error text; `None` if there is none.
 fn unmet(explicit: &Explicit<'_>) -> Option<String> {
     let off = |gate: &FeatureGate| {
         let off = gate
@@ -69,7 +69,7 @@ fn unmet(explicit: &Explicit<'_>) -> Option<String> {
     })
 }
 
-/// Whether Kubernetes would have the feature on.
+/// Whether the gate is on in Kubernetes with these settings.
 fn is_on(gate: &FeatureGate, explicit: &Explicit<'_>) -> bool {
     let stage = match gate.stage {
         Stage::Alpha => explicit.get("AllAlpha"),
@@ -79,7 +79,10 @@ fn is_on(gate: &FeatureGate, explicit: &Explicit<'_>) -> bool {
     *explicit.get(gate.name).or(stage).unwrap_or(&gate.default)
 }
 
-/// Checks every `API=BOOL` of `--runtime-config`: the warnings about those without effect.
+/// Checks every `API=BOOL` of `--runtime-config` and returns the warnings about those without effect.
+///
+/// # Errors
+/// An API that kstore serves is disabled, or an API that it does not serve is enabled.
 pub(super) fn runtime_config(settings: &[String]) -> Result<Vec<String>, UsageError> {
     let mut warnings = Vec::new();
     for setting in settings {
@@ -90,15 +93,15 @@ pub(super) fn runtime_config(settings: &[String]) -> Result<Vec<String>, UsageEr
                 warnings.push(format!("--{APIS}={setting} has no effect: {what}"));
                 continue;
             }
-            return Err(UsageError::value(APIS, setting, "kstore cannot switch its APIs off"));
+            return Err(UsageError::value(APIS, setting, "kstore cannot disable APIs"));
         }
         match (is_served(name), on) {
             (true, true) | (false, false) => {}
             (true, false) => {
-                return Err(UsageError::value(APIS, setting, "kstore cannot switch its APIs off"));
+                return Err(UsageError::value(APIS, setting, "kstore cannot disable APIs"));
             }
             (false, true) => {
-                let reason = "kstore does not serve this API; leave it out, or take tests of it elsewhere";
+                let reason = "kstore does not serve this API; remove it from the flag";
                 return Err(UsageError::value(APIS, setting, reason));
             }
         }
@@ -106,7 +109,7 @@ pub(super) fn runtime_config(settings: &[String]) -> Result<Vec<String>, UsageEr
     Ok(warnings)
 }
 
-/// The gate and value of a `NAME=BOOL`, or what is wrong with it.
+/// Parses `NAME=BOOL`; the error is Kubernetes' text.
 fn gate_setting(setting: &str) -> Result<(&str, bool), String> {
     let Some((name, value)) = setting.split_once('=') else {
         return Err(format!("missing bool value for {}", setting.trim()));
@@ -118,7 +121,7 @@ fn gate_setting(setting: &str) -> Result<(&str, bool), String> {
     }
 }
 
-/// An `API=BOOL`; an API alone is switched on.
+/// Parses `API=BOOL`; an API without a value is enabled.
 fn api_setting(setting: &str) -> Result<(&str, bool), UsageError> {
     let (name, value) = setting.split_once('=').unwrap_or((setting, "true"));
     match parse_bool(value) {
@@ -127,7 +130,7 @@ fn api_setting(setting: &str) -> Result<(&str, bool), UsageError> {
     }
 }
 
-/// Whether there is this `group/version`, `version` of the core group, or `group/version/resource`.
+/// Whether kstore serves a `group/version`, a `version` of the core group, or a `group/version/resource`.
 fn is_served(name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
     match parts[..] {
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_that_repeat_what_kstore_does_are_silent_and_others_are_warned_of() {
+    fn gates_that_kstore_cannot_change_give_a_warning() {
         for silent in [
             "SidecarContainers=true,GenericWorkload=false",
             "MutatingAdmissionPolicy=true,kube:WatchList=true",
@@ -168,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn gates_are_refused_in_the_words_of_kubernetes() {
+    fn refused_gates_have_the_error_texts_of_kubernetes() {
         for (setting, reason) in [
             ("NoSuchGate=true", "unrecognized feature gate: NoSuchGate"),
-            // Gone from 1.36, as a suite for an older release may still name it.
+            // Removed in 1.36; a test suite for an older release may still name it.
             ("ValidatingAdmissionPolicy=true", "unrecognized feature gate: ValidatingAdmissionPolicy"),
             (
                 "SidecarContainers=false",
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn every_gate_of_the_table_can_be_found_and_repeats_its_default() {
+    fn every_gate_can_be_looked_up_and_accepts_its_default() {
         for (before, after) in GATES.iter().zip(&GATES[1..]) {
             assert!(before.name < after.name, "{} and {} are out of order", before.name, after.name);
         }
@@ -208,15 +211,15 @@ mod tests {
             assert_eq!(table::gate(name).map(|found| found.name), Some(name));
             assert!(
                 !(stage == Stage::Alpha && (default || is_locked)),
-                "{name}: alpha gates are off and free"
+                "{name}: alpha gates are off and not locked"
             );
-            assert!(!(stage == Stage::Beta && is_locked), "{name}: beta gates are free");
+            assert!(!(stage == Stage::Beta && is_locked), "{name}: beta gates are not locked");
             for need in needs.split_whitespace() {
                 assert!(table::gate(need).is_some(), "{name} needs {need}");
             }
-            let is_told = default != (default || PRESENT.contains(&name));
+            let has_warning = default != (default || PRESENT.contains(&name));
             let repeated = gates(&format!("{name}={default}")).map(|warnings| !warnings.is_empty());
-            assert_eq!(repeated, Ok(is_told), "{name}={default}");
+            assert_eq!(repeated, Ok(has_warning), "{name}={default}");
             let other = gates(&format!("{name}={}", !default));
             assert!(!is_locked || other.is_err(), "{name} is locked");
         }
@@ -224,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn apis_that_are_not_served_cannot_be_switched_on() {
+    fn apis_that_are_not_served_cannot_be_enabled() {
         let apis = |text: &str| runtime_config(&[text.to_owned()]).map_err(|error| error.to_string());
         assert_eq!(apis("apps/v1=true"), Ok(vec![]));
         assert_eq!(apis("v1"), Ok(vec![]));
         assert_eq!(apis("api/all=true").unwrap().len(), 1);
         assert!(apis("scheduling.k8s.io/v9=true").unwrap_err().contains("does not serve"));
-        assert!(apis("apps/v1=false").unwrap_err().contains("cannot switch its APIs off"));
-        assert!(apis("api/all=false").unwrap_err().contains("cannot switch its APIs off"));
+        assert!(apis("apps/v1=false").unwrap_err().contains("cannot disable APIs"));
+        assert!(apis("api/all=false").unwrap_err().contains("cannot disable APIs"));
     }
 }

@@ -1,4 +1,4 @@
-//! The files of certificates, keys and tokens that flags of kube-apiserver name, read and made into what the server is started with.
+//! Reads the certificate, key and token files that kube-apiserver's flags name, and parses them for the server.
 
 use super::settings::{FrontProxyFiles, ServiceAccounts};
 use crate::dropin::serving::content;
@@ -9,12 +9,12 @@ use kstore_apiserver::outbound::FrontProxy;
 use kstore_apiserver::token::{PublicKey, SigningKey, Tokens};
 use std::path::PathBuf;
 
-/// The authorities of client certificates (PEM), if there are any.
+/// Reads the certificate authorities for client certificates (PEM).
 pub(super) fn client_ca(file: Option<&PathBuf>) -> anyhow::Result<Option<String>> {
     file.map(|file| content(file, "--client-ca-file")).transpose()
 }
 
-/// Proxies that name users in headers; `client_ca` are the authorities of users (PEM).
+/// Reads the authorities of front proxies, which name users in headers. `client_ca` are the authorities for client certificates (PEM).
 pub(super) fn front_proxies(
     files: Option<&FrontProxyFiles>,
     client_ca: Option<&str>,
@@ -30,7 +30,7 @@ pub(super) fn front_proxies(
     files.map(read).transpose()
 }
 
-/// Bearer tokens.
+/// Reads the static bearer tokens of `--token-auth-file`.
 pub(super) fn token_file(file: Option<&PathBuf>) -> anyhow::Result<Option<TokenFile>> {
     const FLAG: &str = "--token-auth-file";
     let parse = |file: &PathBuf| {
@@ -40,7 +40,7 @@ pub(super) fn token_file(file: Option<&PathBuf>) -> anyhow::Result<Option<TokenF
     file.map(parse).transpose()
 }
 
-/// Keys and names of service account tokens. Without keys that verify, the one that signs does.
+/// Reads the keys of service account tokens. Without `--service-account-key-file`, the signing key also verifies tokens.
 pub(super) fn tokens(accounts: &ServiceAccounts) -> anyhow::Result<Tokens> {
     const SIGNING: &str = "--service-account-signing-key-file";
     const VERIFYING: &str = "--service-account-key-file";
@@ -59,7 +59,7 @@ pub(super) fn tokens(accounts: &ServiceAccounts) -> anyhow::Result<Tokens> {
         .context("--service-account-issuer is empty")
 }
 
-/// What aggregated API servers are shown, if anything.
+/// Reads the client certificate that the server presents to aggregated API servers.
 pub(super) fn front_proxy(files: Option<&(PathBuf, PathBuf)>) -> anyhow::Result<Option<FrontProxy>> {
     let read = |(certificate, key): &(PathBuf, PathBuf)| {
         let certificate = content(certificate, "--proxy-client-cert-file")?;

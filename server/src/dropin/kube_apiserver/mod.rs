@@ -1,5 +1,5 @@
-//! The program `kube-apiserver`: its flags made into an apiserver alone, on an etcd. Flags become a [`settings::Apiserver`] (pure), its
-//! files certificates and keys (`identity`), and both a running server (`serve`). The table of flags is `table`.
+//! The drop-in program `kube-apiserver`: an API server with its objects in an external etcd. `table` lists the flags, and `settings` turns
+//! them into a [`settings::Apiserver`] (pure). `identity` reads its certificate and key files, and `serve` starts the server.
 
 mod audit;
 mod gate_table;
@@ -20,7 +20,7 @@ use crate::wiring;
 use std::process::ExitCode;
 use table::TABLE;
 
-/// Runs the program on the words after its name.
+/// Runs `kube-apiserver` with the arguments after its name.
 pub(super) fn run(words: Vec<String>) -> ExitCode {
     let parsed = match TABLE.parse(words) {
         Ok(parsed) => parsed,
@@ -60,9 +60,9 @@ fn refuse(error: &UsageError) -> ExitCode {
 
 fn help() -> String {
     format!(
-        "kstore's apiserver alone, with the flags of kube-apiserver {KUBERNETES}. It runs no controllers, no scheduler and no\n\
-         nodes, unless the environment asks for them: KSTORE_CONTROLLERS=all or a list of\n\
-         controllers, KSTORE_SCHEDULER=1, KSTORE_NODES=N.\n\n\
+        "Runs kstore's apiserver with the flags of kube-apiserver {KUBERNETES}. Controllers, scheduler and simulated nodes run\n\
+         only if the environment enables them: KSTORE_CONTROLLERS=all or a list of controllers,\n\
+         KSTORE_SCHEDULER=1, KSTORE_NODES=N.\n\n\
          Usage:\n  kube-apiserver [flags]\n\nFlags:\n{}",
         TABLE.help()
     )

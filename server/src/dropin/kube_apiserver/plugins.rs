@@ -1,15 +1,15 @@
-//! `--enable-admission-plugins`, `--disable-admission-plugins` and the old `--admission-control`: which of this server's plugins run.
+//! Admission plugins by `--enable-admission-plugins`, `--disable-admission-plugins` and the deprecated `--admission-control`.
 
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
 use kstore_apiserver::admission::{self, PluginSwitches};
 
-/// Plugins of Kubernetes that this server does not have and that run there unless disabled.
+/// Plugins that Kubernetes enables by default and that this server does not have.
 const MISSING: [&str; 1] = ["ClusterTrustBundleAttest"];
-/// Further ones, which run only if enabled. They need a configuration file, or write themselves.
+/// Plugins that Kubernetes disables by default and that this server does not have. They need a configuration file, or write objects.
 const MISSING_AND_OFF: [&str; 3] = ["EventRateLimit", "ImagePolicyWebhook", "NamespaceAutoProvision"];
 
-/// Which plugins of [`admission::plugins`] run, and warnings about those that are asked for and not there.
+/// The enabled and disabled plugins of [`admission::plugins`], and warnings about enabled ones that this server does not have.
 pub(super) fn switches(flags: &Parsed) -> Result<(PluginSwitches, Vec<String>), UsageError> {
     let (mut switches, mut warnings) = (PluginSwitches::default(), Vec::new());
     if flags.has("admission-control") {
@@ -26,7 +26,7 @@ pub(super) fn switches(flags: &Parsed) -> Result<(PluginSwitches, Vec<String>), 
     for name in flags.list("disable-admission-plugins") {
         match admission::plugins().find(|plugin| *plugin == name) {
             Some(plugin) if switches.enabled.contains(plugin) => {
-                let reason = "it is in --enable-admission-plugins, too";
+                let reason = "--enable-admission-plugins has it, too";
                 return Err(UsageError::value("disable-admission-plugins", &name, reason.to_owned()));
             }
             Some(plugin) => drop(switches.disabled.insert(plugin)),
@@ -37,7 +37,7 @@ pub(super) fn switches(flags: &Parsed) -> Result<(PluginSwitches, Vec<String>), 
     Ok((switches, warnings))
 }
 
-/// The plugin of a name that a flag switches on; `None` with a warning for one that kstore lacks.
+/// Looks up a plugin that a flag enables. `None`, with a warning, for a plugin that Kubernetes enables by default and kstore does not have.
 fn known(
     flag: &'static str,
     name: &str,
@@ -47,7 +47,7 @@ fn known(
         return Ok(Some(plugin));
     }
     if MISSING.contains(&name) {
-        // It would run without being asked for, and its absence is documented.
+        // Kubernetes enables it by default anyway, and kstore's documentation lists it as missing.
         warnings.push(format!("--{flag}: kstore does not have the admission plugin {name}"));
         return Ok(None);
     }

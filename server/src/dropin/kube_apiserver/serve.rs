@@ -1,5 +1,5 @@
-//! The start of the program: certificates first, since others read them while this waits; then the port; then the etcd, which may come
-//! later; then the apiserver.
+//! Startup of kube-apiserver. It writes its certificates first, because other programs read them while it waits. Then it opens its port,
+//! waits for etcd, which may start later, and starts the API server.
 
 use super::identity;
 use super::settings::Apiserver;
@@ -18,20 +18,20 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, sleep, timeout};
 
-/// An etcd that has not come by then does not come: Kubernetes gives its storage as long.
+/// Time that etcd has to start; Kubernetes' `--storage-initialization-timeout` has the same default.
 const ETCD_START: Duration = Duration::from_secs(60);
-/// A host that does not answer at all holds up the next one for so long.
+/// Timeout of a connection attempt to one etcd member, before the next one is tried.
 const ETCD_CONNECT: Duration = Duration::from_secs(2);
-/// After each round of connections the pause doubles, from here to there: the end of the wait decides how soon a test begins.
+/// First pause between two rounds of attempts; it doubles up to [`ETCD_PAUSE_MAX`]. Both are short, because tests wait for the start.
 const ETCD_PAUSE: Duration = Duration::from_millis(5);
 const ETCD_PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Starts the server; on return it answers.
+/// Starts the server; on return it serves requests.
 pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     let Api::Here { storage: Storage::External { etcd, .. }, service_ranges, audit, access: config, .. } =
         &apiserver.config.api
     else {
-        unreachable!("the apiserver is here, on an etcd")
+        unreachable!("the flags always give an API server with an external etcd")
     };
     let nondet = Nondet::real();
     let audit = audit.as_ref().map(|audit| audit::open(audit, &nondet)).transpose()?;
@@ -69,7 +69,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         leaves_endpoints: apiserver.leaves_endpoints,
         audit,
     };
-    let door = ApiListener {
+    let api_listener = ApiListener {
         listener,
         tls,
         advertised: address.to_string(),
@@ -80,11 +80,10 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         settings,
         connections: open_files::raise(),
     };
-    Cluster::start_apiserver(&apiserver.config, nondet, door, serving.certificate_pem).await
+    Cluster::start_apiserver(&apiserver.config, nondet, api_listener, serving.certificate_pem).await
 }
 
-/// Waits until one of the members accepts connections. A program that has not begun to listen announces that to no other, so it is
-/// asked again after pauses that grow.
+/// Waits until one of the etcd members accepts a connection; retries with growing pauses.
 async fn wait_for(servers: &[Url]) -> anyhow::Result<()> {
     let deadline = Instant::now() + ETCD_START;
     let mut pause = ETCD_PAUSE;
@@ -94,7 +93,7 @@ async fn wait_for(servers: &[Url]) -> anyhow::Result<()> {
             match timeout(ETCD_CONNECT, connect(server)).await {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) => last = Some(format!("{server}: {error}")),
-                Err(_) => last = Some(format!("{server}: no connection in time")),
+                Err(_) => last = Some(format!("{server}: connection timed out")),
             }
         }
         if Instant::now() >= deadline {

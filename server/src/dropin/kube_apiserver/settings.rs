@@ -1,4 +1,4 @@
-//! [`Apiserver`]: what the flags of kube-apiserver and the environment ask for, checked. No file is read here.
+//! [`Apiserver`]: the checked settings of kube-apiserver's flags and environment variables. Reads no files.
 
 use super::{audit, gates, plugins};
 use crate::args::{
@@ -17,66 +17,69 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Kubernetes' prefix of keys, its interval of compaction, its network of services, and the address it serves at.
+/// Kubernetes' default of `--etcd-prefix`.
 const PREFIX: &str = "/registry";
+/// Kubernetes' default of `--etcd-compaction-interval`.
 const COMPACTION: Duration = Duration::from_secs(300);
+/// Kubernetes' default of `--service-cluster-ip-range`.
 const SERVICES: &str = "10.0.0.0/24";
+/// Kubernetes' default of `--bind-address`.
 const EVERYWHERE: &str = "0.0.0.0";
-/// As many simulated nodes as `kstore-server --nodes` takes.
+/// Most simulated nodes, as for `kstore-server --nodes`.
 const MAX_NODES: u32 = 20_000;
 
-/// What to serve, and by which files.
+/// Settings of kube-apiserver, with the names of its files.
 #[derive(Debug)]
 pub(super) struct Apiserver {
-    /// The parts of the server, with an external etcd.
+    /// The components to run, with an external etcd as storage.
     pub config: Config,
-    /// Where it serves.
+    /// Address to listen on.
     pub listen: ListenAddress,
-    /// The address that the Service `default/kubernetes` leads to, if not where it serves.
+    /// Address in the endpoints of the Service `default/kubernetes`; `None`: the listen address.
     pub advertise: Option<IpAddr>,
-    /// The host name in documents.
+    /// Host name in the server addresses of discovery documents.
     pub external_host: Option<String>,
-    /// Whether the endpoints of the Service `default/kubernetes` are written by other programs.
+    /// Whether the server leaves the endpoints of the Service `default/kubernetes` to other programs.
     pub leaves_endpoints: bool,
-    /// The certificate of the server.
+    /// Serving certificate.
     pub serving: ServingFiles,
-    /// Authorities of client certificates.
+    /// File of the certificate authorities for client certificates.
     pub client_ca: Option<PathBuf>,
-    /// Proxies that name users in headers.
+    /// Authentication of front proxies, which name users in headers.
     pub front_proxies: Option<FrontProxyFiles>,
-    /// Bearer tokens.
+    /// File of static bearer tokens.
     pub tokens: Option<PathBuf>,
-    /// Tokens of service accounts.
+    /// Issuers and keys of service account tokens.
     pub service_accounts: ServiceAccounts,
-    /// Certificate and key shown to aggregated API servers.
+    /// Client certificate and key files for requests to aggregated API servers.
     pub front_proxy: Option<(PathBuf, PathBuf)>,
-    /// Which admission plugins run.
+    /// Enabled and disabled admission plugins.
     pub plugins: PluginSwitches,
 }
 
-/// How proxies that name users in headers are known.
+/// Authentication of front proxies: their authorities and common names.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FrontProxyFiles {
-    /// Their authorities.
+    /// File of the certificate authorities of front proxies.
     pub authorities: PathBuf,
-    /// Their common names; empty: every name.
+    /// Allowed common names of front proxies; empty: every name.
     pub allowed_names: Vec<String>,
 }
 
 /// Issuers and keys of service account tokens.
 #[derive(Debug)]
 pub(super) struct ServiceAccounts {
-    /// The first signs.
+    /// Accepted issuers; the first is the issuer of new tokens.
     pub issuers: Vec<String>,
-    /// Names of this API.
+    /// Audiences of this API server.
     pub audiences: Vec<String>,
-    /// Keys that verify.
+    /// Files of keys that verify tokens.
     pub keys: Vec<PathBuf>,
-    /// The key that signs.
+    /// File of the key that signs tokens.
     pub signing: PathBuf,
 }
 
-/// Reads the flags. `variable` is the environment; warnings are added to those of the flags.
+/// Reads and checks the flags. `variable` looks up an environment variable; warnings are appended to `warnings`.
 pub(super) fn read(
     flags: &Parsed,
     variable: impl Fn(&str) -> Option<String>,
@@ -90,13 +93,13 @@ pub(super) fn read(
         warnings.push(text.to_owned());
     }
     let mut access = args::access(flags)?;
-    // Kubernetes' default.
+    // AlwaysAllow is Kubernetes' default.
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
     let (plugins, missing) = plugins::switches(flags)?;
     warnings.extend(missing);
     let anonymous = anonymous(flags, &access, warnings);
     let listen = listen(flags)?;
-    let Beside { components, controllers, nodes } = beside(variable, warnings)?;
+    let ExtraComponents { components, controllers, nodes } = extra_components(variable, warnings)?;
     let api = Api::Here {
         storage: Storage::External { etcd: etcd(flags)?, dir: None },
         listen: listen.clone(),
@@ -149,12 +152,12 @@ fn etcd(flags: &Parsed) -> Result<ExternalEtcd, UsageError> {
     if servers.is_empty() {
         return Err(UsageError::Missing {
             name: "etcd-servers",
-            reason: "kstore's apiserver stores in an etcd",
+            reason: "kstore's apiserver stores its objects in etcd",
         });
     }
     let authority = file(flags, "etcd-cafile");
     if authority.is_none() && servers.iter().any(|url| url.secure) {
-        let reason = "https in --etcd-servers needs the authority that certifies them";
+        let reason = "https in --etcd-servers needs the certificate authority of the servers";
         return Err(UsageError::Missing { name: "etcd-cafile", reason });
     }
     let compaction = match text(flags, "etcd-compaction-interval") {
@@ -179,7 +182,8 @@ fn service_ranges(flags: &Parsed) -> Result<ServiceRanges, UsageError> {
     ranges.parse().map_err(|error| UsageError::value("service-cluster-ip-range", ranges, error))
 }
 
-/// The names of the headers are fixed: headers of other names would reach aggregated API servers as any client sends them.
+/// Front proxy settings. Header names other than the defaults are refused: aggregated API servers trust the default headers, and this server
+/// would pass headers of other names on from any client.
 fn front_proxies(flags: &Parsed) -> Result<Option<FrontProxyFiles>, UsageError> {
     const USER: &str = "requestheader-username-headers";
     let names = [
@@ -190,12 +194,12 @@ fn front_proxies(flags: &Parsed) -> Result<Option<FrontProxyFiles>, UsageError> 
     ];
     for (flag, name) in names {
         if let Some(other) = flags.list(flag).iter().find(|given| !given.eq_ignore_ascii_case(name)) {
-            return Err(UsageError::value(flag, other, format!("kstore takes {name} only")));
+            return Err(UsageError::value(flag, other, format!("kstore supports {name} only")));
         }
     }
     let Some(authorities) = file(flags, "requestheader-client-ca-file") else { return Ok(None) };
     if flags.list(USER).is_empty() {
-        let reason = "--requestheader-client-ca-file is of no use without it; for example X-Remote-User";
+        let reason = "--requestheader-client-ca-file needs it; for example X-Remote-User";
         return Err(UsageError::Missing { name: USER, reason });
     }
     Ok(Some(FrontProxyFiles { authorities, allowed_names: flags.list("requestheader-allowed-names") }))
@@ -215,7 +219,7 @@ fn service_accounts(flags: &Parsed) -> Result<ServiceAccounts, UsageError> {
     Ok(ServiceAccounts { issuers, audiences: flags.list("api-audiences"), keys: keys.collect(), signing })
 }
 
-/// Whether requests without credentials are served. As in Kubernetes, the default is no where every user may do everything.
+/// Whether requests without credentials are served. As in Kubernetes, not if every request is authorized.
 fn anonymous(flags: &Parsed, access: &AccessConfig, warnings: &mut Vec<String>) -> bool {
     let asked = flags.bool("anonymous-auth");
     let allows_everything = access.authorization.as_ref().is_some_and(Authorization::allows_everything);
@@ -236,32 +240,33 @@ fn leaves_endpoints(flags: &Parsed) -> Result<bool, UsageError> {
     }
 }
 
-/// What runs beside the apiserver.
-struct Beside {
+/// Components that run in this process beside the API server.
+struct ExtraComponents {
     components: BTreeSet<Component>,
     controllers: Selection,
     nodes: u32,
 }
 
-/// What runs beside the apiserver, by variables, since the flags are the harness's.
-fn beside(
+/// Reads from environment variables which components run beside the API server: test harnesses choose the flags themselves.
+fn extra_components(
     variable: impl Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,
-) -> Result<Beside, UsageError> {
-    let mut beside = Beside { components: BTreeSet::new(), controllers: Selection::default(), nodes: 0 };
+) -> Result<ExtraComponents, UsageError> {
+    let mut extra =
+        ExtraComponents { components: BTreeSet::new(), controllers: Selection::default(), nodes: 0 };
     if let Some(value) = variable("KSTORE_CONTROLLERS") {
         let words = value.split(',').map(|word| if word == "all" { "*" } else { word });
         let (controllers, missing) = Selection::parse(words)
             .map_err(|error| UsageError::variable("KSTORE_CONTROLLERS", &value, error))?;
         warnings.extend(missing.iter().map(|name| format!("KSTORE_CONTROLLERS: kstore has no {name}")));
-        beside.controllers = controllers;
-        beside.components.insert(Component::Controllers);
+        extra.controllers = controllers;
+        extra.components.insert(Component::Controllers);
     }
     if let Some(value) = variable("KSTORE_SCHEDULER") {
         match value.as_str() {
             "0" => {}
             "1" => {
-                beside.components.insert(Component::Scheduler);
+                extra.components.insert(Component::Scheduler);
             }
             _ => return Err(UsageError::variable("KSTORE_SCHEDULER", &value, "expected 1 or 0")),
         }
@@ -269,10 +274,10 @@ fn beside(
     if let Some(value) = variable("KSTORE_NODES") {
         let nodes = value.parse().ok().filter(|nodes| *nodes <= MAX_NODES);
         let reason = format!("expected a whole number from 0 to {MAX_NODES}");
-        beside.nodes = nodes.ok_or_else(|| UsageError::variable("KSTORE_NODES", &value, reason))?;
+        extra.nodes = nodes.ok_or_else(|| UsageError::variable("KSTORE_NODES", &value, reason))?;
     }
-    if beside.nodes > 0 {
-        beside.components.insert(Component::KubeletSim);
+    if extra.nodes > 0 {
+        extra.components.insert(Component::KubeletSim);
     }
-    Ok(beside)
+    Ok(extra)
 }

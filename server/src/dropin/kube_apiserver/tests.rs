@@ -1,4 +1,4 @@
-//! Command lines that harnesses give kube-apiserver, and those that are refused.
+//! Tests of kube-apiserver's command lines: those of test harnesses, and those that the program refuses.
 
 use super::settings::{Apiserver, FrontProxyFiles};
 use super::*;
@@ -34,12 +34,12 @@ const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-
     --etcd-servers=http://127.0.0.1:7 --secure-port=8 --service-account-issuer=https://127.0.0.1:8/ \
     --service-account-key-file=D/sa-signer.crt --service-account-signing-key-file=D/sa-signer.key \
     --service-cluster-ip-range=10.0.0.0/24";
-/// What every command line needs.
+/// The flags that every command line needs.
 const NEEDED: &str = "--etcd-servers http://127.0.0.1:7 --secure-port 8 --service-account-issuer i \
     --service-account-signing-key-file k --allow-privileged";
 
 #[test]
-fn envtests_flags_are_an_apiserver_alone() {
+fn envtest_flags_start_an_apiserver_without_other_components() {
     let (apiserver, warnings) = read(ENVTEST).unwrap();
     assert_eq!(warnings, Vec::<String>::new());
     let Api::Here { storage: Storage::External { etcd, dir }, service_ranges, anonymous, .. } =
@@ -75,7 +75,7 @@ fn repeated_flags_add_up_and_the_first_issuer_signs() {
 }
 
 #[test]
-fn everything_is_allowed_unless_a_mode_is_given_and_then_nobody_is_anonymous() {
+fn authorization_defaults_to_always_allow_without_anonymous_requests() {
     let of = |flags: &str| {
         let (apiserver, warnings) = read(&format!("{NEEDED} {flags}")).unwrap();
         let modes = modes_of(&apiserver);
@@ -91,13 +91,13 @@ fn everything_is_allowed_unless_a_mode_is_given_and_then_nobody_is_anonymous() {
 }
 
 #[test]
-fn what_would_make_a_difference_is_refused_with_the_reason() {
+fn unsupported_apiserver_flags_are_refused_with_the_reason() {
     for (flags, expected) in [
         ("--insecure-port=8080", "there is no insecure port"),
         ("--authorization-mode=RBAC,Webhook", "needs --authorization-webhook-config-file"),
         ("--authorization-mode=Wrong", "is not a valid mode"),
         ("--audit-webhook-mode=x", "invalid audit webhook mode x, allowed modes are"),
-        ("--audit-log-format=legacy", "kstore writes the format json only"),
+        ("--audit-log-format=legacy", "kstore supports the format json only"),
         ("--audit-log-mode=sometimes", "invalid audit log mode sometimes, allowed modes are"),
         ("--audit-log-maxage=-1", "--audit-log-maxage -1 can't be a negative number"),
         ("--audit-log-compress", "does not compress audit logs"),
@@ -128,7 +128,7 @@ fn what_would_make_a_difference_is_refused_with_the_reason() {
 }
 
 #[test]
-fn requests_are_recorded_if_there_is_a_policy_and_a_log() {
+fn audit_needs_a_policy_and_a_destination() {
     let audit = |flags: &str| {
         let (apiserver, warnings) = read(&format!("{ENVTEST} {flags}")).unwrap();
         let Api::Here { audit, .. } = apiserver.config.api else { panic!("no apiserver") };
@@ -150,7 +150,7 @@ fn requests_are_recorded_if_there_is_a_policy_and_a_log() {
 }
 
 #[test]
-fn admission_plugins_are_switched_by_name() {
+fn admission_plugins_are_enabled_and_disabled_by_name() {
     let disabled = |flags: &str| read(&format!("{NEEDED} {flags}")).unwrap().0.plugins.disabled;
     assert_eq!(
         disabled("--disable-admission-plugins=ResourceQuota,NamespaceLifecycle"),
@@ -171,7 +171,7 @@ fn admission_plugins_are_switched_by_name() {
 }
 
 #[test]
-fn other_components_run_only_if_the_environment_asks_for_them() {
+fn environment_variables_start_other_components() {
     let run = |environment: &[(&str, &str)]| {
         read_in(ENVTEST, environment).map(|(apiserver, _)| (apiserver.config.loops, apiserver.config.nodes))
     };
@@ -193,7 +193,7 @@ fn other_components_run_only_if_the_environment_asks_for_them() {
 }
 
 #[test]
-fn headers_of_front_proxies_have_the_usual_names_only() {
+fn front_proxy_headers_must_have_the_default_names() {
     let line = |flags: &str| read(&format!("{NEEDED} --requestheader-client-ca-file=f {flags}"));
     let (apiserver, _) =
         line("--requestheader-username-headers=x-remote-user --requestheader-allowed-names=a,b").unwrap();
@@ -207,7 +207,7 @@ fn headers_of_front_proxies_have_the_usual_names_only() {
 }
 
 #[test]
-fn a_difference_that_no_flag_asks_for_is_warned_of() {
+fn missing_allow_privileged_gives_a_warning() {
     let (_, warnings) = read(&NEEDED.replace(" --allow-privileged", " --authorization-mode RBAC")).unwrap();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].starts_with("privileged containers are allowed"), "{warnings:?}");

@@ -10,11 +10,11 @@ use super::state::{Dir, DiskState, Inode, Names, Write, apply, is_root};
 /// Which unsynced writes and unsynced changes of names survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CrashPolicy {
-    /// None survive.
+    /// No unsynced changes survive.
     Nothing,
-    /// All survive.
+    /// All unsynced changes survive.
     Everything,
-    /// Those before some moment survive, independently per file and directory.
+    /// The unsynced changes before some moment survive, independently per file and directory.
     Prefix,
     /// A random subset survives, each write as a whole.
     Subset,

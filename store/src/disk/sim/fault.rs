@@ -30,7 +30,7 @@ pub(crate) enum Fault {
     StaleAt(u64),
 }
 
-/// What reads return after a failed sync; file systems differ.
+/// The content that reads return after a failed sync; file systems differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheAfterFailure {
     /// The written content, as if the sync had succeeded.

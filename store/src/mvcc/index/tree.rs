@@ -225,7 +225,7 @@ impl Node {
         *self = Self::Inner(Arc::new(vec![Child::new(Box::default(), lower), upper]));
     }
 
-    /// Number of keys of `from..to` that existed at `revision`; none is no bound.
+    /// Number of keys of `from..to` that existed at `revision`; `None` is no bound.
     pub(super) fn count(&self, from: Option<&[u8]>, to: Option<&[u8]>, revision: Revision) -> usize {
         match self {
             Self::Leaf(leaf) => {

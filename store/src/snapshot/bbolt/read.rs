@@ -1,5 +1,5 @@
-//! Reading an untrusted database image: every number is checked before use, and the work is bounded by the image's
-//! length, whatever it contains.
+//! Reading an untrusted database image: every number is checked before use, and the image's length bounds the work
+//! for any contents.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ pub(crate) enum ReadError {
     Page {
         /// The page.
         number: u64,
-        /// What is wrong with the page: the predicate that follows "page 7".
+        /// The defect, as a predicate after "page 7".
         detail: &'static str,
     },
     /// The caller's visitor refused an entry.

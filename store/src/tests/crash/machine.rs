@@ -22,7 +22,7 @@ pub(super) struct Machine {
 /// The engine of a machine, and the frequency of its checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Setup {
-    /// The segment engine, with a checkpoint after so many bytes of log.
+    /// The segment engine, with a checkpoint after this many bytes of log.
     Segments(u64),
     /// The memory engine: all history is in the log.
     Log,

@@ -392,7 +392,7 @@ fn admission_policies_are_answered_as_recorded() {
 }
 
 #[test]
-fn admission_webhooks_are_asked_and_answered_as_recorded() {
+fn admission_webhook_requests_and_responses_equal_the_recordings() {
     replay_with_webhooks("webhooks.jsonl");
 }
 

@@ -31,7 +31,7 @@ pub(super) enum Mutation {
 pub(super) enum MutationError {
     /// A failure that the failure policy decides about.
     Failed(String),
-    /// A refusal, whatever the failure policy is.
+    /// A refusal that the failure policy does not affect.
     Refused(Box<Status>),
 }
 

@@ -1,7 +1,7 @@
-//! [`Edge`]: carries faults out, around the API server of one cluster. What happens to which request is decided by `Faults`.
+//! [`FaultInjector`]: injects faults into requests to the API server of one cluster. `Faults` decides which request gets which fault.
 
 use super::request::{self, Verb};
-use super::{Cut, Fate, FaultCounts, Faults, Refusal};
+use super::{Cut, FaultCounts, Faults, Refusal, RequestFaults};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -21,33 +21,33 @@ use std::sync::Arc;
 
 use crate::limits::COUNTED_REQUESTS;
 
-/// Users whose requests meet faults only if they are named: the parts of the cluster itself, and the client of the test.
+/// Users of the cluster's own components, whose requests get faults only if `Faults::client` names them.
 const OWN_USERS: [&str; 3] =
     ["system:kube-controller-manager", "system:kube-scheduler", "system:kstore:kubelet-sim"];
-/// Prefix of the names of further such users: the controllers have accounts of their own there.
+/// Prefix of the user names of controllers, which also get faults only if they are named.
 const OWN_ACCOUNTS: &str = "system:serviceaccount:kube-system:";
 
-/// The program name of [`crate::Cluster::client`].
+/// User agent of [`crate::Cluster::client`].
 pub(crate) const OWN_AGENT: &str = "kstore-testing";
 
-/// The edge of one cluster. Cheap to clone.
+/// Fault injector of one cluster. Clones share the faults in force.
 #[derive(Clone)]
-pub(crate) struct Edge {
-    plan: Arc<Mutex<Plan>>,
+pub(crate) struct FaultInjector {
+    state: Arc<Mutex<FaultState>>,
     store: Store,
 }
 
-/// The faults in force and the requests that they have met.
+/// The faults in force, and counts of the requests since they were set.
 #[derive(Default)]
-struct Plan {
+struct FaultState {
     faults: Option<Arc<Faults>>,
-    /// How many requests there were, by client, verb and path.
+    /// Number of requests by client, verb and path.
     requests: HashMap<String, u64>,
     counts: FaultCounts,
 }
 
-/// A request as the plan knows it.
-struct Subject<'r> {
+/// The properties of a request that decide about its faults.
+struct RequestKey<'r> {
     user: &'r str,
     /// The user agent up to the first slash.
     agent: &'r str,
@@ -55,91 +55,91 @@ struct Subject<'r> {
     path: &'r str,
 }
 
-impl Edge {
+impl FaultInjector {
     pub(crate) fn new(store: Store, faults: Option<Faults>) -> Self {
-        let edge = Self { plan: Arc::default(), store };
-        edge.set(faults);
-        edge
+        let injector = Self { state: Arc::default(), store };
+        injector.set(faults);
+        injector
     }
 
-    /// Replaces the faults in force; they begin with the first request of each client.
+    /// Replaces the faults in force and resets all counts.
     pub(crate) fn set(&self, faults: Option<Faults>) {
-        *self.plan.lock() = Plan { faults: faults.map(Arc::new), ..Plan::default() };
+        *self.state.lock() = FaultState { faults: faults.map(Arc::new), ..FaultState::default() };
     }
 
     pub(crate) fn faults(&self) -> Option<Faults> {
-        self.plan.lock().faults.as_deref().cloned()
+        self.state.lock().faults.as_deref().cloned()
     }
 
     pub(crate) fn counts(&self) -> FaultCounts {
-        self.plan.lock().counts
+        self.state.lock().counts
     }
 
-    /// The API of a server behind this edge.
+    /// Wraps the API server's router in the fault injector.
     pub(crate) fn layer(&self, router: Router) -> Router {
-        let edge = self.clone();
+        let injector = self.clone();
         router.layer(from_fn(move |request: Request, next: Next| {
-            let edge = edge.clone();
-            async move { edge.serve(request, next).await }
+            let injector = injector.clone();
+            async move { injector.serve(request, next).await }
         }))
     }
 
-    /// The fate of a request; `None` if there are no faults for it.
-    fn fate(&self, subject: &Subject<'_>) -> Option<Fate> {
-        let mut plan = self.plan.lock();
-        let faults = plan.faults.clone()?;
-        let Subject { user, agent, verb, path } = *subject;
+    /// Decides and counts the faults of a request; `None` if no faults are in force for its client.
+    fn decide(&self, request: &RequestKey<'_>) -> Option<RequestFaults> {
+        let mut state = self.state.lock();
+        let faults = state.faults.clone()?;
+        let RequestKey { user, agent, verb, path } = *request;
         let is_own = OWN_USERS.contains(&user) || user.starts_with(OWN_ACCOUNTS) || agent == OWN_AGENT;
         let is_named = |client: &String| client == user || client == agent;
         if !(faults.clients.iter().any(is_named) || faults.clients.is_empty() && !is_own) {
             return None;
         }
         let client = if agent.is_empty() { user } else { agent };
-        if plan.requests.len() >= COUNTED_REQUESTS {
-            plan.requests.clear();
+        if state.requests.len() >= COUNTED_REQUESTS {
+            state.requests.clear();
         }
-        let count = plan.requests.entry(format!("{client} {verb:?} {path}")).or_default();
+        let count = state.requests.entry(format!("{client} {verb:?} {path}")).or_default();
         let nth = *count;
         *count += 1;
-        let fate = faults.decide(client, verb, path, nth);
-        plan.counts.add(&fate);
-        Some(fate)
+        let injected = faults.decide(client, verb, path, nth);
+        state.counts.add(&injected);
+        Some(injected)
     }
 
     async fn serve(&self, mut request: Request, next: Next) -> Response {
         let Some(verb) = Verb::of(request.method(), request.uri()) else { return next.run(request).await };
         let user = request.extensions().get::<Peer>().map(user_of).unwrap_or_default();
         let agent = agent_of(request.headers());
-        let subject = Subject { user: &user, agent: &agent, verb, path: request.uri().path() };
-        let Some(fate) = self.fate(&subject) else { return next.run(request).await };
+        let key = RequestKey { user: &user, agent: &agent, verb, path: request.uri().path() };
+        let Some(injected) = self.decide(&key) else { return next.run(request).await };
         let is_call = request::is_call(request.uri());
-        if !fate.delay.is_zero() {
-            tokio::time::sleep(fate.delay).await;
+        if !injected.delay.is_zero() {
+            tokio::time::sleep(injected.delay).await;
         }
-        if let Some(refusal) = fate.refusal {
+        if let Some(refusal) = injected.refusal {
             return refused(refusal, is_call);
         }
-        if let Some(stale) = fate.stale_by.and_then(|by| self.stale(request.uri(), by)) {
+        if let Some(stale) = injected.stale_by.and_then(|by| self.stale(request.uri(), by)) {
             *request.uri_mut() = stale;
         }
         let answer = next.run(request).await;
-        if fate.loses_answer && answer.status().is_success() {
+        if injected.loses_answer && answer.status().is_success() {
             return refused(Refusal::Timeout, is_call);
         }
-        match fate.cut {
+        match injected.cut {
             None => answer,
             Some(cut) => answer.map(|body| Body::from_stream(until_cut(body.into_data_stream(), cut))),
         }
     }
 
-    /// The list of some revisions ago, if it is there and the client accepts it.
+    /// The URI of the same list `by` revisions ago, but not before the oldest stored revision; `None` if the client does not accept that.
     fn stale(&self, uri: &Uri, by: u64) -> Option<Uri> {
         let by = i64::try_from(by).unwrap_or(i64::MAX);
         let revision = (self.store.revision().0 - by).max(self.store.compacted().0.max(1));
         request::at_revision(uri, revision)
     }
 
-    /// A watch that does not pass the router, of a client whose name is not in its metadata.
+    /// Injects faults into a watch that bypasses the router; `user` is passed separately, because the request's metadata does not have it.
     pub(crate) async fn watch<T, S>(
         &self,
         user: &str,
@@ -151,22 +151,22 @@ impl Edge {
         T: Send + 'static,
     {
         let agent = agent_of(&headers);
-        let subject = Subject { user, agent: &agent, verb: Verb::Watch, path: "/kstore.v1.Kstore/Watch" };
-        let fate = self.fate(&subject).unwrap_or_default();
-        if !fate.delay.is_zero() {
-            tokio::time::sleep(fate.delay).await;
+        let key = RequestKey { user, agent: &agent, verb: Verb::Watch, path: "/kstore.v1.Kstore/Watch" };
+        let injected = self.decide(&key).unwrap_or_default();
+        if !injected.delay.is_zero() {
+            tokio::time::sleep(injected.delay).await;
         }
-        if let Some(refusal) = fate.refusal {
+        if let Some(refusal) = injected.refusal {
             return Err(call_status(refusal));
         }
         let batches = opening.await?;
-        let Some(cut) = fate.cut else { return Ok(batches.boxed()) };
+        let Some(cut) = injected.cut else { return Ok(batches.boxed()) };
         let end = futures::stream::iter(cut.breaks.then(|| Err(tonic::Status::unavailable(BROKEN))));
         Ok(batches.take_until(tokio::time::sleep(cut.after)).chain(end).boxed())
     }
 }
 
-/// What a client reads of a broken connection.
+/// Error text of a connection that a fault breaks.
 const BROKEN: &str = "the connection was cut by a fault of the test";
 
 fn until_cut(
@@ -192,7 +192,7 @@ fn agent_of(headers: &HeaderMap) -> String {
 }
 
 impl Refusal {
-    /// The Status object that kube-apiserver would answer with.
+    /// The Status object of the response that kube-apiserver would send.
     fn status(self) -> Value {
         let (code, reason, message) = match self {
             Self::Conflict => (
@@ -226,14 +226,14 @@ fn call_status(refusal: Refusal) -> tonic::Status {
     to_grpc(&serde_json::from_value(refusal.status()).expect("the text is a Status"))
 }
 
-/// The refusal as an answer by HTTP, or by gRPC.
+/// The HTTP or gRPC response of a refusal.
 fn refused(refusal: Refusal, is_call: bool) -> Response {
     if is_call {
         return call_status(refusal).into_http();
     }
     let status = refusal.status();
     if refusal == Refusal::Expired {
-        // kube-apiserver accepts such a watch and says so in its first event.
+        // kube-apiserver responds to such a watch with 200 and an ERROR event.
         let event = format!("{}\n", json!({"type": "ERROR", "object": status}));
         return ([(CONTENT_TYPE, "application/json")], event).into_response();
     }
@@ -247,16 +247,16 @@ fn refused(refusal: Refusal, is_call: bool) -> Response {
 }
 
 impl FaultCounts {
-    fn add(&mut self, fate: &Fate) {
-        let refused = |refusal| u64::from(fate.refusal == Some(refusal));
-        let is_served = fate.refusal.is_none();
+    fn add(&mut self, injected: &RequestFaults) {
+        let refused = |refusal| u64::from(injected.refusal == Some(refusal));
+        let is_served = injected.refusal.is_none();
         self.conflicts += refused(Refusal::Conflict);
         self.too_many_requests += refused(Refusal::TooManyRequests);
         self.server_errors += refused(Refusal::InternalError);
         self.expired_watches += refused(Refusal::Expired);
-        self.lost_answers += u64::from(is_served && fate.loses_answer);
-        self.stale_lists += u64::from(is_served && fate.stale_by.is_some());
-        self.cut_watches += u64::from(is_served && fate.cut.is_some());
-        self.delayed += u64::from(!fate.delay.is_zero());
+        self.lost_answers += u64::from(is_served && injected.loses_answer);
+        self.stale_lists += u64::from(is_served && injected.stale_by.is_some());
+        self.cut_watches += u64::from(is_served && injected.cut.is_some());
+        self.delayed += u64::from(!injected.delay.is_zero());
     }
 }
