@@ -34,7 +34,7 @@ async fn run_deployment(cluster: &Cluster) -> Vec<Change> {
 
 #[test]
 fn a_seed_determines_every_byte_of_every_revision() {
-    let run = |seed| simulate(Setup::seed(seed), run_deployment);
+    let run = |seed| simulate(Setup::seed(seed).creates_initial_objects(), run_deployment);
     let (first, second, other) = (run(7), run(7), run(8));
     if let Some(at) = (0..first.len().max(second.len())).find(|at| first.get(*at) != second.get(*at)) {
         let from = at.saturating_sub(3);

@@ -10,7 +10,7 @@ use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::{Config as EtcdConfig, Dial, Etcd};
 use kstore_nondet::Nondet;
-use kstore_store::{Config, KeyRange, Revision, Store, WatchRequest, Watcher};
+use kstore_store::{Config, KeyRange, Range, Revision, Store, StoreImage, WatchRequest, Watcher};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -71,12 +71,15 @@ enum BackendKind {
 impl BackingStore {
     pub(crate) async fn new(
         storage: Storage,
+        image: Option<&StoreImage>,
         nondet: &Nondet,
         stop: &CancellationToken,
         tasks: &TaskTracker,
     ) -> Self {
-        let store =
-            async || Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens");
+        let store = async || match image {
+            Some(image) => Store::from_image(image, nondet),
+            None => Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens"),
+        };
         let kind = match storage {
             Storage::Embedded => BackendKind::Embedded { store: store().await, pipes: None },
             Storage::Etcd => {
@@ -86,7 +89,9 @@ impl BackingStore {
             }
             Storage::RealEtcd => {
                 let loan = EtcdLoan::take();
-                BackendKind::Real { relay: Relay::to(loan.url(), tasks), _loan: loan }
+                let relay = Relay::to(loan.url(), tasks);
+                relay.put_all(image.map(objects).unwrap_or_default());
+                BackendKind::Real { relay, _loan: loan }
             }
         };
         Self { kind, nondet: nondet.clone(), stop: stop.clone(), tasks: tasks.clone() }
@@ -114,6 +119,18 @@ impl BackingStore {
             closing.close().await;
         });
         etcd
+    }
+
+    /// The contents of the embedded store, from which others can start.
+    ///
+    /// # Panics
+    ///
+    /// The storage is a real etcd, or closed.
+    pub(crate) fn image(&self) -> StoreImage {
+        match &self.kind {
+            BackendKind::Embedded { store, .. } => store.image().expect("an open store can be copied"),
+            BackendKind::Real { .. } => panic!("a real etcd is not copied"),
+        }
     }
 
     /// The newest revision.
@@ -178,6 +195,15 @@ impl BackingStore {
             BackendKind::Real { relay, .. } => Changes::Real(relay.changes(relay.revision() + 1)),
         }
     }
+}
+
+/// The keys and values of all objects of a store.
+fn objects(image: &StoreImage) -> Vec<(String, Vec<u8>)> {
+    let store = Store::from_image(image, &Nondet::simulated(0));
+    let all = store.range(&Range::new(KeyRange::prefix("/registry/")));
+    let all = all.expect("a store in memory is readable").kvs;
+    let text = |key: &[u8]| String::from_utf8(key.to_vec()).expect("keys of objects are text");
+    all.iter().map(|object| (text(object.key()), object.value().to_vec())).collect()
 }
 
 /// Wakes a waiter after changes, see [`BackingStore::changes`].

@@ -4,6 +4,7 @@
 
 use crate::Rest;
 use crate::backing_store::{BackingStore, Storage};
+use crate::initial::{self, InitialImage};
 use crate::panics_once::PanicsOnce;
 use crate::refusals::Refusals;
 use crate::schedule::Schedule;
@@ -13,7 +14,7 @@ use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges, limits};
+use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, limits};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_controllers::Accounts;
 use kstore_informer::{Supervisor, TaskGroup};
@@ -53,6 +54,8 @@ pub struct Setup {
     /// Whether webhooks are called over this machine's network instead of [`Cluster::webhooks`], and service
     /// account tokens are signed with a random key. Only in real time, see [`in_real_time`].
     pub network: bool,
+    /// Whether the cluster may start with the initial objects that another one with this seed has created.
+    pub shares_initial_objects: bool,
 }
 
 /// Which loops run beside the apiserver.
@@ -73,7 +76,18 @@ impl Setup {
         let service_ranges = ServiceRanges::default();
         let (panics, is_permuted, network) = (false, false, false);
         let (loops, networks) = (Loops::All, kstore_controllers::Networks::default());
-        Self { seed, loops, kubelets, storage, service_ranges, networks, panics, is_permuted, network }
+        Self {
+            seed,
+            loops,
+            kubelets,
+            storage,
+            service_ranges,
+            networks,
+            panics,
+            is_permuted,
+            network,
+            shares_initial_objects: true,
+        }
     }
 
     /// The API alone.
@@ -118,6 +132,13 @@ impl Setup {
     #[must_use]
     pub fn network(mut self) -> Self {
         self.network = true;
+        self
+    }
+
+    /// Lets the cluster create its initial objects itself, in an empty store.
+    #[must_use]
+    pub fn creates_initial_objects(mut self) -> Self {
+        self.shares_initial_objects = false;
         self
     }
 
@@ -217,7 +238,17 @@ impl Cluster {
     pub async fn start(setup: Setup) -> Self {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let backing_store = BackingStore::new(setup.storage, &nondet, &stop, &tasks).await;
+        let initial = initial::image(&setup);
+        let nondet = match &initial {
+            // Other random values than those in the initial objects.
+            Some(_) => Nondet { rng: nondet.rng.fork("initial"), ..nondet },
+            None => nondet,
+        };
+        let image = initial.as_ref().map(|initial| &initial.store);
+        let backing_store = BackingStore::new(setup.storage, image, &nondet, &stop, &tasks).await;
+        // All clusters of a real etcd share its revisions: a server there reads everything itself.
+        let memory = initial.as_ref().filter(|_| setup.storage != Storage::RealEtcd);
+        let memory = memory.map(|initial| &initial.server);
         let schedule = match setup.is_permuted {
             true => Schedule::permuted(nondet.rng.fork("schedule")),
             false => Schedule::fifo(),
@@ -236,7 +267,7 @@ impl Cluster {
             false => ExternalDependencies { outbound: Arc::new(webhooks.clone()), tokens: None },
         };
         let api = apiserver(
-            schedule.storage(backing_store.storage()),
+            (schedule.storage(backing_store.storage()), memory),
             (setup.service_ranges, local, &outside),
             &nondet,
             &stop,
@@ -300,6 +331,14 @@ impl Cluster {
         }
     }
 
+    /// The cluster's objects, from which others start.
+    pub(crate) fn initial_image(&self) -> InitialImage {
+        // Taken before the store's image, so that the store has the history of everything that the server has
+        // not seen yet.
+        let server = self.api.image();
+        InitialImage { store: self.backing_store.image(), server }
+    }
+
     /// Ends all tasks and closes the store.
     pub async fn stop(&self) {
         self.stop.cancel();
@@ -339,7 +378,7 @@ impl Cluster {
     pub async fn apiserver_with(&self, ranges: ServiceRanges) -> InProcess {
         let (nondet, stop, tasks) = (&self.nondet, &self.stop, &self.tasks);
         let local = LocalComponents::default();
-        apiserver(self.backing_store.storage(), (ranges, local, &self.outside), nondet, stop, tasks)
+        apiserver((self.backing_store.storage(), None), (ranges, local, &self.outside), nondet, stop, tasks)
             .await
             .in_process(admin())
     }
@@ -459,7 +498,7 @@ fn tokens() -> Tokens {
 }
 
 async fn apiserver(
-    storage: SharedStorage,
+    (storage, image): (SharedStorage, Option<&ServerImage>),
     (service_ranges, local_components, outside): (ServiceRanges, LocalComponents, &ExternalDependencies),
     nondet: &Nondet,
     stop: &CancellationToken,
@@ -481,7 +520,11 @@ async fn apiserver(
         connections: limits::CONNECTIONS,
     };
     let follow = |task| drop(tasks.spawn(task));
-    ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")
+    let api = match image {
+        None => ApiServer::start(storage, options, follow).await,
+        Some(image) => ApiServer::start_from(image, storage, options, follow).await,
+    };
+    api.expect("a store in memory is readable")
 }
 
 pub(crate) fn admin() -> UserInfo {

@@ -8,6 +8,7 @@ mod faulty_dial;
 mod faulty_proxy;
 mod history;
 mod https;
+mod initial;
 pub mod manifests;
 mod on_etcd;
 mod panics_once;

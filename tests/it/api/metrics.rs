@@ -177,6 +177,8 @@ fn metrics_that_dashboards_query_exist() {
 #[test]
 fn openmetrics_is_served_on_request() {
     simulate(Setup::api_alone(), async |cluster| {
+        // A counter that has counted nothing is not served.
+        cluster.list("pods", "default").await;
         let accept =
             "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         let request = http::Request::builder().uri("/metrics").header("accept", accept);

@@ -37,6 +37,9 @@ use watch_stream::WatchStream;
 /// Buffer size of a pipe in bytes, about that of a socket.
 const PIPE: usize = 256 * 1024;
 
+/// Number of operations that etcd accepts in a transaction.
+const OPERATIONS: usize = 128;
+
 /// Time limit, in real time, of an answer of etcd.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -121,6 +124,24 @@ impl Relay {
         let request = pb::PutRequest { key: key.into(), value: value.into(), ..Default::default() };
         let mut kv = self.kv();
         self.ask(async move { kv.put(request).await }, |answer| &answer.header).map(drop)
+    }
+
+    /// Writes keys, see [`Self::put`].
+    pub(crate) fn put_all(&self, objects: Vec<(String, Vec<u8>)>) {
+        let puts: Vec<pb::RequestOp> = objects
+            .into_iter()
+            .map(|(key, value)| {
+                let key = key.replacen("/registry", &self.prefix, 1).into();
+                let put = pb::PutRequest { key, value: value.into(), ..Default::default() };
+                pb::RequestOp { request: Some(pb::request_op::Request::RequestPut(put)) }
+            })
+            .collect();
+        for success in puts.chunks(OPERATIONS) {
+            let txn = pb::TxnRequest { success: success.to_vec(), ..Default::default() };
+            let mut kv = self.kv();
+            let written = self.ask(async move { kv.txn(txn).await }, |answer| &answer.header);
+            written.expect("a transaction of distinct keys is accepted");
+        }
     }
 
     /// Lets etcd appear unreachable from now on.
