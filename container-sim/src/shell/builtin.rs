@@ -64,6 +64,7 @@ pub(super) fn run(environment: &Environment, words: &[String], input: &[u8]) -> 
         }
         "uname" => Outcome::text("Linux\n"),
         "date" => date(environment, arguments),
+        "uptime" => uptime(environment),
         "sleep" => sleep(arguments),
         "cat" => cat(environment, arguments, input),
         "tar" => tar::run(environment, arguments, input),
@@ -126,6 +127,13 @@ fn variables(environment: &Environment, names: &[String]) -> Outcome {
     let code = u8::from(found.iter().any(Option::is_none));
     let lines: String = found.into_iter().flatten().map(|value| format!("{value}\n")).collect();
     Outcome { code, ..Outcome::text(lines) }
+}
+
+/// The line of `uptime`. A simulated machine has no load, and has just been started.
+fn uptime(environment: &Environment) -> Outcome {
+    let now = jiff::Timestamp::from_second(environment.now).unwrap_or_default();
+    let clock = now.strftime("%H:%M:%S");
+    Outcome::text(format!(" {clock} up 1 min,  0 users,  load average: 0.00, 0.00, 0.00\n"))
 }
 
 /// `date [-u] [+FORMAT]`.

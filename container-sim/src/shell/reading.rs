@@ -6,9 +6,9 @@ use super::parse::{self, To};
 use super::{builtin, is_shell};
 
 /// Programs that read no file with any arguments.
-const BLIND: [&str; 18] = [
-    "break", "continue", "true", "false", "echo", "sleep", "date", "env", "printenv", "hostname", "pwd",
-    "whoami", "id", "uname", "exit", "export", ":", "set",
+const BLIND: [&str; 19] = [
+    "break", "continue", "true", "false", "echo", "sleep", "date", "uptime", "env", "printenv", "hostname",
+    "pwd", "whoami", "id", "uname", "exit", "export", ":", "set",
 ];
 
 /// Whether the command `argv` may read a file of its container.

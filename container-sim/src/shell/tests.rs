@@ -52,6 +52,7 @@ fn commands_behave_like_their_unix_namesakes() {
         (&["ls", "/etc"], "config\nhostname\n", 0),
         (&["ls", "/nope"], "2>ls: /nope: No such file or directory\n", 1),
         (&["sleep", "1.5"], "<1.5s>", 0),
+        (&["uptime"], " 00:00:00 up 1 min,  0 users,  load average: 0.00, 0.00, 0.00\n", 0),
         (&["redis-cli", "ping"], "PONG\n", 0),
         (&["id"], "uid=0(root) gid=0(root) groups=0(root)\n", 0),
     ];
