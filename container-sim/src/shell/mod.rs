@@ -1,12 +1,14 @@
 //! The simulated shell: interprets commands over a container's [`Environment`] (variables, mounted files, written files),
 //! and touches nothing else. No I/O: [`ShellStep`] says what needs time or input.
 //!
-//! `parse` and `compound` are the language, `builtin`, `text`, `tools` and `tar` are the programs, `files` and `disk` the file system,
-//! `memory` bounds what is buffered. `known` and `reading` judge a command before it runs.
+//! `parse` and `compound` are the language, `control` runs loops and conditions, `arithmetic` evaluates `$((…))`. `builtin`,
+//! `text`, `tools` and `tar` are the programs, `files` and `disk` the file system, `memory` bounds what is buffered. `known` and
+//! `reading` judge a command before it runs.
 
 mod arithmetic;
 mod builtin;
 mod compound;
+mod control;
 mod disk;
 mod files;
 mod known;
@@ -19,10 +21,10 @@ mod tests;
 mod text;
 mod tools;
 
-use crate::limits::{INPUT_BYTES, LOOP_ROUND, LOOP_ROUNDS, NESTED_ROUNDS};
+use crate::limits::INPUT_BYTES;
 use crate::script::ScriptedAnswer;
 pub use builtin::is_shell;
-use compound::{Compound, Item, Queue};
+use compound::{Item, Queue};
 pub use disk::{Content, Disk, DiskCapacity, DiskEntry, DiskFull};
 pub use known::{NotRunnable, check_runnable};
 use memory::Reservation;
@@ -30,7 +32,6 @@ pub use memory::{BufferAllowance, BufferCapacity, OutputBytes};
 use parse::{Connector, Expansion, Redirect, To, Word};
 pub use reading::may_read_files;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything that a command can observe of its container.
@@ -261,99 +262,13 @@ impl Shell {
     fn script(&mut self, text: &str) {
         match parse::parse(text) {
             Ok(commands) => {
-                self.queue.extend(commands.into_iter().map(|(next, command)| Item::Command(next, command)))
+                let items = commands.into_iter().map(|(next, command)| Item::Command(next, command));
+                self.queue.extend(items);
             }
             Err(why) => {
                 self.print(2, format!("sh: syntax error: {why}\n").into_bytes());
                 self.code = 2;
             }
-        }
-    }
-
-    fn item(&mut self, item: Item) {
-        match item {
-            Item::Command(connector, command) => self.command(connector, &command),
-            Item::Negate => self.code = u8::from(self.code == 0),
-            Item::Condition(Compound::While(until, condition, body), code) => {
-                if (self.code == 0) == until {
-                    return self.code = code;
-                }
-                self.queue.push_front(Item::Round(Compound::While(until, condition, Arc::clone(&body))));
-                compound::prepend(&mut self.queue, &body);
-            }
-            Item::Round(Compound::While(until, condition, body)) if self.round() => {
-                let list = Arc::clone(&condition);
-                self.queue.push_front(Item::Condition(Compound::While(until, condition, body), self.code));
-                compound::prepend(&mut self.queue, &list);
-            }
-            Item::Next(name, mut values, body) => {
-                if let Some(value) = values.pop_front()
-                    && self.round()
-                {
-                    let code = self.code;
-                    self.assign(&format!("{name}={value}"));
-                    self.code = code;
-                    self.queue.push_front(Item::Next(name, values, Arc::clone(&body)));
-                    compound::prepend(&mut self.queue, &body);
-                }
-            }
-            Item::Arm(arms, otherwise, at) => self.arm(&arms, otherwise, at),
-            // Only `while` has these.
-            Item::Condition(..) | Item::Round(_) => {}
-        }
-    }
-
-    /// Goes on after the condition of an arm of `if`.
-    fn arm(&mut self, arms: &Arc<[(parse::List, parse::List)]>, otherwise: parse::List, at: usize) {
-        if self.code == 0 {
-            return compound::prepend(&mut self.queue, &arms[at].1);
-        }
-        match arms.get(at + 1) {
-            Some((condition, _)) => {
-                self.queue.push_front(Item::Arm(Arc::clone(arms), otherwise, at + 1));
-                compound::prepend(&mut self.queue, condition);
-            }
-            None => {
-                self.code = 0;
-                compound::prepend(&mut self.queue, &otherwise);
-            }
-        }
-    }
-
-    /// Counts a round of a loop. Returns false if the command may have no more.
-    fn round(&mut self) -> bool {
-        self.rounds = self.rounds.saturating_add(1);
-        if self.nested && self.rounds > NESTED_ROUNDS {
-            self.print(2, b"sh: a loop in a nested shell has too many rounds\n".to_vec());
-            self.queue.clear();
-            self.code = 2;
-            return false;
-        }
-        if !self.nested && self.rounds > LOOP_ROUNDS {
-            self.steps.push_back(ShellStep::Sleep(LOOP_ROUND));
-            // `pass` counts from the beginning again.
-            self.rounds = LOOP_ROUNDS;
-        }
-        true
-    }
-
-    fn compound(&mut self, compound: &Compound) {
-        match compound {
-            Compound::While(_, condition, _) => {
-                let list = Arc::clone(condition);
-                self.queue.push_front(Item::Condition(compound.clone(), 0));
-                compound::prepend(&mut self.queue, &list);
-            }
-            Compound::For(name, words, body) => {
-                let values = words.iter().flat_map(|word| self.fields(word)).collect();
-                self.code = 0;
-                self.queue.push_front(Item::Next(name.clone(), values, Arc::clone(body)));
-            }
-            Compound::If(arms, otherwise) => {
-                self.queue.push_front(Item::Arm(Arc::clone(arms), otherwise.clone(), 0));
-                compound::prepend(&mut self.queue, &arms[0].0);
-            }
-            Compound::Group(list) => compound::prepend(&mut self.queue, list),
         }
     }
 
