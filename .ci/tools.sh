@@ -164,6 +164,19 @@ install_packaging_tools() {
     cp "$wanted" "$PACKAGING_TOOLS/requirements.txt"
 }
 
+# JavaScript's clients, with the Node of the packaging tools: they need a newer one than Debian has.
+JAVASCRIPT_CLIENTS=$TOOLS/javascript
+
+install_javascript_clients() {
+    local wanted=$ROOT/tests/clients/javascript/package.json
+    install_packaging_tools && install_openssl || return 1
+    cmp -s "$wanted" "$JAVASCRIPT_CLIENTS/.installed" && return 0
+    rm -rf "$JAVASCRIPT_CLIENTS"
+    mkdir -p "$JAVASCRIPT_CLIENTS" && cp "$wanted" "$JAVASCRIPT_CLIENTS" || return 1
+    (cd "$JAVASCRIPT_CLIENTS" && PATH=$PACKAGING_TOOLS/bin:$PATH npm install --no-audit --no-fund --no-package-lock --loglevel=error) || return 1
+    cp "$wanted" "$JAVASCRIPT_CLIENTS/.installed"
+}
+
 # CustomResourceDefinitions of well-known projects, from two packages, each with a folder: dask-kubernetes has those of Dask's operator;
 # the tests of kopium have those of cert-manager, Argo, Istio, Linkerd, the Gateway API, the Prometheus operator and others.
 DEFINITIONS=$TOOLS/definitions

@@ -32,3 +32,14 @@ pub(crate) const COMMAND_BYTES: usize = 64 * 1024;
 pub(crate) const COMMANDS_BYTES: usize = 192 * 1024 * 1024;
 /// Bytes of the longest path. It also bounds the depth of folders, because some programs recurse into them.
 pub(crate) const PATH_BYTES: usize = 1024;
+
+/// Loops, conditions and substitutions around a command; deeper ones are a syntax error. Reading them recurses.
+pub(crate) const NESTED_COMMANDS: usize = 32;
+/// Rounds of loops that a command runs before time passes. After them each round takes [`LOOP_ROUND`], so that a loop without
+/// `sleep` does not keep the simulation from everything else.
+pub(crate) const LOOP_ROUNDS: u32 = 1_000;
+/// Time that a round takes beyond that number.
+pub(crate) const LOOP_ROUND: Duration = Duration::from_millis(10);
+/// Rounds of loops in a substitution or a nested shell, which run to their end before their output is read. A command with
+/// more fails.
+pub(crate) const NESTED_ROUNDS: u32 = 10_000;

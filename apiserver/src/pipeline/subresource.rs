@@ -7,7 +7,7 @@ use crate::cache::Entry;
 use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::Decision;
-use crate::request::{Body, ManagedFieldsUpdate, Request, Target, WriteOptions};
+use crate::request::{Body, FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::apply;
@@ -156,6 +156,12 @@ impl Pipeline {
                 return Err(error::foreign_uid(target, uid, own).into());
             }
             let mut next = workload.clone();
+            if target.custom.is_none() {
+                // Without the zero values of the stored object, as every decoded object: the strategies and rules of an
+                // update compare canonical forms.
+                let whole = Expected::of(target.resource, "");
+                decode::canonical(whole, &mut next, FieldValidation::Ignore, &mut Vec::new())?;
+            }
             target.rescale(&wanted, &mut next)?;
             let version = meta::resource_version(&wanted);
             if !version.is_empty() {

@@ -63,7 +63,8 @@ pub(super) fn run(environment: &Environment, words: &[String], input: &[u8]) -> 
             Outcome::text(format!("{}\n", environment.hostname))
         }
         "uname" => Outcome::text("Linux\n"),
-        "date" => Outcome::text(format!("{}\n", environment.date)),
+        "date" => date(environment, arguments),
+        "uptime" => uptime(environment),
         "sleep" => sleep(arguments),
         "cat" => cat(environment, arguments, input),
         "tar" => tar::run(environment, arguments, input),
@@ -126,6 +127,32 @@ fn variables(environment: &Environment, names: &[String]) -> Outcome {
     let code = u8::from(found.iter().any(Option::is_none));
     let lines: String = found.into_iter().flatten().map(|value| format!("{value}\n")).collect();
     Outcome { code, ..Outcome::text(lines) }
+}
+
+/// The line of `uptime`. A simulated machine has no load, and has just been started.
+fn uptime(environment: &Environment) -> Outcome {
+    let now = jiff::Timestamp::from_second(environment.now).unwrap_or_default();
+    let clock = now.strftime("%H:%M:%S");
+    Outcome::text(format!(" {clock} up 1 min,  0 users,  load average: 0.00, 0.00, 0.00\n"))
+}
+
+/// `date [-u] [+FORMAT]`.
+fn date(environment: &Environment, arguments: &[String]) -> Outcome {
+    let words: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|word| !matches!(*word, "-u" | "--utc")).collect();
+    let format = match words.as_slice() {
+        [] => "%a %b %e %H:%M:%S UTC %Y",
+        [word] => match word.strip_prefix('+') {
+            Some(format) => format,
+            None => return Outcome::fail(1, format!("date: invalid date '{word}'\n")),
+        },
+        [_, word, ..] => return Outcome::fail(1, format!("date: extra operand '{word}'\n")),
+    };
+    let now = jiff::Timestamp::from_second(environment.now).unwrap_or_default();
+    match jiff::fmt::strtime::format(format, now) {
+        Ok(text) => Outcome::text(format!("{text}\n")),
+        Err(error) => Outcome::fail(1, format!("date: {error}\n")),
+    }
 }
 
 fn sleep(arguments: &[String]) -> Outcome {

@@ -1,6 +1,7 @@
 //! Decides before a command starts whether the simulated shell can run it to its end. In doubt the answer is no: a command
 //! that would run differently in a real shell is refused.
 
+use super::compound::single_commands;
 use super::parse::{self, Word, is_assignment};
 use super::{Environment, builtin};
 use crate::script::ScriptedAnswer;
@@ -59,16 +60,22 @@ fn is_command_flag(flags: &str) -> bool {
 }
 
 fn script(text: &str, answers: &Answers) -> Result<(), NotRunnable> {
-    for (_, command) in parse::parse(text).map_err(NotRunnable::Syntax)? {
-        if let Some(pattern) = command.words.iter().find_map(Word::pattern) {
-            return Err(NotRunnable::Pattern(pattern.to_owned()));
-        }
+    let list = parse::parse(text).map_err(NotRunnable::Syntax)?;
+    let (commands, values) = single_commands(&list);
+    let mut words = commands.iter().flat_map(|command| &command.words).chain(values);
+    if let Some(pattern) = words.find_map(Word::pattern) {
+        return Err(NotRunnable::Pattern(pattern.to_owned()));
+    }
+    for command in commands {
         let Some(first) = command.words.first() else { continue };
+        if first.assigns() && command.words.len() == 1 {
+            continue;
+        }
         let first = first.literal().ok_or(NotRunnable::Variable)?;
         let words: Vec<String> =
             command.words.iter().map(|word| word.literal().unwrap_or_else(|| "$".to_owned())).collect();
         match (first.as_str(), words.get(1).map(String::as_str)) {
-            ("exit" | "cd" | "export" | ":", _) | ("command", Some("-v")) => {}
+            ("exit" | "cd" | "export" | ":" | "break" | "continue", _) | ("command", Some("-v")) => {}
             (word, None) if is_assignment(word) => {}
             ("sh" | "bash" | "ash", Some(_)) if command.words.iter().any(|word| word.literal().is_none()) => {
                 return Err(NotRunnable::Variable);
@@ -108,6 +115,12 @@ mod tests {
             &["sh", "-c", "echo hi"][..],
             &["/bin/sh", "-c", "echo hi > /tmp/x && cat /tmp/x | wc -l; exit 3"],
             &["sh", "-c", "A=b; echo $A; sh -c 'sleep 1'\n[ -f /x ] || false"],
+            &["sh", "-c", "while true; do date; sleep 5; done"],
+            &[
+                "sh",
+                "-c",
+                "for i in $(seq 3); do X=$(date); if [ $i = 2 ]; then break; fi; done; echo $((i+1))",
+            ],
             &["sleep", "5"],
             &["/bin/echo", "*"],
             &["redis-cli", "ping"],
@@ -130,12 +143,16 @@ mod tests {
             (&["tail", "-f", "/dev/null"], NotRunnable::Endless("tail -f /dev/null".to_owned())),
             (&["sh", "-c", "echo hi; sleep infinity"], NotRunnable::Endless("sleep infinity".to_owned())),
             (&["sh", "-c", "$CMD x"], NotRunnable::Variable),
+            (&["sh", "-c", "while true; do ./server; sleep 5; done"], command("./server")),
+            (&["sh", "-c", "echo $(./server)"], command("./server")),
+            (&["sh", "-c", "until nc -z db 1; do sleep 1; done"], command("nc")),
+            (&["sh", "-c", "for f in /data/*; do echo $f; done"], NotRunnable::Pattern("/data/*".to_owned())),
             (&["sh", "-c", "rm /data/*"], NotRunnable::Pattern("/data/*".to_owned())),
         ] {
             assert_eq!(check(argv), Err(why), "{argv:?}");
         }
         for text in
-            ["while true; do date; done", "echo $(date)", "server &", "for i in 1 2; do echo $i; done"]
+            ["server &", "case $1 in a) echo;; esac", "while read x; do echo; done < /x", "echo `date`"]
         {
             assert!(matches!(check(&["sh", "-c", text]), Err(NotRunnable::Syntax(_))), "{text}");
         }

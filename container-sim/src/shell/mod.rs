@@ -1,10 +1,14 @@
 //! The simulated shell: interprets commands over a container's [`Environment`] (variables, mounted files, written files),
 //! and touches nothing else. No I/O: [`ShellStep`] says what needs time or input.
 //!
-//! `parse` is the language, `builtin`, `text`, `tools` and `tar` are the programs, `files` and `disk` the file system,
-//! `memory` bounds what is buffered. `known` and `reading` judge a command before it runs.
+//! `parse` and `compound` are the language, `control` runs loops and conditions, `arithmetic` evaluates `$((…))`. `builtin`,
+//! `text`, `tools` and `tar` are the programs, `files` and `disk` the file system, `memory` bounds what is buffered. `known` and
+//! `reading` judge a command before it runs.
 
+mod arithmetic;
 mod builtin;
+mod compound;
+mod control;
 mod disk;
 mod files;
 mod known;
@@ -20,11 +24,12 @@ mod tools;
 use crate::limits::INPUT_BYTES;
 use crate::script::ScriptedAnswer;
 pub use builtin::is_shell;
+use compound::{Item, Queue};
 pub use disk::{Content, Disk, DiskCapacity, DiskEntry, DiskFull};
 pub use known::{NotRunnable, check_runnable};
 use memory::Reservation;
 pub use memory::{BufferAllowance, BufferCapacity, OutputBytes};
-use parse::{Connector, Redirect, To, Word};
+use parse::{Connector, Expansion, Redirect, To, Word};
 pub use reading::may_read_files;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -48,9 +53,7 @@ pub struct Environment {
     pub disk: Disk,
     /// Scripted answers by command line: the words of the command joined by blanks.
     pub answers: BTreeMap<String, ScriptedAnswer>,
-    /// The time as `date` prints it.
-    pub date: String,
-    /// The time in seconds since 1970.
+    /// The time in seconds since 1970, when the command begins.
     pub now: i64,
     /// Rows and columns of the terminal; `None` until the client sends them.
     pub terminal: Option<(u16, u16)>,
@@ -109,8 +112,18 @@ pub struct Shell {
     environment: Environment,
     code: u8,
     /// The commands that have not started.
-    queue: VecDeque<(Connector, parse::Command)>,
+    queue: Queue,
     steps: VecDeque<ShellStep>,
+    /// The part of a second that commands have slept beyond `environment.now`.
+    slept: Duration,
+    /// Rounds of loops since the last sleep.
+    rounds: u32,
+    /// Whether the output is read only when the shell has ended.
+    nested: bool,
+    /// The exit code of the latest `$(…)` of the current command, which is that of an assignment.
+    output_code: Option<u8>,
+    /// Whether a word of the current command could not be expanded.
+    expansion_failed: bool,
     /// Whether the shell reads commands from its input.
     reads: bool,
     /// The input of a nested shell, known when it starts; empty once a program has read it.
@@ -128,10 +141,27 @@ impl Shell {
     /// # Errors
     /// When the container has no such program.
     pub fn run(environment: Environment, argv: &[String]) -> Result<Self, ProgramNotFound> {
-        let (queue, steps) = (VecDeque::new(), VecDeque::new());
+        let (queue, steps) = (Queue::new(), VecDeque::new());
         let (stdin, piped, pipe, waiting) = (None, None, Vec::new(), None);
-        let mut shell =
-            Self { environment, code: 0, queue, steps, reads: false, stdin, piped, pipe, waiting };
+        let (slept, rounds) = (Duration::ZERO, 0);
+        let (reads, nested) = (false, false);
+        let (output_code, expansion_failed) = (None, false);
+        let mut shell = Self {
+            output_code,
+            expansion_failed,
+            environment,
+            code: 0,
+            queue,
+            steps,
+            slept,
+            rounds,
+            nested,
+            reads,
+            stdin,
+            piped,
+            pipe,
+            waiting,
+        };
         let program = argv.first().cloned().unwrap_or_default();
         let sinks = [Sink::Channel(1), Sink::Channel(2)];
         if shell.answer(argv, &sinks) {
@@ -162,17 +192,29 @@ impl Shell {
     pub fn step(&mut self) -> ShellStep {
         loop {
             if let Some(step) = self.steps.pop_front() {
+                if let ShellStep::Sleep(time) = step {
+                    self.pass(time);
+                }
                 return step;
             }
             if self.waiting.is_some() {
                 return ShellStep::Read;
             }
             match self.queue.pop_front() {
-                Some((connector, command)) => self.command(connector, &command),
+                Some(item) => self.item(item),
                 None if self.reads => return ShellStep::ReadLine,
                 None => return ShellStep::Exit(self.code),
             }
         }
+    }
+
+    /// Moves the shell's clock.
+    fn pass(&mut self, time: Duration) {
+        self.rounds = 0;
+        self.slept = self.slept.saturating_add(time);
+        let seconds = i64::try_from(self.slept.as_secs()).unwrap_or(i64::MAX);
+        self.environment.now = self.environment.now.saturating_add(seconds);
+        self.slept = Duration::from_nanos(self.slept.subsec_nanos().into());
     }
 
     /// Sets the size of the terminal.
@@ -219,7 +261,10 @@ impl Shell {
     /// Queues the commands of a script.
     fn script(&mut self, text: &str) {
         match parse::parse(text) {
-            Ok(commands) => self.queue.extend(commands),
+            Ok(commands) => {
+                let items = commands.into_iter().map(|(next, command)| Item::Command(next, command));
+                self.queue.extend(items);
+            }
             Err(why) => {
                 self.print(2, format!("sh: syntax error: {why}\n").into_bytes());
                 self.code = 2;
@@ -235,11 +280,18 @@ impl Shell {
         };
         if !wanted {
             // The rest of its pipeline does not run either.
-            while self.queue.front().is_some_and(|(next, _)| *next == Connector::Pipe) {
+            while self.queue.front().is_some_and(Item::is_piped) {
                 self.queue.pop_front();
             }
             return;
         }
+        if let Some(compound) = &command.compound {
+            return self.compound(compound);
+        }
+        if command.negated {
+            self.queue.push_front(Item::Negate);
+        }
+        self.output_code = None;
         let given = self.piped.take();
         let (sinks, input) = match self.redirected(&command.redirects, given) {
             Ok(redirected) => redirected,
@@ -248,43 +300,100 @@ impl Shell {
                 return self.emit(&Sink::Channel(2), format!("sh: {why}\n").into_bytes());
             }
         };
-        let words: Vec<String> = command.words.iter().map(|word| self.expanded(word)).collect();
-        let words: Vec<String> = words
-            .into_iter()
-            .zip(&command.words)
-            .filter(|(text, word)| !text.is_empty() || word.quoted())
-            .map(|(text, _)| text)
-            .collect();
+        let words: Vec<String> = command.words.iter().flat_map(|word| self.fields(word)).collect();
+        if std::mem::take(&mut self.expansion_failed) {
+            // This ends a script.
+            self.queue.clear();
+            return self.code = 2;
+        }
         self.words(&words, &sinks, input);
         if self.waiting.is_none() {
             self.piped_on(&sinks);
         }
     }
 
-    fn expanded(&self, word: &Word) -> String {
-        word.expand(|name| self.variable(name))
+    fn expanded(&mut self, word: &Word) -> String {
+        word.expand(|expansion| self.value(expansion)).0
+    }
+
+    /// The words that a word is expanded to.
+    fn fields(&mut self, word: &Word) -> Vec<String> {
+        let (whole, fields) = word.expand(|expansion| self.value(expansion));
+        if word.assigns() { vec![whole] } else { fields }
+    }
+
+    fn value(&mut self, expansion: &Expansion) -> String {
+        match expansion {
+            Expansion::Variable(name) => self.variable(name),
+            Expansion::Arithmetic(text) => {
+                let value = arithmetic::evaluate(text, &|name| self.variable(name));
+                match value {
+                    Ok(value) => value.to_string(),
+                    Err(why) => {
+                        self.expansion_failed = true;
+                        self.print(2, format!("sh: arithmetic syntax error: {why}\n").into_bytes());
+                        String::new()
+                    }
+                }
+            }
+            Expansion::Output(list) => {
+                let queue =
+                    list.iter().map(|(next, command)| Item::Command(*next, command.clone())).collect();
+                let inner = Self { queue, ..self.child() };
+                let mut out = Vec::new();
+                let code = self.run_nested(inner, |shell, channel, bytes| match channel {
+                    2 => shell.print(2, bytes),
+                    _ => out.extend(bytes),
+                });
+                self.output_code = Some(code);
+                let text = String::from_utf8_lossy(&out);
+                text.trim_end_matches('\n').to_owned()
+            }
+        }
+    }
+
+    /// A nested shell without commands. Its changes to variables and folder are lost.
+    fn child(&self) -> Self {
+        Self {
+            environment: self.environment.clone(),
+            code: 0,
+            queue: Queue::new(),
+            steps: VecDeque::new(),
+            slept: self.slept,
+            rounds: 0,
+            nested: true,
+            output_code: None,
+            expansion_failed: false,
+            reads: false,
+            stdin: None,
+            piped: None,
+            pipe: Vec::new(),
+            waiting: None,
+        }
     }
 
     /// Passes the piped output of an ended command to the next one.
     fn piped_on(&mut self, sinks: &Sinks) {
         let printed = std::mem::take(&mut self.pipe);
-        if sinks.contains(&Sink::Pipe) || self.queue.front().is_some_and(|(next, _)| *next == Connector::Pipe)
-        {
+        if sinks.contains(&Sink::Pipe) || self.queue.front().is_some_and(Item::is_piped) {
             self.piped = Some(printed);
         }
     }
 
     /// The destinations of a command's output and, if it does not read the shell's input, its input.
     fn redirected(
-        &self,
+        &mut self,
         redirects: &[Redirect],
         mut input: Option<Vec<u8>>,
     ) -> Result<(Sinks, Option<Vec<u8>>), String> {
-        let piped = self.queue.front().is_some_and(|(next, _)| *next == Connector::Pipe);
+        let piped = self.queue.front().is_some_and(Item::is_piped);
         let mut sinks = [if piped { Sink::Pipe } else { Sink::Channel(1) }, Sink::Channel(2)];
         // Redirections apply in order: `>/dev/null 2>&1` discards both.
         for redirect in redirects {
-            let path = |word: &Word| self.environment.path(&self.expanded(word));
+            let mut path = |word: &Word| {
+                let given = self.expanded(word);
+                self.environment.path(&given)
+            };
             let sink = match &redirect.to {
                 To::File(word) if redirect.from == 0 => {
                     let path = path(word);
@@ -319,12 +428,19 @@ impl Shell {
             ("cd", to) => self.change_directory(to.map_or("/", String::as_str), sinks),
             ("export", _) => words[1..].iter().for_each(|word| self.assign(word)),
             ("set" | ":", _) => self.code = 0,
+            ("break" | "continue", None) => {
+                compound::leave_round(&mut self.queue, first == "break");
+                self.code = 0;
+            }
             ("command", Some(flag)) if flag == "-v" => {
                 let words: Vec<String> =
                     ["which".to_owned()].into_iter().chain(words[2..].iter().cloned()).collect();
                 self.simple(&words, sinks, None);
             }
-            (word, None) if parse::is_assignment(word) => self.assign(&words[0].clone()),
+            (word, None) if parse::is_assignment(word) => {
+                self.assign(word);
+                self.code = self.output_code.unwrap_or(0);
+            }
             _ if self.answer(words, sinks) => {}
             ("sh" | "bash" | "ash", Some(flag)) if flag.ends_with('c') && words.len() > 2 => {
                 self.inner(words, sinks, input);
@@ -337,18 +453,23 @@ impl Shell {
         }
     }
 
-    /// Runs a nested shell. It starts with a copy of this shell's variables and folder, and its changes to them are lost.
+    /// Runs a nested shell, which starts with a copy of this shell's variables and folder.
     fn inner(&mut self, words: &[String], sinks: &Sinks, input: Option<Vec<u8>>) {
         let Ok(mut inner) = Self::run(self.environment.clone(), words) else { return self.code = 127 };
-        inner.stdin = input;
+        (inner.stdin, inner.nested) = (input, true);
+        let sinks = sinks.clone();
+        self.code = self
+            .run_nested(inner, |shell, channel, bytes| shell.emit(&sinks[usize::from(channel == 2)], bytes));
+    }
+
+    /// Runs a nested shell to its end and returns its exit code. Its sleeps become sleeps of this shell.
+    fn run_nested(&mut self, mut inner: Self, mut print: impl FnMut(&mut Self, u32, Vec<u8>)) -> u8 {
         loop {
             match inner.step() {
-                ShellStep::Exit(code) => return self.code = code,
+                ShellStep::Exit(code) => return code,
                 ShellStep::ReadLine => inner.line(None),
                 ShellStep::Read => inner.input(None),
-                ShellStep::Print(channel, printed) => {
-                    self.emit(&sinks[usize::from(channel == 2)], printed.into_bytes());
-                }
+                ShellStep::Print(channel, printed) => print(self, channel, printed.into_bytes()),
                 step @ (ShellStep::Sleep(_) | ShellStep::Copy) => self.steps.push_back(step),
             }
         }

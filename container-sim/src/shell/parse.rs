@@ -1,5 +1,8 @@
-//! Parser of the shell language: words with quotes and variables, `;`, `&&`, `||`, `|`, newlines, and redirections. All
-//! other syntax is an error that names it.
+//! Parser of the shell language: words with quotes, variables, `$(…)` and `$((…))`; `;`, `&&`, `||`, `|`, `!`, newlines and
+//! redirections; `while`, `until`, `for`, `if` and `{ …; }`. All other syntax is an error that names it.
+
+use super::compound::{Compound, reserved};
+use crate::limits::NESTED_COMMANDS;
 
 /// How a command is connected to the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,20 +36,27 @@ pub(super) struct Redirect {
     pub(super) to: To,
 }
 
+/// Commands in the order in which they run.
+pub(super) type List = Vec<(Connector, Command)>;
+
 /// One command with its redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) words: Vec<Word>,
     pub(super) redirects: Vec<Redirect>,
+    /// Whether `!` precedes the command.
+    pub(super) negated: bool,
+    /// The loop or condition that the command is; it then has no words and no redirections.
+    pub(super) compound: Option<Compound>,
 }
 
 impl Command {
     fn is_empty(&self) -> bool {
-        self.words.is_empty() && self.redirects.is_empty()
+        self.words.is_empty() && self.redirects.is_empty() && self.compound.is_none() && !self.negated
     }
 }
 
-/// A word whose variables are not expanded yet.
+/// A word that is not expanded yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Word(Vec<WordPart>);
 
@@ -54,39 +64,87 @@ pub(super) struct Word(Vec<WordPart>);
 enum WordPart {
     Text(String),
     Quoted(String),
+    /// The flag says whether it is in double quotes, where blanks do not split its value.
+    Expanded(Expansion, bool),
+}
+
+/// A part of a word that is replaced when its command runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Expansion {
+    /// `$NAME`.
     Variable(String),
+    /// `$(commands)`: what the commands print.
+    Output(List),
+    /// `$((expression))`, whose variables are not expanded yet.
+    Arithmetic(String),
 }
 
 impl Word {
-    /// Expands the variables. Their values are not split at blanks.
-    pub(super) fn expand(&self, variable: impl Fn(&str) -> String) -> String {
-        let part = |part: &WordPart| match part {
-            WordPart::Text(text) | WordPart::Quoted(text) => text.clone(),
-            WordPart::Variable(name) => variable(name),
-        };
-        self.0.iter().map(part).collect()
+    /// The expanded word, and the words that result if its unquoted values are split at blanks.
+    pub(super) fn expand(&self, mut value: impl FnMut(&Expansion) -> String) -> (String, Vec<String>) {
+        let (mut whole, mut fields, mut field) = (String::new(), Vec::new(), None::<String>);
+        for part in &self.0 {
+            match part {
+                WordPart::Text(text) | WordPart::Quoted(text) => {
+                    whole.push_str(text);
+                    field.get_or_insert_default().push_str(text);
+                }
+                WordPart::Expanded(expansion, true) => {
+                    let text = value(expansion);
+                    whole.push_str(&text);
+                    field.get_or_insert_default().push_str(&text);
+                }
+                WordPart::Expanded(expansion, false) => {
+                    let text = value(expansion);
+                    whole.push_str(&text);
+                    let mut pieces = text.split([' ', '\t', '\n']);
+                    // The first piece continues the field; each further one begins a new field.
+                    if let Some(piece) = pieces.next().filter(|piece| !piece.is_empty()) {
+                        field.get_or_insert_default().push_str(piece);
+                    }
+                    for piece in pieces {
+                        fields.extend(field.take());
+                        field = (!piece.is_empty()).then(|| piece.to_owned());
+                    }
+                }
+            }
+        }
+        fields.extend(field);
+        (whole, fields)
     }
 
-    /// Whether the word has quotes, so that it stays a word when it is empty.
-    pub(super) fn quoted(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, WordPart::Quoted(_)))
-    }
-
-    /// The text of the word; `None` if it has variables.
+    /// The text of the word; `None` if a part of it is expanded.
     pub(super) fn literal(&self) -> Option<String> {
-        let variable = self.0.iter().any(|part| matches!(part, WordPart::Variable(_)));
-        (!variable).then(|| self.expand(|_| String::new()))
+        let text = |part: &WordPart| match part {
+            WordPart::Text(text) | WordPart::Quoted(text) => Some(text.clone()),
+            WordPart::Expanded(..) => None,
+        };
+        self.0.iter().map(text).collect()
+    }
+
+    /// Whether the word begins as an assignment, whose value is not split.
+    pub(super) fn assigns(&self) -> bool {
+        matches!(self.0.first(), Some(WordPart::Text(text)) if is_assignment(text))
+    }
+
+    /// The lists of commands whose output is a part of the word.
+    pub(super) fn substitutions(&self) -> impl Iterator<Item = &List> {
+        self.0.iter().filter_map(|part| match part {
+            WordPart::Expanded(Expansion::Output(list), _) => Some(list),
+            WordPart::Text(_) | WordPart::Quoted(_) | WordPart::Expanded(..) => None,
+        })
     }
 
     /// The first part that a real shell would expand as a file name pattern.
     pub(super) fn pattern(&self) -> Option<&str> {
         self.0.iter().find_map(|part| match part {
             WordPart::Text(text) if text.contains('*') => Some(text.as_str()),
-            WordPart::Text(_) | WordPart::Quoted(_) | WordPart::Variable(_) => None,
+            WordPart::Text(_) | WordPart::Quoted(_) | WordPart::Expanded(..) => None,
         })
     }
 
-    fn plain(&self) -> Option<&str> {
+    /// The text of a word without quotes and expansions.
+    pub(super) fn plain(&self) -> Option<&str> {
         match self.0.as_slice() {
             [WordPart::Text(text)] => Some(text),
             _ => None,
@@ -104,27 +162,26 @@ pub(super) fn is_assignment(word: &str) -> bool {
 ///
 /// # Errors
 /// The syntax error, as a shell prints it.
-pub(super) fn parse(text: &str) -> Result<Vec<(Connector, Command)>, String> {
-    let (commands, command) = (Vec::new(), Command::default());
-    let mut reader = Reader { rest: text, commands, command, next: Connector::Then, redirect: None };
-    while !reader.rest.is_empty() {
-        reader.token()?;
-    }
-    if reader.next != Connector::Then && reader.command.is_empty() {
-        return Err("unexpected end of file".to_owned());
-    }
-    reader.finish(Connector::Then)?;
-    Ok(reader.commands)
+pub(super) fn parse(text: &str) -> Result<List, String> {
+    parse_at(text, 0)
 }
 
-struct Reader<'a> {
+fn parse_at(text: &str, depth: usize) -> Result<List, String> {
+    let (commands, command) = (Vec::new(), Command::default());
+    let mut reader = Reader { rest: text, commands, command, next: Connector::Then, redirect: None, depth };
+    Ok(reader.list(&[])?.0)
+}
+
+pub(super) struct Reader<'a> {
     rest: &'a str,
-    commands: Vec<(Connector, Command)>,
+    commands: List,
     command: Command,
     /// How the current command is connected to the previous one.
     next: Connector,
     /// The next word is the file of this redirection.
     redirect: Option<(u32, bool)>,
+    /// How many loops, conditions and substitutions enclose the current command.
+    depth: usize,
 }
 
 /// Separators and redirections. A longer one precedes its own prefix.
@@ -163,36 +220,94 @@ enum Operator {
 }
 
 impl Reader<'_> {
-    fn token(&mut self) -> Result<(), String> {
-        let blank = self.rest.trim_start_matches([' ', '\t', '\r']);
-        if blank.len() < self.rest.len() {
-            self.rest = blank;
-            return Ok(());
+    /// Reads commands up to one of the reserved words `ends`, or to the end of the text if there are none. Returns the word.
+    pub(super) fn list(&mut self, ends: &[&str]) -> Result<(List, String), String> {
+        if self.depth > NESTED_COMMANDS {
+            return Err("too many nested commands".to_owned());
         }
+        self.depth += 1;
+        let outer = std::mem::take(&mut self.commands);
+        let (command, next) = (std::mem::take(&mut self.command), self.next);
+        self.next = Connector::Then;
+        let end = loop {
+            if self.skip_blanks() {
+                match ends {
+                    [] => break String::new(),
+                    _ => return Err("unexpected end of file".to_owned()),
+                }
+            }
+            if let Some(end) = self.token(ends)? {
+                break end;
+            }
+        };
+        if self.next != Connector::Then && self.command.is_empty() {
+            let end = if end.is_empty() { "end of file" } else { &end };
+            return Err(format!("unexpected {end}"));
+        }
+        self.finish(Connector::Then)?;
+        let list = std::mem::replace(&mut self.commands, outer);
+        (self.command, self.next) = (command, next);
+        self.depth -= 1;
+        Ok((list, end))
+    }
+
+    /// Skips blanks and a comment. Returns whether nothing is left.
+    fn skip_blanks(&mut self) -> bool {
+        self.rest = self.rest.trim_start_matches([' ', '\t', '\r']);
         if self.rest.starts_with('#') {
             self.rest = self.rest.find('\n').map_or("", |at| &self.rest[at..]);
-            return Ok(());
         }
+        self.rest.is_empty()
+    }
+
+    /// The words of the head of a `for`, up to its newline or semicolon.
+    pub(super) fn head(&mut self) -> Result<Vec<Word>, String> {
+        let mut words = Vec::new();
+        while !self.skip_blanks() && !self.rest.starts_with([';', '\n']) {
+            if self.rest.starts_with(['&', '|', '<', '>']) {
+                return Err("unexpected operator".to_owned());
+            }
+            words.push(self.read_word()?);
+        }
+        self.rest = self.rest.get(1..).unwrap_or_default();
+        Ok(words)
+    }
+
+    /// Skips newlines up to this reserved word, and the word.
+    pub(super) fn expect(&mut self, word: &str) -> Result<(), String> {
+        while !self.skip_blanks() && self.rest.starts_with('\n') {
+            self.rest = &self.rest[1..];
+        }
+        let found = self.read_word()?;
+        if found.plain() == Some(word) { Ok(()) } else { Err(format!("expected {word:?}")) }
+    }
+
+    /// Reads one operator or word. Returns it if it is one of the reserved words `ends`.
+    fn token(&mut self, ends: &[&str]) -> Result<Option<String>, String> {
         let Some((text, operator)) = OPERATORS.iter().find(|(text, _)| self.rest.starts_with(text)) else {
-            return self.word();
+            return self.word(ends);
         };
+        self.operator(text, *operator).map(|()| None)
+    }
+
+    fn operator(&mut self, text: &str, operator: Operator) -> Result<(), String> {
         if self.redirect.is_some() {
             return Err(format!("{text:?} unexpected"));
         }
         match operator {
             Operator::Next(connector) => {
                 self.rest = &self.rest[text.len()..];
-                let empty_line = *text == "\n" && self.command.is_empty();
-                if !empty_line { self.finish(*connector) } else { Ok(()) }
+                let empty_line = text == "\n" && self.command.is_empty();
+                if !empty_line { self.finish(connector) } else { Ok(()) }
             }
             Operator::Channel(from, to) => {
                 self.rest = &self.rest[text.len()..];
-                self.command.redirects.push(Redirect { from: *from, to: To::Channel(*to) });
+                self.command.redirects.push(Redirect { from, to: To::Channel(to) });
                 Ok(())
             }
             Operator::File(from, append) => {
                 self.rest = &self.rest[text.len()..];
-                self.redirect = Some((*from, *append));
+                self.redirect = Some((from, append));
                 Ok(())
             }
             Operator::Unknown => Err(format!("the simulated shell does not know {text:?}")),
@@ -205,20 +320,48 @@ impl Reader<'_> {
         }
         let command = std::mem::take(&mut self.command);
         let connector = std::mem::replace(&mut self.next, next);
-        match (command.words.first().and_then(Word::plain), connector, next) {
-            (Some(word @ ("if" | "for" | "while" | "until" | "case" | "{" | "function")), _, _) => {
-                Err(format!("the simulated shell does not know {word:?}"))
-            }
-            (None, Connector::Then, Connector::Then) if command.is_empty() => Ok(()),
-            (None, _, _) if command.is_empty() => Err("unexpected operator".to_owned()),
-            _ => {
-                self.commands.push((connector, command));
-                Ok(())
-            }
+        let piped = connector == Connector::Pipe || next == Connector::Pipe;
+        let compound = command.compound.is_some();
+        if compound && (piped || !command.redirects.is_empty()) {
+            return Err(
+                "the simulated shell does not know pipes and redirections of loops and conditions".to_owned()
+            );
+        }
+        if command.negated && (piped || compound || command.words.is_empty()) {
+            return Err("the simulated shell knows \"!\" only before a single command".to_owned());
+        }
+        if !command.is_empty() {
+            self.commands.push((connector, command));
+            return Ok(());
+        }
+        match (connector, next) {
+            (Connector::Then, Connector::Then) => Ok(()),
+            _ => Err("unexpected operator".to_owned()),
         }
     }
 
-    fn word(&mut self) -> Result<(), String> {
+    fn word(&mut self, ends: &[&str]) -> Result<Option<String>, String> {
+        let word = self.read_word()?;
+        if let Some((from, append)) = self.redirect.take() {
+            let to = if append { To::Append(word) } else { To::File(word) };
+            self.command.redirects.push(Redirect { from, to });
+            return Ok(None);
+        }
+        let begins = self.command.words.is_empty() && self.command.redirects.is_empty();
+        match word.plain().filter(|_| begins) {
+            Some(end) if ends.contains(&end) && self.command.is_empty() => return Ok(Some(end.to_owned())),
+            _ if self.command.compound.is_some() => return Err("unexpected word".to_owned()),
+            Some("!") => self.command.negated = true,
+            Some(first) if reserved(first) => {
+                let first = first.to_owned();
+                self.command.compound = Some(Compound::read(&first, self)?);
+            }
+            _ => self.command.words.push(word),
+        }
+        Ok(None)
+    }
+
+    fn read_word(&mut self) -> Result<Word, String> {
         let mut parts = Vec::new();
         let mut text = String::new();
         let mut chars = self.rest.char_indices();
@@ -244,12 +387,12 @@ impl Reader<'_> {
                 }
                 '"' => {
                     flush(&mut text, &mut parts);
-                    let length = double_quoted(&self.rest[at + 1..], &mut parts)?;
+                    let length = double_quoted(&self.rest[at + 1..], &mut parts, self.depth)?;
                     chars = skip(self.rest, at + 1 + length);
                 }
                 '$' => {
                     flush(&mut text, &mut parts);
-                    let (part, length) = variable(&self.rest[at..])?;
+                    let (part, length) = expansion(&self.rest[at..], false, self.depth)?;
                     parts.push(part);
                     chars = skip(self.rest, at + length);
                 }
@@ -261,12 +404,7 @@ impl Reader<'_> {
             parts.push(WordPart::Text(text));
         }
         self.rest = &self.rest[end..];
-        match self.redirect.take() {
-            Some((from, true)) => self.command.redirects.push(Redirect { from, to: To::Append(Word(parts)) }),
-            Some((from, false)) => self.command.redirects.push(Redirect { from, to: To::File(Word(parts)) }),
-            None => self.command.words.push(Word(parts)),
-        }
-        Ok(())
+        Ok(Word(parts))
     }
 }
 
@@ -278,7 +416,7 @@ fn skip(text: &str, from: usize) -> std::str::CharIndices<'_> {
 }
 
 /// The parts up to the closing quote, and their length in bytes including the quote.
-fn double_quoted(text: &str, parts: &mut Vec<WordPart>) -> Result<usize, String> {
+fn double_quoted(text: &str, parts: &mut Vec<WordPart>, depth: usize) -> Result<usize, String> {
     let mut chars = text.char_indices();
     let mut plain = String::new();
     while let Some((at, c)) = chars.next() {
@@ -294,7 +432,7 @@ fn double_quoted(text: &str, parts: &mut Vec<WordPart>) -> Result<usize, String>
             },
             '$' => {
                 parts.push(WordPart::Quoted(std::mem::take(&mut plain)));
-                let (part, length) = variable(&text[at..])?;
+                let (part, length) = expansion(&text[at..], true, depth)?;
                 parts.push(part);
                 chars = skip(text, at + length);
             }
@@ -304,27 +442,57 @@ fn double_quoted(text: &str, parts: &mut Vec<WordPart>) -> Result<usize, String>
     Err("unterminated quoted string".to_owned())
 }
 
-/// The variable after a `$`, and its length in bytes including the `$`.
-fn variable(text: &str) -> Result<(WordPart, usize), String> {
+/// The expansion that begins with a `$`, and its length in bytes including the `$`.
+fn expansion(text: &str, quoted: bool, depth: usize) -> Result<(WordPart, usize), String> {
     let rest = &text[1..];
+    let variable = |name: &str| WordPart::Expanded(Expansion::Variable(name.to_owned()), quoted);
     if let Some(inside) = rest.strip_prefix('{') {
         let length = inside.find('}').ok_or("bad substitution")?;
         let name = &inside[..length];
         let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         return match plain && !name.is_empty() {
-            true => Ok((WordPart::Variable(name.to_owned()), length + 3)),
+            true => Ok((variable(name), length + 3)),
             false => Err("bad substitution".to_owned()),
         };
     }
-    if rest.starts_with('(') {
-        return Err("the simulated shell does not know \"$(\"".to_owned());
+    if let Some(inside) = rest.strip_prefix('(') {
+        let length = closing(inside).ok_or("unterminated \"$(\"")?;
+        let (inside, whole) = (&inside[..length], length + 3);
+        let arithmetic = inside.strip_prefix('(').and_then(|inside| inside.strip_suffix(')'));
+        let expansion = match arithmetic {
+            Some(expression) => Expansion::Arithmetic(expression.to_owned()),
+            None => Expansion::Output(parse_at(inside, depth + 1)?),
+        };
+        return Ok((WordPart::Expanded(expansion, quoted), whole));
     }
     if rest.starts_with(['?', '$']) {
-        return Ok((WordPart::Variable(rest[..1].to_owned()), 2));
+        return Ok((variable(&rest[..1]), 2));
     }
     let length = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
     match length {
         0 => Ok((WordPart::Quoted("$".to_owned()), 1)),
-        _ => Ok((WordPart::Variable(rest[..length].to_owned()), length + 1)),
+        _ => Ok((variable(&rest[..length]), length + 1)),
     }
+}
+
+/// The offset of the parenthesis that closes the one before `text`; those in quotes do not count.
+fn closing(text: &str) -> Option<usize> {
+    let (mut open, mut quote) = (1, None);
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match (c, quote) {
+            ('\\', None | Some('"')) => drop(chars.next()),
+            ('\'' | '"', None) => quote = Some(c),
+            (_, Some(begun)) if c == begun => quote = None,
+            ('(', None) => open += 1,
+            (')', None) => {
+                open -= 1;
+                if open == 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }

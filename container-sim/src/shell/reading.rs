@@ -1,13 +1,14 @@
 //! Decides before a command starts whether it may read files, so that a caller mounts expensive volumes only for those
 //! commands. In doubt the answer is yes.
 
+use super::compound::single_commands;
 use super::parse::{self, To};
 use super::{builtin, is_shell};
 
 /// Programs that read no file with any arguments.
-const BLIND: [&str; 16] = [
-    "true", "false", "echo", "sleep", "date", "env", "printenv", "hostname", "pwd", "whoami", "id", "uname",
-    "exit", "export", ":", "set",
+const BLIND: [&str; 19] = [
+    "break", "continue", "true", "false", "echo", "sleep", "date", "uptime", "env", "printenv", "hostname",
+    "pwd", "whoami", "id", "uname", "exit", "export", ":", "set",
 ];
 
 /// Whether the command `argv` may read a file of its container.
@@ -24,8 +25,8 @@ pub fn may_read_files(argv: &[String]) -> bool {
 }
 
 fn script_may_read(text: &str) -> bool {
-    let Ok(commands) = parse::parse(text) else { return true };
-    commands.iter().any(|(_, command)| {
+    let Ok(list) = parse::parse(text) else { return true };
+    single_commands(&list).0.into_iter().any(|command| {
         let reads_input = command.redirects.iter().any(|redirect| redirect.from == 0);
         let appends = command.redirects.iter().any(|redirect| matches!(redirect.to, To::Append(_)));
         let first = command.words.first().map(parse::Word::literal);
@@ -33,7 +34,7 @@ fn script_may_read(text: &str) -> bool {
             // The command consists of redirections.
             None => true,
             Some(Some(first)) => parse::is_assignment(&first) || BLIND.contains(&builtin::name(&first)),
-            Some(None) => false,
+            Some(None) => command.words.len() == 1 && command.words[0].assigns(),
         };
         reads_input || appends || !is_blind
     })
@@ -51,6 +52,8 @@ mod tests {
             (&["sh", "-c", "A=b; echo $A > /tmp/x && sleep 5; exit 3"], false),
             (&["sh", "-c", "echo hi | wc -c"], true),
             (&["sh", "-c", "echo $(cat x)"], true),
+            (&["sh", "-c", "X=1; while true; do echo $X; sleep 1; done"], false),
+            (&["sh", "-c", "if true; then cat x; fi"], true),
             (&["sh", "-c", "echo hi < /etc/hosts"], true),
             (&["sh", "-c", "$X"], true),
             (&["sh", "-c", "sleep 5; cat /var/run/x"], true),

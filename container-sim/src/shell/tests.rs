@@ -12,7 +12,6 @@ fn environment() -> Environment {
         variables: vec![("HOME".to_owned(), "/root".to_owned()), ("A".to_owned(), "b c".to_owned())],
         files: [file("/etc/config/key", "value"), file("/etc/hostname", "web\n")].into(),
         answers: [("redis-cli ping".to_owned(), answer)].into(),
-        date: "now".to_owned(),
         read_only: ["/etc/config".to_owned()].into(),
         ..Environment::default()
     }
@@ -53,6 +52,7 @@ fn commands_behave_like_their_unix_namesakes() {
         (&["ls", "/etc"], "config\nhostname\n", 0),
         (&["ls", "/nope"], "2>ls: /nope: No such file or directory\n", 1),
         (&["sleep", "1.5"], "<1.5s>", 0),
+        (&["uptime"], " 00:00:00 up 1 min,  0 users,  load average: 0.00, 0.00, 0.00\n", 0),
         (&["redis-cli", "ping"], "PONG\n", 0),
         (&["id"], "uid=0(root) gid=0(root) groups=0(root)\n", 0),
     ];
@@ -112,13 +112,89 @@ fn scripts_run_command_by_command() {
         ("echo x &", "2>sh: syntax error: the simulated shell does not know \"&\"\n", 2),
         ("echo >", "2>sh: syntax error: a redirection without a file\n", 2),
         ("echo 'a", "2>sh: syntax error: unterminated quoted string\n", 2),
-        ("echo $(date)", "2>sh: syntax error: the simulated shell does not know \"$(\"\n", 2),
-        ("for i in 1; do echo; done", "2>sh: syntax error: the simulated shell does not know \"for\"\n", 2),
+        ("echo `date`", "2>sh: syntax error: the simulated shell does not know \"`\"\n", 2),
+        ("case a in a) echo;; esac", "2>sh: syntax error: the simulated shell does not know \"case\"\n", 2),
         ("&& echo", "2>sh: syntax error: unexpected operator\n", 2),
         ("", "", 0),
     ];
     for (script, text, code) in cases {
         assert_eq!(run(&["sh", "-c", script]), Ok((text.to_owned(), code)), "{script}");
+    }
+}
+
+#[test]
+fn loops_conditions_and_substitutions_run_as_in_a_shell() {
+    let cases = [
+        ("for i in 1 2 3; do echo $i; done", "1\n2\n3\n", 0),
+        ("for i in $(seq 1 3); do date; done", "Thu Jan  1 00:00:00 UTC 1970\n".repeat(3).leak(), 0),
+        ("i=0; while [ $i -lt 3 ]; do i=$((i+1)); echo -n $i; done; echo", "123\n", 0),
+        ("i=0\nuntil test $i = 2\ndo\n  i=$(($i + 1)) # round\n  sleep 1\ndone\ndate +%s", "<1s><1s>2\n", 0),
+        ("for a in $A \"$A\" 'x  y'; do echo \"[$a]\"; done", "[b]\n[c]\n[b c]\n[x  y]\n", 0),
+        (
+            "for i in 1 2 3 4; do if [ $i = 2 ]; then continue; elif [ $i = 4 ]; then break; else echo $i; fi; done",
+            "1\n3\n",
+            0,
+        ),
+        ("if false; then echo a; fi; echo $?", "0\n", 0),
+        ("if ! [ -e /nope ]; then echo absent; fi; ! true; echo $?", "absent\n1\n", 0),
+        ("while false; do echo; done && echo never ran", "never ran\n", 0),
+        ("true || for i in 1; do echo; done; { echo a; false; } || echo b", "a\nb\n", 0),
+        (
+            "X=$(false); echo $?; echo $((1/0)); echo never",
+            "1\n2>sh: arithmetic syntax error: divide by zero\n",
+            2,
+        ),
+        ("X=$(echo 'a  b'; echo c); echo \"$X\"; echo $X", "a  b\nc\na b c\n", 0),
+        ("echo \"$(cat /etc/hostname)-$(echo \")\")\"", "web-)\n", 0),
+        ("for i in; do echo; done; for i in 1; do for j in a b; do echo $i$j; break; done; done", "1a\n", 0),
+        ("echo x > /tmp/$(hostname); cat /tmp/web; while true; do exit 3; done", "x\n", 3),
+        (
+            "sh -c 'while true; do :; done'; echo $?",
+            "2>sh: a loop in a nested shell has too many rounds\n2\n",
+            0,
+        ),
+        ("while true", "2>sh: syntax error: unexpected end of file\n", 2),
+        ("for i in 1; do done", "2>sh: syntax error: unexpected \"done\"\n", 2),
+        ("done", "2>sh: syntax error: unexpected \"done\"\n", 2),
+        (
+            "for i in a; do echo; done | sort",
+            "2>sh: syntax error: the simulated shell does not know pipes and redirections of loops and conditions\n",
+            2,
+        ),
+        ("echo while do done", "while do done\n", 0),
+        ("date foo", "2>date: invalid date 'foo'\n", 1),
+        ("date -u +%Y-%m-%dT%H:%M:%SZ", "1970-01-01T00:00:00Z\n", 0),
+    ];
+    for (script, text, code) in cases {
+        assert_eq!(run(&["sh", "-c", script]), Ok((text.to_owned(), code)), "{script}");
+    }
+}
+
+#[test]
+fn a_loop_without_end_neither_blocks_its_caller_nor_grows() {
+    let argv = ["sh", "-c", "while true; do :; done"].map(str::to_owned);
+    let mut shell = Shell::run(environment(), &argv).unwrap();
+    for _ in 0..5 {
+        assert!(matches!(shell.step(), ShellStep::Sleep(_)));
+        assert!(shell.queue.len() < 5 && shell.steps.is_empty());
+    }
+    let argv = ["sh", "-c", "while true; do echo a; sleep 5; date +%s; done"].map(str::to_owned);
+    let mut shell = Shell::run(environment(), &argv).unwrap();
+    for round in 1..2_000 {
+        assert!(matches!(shell.step(), ShellStep::Print(1, _)));
+        assert_eq!(shell.step(), ShellStep::Sleep(Duration::from_secs(5)));
+        let expected = format!("{}\n", round * 5);
+        assert!(
+            matches!(shell.step(), ShellStep::Print(1, printed) if printed.as_ref() == expected.as_bytes())
+        );
+    }
+}
+
+#[test]
+fn deeply_nested_scripts_are_refused() {
+    for (open, close) in [("if true; then ", " fi;"), ("{ ", " };"), ("echo $(", ")"), ("echo $((", "))")] {
+        let script = format!("{}true;{}", open.repeat(5_000), close.repeat(5_000));
+        assert_ne!(run(&["sh", "-c", &script]).unwrap().1, 0, "{open}");
     }
 }
 
@@ -135,7 +211,7 @@ fn a_shell_without_a_script_reads_lines() {
 
 proptest::proptest! {
     #[test]
-    fn no_script_makes_the_shell_panic_or_go_on_for_ever(script in "[ -~\n]{0,40}|[a-z$\"'{};&|> ]{0,40}") {
+    fn no_script_makes_the_shell_panic_or_go_on_for_ever(script in "[ -~\n]{0,40}|[a-z$\"'{}();&|> ]{0,40}|((for i in|do|done|if|then|fi|!|[{]|[}]|echo|false|[$][(]|[)]|;)[ ;]){0,12}") {
         let _ = run(&["sh", "-c", &script]);
     }
 }

@@ -60,7 +60,6 @@ impl Streams {
                 node.mount(Mounting { snapshot, pod: &pod }, volume, &found, &mut files).await;
             }
         }
-        let now = self.clock.now();
         Environment {
             variables: node.variables(&pod, &found, &hostname).await,
             hostname,
@@ -70,8 +69,7 @@ impl Streams {
             volumes,
             disk: snapshot.disks.container(container, run, &self.disk_capacity),
             answers: script.exec,
-            date: now.strftime("%a %b %e %H:%M:%S UTC %Y").to_string(),
-            now: now.as_second(),
+            now: self.clock.now().as_second(),
             terminal: None,
             memory: self.buffer_capacity.allowance(),
         }

@@ -280,11 +280,15 @@ impl Session {
     }
 }
 
-/// The size of a terminal: `{"Width": 80, "Height": 24}`.
+/// The size of a terminal: `{"Width": 80, "Height": 24}`. Names have any case, as for Go's decoder: the JavaScript client
+/// writes them in lower case.
 fn size(message: &[u8]) -> Option<(u16, u16)> {
-    let size: serde_json::Value = serde_json::from_slice(message).ok()?;
-    let part = |name: &str| u16::try_from(size[name].as_u64()?).ok();
-    Some((part("Height")?, part("Width")?))
+    let size: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(message).ok()?;
+    let part = |name: &str| {
+        let (_, value) = size.iter().find(|(key, _)| key.eq_ignore_ascii_case(name))?;
+        u16::try_from(value.as_u64()?).ok()
+    };
+    Some((part("height")?, part("width")?))
 }
 
 /// The Status that carries an exit code.
@@ -299,4 +303,23 @@ fn exit(code: u8) -> Status {
     let cause = Cause { reason: "ExitCode".to_owned(), message: code.to_string(), ..Cause::default() };
     status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_terminal_size_may_have_any_case() {
+        for (message, expected) in [
+            (r#"{"Width":80,"Height":24}"#, Some((24, 80))),
+            (r#"{"height":24,"width":80}"#, Some((24, 80))),
+            (r#"{"Width":80}"#, None),
+            (r#"{"Width":80,"Height":70000}"#, None),
+            ("[80,24]", None),
+            ("", None),
+        ] {
+            assert_eq!(size(message.as_bytes()), expected, "{message}");
+        }
+    }
 }

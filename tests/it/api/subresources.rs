@@ -54,6 +54,55 @@ fn scale_is_read_replaced_and_patched() {
     });
 }
 
+/// The stored `serviceName: ""` once counted as a change of the spec.
+#[test]
+fn a_stateful_set_without_a_service_is_scaled() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let sets = "/apis/apps/v1/namespaces/default/statefulsets";
+        let labels = json!({"app": "db"});
+        let containers = json!([{"name": "db", "image": "busybox"}]);
+        let set = json!({
+            "metadata": {"name": "db"},
+            "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}},
+        });
+        let scale = format!("{sets}/db/scale");
+        run(
+            cluster,
+            [
+                case(
+                    "created",
+                    ("POST", sets),
+                    set,
+                    201,
+                    json!({"spec": {"serviceName": "", "replicas": 1}}),
+                ),
+                case(
+                    "patched",
+                    ("PATCH", &scale),
+                    json!({"spec": {"replicas": 0}}),
+                    200,
+                    json!({"kind": "Scale", "spec": {"replicas": null}}),
+                ),
+                case(
+                    "replaced",
+                    ("PUT", &scale),
+                    json!({"metadata": {"name": "db"}, "spec": {"replicas": 2}}),
+                    200,
+                    json!({"spec": {"replicas": 2}}),
+                ),
+                case(
+                    "the set has it",
+                    ("GET", &format!("{sets}/db")),
+                    Value::Null,
+                    200,
+                    json!({"spec": {"serviceName": "", "replicas": 2}}),
+                ),
+            ],
+        )
+        .await;
+    });
+}
+
 #[test]
 fn a_pod_is_bound_once_by_either_binding_path() {
     simulate(Setup::api_alone(), async |cluster| {
