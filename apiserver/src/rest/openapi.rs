@@ -130,6 +130,17 @@ impl OpenApi {
         Self { index, documents, built_in, aggregated, swagger }
     }
 
+    /// Whether both have the same documents, so that one can replace the other.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        let definitions = |all: &Self| {
+            all.documents.values().flat_map(|entry| entry.definitions.clone()).collect::<Vec<_>>()
+        };
+        // `swagger` is shared if all contents are.
+        Arc::ptr_eq(&self.swagger, &other.swagger)
+            && self.index.is_as(&other.index)
+            && definitions(self) == definitions(other)
+    }
+
     /// Answers a GET of an OpenAPI path; `None` for other paths.
     ///
     /// # Errors
