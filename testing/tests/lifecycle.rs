@@ -17,10 +17,10 @@ const FORKS: usize = 1000;
 /// Number of objects in the cluster whose forks' memory is measured.
 const OBJECTS: usize = 2000;
 
-/// Most bytes of a fork that has not written anything: thrice what it takes.
+/// Most bytes of a fork that has not written anything: some three times what it takes.
 const FORK: usize = 300 * 1024;
 
-/// Most bytes of a fork after one write: twice what it takes.
+/// Most bytes of a fork after one write: between two and three times what it takes.
 const WRITTEN_FORK: usize = 300 * 1024;
 
 /// Most bytes of a cluster with controllers, scheduler and one node: twice what it takes.

@@ -555,6 +555,22 @@ mod tests {
     }
 
     #[test]
+    fn documents_with_another_address_are_not_shared() {
+        let (kinds, apis) = (Arc::new(Kinds::built_in()), AggregatedApis::default());
+        let first = Discovery::new("first:6443", &kinds, &apis, None);
+        let again = Discovery::new("first:6443", &Arc::new(Kinds::built_in()), &apis, Some(&first));
+        assert!(again.is_as(&first));
+        let address = |discovery: &Discovery| {
+            let response = discovery.answer("/api", &HeaderMap::new()).unwrap().unwrap();
+            let versions: Value = serde_json::from_slice(response.body()).unwrap();
+            versions["serverAddressByClientCIDRs"][0]["serverAddress"].clone()
+        };
+        assert_eq!(address(&first), "first:6443");
+        let second = Discovery::new("second:6443", &kinds, &apis, Some(&first));
+        assert_eq!((second.is_as(&first), address(&second)), (false, json!("second:6443")));
+    }
+
+    #[test]
     fn other_paths_and_other_types_are_not_answered() {
         let discovery =
             Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), &AggregatedApis::default(), None);

@@ -470,6 +470,14 @@ mod tests {
     }
 
     #[test]
+    fn documents_of_equal_kinds_can_be_shared() {
+        let new = |previous| OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), previous, |_| None);
+        let first = new(None);
+        assert!(new(Some(&first)).is_as(&first));
+        assert!(!new(None).is_as(&first), "nothing was shared");
+    }
+
+    #[test]
     fn outdated_hashes_are_redirected() {
         let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let moved = get(&openapi, "/openapi/v3/apis/coordination.k8s.io/v1?hash=OLD").unwrap();
