@@ -97,7 +97,8 @@ pub(crate) async fn until_done<F: Future<Output = ()>>(
     mut start: impl FnMut() -> F,
 ) {
     let mut panics = Panics::none(task, restarts);
-    while let Err(panicked) = panics.contain(async { start().await }).await {
+    // Boxed: the futures around an attempt would otherwise reserve several times its size.
+    while let Err(panicked) = panics.contain(Box::pin(async { start().await })).await {
         tokio::time::sleep(panicked.wait).await;
     }
 }

@@ -5,6 +5,7 @@ mod activity;
 mod connection;
 mod connections;
 mod image;
+mod reflection;
 
 use crate::access::AccessRecord;
 use crate::aggregator::{self, Aggregator};
@@ -39,8 +40,9 @@ use http::{Request, Response};
 pub use image::ServerImage;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
+use kstore_proto::kstore::v1 as pb;
 use kstore_proto::kstore::v1::kstore_server::{Kstore, KstoreServer};
-use kstore_proto::kstore::v1::{self as pb, FILE_DESCRIPTOR_SET};
+use reflection::Reflection;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -103,6 +105,7 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Clone)]
 pub struct ApiServer {
     pipeline: Arc<Pipeline>,
+    rest: Arc<Rest>,
     router: Router,
     grpc: Grpc,
     tunnels: Arc<Tunnels>,
@@ -143,7 +146,7 @@ impl ApiServer {
 
     /// An image of this server's memory at its newest revision, for servers over copies of its storage.
     pub fn image(&self) -> ServerImage {
-        ServerImage::of(&self.pipeline)
+        ServerImage::of(&self.pipeline, &self.rest)
     }
 
     /// Starts like [`ApiServer::start`], but from the memory of another server instead of loading and
@@ -241,12 +244,14 @@ impl ApiServer {
         let bodies = BodyBudget::default();
         let stop = options.stop.clone();
         let address = settings.external_address.unwrap_or(options.advertised);
-        let rest = Rest::new(pipeline.clone(), aggregator, tunnels.clone(), address, stop);
+        let known = image.map(ServerImage::documents);
+        let rest = Rest::new(pipeline.clone(), aggregator, tunnels.clone(), (address, known), stop);
         let rest = Arc::new(rest.with_body_budget(bodies.clone()).with_audit(audit.clone()));
         let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone()).with_audit(audit);
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
-        let (router, capacity, stop) = (router(rest, grpc.clone()), options.connections, options.stop);
-        Ok(Self { router, grpc, pipeline, tunnels, grpc_calls, front_proxies, capacity, stop })
+        let router = router(rest.clone(), grpc.clone());
+        let (capacity, stop) = (options.connections, options.stop);
+        Ok(Self { rest, router, grpc, pipeline, tunnels, grpc_calls, front_proxies, capacity, stop })
     }
 
     /// REST and gRPC for a component in this process. Authentication takes it for `user`; all later stages
@@ -391,16 +396,12 @@ async fn recall(
 
 fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
     let (health, health_service) = tonic_health::server::health_reporter();
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .expect("the descriptors were compiled with this program");
     // A new reporter reports SERVING for the whole server (the service ""), which is true from here on.
     drop(health);
     let max = limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES;
     tonic::service::Routes::new(KstoreServer::new(grpc).max_decoding_message_size(max))
         .add_service(health_service)
-        .add_service(reflection)
+        .add_service(Reflection::shared())
         .into_axum_router()
         .fallback(move |request: Request<Body>| {
             let rest = rest.clone();

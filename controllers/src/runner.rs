@@ -121,7 +121,7 @@ pub(crate) struct Cluster {
     account: &'static str,
     pub caches: Arc<Caches>,
     pub nondet: Nondet,
-    pub config: Config,
+    pub config: Arc<Config>,
     pub stop: CancellationToken,
     tasks: TaskGroup,
 }
@@ -227,7 +227,7 @@ pub fn run(
 async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGroup) {
     let stop = tasks.stop().clone();
     let caches = Caches::new(client.agent("controllers"), &nondet, &config.metrics, &tasks);
-    let caches = Arc::new(caches);
+    let (caches, config) = (Arc::new(caches), Arc::new(config));
     let selected: Vec<&ControllerEntry> =
         CONTROLLERS.iter().filter(|controller| config.controllers.runs(controller.name)).collect();
     let cluster = |controller: &ControllerEntry| Cluster {
@@ -235,7 +235,7 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
         account: controller.account,
         caches: Arc::clone(&caches),
         nondet: nondet.clone(),
-        config: config.clone(),
+        config: Arc::clone(&config),
         stop: stop.clone(),
         tasks: tasks.clone(),
     };

@@ -5,6 +5,7 @@ use std::{
     any::Any,
     future::Future,
     panic::{AssertUnwindSafe, resume_unwind},
+    pin::Pin,
     sync::Arc,
 };
 
@@ -45,6 +46,12 @@ impl TaskGroup {
 
     /// Spawns a task of the group on the current runtime.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        // Boxed: each of the layers below reserves space for the future that it wraps, often twice, so an
+        // unboxed task would take some eight times its own size for as long as it runs.
+        self.spawn_boxed(Box::pin(task));
+    }
+
+    fn spawn_boxed(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let group = self.clone();
         self.tasks.spawn(async move {
             let task = AssertUnwindSafe(task).catch_unwind();

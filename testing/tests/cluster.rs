@@ -199,3 +199,43 @@ async fn forty_concurrent_clusters_share_no_objects() {
         cluster.stop().await;
     }
 }
+
+/// A definition of the kind in the group `example.com`.
+fn definition(kind: &str) -> String {
+    let singular = kind.to_lowercase();
+    format!(
+        "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: things.example.com}}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {{plural: things, singular: {singular}, kind: {kind}}}
+  versions:
+  - {{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {{type: object}}}}}}
+"
+    )
+}
+
+#[tokio::test]
+async fn discovery_documents_of_clusters_with_one_origin_are_independent() {
+    let origin = Cluster::builder().api_only().start().await;
+    let clusters = [origin.fork().await, origin.fork().await, Cluster::builder().api_only().start().await];
+    let kinds = ["Red", "Blue", "Pink"];
+    for (cluster, kind) in clusters.iter().zip(kinds) {
+        cluster.apply(&definition(kind)).await.unwrap();
+    }
+    for (cluster, kind) in clusters.iter().zip(kinds) {
+        // The fork of a cluster has its documents.
+        for cluster in [cluster, &cluster.fork().await] {
+            let resources = cluster.kube().list_api_group_resources("example.com/v1").await.unwrap();
+            let found: Vec<&str> = resources.resources.iter().map(|resource| &*resource.kind).collect();
+            assert_eq!(found, [kind]);
+            let groups = cluster.kube().list_api_groups().await.unwrap().groups;
+            assert!(groups.iter().any(|group| group.name == "example.com"));
+        }
+    }
+    let groups = origin.kube().list_api_groups().await.unwrap().groups;
+    assert!(groups.iter().all(|group| group.name != "example.com"), "the origin has no custom kind");
+}

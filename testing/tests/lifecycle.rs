@@ -17,6 +17,15 @@ const FORKS: usize = 1000;
 /// Number of objects in the cluster whose forks' memory is measured.
 const OBJECTS: usize = 2000;
 
+/// Most bytes of a fork that has not written anything: some three times what it takes.
+const FORK: usize = 300 * 1024;
+
+/// Most bytes of a fork after one write: between two and three times what it takes.
+const WRITTEN_FORK: usize = 300 * 1024;
+
+/// Most bytes of a cluster with controllers, scheduler and one node: twice what it takes.
+const WHOLE_CLUSTER: usize = 4 * 1024 * 1024;
+
 /// Serializes the tests, because they measure the heap of the whole process.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
@@ -128,5 +137,34 @@ async fn forks_share_the_memory_of_many_objects() {
         forks.push(cluster.fork().await);
     }
     let each = (HEAP.current_usage() - before) / forks.len();
-    assert!(each < 300 * 1024, "a fork of {OBJECTS} objects takes {each} bytes");
+    assert!(each < FORK, "a fork of {OBJECTS} objects takes {each} bytes");
+    for fork in &forks {
+        assert_eq!(write_and_count(fork).await, OBJECTS + 1);
+    }
+    let each = (HEAP.current_usage() - before) / forks.len();
+    assert!(each < WRITTEN_FORK, "a fork of {OBJECTS} objects takes {each} bytes after a write");
+}
+
+#[tokio::test]
+async fn a_whole_cluster_stays_within_its_memory_bound() {
+    let _alone = ALONE.lock().await;
+    // The first clusters fill process-wide caches.
+    for _ in 0..2 {
+        let cluster = Cluster::start().await;
+        cluster.settled().await.unwrap();
+        cluster.stop().await;
+    }
+    let before = HEAP.current_usage();
+    let mut clusters = Vec::new();
+    for _ in 0..5 {
+        let cluster = Cluster::start().await;
+        cluster.settled().await.unwrap();
+        clusters.push(cluster);
+    }
+    let each = HEAP.current_usage().saturating_sub(before) / clusters.len();
+    println!("a whole cluster takes {} KiB", each / 1024);
+    assert!(each < WHOLE_CLUSTER, "a whole cluster takes {each} bytes");
+    for cluster in clusters {
+        cluster.stop().await;
+    }
 }

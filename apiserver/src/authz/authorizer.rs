@@ -124,8 +124,13 @@ impl Authorizer {
         Self { rbac: Rbac::new(lookup.clone()), lookup, modes }
     }
 
-    /// The modes and compiled roles, so that another server with the same roles need not compile them.
+    /// The modes and compiled roles, so that another server with the same roles need not compile them, and
+    /// shares their memory. The roles may be older than the newest ones.
     pub(crate) fn image(&self) -> AuthorizerImage {
+        let is_rbac = self.modes.iter().any(|mode| matches!(mode, Mode::Rbac));
+        if is_rbac && self.rbac.compiled().is_none() {
+            self.policy();
+        }
         AuthorizerImage { compiled: self.rbac.compiled(), modes: self.modes.clone() }
     }
 

@@ -55,13 +55,23 @@ pub struct Policy {
 impl Policy {
     /// Reads and compiles the current roles and bindings.
     pub fn compile(lookup: &dyn Lookup) -> Self {
+        Self::compile_after(lookup, None)
+    }
+
+    /// Compiles like [`Policy::compile`], and shares the rules of unchanged roles with `previous`. Rules are
+    /// compared by value, so `previous` may be the policy of another cluster.
+    pub fn compile_after(lookup: &dyn Lookup, previous: Option<&Self>) -> Self {
         let [cluster_roles, cluster_bindings, roles, bindings] = kinds().map(|kind| lookup.list(kind, ""));
         let mut policy = Self::default();
         // The controller writes the rules of an aggregating ClusterRole into it, so that they need no special
         // treatment.
         for role in cluster_roles.iter().chain(&roles) {
             let key = (meta::namespace(role).into(), meta::name(role).into());
-            policy.roles.insert(key, rules_in(role));
+            let rules = rules_in(role);
+            let known =
+                previous.and_then(|previous| previous.roles.get(&key)).filter(|known| **known == rules);
+            let rules = known.cloned().unwrap_or(rules);
+            policy.roles.insert(key, rules);
         }
         for binding in cluster_bindings.iter().chain(&bindings) {
             policy.add(binding);

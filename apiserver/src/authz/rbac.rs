@@ -41,14 +41,13 @@ impl Rbac {
     /// The current roles and bindings, compiled.
     pub fn policy(&self) -> Arc<Policy> {
         let versions = kinds().map(|kind| self.lookup.version(kind));
-        if let Some((compiled_at, policy)) = &*self.compiled.lock()
-            && *compiled_at == versions
-        {
-            return policy.clone();
-        }
+        let previous = match self.compiled() {
+            Some((compiled_at, policy)) if compiled_at == versions => return policy,
+            outdated => outdated.map(|(_, policy)| policy),
+        };
         // Compiled without the lock: two callers may compile at once, both from state at least as new as
         // `versions`.
-        let policy = Arc::new(Policy::compile(&*self.lookup));
+        let policy = Arc::new(Policy::compile_after(&*self.lookup, previous.as_deref()));
         *self.compiled.lock() = Some((versions, policy.clone()));
         policy
     }

@@ -1,5 +1,6 @@
 //! Decisions of the modes over a cluster with the bootstrap roles.
 
+use super::policy::Policy;
 use super::{Attributes, Authorizer, Decision, Mode, Modes, More, Target, bootstrap};
 use crate::authn::{MASTERS, UserInfo};
 use crate::testing::MapLookup;
@@ -178,4 +179,26 @@ async fn always_allow_and_always_deny_exempt_masters_and_health_paths() {
         assert!(allowed(&authorizer, &admin, "list /pods default"), "{mode:?}");
         assert!(allowed(&authorizer, &UserInfo::anonymous(), "get /healthz"), "{mode:?}");
     }
+}
+
+#[test]
+fn recompiled_policies_share_the_rules_of_unchanged_roles() {
+    let (lookup, _) = cluster();
+    let first = Policy::compile(&*lookup);
+    let rules = |verb: &str| json!([{ "verbs": [verb], "apiGroups": [""], "resources": ["pods"] }]);
+    let role = |verb: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": "view" }, "rules": rules(verb),
+        })
+    };
+    lookup.put(role("get"));
+    let second = Policy::compile_after(&*lookup, Some(&first));
+    let at = |policy: &Policy, name: &str| policy.role("", name).unwrap().as_ptr();
+    assert_eq!(at(&first, "edit"), at(&second, "edit"), "an unchanged role is shared");
+    assert_ne!(at(&first, "view"), at(&second, "view"));
+    assert_eq!(second.role("", "view").unwrap()[0].verbs, ["get"]);
+    lookup.put(role("list"));
+    let third = Policy::compile_after(&*lookup, Some(&second));
+    assert_eq!(third.role("", "view").unwrap()[0].verbs, ["list"], "a changed role is compiled");
 }

@@ -123,14 +123,17 @@ struct Listener {
     queue: Arc<Queue>,
 }
 
+/// Listeners by id. Boxed, because most watched objects have one listener, and a node of the map has space for eleven.
+type Listeners = BTreeMap<u64, Box<Listener>>;
+
 /// The listeners of one kind, indexed by object, by the value of the indexed field, or by namespace.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
-    by_object: BTreeMap<(String, String), BTreeMap<u64, Listener>>,
+    by_object: BTreeMap<(String, String), Listeners>,
     /// By the value of the kind's indexed field.
-    by_value: BTreeMap<String, BTreeMap<u64, Listener>>,
-    by_namespace: BTreeMap<String, BTreeMap<u64, Listener>>,
-    everywhere: BTreeMap<u64, Listener>,
+    by_value: BTreeMap<String, Listeners>,
+    by_namespace: BTreeMap<String, Listeners>,
+    everywhere: Listeners,
 }
 
 impl Watchers {
@@ -147,7 +150,7 @@ impl Watchers {
         } else {
             &mut self.everywhere
         };
-        slot.insert(id, listener);
+        slot.insert(id, Box::new(listener));
     }
 
     /// Removes the filter that was registered under `id`.
@@ -206,11 +209,11 @@ impl Watchers {
 
     fn listeners(&self) -> impl Iterator<Item = &Listener> {
         let nested = self.by_object.values().chain(self.by_value.values()).chain(self.by_namespace.values());
-        nested.chain([&self.everywhere]).flat_map(BTreeMap::values)
+        nested.chain([&self.everywhere]).flat_map(BTreeMap::values).map(Box::as_ref)
     }
 }
 
-fn remove_from<K: Ord>(map: &mut BTreeMap<K, BTreeMap<u64, Listener>>, key: &K, id: u64) {
+fn remove_from<K: Ord>(map: &mut BTreeMap<K, Listeners>, key: &K, id: u64) {
     if let Some(listeners) = map.get_mut(key) {
         listeners.remove(&id);
         if listeners.is_empty() {
@@ -219,7 +222,7 @@ fn remove_from<K: Ord>(map: &mut BTreeMap<K, BTreeMap<u64, Listener>>, key: &K, 
     }
 }
 
-fn deliver(listeners: &BTreeMap<u64, Listener>, change: &Arc<Change>, wake_ups: &mut WakeUps) {
+fn deliver(listeners: &Listeners, change: &Arc<Change>, wake_ups: &mut WakeUps) {
     for listener in listeners.values().filter(|l| change.revision > l.after) {
         if let Some(seen) = change.seen_by(&listener.filter) {
             listener.queue.push(Delivery { selector: listener.selector, seen, change: change.clone() });

@@ -149,6 +149,8 @@ impl Discovery {
     ) -> Self {
         let rows = kinds.rows();
         let groups = groups(kinds, apis);
+        // One document contains the address.
+        let previous = previous.filter(|previous| previous.address == address);
         let mut legacy = BTreeMap::new();
         let mut add = |path: String, subject, dependencies: Vec<Dependency>| {
             let known = previous.and_then(|previous| previous.legacy.get(&path));
@@ -180,6 +182,19 @@ impl Discovery {
         let (aggregated_core, aggregated_groups) = (OnceLock::new(), OnceLock::new());
         let (address, kinds) = (address.to_owned(), kinds.clone());
         Self { address, kinds, groups, legacy, aggregated_core, aggregated_groups }
+    }
+
+    /// Whether both have the same documents, so that one can replace the other. False with any aggregated API
+    /// server, whose resources change on their own.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        let is_local = |version: &ServedVersion| matches!(version, ServedVersion::Local(_));
+        let are_local = |all: &Self| all.groups.iter().flat_map(|group| &group.versions).all(is_local);
+        // The legacy documents depend on the order of groups and on all definitions, as do the aggregated ones.
+        self.address == other.address
+            && are_local(self)
+            && are_local(other)
+            && self.legacy.len() == other.legacy.len()
+            && self.legacy.iter().zip(&other.legacy).all(|(a, b)| a.0 == b.0 && Arc::ptr_eq(a.1, b.1))
     }
 
     fn value(&self, subject: &Subject) -> Value {
@@ -537,6 +552,22 @@ mod tests {
             assert_eq!(decoded["groups"][0]["name"], json["groups"][0]["name"]);
             assert_eq!(decoded["resources"][0]["verbs"], json["resources"][0]["verbs"]);
         }
+    }
+
+    #[test]
+    fn documents_with_another_address_are_not_shared() {
+        let (kinds, apis) = (Arc::new(Kinds::built_in()), AggregatedApis::default());
+        let first = Discovery::new("first:6443", &kinds, &apis, None);
+        let again = Discovery::new("first:6443", &Arc::new(Kinds::built_in()), &apis, Some(&first));
+        assert!(again.is_as(&first));
+        let address = |discovery: &Discovery| {
+            let response = discovery.answer("/api", &HeaderMap::new()).unwrap().unwrap();
+            let versions: Value = serde_json::from_slice(response.body()).unwrap();
+            versions["serverAddressByClientCIDRs"][0]["serverAddress"].clone()
+        };
+        assert_eq!(address(&first), "first:6443");
+        let second = Discovery::new("second:6443", &kinds, &apis, Some(&first));
+        assert_eq!((second.is_as(&first), address(&second)), (false, json!("second:6443")));
     }
 
     #[test]

@@ -39,6 +39,11 @@ enum StoredContent {
 }
 
 impl Document {
+    /// Whether both have the same content, by their tags.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        (self.content_type, &self.tag) == (other.content_type, &other.tag)
+    }
+
     /// A document of this type and content.
     pub(super) fn new(content_type: &'static str, content: Vec<u8>) -> Self {
         let tag = hex(&Sha512::digest(&content));

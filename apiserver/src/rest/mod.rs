@@ -26,6 +26,8 @@ pub mod discovery;
 pub mod health;
 pub mod openapi;
 
+pub(crate) use path::Documents;
+
 use crate::access;
 use crate::agent::user_agent;
 use crate::aggregator::Aggregator;
@@ -78,18 +80,24 @@ pub struct Rest {
 
 impl Rest {
     /// A front end of a pipeline. Nodes are reached through `tunnels`, and aggregated API servers through
-    /// `aggregator`. `advertised` is the `host:port` in discovery documents; `stop` ends open watches and
-    /// streams.
+    /// `aggregator`. `advertised` is the `host:port` in discovery documents, which are shared with those of
+    /// another server as far as they are equal; `stop` ends open watches and streams.
     pub(crate) fn new(
         pipeline: Arc<Pipeline>,
         aggregator: Arc<Aggregator>,
         tunnels: Arc<Tunnels>,
-        advertised: String,
+        (advertised, known): (String, Option<&Documents>),
         stop: CancellationToken,
     ) -> Self {
         let streams = stream::Streams::new(pipeline.clone(), tunnels, stop.clone());
-        let paths = path::Paths::new(pipeline.clone(), aggregator.clone(), &advertised, stop.clone());
+        let advertised = (&*advertised, known);
+        let paths = path::Paths::new(pipeline.clone(), aggregator.clone(), advertised, stop.clone());
         Self { paths, pipeline, aggregator, streams, bodies: BodyBudget::default(), audit: None, stop }
+    }
+
+    /// The discovery and OpenAPI documents that were last built; they may be outdated.
+    pub(crate) fn documents(&self) -> Arc<Documents> {
+        self.paths.last_documents()
     }
 
     /// Replaces the budget for request bodies by a budget that gRPC shares.

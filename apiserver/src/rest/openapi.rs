@@ -130,6 +130,17 @@ impl OpenApi {
         Self { index, documents, built_in, aggregated, swagger }
     }
 
+    /// Whether both have the same documents, so that one can replace the other.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        let definitions = |all: &Self| {
+            all.documents.values().flat_map(|entry| entry.definitions.clone()).collect::<Vec<_>>()
+        };
+        // `swagger` is shared if all contents are.
+        Arc::ptr_eq(&self.swagger, &other.swagger)
+            && self.index.is_as(&other.index)
+            && definitions(self) == definitions(other)
+    }
+
     /// Answers a GET of an OpenAPI path; `None` for other paths.
     ///
     /// # Errors
@@ -456,6 +467,14 @@ mod tests {
                 assert_eq!(document["paths"].as_object().unwrap().len(), 1, "{name}");
             }
         }
+    }
+
+    #[test]
+    fn documents_of_equal_kinds_can_be_shared() {
+        let new = |previous| OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), previous, |_| None);
+        let first = new(None);
+        assert!(new(Some(&first)).is_as(&first));
+        assert!(!new(None).is_as(&first), "nothing was shared");
     }
 
     #[test]

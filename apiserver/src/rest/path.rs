@@ -39,11 +39,11 @@ const COUNTED: [&str; 7] =
 const SNAPSHOT_TRIES: usize = 8;
 
 /// The discovery and OpenAPI documents of the kinds that are served at one revision.
-struct Documents {
+pub(crate) struct Documents {
     kinds: Arc<Kinds>,
     apis: Arc<AggregatedApis>,
-    discovery: Discovery,
-    openapi: OpenApi,
+    discovery: Arc<Discovery>,
+    openapi: Arc<OpenApi>,
 }
 
 impl Documents {
@@ -55,7 +55,7 @@ impl Documents {
     ) -> Self {
         let (cache, mut kinds) = (pipeline.cache(), pipeline.cache().kinds());
         let stored = |custom: &CustomVersion| openapi::stored_definition(cache, custom);
-        let previous_openapi = previous.map(|documents| &documents.openapi);
+        let previous_openapi = previous.map(|documents| &*documents.openapi);
         let mut openapi = OpenApi::new(&kinds, &apis, previous_openapi, stored);
         // Definitions and kinds change together: if the kinds are still the newest, the definitions read
         // above belong to them.
@@ -67,8 +67,12 @@ impl Documents {
             kinds = newest;
             openapi = OpenApi::new(&kinds, &apis, previous_openapi, stored);
         }
+        let known = previous.map(|documents| &documents.openapi).filter(|known| openapi.is_as(known));
+        let openapi = known.cloned().unwrap_or_else(|| Arc::new(openapi));
         let previous = previous.map(|documents| &documents.discovery);
-        let discovery = Discovery::new(advertised, &kinds, &apis, previous);
+        let discovery = Discovery::new(advertised, &kinds, &apis, previous.map(Arc::as_ref));
+        let known = previous.filter(|known| discovery.is_as(known));
+        let discovery = known.cloned().unwrap_or_else(|| Arc::new(discovery));
         Self { discovery, openapi, kinds, apis }
     }
 }
@@ -85,18 +89,18 @@ pub(super) struct Paths {
 
 impl Paths {
     /// A handler for a pipeline that has started. `advertised` is the `host:port` in discovery documents;
-    /// readiness ends with `stop`.
+    /// those that equal documents of another server, `known`, are shared with it. Readiness ends with `stop`.
     pub(super) fn new(
         pipeline: Arc<Pipeline>,
         aggregator: Arc<Aggregator>,
-        advertised: &str,
+        (advertised, known): (&str, Option<&Documents>),
         stop: CancellationToken,
     ) -> Self {
         let cache = pipeline.cache().clone();
         let health = Health::new(move || cache.is_healthy());
         health.set_bootstrapped();
         Self {
-            documents: Mutex::new(Arc::new(Documents::new(&pipeline, aggregator.apis(), advertised, None))),
+            documents: Mutex::new(Arc::new(Documents::new(&pipeline, aggregator.apis(), advertised, known))),
             health,
             pipeline,
             aggregator,
@@ -116,6 +120,11 @@ impl Paths {
         let response = self.answer(parts, user).await;
         measured.end(response.status().as_u16());
         self.pipeline.metrics().sent(kind, response)
+    }
+
+    /// The documents that were last built; they may be outdated.
+    pub(super) fn last_documents(&self) -> Arc<Documents> {
+        self.documents.lock().clone()
     }
 
     /// The documents of the present kinds. The first request after a change rebuilds those that differ.

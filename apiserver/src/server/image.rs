@@ -7,6 +7,7 @@ use crate::cache::{Cache, CacheImage};
 use crate::metrics::Metrics;
 use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
+use crate::rest::{Documents, Rest};
 use crate::storage::{RawBatch, SharedStorage};
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ pub struct ServerImage {
     /// The revision up to which `provenance` is complete; it may be ahead of the cache's revision.
     observed: i64,
     authorizer: AuthorizerImage,
+    documents: Arc<Documents>,
 }
 
 impl std::fmt::Debug for ServerImage {
@@ -27,12 +29,20 @@ impl std::fmt::Debug for ServerImage {
 }
 
 impl ServerImage {
-    pub(super) fn of(origin: &Pipeline) -> Self {
+    pub(super) fn of(origin: &Pipeline, rest: &Rest) -> Self {
+        // Copied before the cache, so that they contain nothing newer than its revision: another server may
+        // reach the next revision with other roles and definitions.
+        let (authorizer, documents) = (origin.authorizer().image(), rest.documents());
         let cache = origin.cache().image();
         // Copied after the cache, so that it covers all revisions of the cache: a batch is observed before
         // the cache shows it.
         let (provenance, observed) = origin.provenance().fork();
-        Self { cache, provenance, observed, authorizer: origin.authorizer().image() }
+        Self { cache, provenance, observed, authorizer, documents }
+    }
+
+    /// Discovery and OpenAPI documents of the original server.
+    pub(super) fn documents(&self) -> &Documents {
+        &self.documents
     }
 
     /// The revision of the image: storages to start from it must have at least this revision.

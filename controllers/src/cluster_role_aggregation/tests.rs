@@ -1,8 +1,8 @@
 //! Tests of the rules of aggregated roles.
 
 use super::plan::plan;
+use super::role::Role;
 use crate::action::{Action, PatchKind};
-use k8s_openapi::api::rbac::v1::ClusterRole;
 use serde_json::{Value, from_value, json};
 
 fn rule(resource: &str) -> Value {
@@ -10,20 +10,21 @@ fn rule(resource: &str) -> Value {
 }
 
 /// A role with these labels and one rule per resource.
-fn part(name: &str, labels: Value, resources: &[&str]) -> ClusterRole {
+fn part(name: &str, labels: Value, resources: &[&str]) -> Role {
     let rules: Vec<Value> = resources.iter().map(|resource| rule(resource)).collect();
-    from_value(json!({ "metadata": { "name": name, "labels": labels }, "rules": rules })).unwrap()
+    let role = json!({ "metadata": { "name": name, "labels": labels }, "rules": rules });
+    Role::decode(role.to_string().as_bytes()).unwrap()
 }
 
 /// A role `sum` with these selectors and one rule per resource.
-fn sum(selectors: Value, resources: &[&str]) -> ClusterRole {
+fn sum(selectors: Value, resources: &[&str]) -> Role {
     let mut role = part("sum", json!({}), resources);
     role.aggregation_rule = Some(from_value(json!({ "clusterRoleSelectors": selectors })).unwrap());
     role
 }
 
 /// The resources of the planned rules of `role`; `None` without a write.
-fn planned(role: &ClusterRole, all: &[&ClusterRole]) -> Option<Vec<String>> {
+fn planned(role: &Role, all: &[&Role]) -> Option<Vec<String>> {
     let Action::Patch { target, status: false, kind: PatchKind::Apply, patch } = plan(role, all)? else {
         panic!("no apply")
     };
@@ -54,7 +55,7 @@ fn aggregated_rules_are_ordered_and_unique() {
     ];
     for (selectors, expected) in table {
         let role = sum(selectors.clone(), &["old"]);
-        let mut all: Vec<&ClusterRole> = parts.iter().collect();
+        let mut all: Vec<&Role> = parts.iter().collect();
         assert_eq!(planned(&role, &all).unwrap(), expected, "{selectors}");
         all.reverse();
         assert_eq!(planned(&role, &all).unwrap(), expected, "the order of the cache does not count");
@@ -74,7 +75,7 @@ fn an_aggregated_role_without_matches_has_no_rules() {
 fn a_role_does_not_aggregate_itself_and_plain_roles_are_unchanged() {
     let one = json!([{ "matchLabels": { "one": "true" } }]);
     let mut role = sum(one, &["old"]);
-    role.metadata.labels = Some([("one".to_owned(), "true".to_owned())].into());
+    role.labels = [("one".to_owned(), "true".to_owned())].into();
     let part = part("a", json!({ "one": "true" }), &["pods"]);
     assert_eq!(planned(&role, &[&role, &part]), Some(vec!["pods".to_owned()]));
     assert_eq!(planned(&part, &[&role, &part]), None);

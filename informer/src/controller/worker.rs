@@ -106,8 +106,9 @@ where
 
     /// Calls the reconcile function, and contains its panics and its duration.
     async fn attempt(&self, context: Context) -> ReconcileEnd<E> {
-        // Calls the function inside the future: it may panic before it returns one.
-        let run = AssertUnwindSafe(async { (self.reconcile)(context).await }).catch_unwind();
+        // Calls the function inside the future: it may panic before it returns one. Boxed, so that a worker
+        // needs the memory of a run only during the run: a cluster has hundreds of workers, most of them idle.
+        let run = AssertUnwindSafe(Box::pin(async { (self.reconcile)(context).await })).catch_unwind();
         let ended = match self.timeout {
             Some(limit) => timeout(limit, run).await,
             None => Ok(run.await),

@@ -72,14 +72,16 @@ impl<S: ListerWatcher> Driver<S> {
             self.stream = None;
         }
         self.shared.room().await;
+        // The calls are boxed, because a driver spends its life reading the stream that they open.
         match next {
             NextRequest::List(request) => {
                 self.shared.requests.lists.fetch_add(1, Ordering::Relaxed);
-                Input::Listed(answered(self.source.list(request)).await)
+                Input::Listed(Box::pin(answered(self.source.list(request))).await)
             }
             NextRequest::Watch(start) => {
                 self.shared.requests.watches.fetch_add(1, Ordering::Relaxed);
-                Input::Opened(answered(self.source.watch(start)).await.map(|s| self.stream = Some(s)))
+                let opened = Box::pin(answered(self.source.watch(start))).await;
+                Input::Opened(opened.map(|stream| self.stream = Some(stream)))
             }
             NextRequest::Read => self.read().await,
             NextRequest::Wait(how_long) => {

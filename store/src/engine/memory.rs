@@ -11,9 +11,9 @@ use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKi
 use crate::Revision;
 use crate::mvcc::commit::RecordKey;
 
-/// Revisions per block: few enough that copying a block takes microseconds, many enough that a fork of a long history
-/// copies few pointers.
-const BLOCK: i64 = if cfg!(test) { 4 } else { 256 };
+/// Revisions per block: few enough that a fork's copy of the newest block is small, many enough that a fork of a long
+/// history copies few pointers.
+const BLOCK: i64 = if cfg!(test) { 4 } else { 64 };
 
 /// An engine in memory, which forks share copy-on-write.
 #[derive(Default)]
