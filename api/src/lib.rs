@@ -25,6 +25,7 @@ pub mod openapi;
 pub mod patch;
 pub mod quantity;
 pub mod quota;
+mod rules;
 pub mod scale;
 pub mod schema;
 pub mod selector;
