@@ -34,5 +34,6 @@ pub mod strategy;
 pub mod structural;
 pub mod table;
 pub mod validate;
+pub mod version;
 pub mod wire;
 pub mod yaml;

@@ -47,6 +47,9 @@ pub(crate) use subresource::SubresourceRules;
 /// Check of an object of which an update replaces another: new object, stored object, errors found.
 pub(crate) type UpdateCheck = fn(&Value, &Value, &mut ErrorList);
 
+/// The apiVersion of an object, and the function that converts it from there.
+pub(crate) type Conversion = (&'static str, fn(&mut Value));
+
 /// Rules of one kind in one version. [`KindRules::NONE`] has the rules of a kind that needs none of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KindRules {
@@ -83,8 +86,8 @@ pub(crate) struct KindRules {
     pub(crate) row_conditions: fn(&Value) -> Option<Value>,
     /// Fields that field selectors can name, besides name and namespace.
     pub(crate) fields: SelectableFields,
-    /// Conversions to this version: the apiVersion of an object, and the function that converts it.
-    pub(crate) conversions: &'static [(&'static str, fn(&mut Value))],
+    /// Conversions to this version from others.
+    pub(crate) conversions: &'static [Conversion],
 }
 
 impl KindRules {
