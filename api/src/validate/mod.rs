@@ -44,7 +44,7 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     errors
 }
 
-/// Errors of an object that is answered and not stored, such as a review or a token request.
+/// Errors of an object that is answered and not stored, such as a review.
 pub fn review(resource: &Resource, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     (resource.rules.content)(object, None, &mut errors);
