@@ -133,6 +133,20 @@ fn decision_modules_neither_await_nor_use_a_runtime() {
     check("plan, decide, filter, score and codec are pure", offences);
 }
 
+/// A table of kinds beside their `KindRules` would be one more place that a new kind has to touch.
+#[test]
+fn rules_of_kinds_are_found_by_row_and_not_by_name() {
+    let sources = sources();
+    let rules = sources.iter().filter(|source| !source.is_test() && source.path.starts_with("api/src/"));
+    let by_name =
+        ["(resource.group, resource.kind", "(resource.group, resource.plural", "match resource.kind"];
+    let offences = rules.flat_map(|source| {
+        let lines = source.lines().filter(|(_, line)| by_name.iter().any(|names| line.contains(names)));
+        lines.map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim()))
+    });
+    check("`resource.rules` has what depends on the kind", offences);
+}
+
 /// The crate `api` names the release; a literal elsewhere would be left behind by an upgrade.
 #[test]
 fn code_names_the_kubernetes_release_in_one_place() {
