@@ -44,7 +44,7 @@ use crate::validate::warning::{self, Warnings};
 pub(crate) use fields::{Labels, SelectableFields};
 pub(crate) use subresource::SubresourceRules;
 
-/// Check of an object of which an update replaces another: new object, stored object, errors found.
+/// Check of an update: new object, stored object, list to which errors are added.
 pub(crate) type UpdateCheck = fn(&Value, &Value, &mut ErrorList);
 
 /// The apiVersion of an object, and the function that converts it from there.

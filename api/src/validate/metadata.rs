@@ -153,7 +153,7 @@ pub(super) fn finalizer_warnings(object: &Value, old: Option<&Value>) -> impl It
     })
 }
 
-/// Checks that finalizers have a domain, for the kinds of which Kubernetes demands it.
+/// Checks that finalizers have a domain, for the kinds that need one in Kubernetes.
 fn domains(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     let path = METADATA.child("finalizers");
     for (i, finalizer) in meta::finalizers(object).enumerate().filter(|_| !resource.rules.plain_finalizers) {
