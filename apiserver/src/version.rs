@@ -1,21 +1,19 @@
 //! `/version`: the version of the Kubernetes API that is served. The server's own version is the build
 //! metadata.
 
+use kstore_api::version::{API, MAJOR, MINOR, MINOR_COMPATIBLE};
 use serde_json::{Value, json};
-
-/// The Kubernetes release whose API is served.
-const MAJOR: &str = "1";
-const MINOR: &str = "36";
 
 /// The document of `/version`.
 pub fn document() -> Value {
+    let (major, minor) = (MAJOR.to_string(), MINOR.to_string());
     json!({
-        "major": MAJOR,
-        "minor": MINOR,
-        "emulationMajor": MAJOR,
-        "emulationMinor": MINOR,
-        "minCompatibilityMajor": MAJOR,
-        "minCompatibilityMinor": "35",
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": MINOR_COMPATIBLE.to_string(),
         "gitVersion": git_version(),
         "gitCommit": "",
         "gitTreeState": "clean",
@@ -26,9 +24,9 @@ pub fn document() -> Value {
     })
 }
 
-/// The semantic version that clients parse: `v1.36.0+kstore-0.0.0`.
+/// The semantic version that clients parse: that of the API, with the server's own as build metadata.
 pub fn git_version() -> String {
-    format!("v{MAJOR}.{MINOR}.0+kstore-{}", env!("CARGO_PKG_VERSION"))
+    format!("{API}+kstore-{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// The architecture, as Kubernetes names it.

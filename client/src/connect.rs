@@ -24,6 +24,7 @@ use crate::{
 
 /// The reason why a connection failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The kubeconfig's server is not an https URL.
     #[error("invalid server URL {server:?}: it must begin with https")]

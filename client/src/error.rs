@@ -9,6 +9,7 @@ use tonic::Code;
 
 /// The reason why a call failed.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ApiError {
     /// The server returned a Status: it wrote nothing.
     #[error("{}", describe(.0))]

@@ -41,6 +41,7 @@ pub struct Identity {
 
 /// The defect of a kubeconfig; the user has to fix the file.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KubeconfigError {
     /// An unreadable file.
     #[error("{path}: {source}")]

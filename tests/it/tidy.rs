@@ -1,6 +1,7 @@
 //! House rules that the compiler does not check, applied to the source tree.
 
 use crate::workspace_root;
+use kstore_api::version::{MINOR, PROGRAMS, RELEASE};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -130,6 +131,53 @@ fn decision_modules_neither_await_nor_use_a_runtime() {
         lines.map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim()))
     });
     check("plan, decide, filter, score and codec are pure", offences);
+}
+
+/// A table of kinds beside their `KindRules` would be one more place that a new kind has to touch.
+#[test]
+fn rules_of_kinds_are_found_by_row_and_not_by_name() {
+    let sources = sources();
+    let rules = sources.iter().filter(|source| !source.is_test() && source.path.starts_with("api/src/"));
+    let by_name =
+        ["(resource.group, resource.kind", "(resource.group, resource.plural", "match resource.kind"];
+    let offences = rules.flat_map(|source| {
+        let lines = source.lines().filter(|(_, line)| by_name.iter().any(|names| line.contains(names)));
+        lines.map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim()))
+    });
+    check("`resource.rules` has what depends on the kind", offences);
+}
+
+/// The crate `api` names the release; a literal elsewhere would be left behind by an upgrade.
+#[test]
+fn code_names_the_kubernetes_release_in_one_place() {
+    let sources = sources();
+    let others = sources.iter().filter(|source| !source.is_test() && source.path != "api/src/version.rs");
+    let offences = others.flat_map(|source| {
+        let lines = source.lines().filter(|(_, line)| line.contains(RELEASE));
+        lines.map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim()))
+    });
+    check("code takes the Kubernetes release from `kstore_api::version`", offences);
+}
+
+/// Files that cannot read a constant of Rust.
+#[test]
+fn manifests_and_documents_name_the_kubernetes_release_of_the_api() {
+    let named = [
+        ("Cargo.toml", format!("\"v1_{MINOR}\"")),
+        ("informer/Cargo.toml", format!("K8S_OPENAPI_ENABLED_VERSION={RELEASE}.")),
+        ("informer/README.md", format!("`v1_{MINOR}`")),
+        ("python/src/kstore/_cluster.py", format!("(1, {MINOR})")),
+        ("api/README.md", format!("Kubernetes {RELEASE} ")),
+        ("api/CONFORMANCE.md", format!("Kubernetes {RELEASE} ")),
+        ("apiserver/CONFORMANCE.md", format!("Kubernetes {RELEASE},")),
+        ("docs/kubernetes-api.md", format!("the API of Kubernetes {RELEASE}.")),
+        ("docs/security.md", format!("kube-apiserver {}.", PROGRAMS.trim_start_matches('v'))),
+        ("docs/testing/envtest.md", format!("those of Kubernetes {RELEASE}:")),
+    ];
+    let stale = named
+        .iter()
+        .filter(|(file, text)| !fs::read_to_string(workspace_root().join(file)).unwrap().contains(text));
+    check("a file states the release in these words", stale.map(|(file, text)| format!("{file}: {text}")));
 }
 
 /// The words in backquotes that look like test names: function names of several words.

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{put, take};
-use crate::defaults::default_metrics;
+use crate::defaults::autoscaling::default_metrics;
 use crate::meta;
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -162,7 +162,7 @@ fn put_annotation(object: &mut Value, key: &str, value: &Value) {
     }
 }
 
-pub(super) fn to_v2(object: &mut Value) {
+pub(crate) fn to_v2(object: &mut Value) {
     let others = take_annotation(object, METRICS);
     let current = take_annotation(object, CURRENT);
     let conditions = take_annotation(object, CONDITIONS);
@@ -198,7 +198,7 @@ fn joined(cpu: &Value, resource: Value, others: &Value, side: Side) -> Value {
     if all.is_empty() { Value::Null } else { all.into() }
 }
 
-pub(super) fn to_v1(object: &mut Value) {
+pub(crate) fn to_v1(object: &mut Value) {
     if object["spec"].is_object() {
         let spec = &mut object["spec"];
         let (cpu, others) = split(take(spec, "metrics"), Side::Target);

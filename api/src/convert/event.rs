@@ -15,14 +15,14 @@ const NAMES: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-pub(super) fn to_new(event: &mut Value) {
+pub(crate) fn to_new(event: &mut Value) {
     for (core, new) in NAMES {
         let value = take(event, core);
         put(event, new, value);
     }
 }
 
-pub(super) fn to_core(event: &mut Value) {
+pub(crate) fn to_core(event: &mut Value) {
     for (core, new) in NAMES {
         let value = take(event, new);
         put(event, core, value);

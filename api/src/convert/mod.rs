@@ -2,8 +2,8 @@
 //! Objects are stored in one version (`kind::Resource::storage_version`); the apiserver converts on read and
 //! write. A round trip loses nothing.
 
-mod autoscaler;
-mod event;
+pub(crate) mod autoscaler;
+pub(crate) mod event;
 #[cfg(test)]
 mod tests;
 
@@ -36,12 +36,8 @@ pub fn to_version(target: &Resource, object: &mut Value) -> Result<(), NoConvers
     if from == wanted {
         return Ok(());
     }
-    let turn: fn(&mut Value) = match (target.kind, from.as_str(), wanted.as_str()) {
-        ("Event", "v1", "events.k8s.io/v1") => event::to_new,
-        ("Event", "events.k8s.io/v1", "v1") => event::to_core,
-        ("HorizontalPodAutoscaler", "autoscaling/v1", "autoscaling/v2") => autoscaler::to_v2,
-        ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1") => autoscaler::to_v1,
-        (kind, ..) => return Err(NoConversion { kind: kind.to_owned(), from, to: wanted }),
+    let Some((_, turn)) = target.rules.conversions.iter().find(|(version, _)| *version == from) else {
+        return Err(NoConversion { kind: target.kind.to_owned(), from, to: wanted });
     };
     turn(object);
     object["apiVersion"] = wanted.into();

@@ -4,26 +4,30 @@ use serde_json::{Value, json};
 
 use super::{default, items, make, member};
 
-pub(super) fn apply(kind: &str, object: &mut Value) {
-    match kind {
-        "ValidatingWebhookConfiguration" => items(object, "webhooks").for_each(webhook),
-        "MutatingWebhookConfiguration" => items(object, "webhooks").for_each(|hook| {
-            webhook(hook);
-            default(hook, "reinvocationPolicy", "Never");
-        }),
-        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => {
-            let spec = make(object, "spec");
-            default(spec, "failurePolicy", "Fail");
-            if let Some(matching) = member(spec, "matchConstraints") {
-                match_resources(matching);
-            }
-        }
-        "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
-            if let Some(matching) = member(make(object, "spec"), "matchResources") {
-                match_resources(matching);
-            }
-        }
-        _ => {}
+pub(crate) fn validating_webhooks(object: &mut Value) {
+    items(object, "webhooks").for_each(webhook);
+}
+
+pub(crate) fn mutating_webhooks(object: &mut Value) {
+    items(object, "webhooks").for_each(|hook| {
+        webhook(hook);
+        default(hook, "reinvocationPolicy", "Never");
+    });
+}
+
+/// Sets the defaults of a policy of either kind.
+pub(crate) fn policy(object: &mut Value) {
+    let spec = make(object, "spec");
+    default(spec, "failurePolicy", "Fail");
+    if let Some(matching) = member(spec, "matchConstraints") {
+        match_resources(matching);
+    }
+}
+
+/// Sets the defaults of a binding of either kind.
+pub(crate) fn binding(object: &mut Value) {
+    if let Some(matching) = member(make(object, "spec"), "matchResources") {
+        match_resources(matching);
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{default, make, member};
 
-pub(super) fn autoscaler(version: &str, object: &mut Value) {
+pub(crate) fn autoscaler(version: &str, object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "minReplicas", 1);
     if version == "v1" {

@@ -7,7 +7,7 @@ use super::{default, items, make, member, pod, workload};
 /// Default retries of a job whose indexes have their own limit: unlimited.
 const UNLIMITED_RETRIES: i64 = i32::MAX as i64;
 
-pub(super) fn job(object: &mut Value) {
+pub(crate) fn job(object: &mut Value) {
     let labels = object["spec"]["template"]["metadata"]["labels"].clone();
     workload::labels_from_template(object, &labels);
     let spec = make(object, "spec");
@@ -32,7 +32,7 @@ pub(super) fn job(object: &mut Value) {
     pod::template(spec, "template");
 }
 
-pub(super) fn cron_job(object: &mut Value) {
+pub(crate) fn cron_job(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "concurrencyPolicy", "Allow");
     default(spec, "suspend", false);

@@ -10,7 +10,7 @@ use crate::meta;
 /// Label with the namespace's name, for selectors; clients cannot remove it.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-pub(super) fn namespace(object: &mut Value) {
+pub(crate) fn namespace(object: &mut Value) {
     let name = meta::name(object).to_owned();
     if !name.is_empty() {
         meta::set_label(object, NAMESPACE_NAME_LABEL, &name);
@@ -18,7 +18,7 @@ pub(super) fn namespace(object: &mut Value) {
 }
 
 /// Merges `stringData` into `data`. It is a convenience for writers and never stored.
-pub(super) fn secret(object: &mut Value) {
+pub(crate) fn secret(object: &mut Value) {
     default(object, "type", "Opaque");
     let Some(Value::Object(plain)) = object.as_object_mut().and_then(|members| members.remove("stringData"))
     else {
@@ -31,14 +31,14 @@ pub(super) fn secret(object: &mut Value) {
 }
 
 /// Defaults of a node: `allocatable` gets the entries of `capacity` if it is missing.
-pub(super) fn node(object: &mut Value) {
+pub(crate) fn node(object: &mut Value) {
     let Some(status) = member(object, "status") else { return };
     if status["allocatable"].is_null() && status["capacity"].is_object() {
         status["allocatable"] = status["capacity"].clone();
     }
 }
 
-pub(super) fn limit_range(object: &mut Value) {
+pub(crate) fn limit_range(object: &mut Value) {
     let Some(spec) = member(object, "spec") else { return };
     for limit in items(spec, "limits").filter(|limit| limit["type"] == "Container") {
         let (max, min) = (limit["max"].clone(), limit["min"].clone());

@@ -4,16 +4,19 @@ use serde_json::{Value, json};
 
 use super::{default, items, make, member};
 
-pub(super) fn apply(kind: &str, object: &mut Value) {
-    match kind {
-        "ResourceClaim" => claim(make(object, "spec")),
-        "ResourceClaimTemplate" => claim(make(make(object, "spec"), "spec")),
-        "ResourceSlice" => items(make(object, "spec"), "devices").for_each(device),
-        _ => {}
-    }
+pub(crate) fn claim(object: &mut Value) {
+    requests(make(object, "spec"));
 }
 
-fn claim(spec: &mut Value) {
+pub(crate) fn claim_template(object: &mut Value) {
+    requests(make(make(object, "spec"), "spec"));
+}
+
+pub(crate) fn slice(object: &mut Value) {
+    items(make(object, "spec"), "devices").for_each(device);
+}
+
+fn requests(spec: &mut Value) {
     let Some(devices) = member(spec, "devices") else { return };
     for asked in items(devices, "requests") {
         if let Some(exactly) = member(asked, "exactly") {

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::{default, default_nonzero, make};
 
-pub(super) fn flow_schema(object: &mut Value) {
+pub(crate) fn flow_schema(object: &mut Value) {
     default_nonzero(make(object, "spec"), "matchingPrecedence", 1000);
 }
 
-pub(super) fn priority_level(object: &mut Value) {
+pub(crate) fn priority_level(object: &mut Value) {
     let spec = make(object, "spec");
     if spec["type"] == "Exempt" {
         let exempt = make(spec, "exempt");

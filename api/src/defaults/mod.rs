@@ -2,18 +2,20 @@
 //! admission. It is idempotent and depends on the object alone. Values that depend on the request or the time
 //! (uid, status, generation, allocated addresses) are set by `strategy` and the apiserver.
 
-mod admission;
-mod autoscaling;
-mod batch;
-mod core;
-mod devices;
-mod flowcontrol;
-mod networking;
-mod pod;
-mod rbac;
-mod service;
-mod storage;
-mod workload;
+pub(crate) mod admission;
+pub(crate) mod autoscaling;
+pub(crate) mod batch;
+pub(crate) mod core;
+pub(crate) mod devices;
+pub(crate) mod flowcontrol;
+pub(crate) mod networking;
+pub(crate) mod pod;
+pub(crate) mod rbac;
+pub(crate) mod registration;
+pub(crate) mod scheduling;
+pub(crate) mod service;
+pub(crate) mod storage;
+pub(crate) mod workload;
 
 #[cfg(test)]
 mod tests;
@@ -22,48 +24,9 @@ use serde_json::{Map, Value};
 
 use crate::kind::Resource;
 
-pub(crate) use autoscaling::default_metrics;
-
 /// Sets the defaults of a kind. Objects of kinds without defaults stay as they are.
 pub fn apply(resource: &Resource, object: &mut Value) {
-    match (resource.group, resource.kind) {
-        ("", "Pod") => pod::pod(object),
-        ("", "PodTemplate") => pod::template(object, "template"),
-        ("", "ReplicationController") => workload::replication_controller(object),
-        ("", "Service") => service::service(object),
-        ("", "Namespace") => core::namespace(object),
-        ("", "Secret") => core::secret(object),
-        ("", "Node") => core::node(object),
-        ("", "LimitRange") => core::limit_range(object),
-        ("", "Endpoints") => networking::endpoints(object),
-        ("", "PersistentVolume") => storage::volume(object),
-        ("", "PersistentVolumeClaim") => storage::claim(object),
-        ("apps", "Deployment") => workload::deployment(object),
-        ("apps", "ReplicaSet") => workload::replica_set(object),
-        ("apps", "StatefulSet") => workload::stateful_set(object),
-        ("apps", "DaemonSet") => workload::daemon_set(object),
-        ("batch", "Job") => batch::job(object),
-        ("batch", "CronJob") => batch::cron_job(object),
-        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::autoscaler(resource.version, object),
-        ("discovery.k8s.io", "EndpointSlice") => networking::endpoint_slice(object),
-        ("networking.k8s.io", "NetworkPolicy") => networking::network_policy(object),
-        ("networking.k8s.io", "IngressClass") => networking::ingress_class(object),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::binding(object),
-        ("storage.k8s.io", "StorageClass") => storage::class(object),
-        ("storage.k8s.io", "CSIDriver") => storage::driver(object),
-        ("scheduling.k8s.io", "PriorityClass") => default(object, "preemptionPolicy", "PreemptLowerPriority"),
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flowcontrol::flow_schema(object),
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flowcontrol::priority_level(object),
-        ("resource.k8s.io", kind) => devices::apply(kind, object),
-        ("apiregistration.k8s.io", "APIService") => {
-            if let Some(service) = member(make(object, "spec"), "service") {
-                default(service, "port", 443);
-            }
-        }
-        ("admissionregistration.k8s.io", kind) => admission::apply(kind, object),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => crate::crd::strategy::set_defaults(object),
-        _ => {}
-    }
+    (resource.rules.defaults)(object);
 }
 
 /// Whether a member is unset: absent, null, or the empty string, which no defaulted field allows.

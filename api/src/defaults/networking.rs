@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{default, items, make, member};
 
-pub(super) fn endpoints(object: &mut Value) {
+pub(crate) fn endpoints(object: &mut Value) {
     for subset in items(object, "subsets") {
         for port in items(subset, "ports") {
             default(port, "protocol", "TCP");
@@ -12,14 +12,14 @@ pub(super) fn endpoints(object: &mut Value) {
     }
 }
 
-pub(super) fn endpoint_slice(object: &mut Value) {
+pub(crate) fn endpoint_slice(object: &mut Value) {
     for port in items(object, "ports") {
         default(port, "name", "");
         default(port, "protocol", "TCP");
     }
 }
 
-pub(super) fn network_policy(object: &mut Value) {
+pub(crate) fn network_policy(object: &mut Value) {
     let spec = make(object, "spec");
     for rules in ["ingress", "egress"] {
         for rule in items(spec, rules) {
@@ -34,7 +34,7 @@ pub(super) fn network_policy(object: &mut Value) {
     }
 }
 
-pub(super) fn ingress_class(object: &mut Value) {
+pub(crate) fn ingress_class(object: &mut Value) {
     if let Some(parameters) = member(make(object, "spec"), "parameters") {
         default(parameters, "scope", "Cluster");
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{default, default_nonzero, items, make, member};
 
 /// Sets the defaults of a Pod: those of templates, and those that only pods have.
-pub(super) fn pod(object: &mut Value) {
+pub(crate) fn pod(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "enableServiceLinks", true);
     pod_spec(spec);
@@ -25,7 +25,7 @@ pub(super) fn pod(object: &mut Value) {
 }
 
 /// Sets the defaults of the pod template in a member of a spec.
-pub(super) fn template(owner: &mut Value, name: &str) {
+pub(crate) fn template(owner: &mut Value, name: &str) {
     if let Some(template) = member(owner, name) {
         pod_spec(make(template, "spec"));
     }

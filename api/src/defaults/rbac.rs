@@ -6,7 +6,7 @@ use super::{default, items, member};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(super) fn binding(object: &mut Value) {
+pub(crate) fn binding(object: &mut Value) {
     if let Some(role) = member(object, "roleRef") {
         default(role, "apiGroup", GROUP);
     }

@@ -8,7 +8,7 @@ use super::{default, items, make, member};
 /// Default timeout of ClientIP session affinity in seconds: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
 
-pub(super) fn service(object: &mut Value) {
+pub(crate) fn service(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "sessionAffinity", "None");
     default(spec, "type", "ClusterIP");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{default, make, pod};
 
-pub(super) fn volume(object: &mut Value) {
+pub(crate) fn volume(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "persistentVolumeReclaimPolicy", "Retain");
     default(spec, "volumeMode", "Filesystem");
@@ -14,16 +14,16 @@ pub(super) fn volume(object: &mut Value) {
     pod::volume::legacy(spec);
 }
 
-pub(super) fn claim(object: &mut Value) {
+pub(crate) fn claim(object: &mut Value) {
     default(make(object, "spec"), "volumeMode", "Filesystem");
 }
 
-pub(super) fn class(object: &mut Value) {
+pub(crate) fn class(object: &mut Value) {
     default(object, "reclaimPolicy", "Delete");
     default(object, "volumeBindingMode", "Immediate");
 }
 
-pub(super) fn driver(object: &mut Value) {
+pub(crate) fn driver(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "attachRequired", true);
     for off in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {

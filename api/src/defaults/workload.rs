@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{default, is_unset, items, make, member, pod, storage};
 use crate::meta;
 
-pub(super) fn deployment(object: &mut Value) {
+pub(crate) fn deployment(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "replicas", 1);
     default(spec, "revisionHistoryLimit", 10);
@@ -20,13 +20,13 @@ pub(super) fn deployment(object: &mut Value) {
     pod::template(spec, "template");
 }
 
-pub(super) fn replica_set(object: &mut Value) {
+pub(crate) fn replica_set(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "replicas", 1);
     pod::template(spec, "template");
 }
 
-pub(super) fn replication_controller(object: &mut Value) {
+pub(crate) fn replication_controller(object: &mut Value) {
     let labels = object["spec"]["template"]["metadata"]["labels"].clone();
     labels_from_template(object, &labels);
     let spec = make(object, "spec");
@@ -46,7 +46,7 @@ pub(super) fn labels_from_template(object: &mut Value, labels: &Value) {
     }
 }
 
-pub(super) fn stateful_set(object: &mut Value) {
+pub(crate) fn stateful_set(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "replicas", 1);
     default(spec, "revisionHistoryLimit", 10);
@@ -73,7 +73,7 @@ pub(super) fn stateful_set(object: &mut Value) {
     pod::template(spec, "template");
 }
 
-pub(super) fn daemon_set(object: &mut Value) {
+pub(crate) fn daemon_set(object: &mut Value) {
     let spec = make(object, "spec");
     default(spec, "revisionHistoryLimit", 10);
     let strategy = make(spec, "updateStrategy");

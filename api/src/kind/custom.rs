@@ -11,6 +11,7 @@ use super::{
     Subresource,
 };
 use crate::crd::openapi::model_name;
+use crate::rules::{KindRules, Labels, SelectableFields};
 use crate::selector::field::FieldRule;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -96,8 +97,7 @@ impl CustomRow {
 
     fn make(&self, stored_as: Option<&'static Resource>) -> Resource {
         let (group, version, kind) = (text(&self.group), text(&self.version), text(&self.kind));
-        let facts =
-            CustomFacts { stored_as, fields: self.field_rules(), selectable: texts(&self.selectable) };
+        let rules = KindRules { fields: self.selectable_fields(), ..KindRules::CUSTOM };
         let list_kind = if self.list_kind == format!("{kind}List") { "" } else { text(&self.list_kind) };
         Resource {
             group,
@@ -124,7 +124,8 @@ impl CustomRow {
             returns_deleted: false,
             default_propagation: DefaultPropagation::Background,
             name_rule: NameRule::Subdomain,
-            custom: Some(Box::leak(Box::new(facts))),
+            rules: Box::leak(Box::new(rules)),
+            custom: Some(Box::leak(Box::new(CustomFacts { stored_as }))),
         }
     }
 
@@ -143,11 +144,15 @@ impl CustomRow {
         Box::leak(made.collect())
     }
 
-    fn field_rules(&self) -> &'static [(&'static str, FieldRule)] {
+    /// The values of all versions' fields, since the watch cache keeps them once per object; of their labels,
+    /// requests can use those that this version declares.
+    fn selectable_fields(&self) -> SelectableFields {
         let read = |path: &Vec<String>| (text(&path.join(".")), FieldRule::At(texts(path)));
-        let mut fields: Vec<_> = self.fields.iter().map(read).collect();
-        fields.sort_unstable_by_key(|(label, _)| *label);
-        Box::leak(fields.into())
+        let mut values: Vec<_> = self.fields.iter().map(read).collect();
+        values.sort_unstable_by_key(|(label, _)| *label);
+        let labels: Vec<_> = self.selectable.iter().map(|label| text(label)).map(|own| (own, own)).collect();
+        let labels = Labels::Only(Box::leak(labels.into()));
+        SelectableFields::of(Box::leak(values.into())).labelled(labels)
     }
 }
 

@@ -11,11 +11,13 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use serde_json::Value;
+
 pub use custom::{CustomRow, MAX_CUSTOM_ROWS, TooManyKinds};
 pub use kinds::Kinds;
 pub use table::RESOURCES;
 
-use crate::selector::field::FieldRule;
+use crate::rules::KindRules;
 
 /// The verbs of an ordinary resource, in discovery's order.
 pub const ALL_VERBS: &[&str] =
@@ -150,6 +152,8 @@ pub struct Resource {
     pub default_propagation: DefaultPropagation,
     /// Grammar of `metadata.name`.
     pub name_rule: NameRule,
+    /// The functions and data by which objects of the kind are defaulted, validated, printed and so on.
+    pub(crate) rules: &'static KindRules,
     /// Data of kinds that a CustomResourceDefinition declares; `None` for built-in kinds.
     pub custom: Option<&'static CustomFacts>,
 }
@@ -159,11 +163,6 @@ pub struct Resource {
 pub struct CustomFacts {
     /// The row in whose version objects are stored; `None` if it is the row itself.
     pub stored_as: Option<&'static Resource>,
-    /// Selectable fields besides name and namespace, sorted by label. Every row lists the fields of all
-    /// versions, since the watch cache keeps the values once per object.
-    pub(crate) fields: &'static [(&'static str, FieldRule)],
-    /// Labels of the selectable fields that this version declares, sorted.
-    pub selectable: &'static [&'static str],
 }
 
 impl Resource {
@@ -225,6 +224,11 @@ impl Resource {
     /// Whether the kind is a custom resource.
     pub const fn is_custom(&self) -> bool {
         self.custom.is_some()
+    }
+
+    /// The pod, or the pod template, in an object of the kind; `None` for objects without one.
+    pub fn pod_template<'o>(&self, object: &'o Value) -> Option<&'o Value> {
+        self.rules.pod_template?.iter().try_fold(object, |value, member| value.get(member))
     }
 
     /// The row in whose version objects are stored: this row, or the row it shares its storage with.

@@ -9,7 +9,7 @@ use GenerationRule::{ContentOrLabels, Fixed, Spec, SpecFromZero, SpecOrAnnotatio
 
 /// Row of a namespaced, stored kind with all verbs and the common rules; builder methods set what differs.
 macro_rules! row {
-    ($group:literal, $package:literal, $version:literal; $plural:literal, $singular:literal, $kind:literal) => {
+    ($group:literal, $package:literal, $version:literal; $plural:literal, $singular:literal, $kind:literal, $rules:expr) => {
         Resource {
             group: $group,
             version: $version,
@@ -32,44 +32,46 @@ macro_rules! row {
             default_propagation: DefaultPropagation::Background,
             name_rule: NameRule::Subdomain,
             list_kind: "",
+            rules: $rules,
             custom: None,
         }
     };
 }
 
-/// Defines a macro that writes rows of one group and version.
+/// Defines a macro that writes rows of one group and version. The last argument of a row is the static with the
+/// rules of its kind, in the module of the group in `rules`.
 macro_rules! group {
-    ($name:ident = $group:literal, $package:literal, $version:literal) => {
+    ($name:ident = $group:literal, $package:literal, $version:literal, $module:ident) => {
         macro_rules! $name {
-                                            ($plural:literal, $singular:literal, $kind:literal) => {
-                                                row!($group, $package, $version; $plural, $singular, $kind)
-                                            };
-                                        }
+            ($plural:literal, $singular:literal, $kind:literal, $rules:ident) => {
+                row!($group, $package, $version; $plural, $singular, $kind, &crate::rules::$module::$rules)
+            };
+        }
     };
 }
 
-group!(core = "", "core", "v1");
-group!(apps = "apps", "apps", "v1");
-group!(events = "events.k8s.io", "events", "v1");
-group!(authentication = "authentication.k8s.io", "authentication", "v1");
-group!(authorization = "authorization.k8s.io", "authorization", "v1");
-group!(autoscaling_v2 = "autoscaling", "autoscaling", "v2");
-group!(autoscaling_v1 = "autoscaling", "autoscaling", "v1");
-group!(batch = "batch", "batch", "v1");
-group!(certificates = "certificates.k8s.io", "certificates", "v1");
-group!(networking = "networking.k8s.io", "networking", "v1");
-group!(policy = "policy", "policy", "v1");
-group!(rbac = "rbac.authorization.k8s.io", "rbac", "v1");
-group!(storage = "storage.k8s.io", "storage", "v1");
-group!(admission = "admissionregistration.k8s.io", "admissionregistration", "v1");
-group!(scheduling = "scheduling.k8s.io", "scheduling", "v1");
-group!(coordination = "coordination.k8s.io", "coordination", "v1");
-group!(node = "node.k8s.io", "node", "v1");
-group!(discovery = "discovery.k8s.io", "discovery", "v1");
-group!(resource = "resource.k8s.io", "resource", "v1");
-group!(registration = "apiregistration.k8s.io", "apiregistration", "v1");
-group!(extensions = "apiextensions.k8s.io", "apiextensions", "v1");
-group!(flowcontrol = "flowcontrol.apiserver.k8s.io", "flowcontrol", "v1");
+group!(core = "", "core", "v1", core);
+group!(apps = "apps", "apps", "v1", apps);
+group!(events = "events.k8s.io", "events", "v1", events);
+group!(authentication = "authentication.k8s.io", "authentication", "v1", authentication);
+group!(authorization = "authorization.k8s.io", "authorization", "v1", authorization);
+group!(autoscaling_v2 = "autoscaling", "autoscaling", "v2", autoscaling);
+group!(autoscaling_v1 = "autoscaling", "autoscaling", "v1", autoscaling);
+group!(batch = "batch", "batch", "v1", batch);
+group!(certificates = "certificates.k8s.io", "certificates", "v1", certificates);
+group!(networking = "networking.k8s.io", "networking", "v1", networking);
+group!(policy = "policy", "policy", "v1", policy);
+group!(rbac = "rbac.authorization.k8s.io", "rbac", "v1", rbac);
+group!(storage = "storage.k8s.io", "storage", "v1", storage);
+group!(admission = "admissionregistration.k8s.io", "admissionregistration", "v1", admission);
+group!(scheduling = "scheduling.k8s.io", "scheduling", "v1", scheduling);
+group!(coordination = "coordination.k8s.io", "coordination", "v1", coordination);
+group!(node = "node.k8s.io", "node", "v1", node);
+group!(discovery = "discovery.k8s.io", "discovery", "v1", discovery);
+group!(resource = "resource.k8s.io", "resource", "v1", resource);
+group!(registration = "apiregistration.k8s.io", "apiregistration", "v1", registration);
+group!(extensions = "apiextensions.k8s.io", "apiextensions", "v1", extensions);
+group!(flowcontrol = "flowcontrol.apiserver.k8s.io", "flowcontrol", "v1", flowcontrol);
 
 const ALL: &[&str] = &["all"];
 const API_EXTENSIONS: &[&str] = &["api-extensions"];
@@ -177,65 +179,73 @@ const CSR: (&str, &str, &str) = ("certificates.k8s.io", "v1", "CertificateSignin
 
 /// Every resource served, in discovery order: groups by priority, versions preferred first, then by plural.
 pub static RESOURCES: &[Resource] = &[
-    core!("bindings", "binding", "Binding").virtual_only(CREATE_ONLY),
-    core!("componentstatuses", "componentstatus", "ComponentStatus")
+    core!("bindings", "binding", "Binding", BINDING).virtual_only(CREATE_ONLY),
+    core!("componentstatuses", "componentstatus", "ComponentStatus", COMPONENT_STATUS)
         .cluster()
         .short(&["cs"])
         .virtual_only(&["get", "list"]),
-    core!("configmaps", "configmap", "ConfigMap").short(&["cm"]),
-    core!("endpoints", "endpoints", "Endpoints").short(&["ep"]).at("/registry/services/endpoints").upsert(),
-    core!("events", "event", "Event")
+    core!("configmaps", "configmap", "ConfigMap", CONFIG_MAP).short(&["cm"]),
+    core!("endpoints", "endpoints", "Endpoints", ENDPOINTS)
+        .short(&["ep"])
+        .at("/registry/services/endpoints")
+        .upsert(),
+    core!("events", "event", "Event", EVENT)
         .short(&["ev"])
         .named(NameRule::PathSegment)
         .upsert()
         .propagation(Unsupported),
-    core!("limitranges", "limitrange", "LimitRange").short(&["limits"]).upsert(),
-    core!("namespaces", "namespace", "Namespace")
+    core!("limitranges", "limitrange", "LimitRange", LIMIT_RANGE).short(&["limits"]).upsert(),
+    core!("namespaces", "namespace", "Namespace", NAMESPACE)
         .cluster()
         .short(&["ns"])
         .verbs(NO_COLLECTION_VERBS)
         .subs(&[sub("finalize", NAMESPACE, &["update"]), sub("status", NAMESPACE, GET_PATCH_UPDATE)])
         .named(NameRule::Label)
         .returned(),
-    core!("nodes", "node", "Node")
+    core!("nodes", "node", "Node", NODE)
         .cluster()
         .short(&["no"])
         .at("/registry/minions")
         .subs(&[sub("proxy", ("", "v1", "NodeProxyOptions"), PROXY), status("", "v1", "Node")]),
-    core!("persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim")
-        .short(&["pvc"])
-        .subs(&[status("", "v1", "PersistentVolumeClaim")])
-        .returned(),
-    core!("persistentvolumes", "persistentvolume", "PersistentVolume")
+    core!(
+        "persistentvolumeclaims",
+        "persistentvolumeclaim",
+        "PersistentVolumeClaim",
+        PERSISTENT_VOLUME_CLAIM
+    )
+    .short(&["pvc"])
+    .subs(&[status("", "v1", "PersistentVolumeClaim")])
+    .returned(),
+    core!("persistentvolumes", "persistentvolume", "PersistentVolume", PERSISTENT_VOLUME)
         .cluster()
         .short(&["pv"])
         .subs(&[status("", "v1", "PersistentVolume")])
         .returned(),
-    core!("pods", "pod", "Pod")
+    core!("pods", "pod", "Pod", POD)
         .short(&["po"])
         .categories(ALL)
         .subs(POD_SUBS)
         .generation(Spec)
         .graceful()
         .returned(),
-    core!("podtemplates", "podtemplate", "PodTemplate").generation(Template).returned(),
-    core!("replicationcontrollers", "replicationcontroller", "ReplicationController")
+    core!("podtemplates", "podtemplate", "PodTemplate", POD_TEMPLATE).generation(Template).returned(),
+    core!("replicationcontrollers", "replicationcontroller", "ReplicationController", REPLICATION_CONTROLLER)
         .short(&["rc"])
         .categories(ALL)
         .at("/registry/controllers")
         .subs(&[SCALE, status("", "v1", "ReplicationController")])
         .generation(Spec)
         .propagation(Orphan),
-    core!("resourcequotas", "resourcequota", "ResourceQuota")
+    core!("resourcequotas", "resourcequota", "ResourceQuota", RESOURCE_QUOTA)
         .short(&["quota"])
         .subs(&[status("", "v1", "ResourceQuota")])
         .returned(),
-    core!("secrets", "secret", "Secret"),
-    core!("serviceaccounts", "serviceaccount", "ServiceAccount")
+    core!("secrets", "secret", "Secret", SECRET),
+    core!("serviceaccounts", "serviceaccount", "ServiceAccount", SERVICE_ACCOUNT)
         .short(&["sa"])
         .subs(&[sub("token", ("authentication.k8s.io", "v1", "TokenRequest"), CREATE_ONLY)])
         .returned(),
-    core!("services", "service", "Service")
+    core!("services", "service", "Service", SERVICE)
         .short(&["svc"])
         .categories(ALL)
         .at("/registry/services/specs")
@@ -243,7 +253,7 @@ pub static RESOURCES: &[Resource] = &[
         .named(NameRule::Label)
         .upsert()
         .returned(),
-    registration!("apiservices", "apiservice", "APIService")
+    registration!("apiservices", "apiservice", "APIService", API_SERVICE)
         .cluster()
         .categories(API_EXTENSIONS)
         .at("/registry/apiregistration.k8s.io/apiservices")
@@ -251,124 +261,184 @@ pub static RESOURCES: &[Resource] = &[
         .subs(&[status("apiregistration.k8s.io", "v1", "APIService")])
         .named(NameRule::PathSegment)
         .conditional(),
-    apps!("controllerrevisions", "controllerrevision", "ControllerRevision"),
-    apps!("daemonsets", "daemonset", "DaemonSet")
+    apps!("controllerrevisions", "controllerrevision", "ControllerRevision", CONTROLLER_REVISION),
+    apps!("daemonsets", "daemonset", "DaemonSet", DAEMON_SET)
         .short(&["ds"])
         .categories(ALL)
         .subs(&[status("apps", "v1", "DaemonSet")])
         .generation(Spec),
-    apps!("deployments", "deployment", "Deployment")
+    apps!("deployments", "deployment", "Deployment", DEPLOYMENT)
         .short(&["deploy"])
         .categories(ALL)
         .subs(&[SCALE, status("apps", "v1", "Deployment")])
         .generation(SpecOrAnnotations),
-    apps!("replicasets", "replicaset", "ReplicaSet")
+    apps!("replicasets", "replicaset", "ReplicaSet", REPLICA_SET)
         .short(&["rs"])
         .categories(ALL)
         .subs(&[SCALE, status("apps", "v1", "ReplicaSet")])
         .generation(Spec),
-    apps!("statefulsets", "statefulset", "StatefulSet")
+    apps!("statefulsets", "statefulset", "StatefulSet", STATEFUL_SET)
         .short(&["sts"])
         .categories(ALL)
         .subs(&[SCALE, status("apps", "v1", "StatefulSet")])
         .generation(Spec),
-    events!("events", "event", "Event")
+    events!("events", "event", "Event", EVENT)
         .short(&["ev"])
         .stored_as("", "v1")
         .named(NameRule::PathSegment)
         .upsert()
         .propagation(Unsupported),
-    authentication!("selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview")
+    authentication!("selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview", SELF_SUBJECT_REVIEW)
         .cluster()
         .virtual_only(CREATE_ONLY),
-    authentication!("tokenreviews", "tokenreview", "TokenReview").cluster().virtual_only(CREATE_ONLY),
-    authorization!("localsubjectaccessreviews", "localsubjectaccessreview", "LocalSubjectAccessReview")
-        .virtual_only(CREATE_ONLY),
-    authorization!("selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview")
+    authentication!("tokenreviews", "tokenreview", "TokenReview", TOKEN_REVIEW)
         .cluster()
         .virtual_only(CREATE_ONLY),
-    authorization!("selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview")
-        .cluster()
-        .virtual_only(CREATE_ONLY),
-    authorization!("subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview")
-        .cluster()
-        .virtual_only(CREATE_ONLY),
-    autoscaling_v2!("horizontalpodautoscalers", "horizontalpodautoscaler", "HorizontalPodAutoscaler")
-        .short(&["hpa"])
-        .categories(ALL)
-        .subs(&[status("autoscaling", "v2", "HorizontalPodAutoscaler")]),
-    autoscaling_v1!("horizontalpodautoscalers", "horizontalpodautoscaler", "HorizontalPodAutoscaler")
-        .short(&["hpa"])
-        .categories(ALL)
-        .subs(&[status("autoscaling", "v1", "HorizontalPodAutoscaler")])
-        .stored_as("autoscaling", "v2"),
-    batch!("cronjobs", "cronjob", "CronJob")
+    authorization!(
+        "localsubjectaccessreviews",
+        "localsubjectaccessreview",
+        "LocalSubjectAccessReview",
+        LOCAL_SUBJECT_ACCESS_REVIEW
+    )
+    .virtual_only(CREATE_ONLY),
+    authorization!(
+        "selfsubjectaccessreviews",
+        "selfsubjectaccessreview",
+        "SelfSubjectAccessReview",
+        SELF_SUBJECT_ACCESS_REVIEW
+    )
+    .cluster()
+    .virtual_only(CREATE_ONLY),
+    authorization!(
+        "selfsubjectrulesreviews",
+        "selfsubjectrulesreview",
+        "SelfSubjectRulesReview",
+        SELF_SUBJECT_RULES_REVIEW
+    )
+    .cluster()
+    .virtual_only(CREATE_ONLY),
+    authorization!(
+        "subjectaccessreviews",
+        "subjectaccessreview",
+        "SubjectAccessReview",
+        SUBJECT_ACCESS_REVIEW
+    )
+    .cluster()
+    .virtual_only(CREATE_ONLY),
+    autoscaling_v2!(
+        "horizontalpodautoscalers",
+        "horizontalpodautoscaler",
+        "HorizontalPodAutoscaler",
+        HORIZONTAL_POD_AUTOSCALER
+    )
+    .short(&["hpa"])
+    .categories(ALL)
+    .subs(&[status("autoscaling", "v2", "HorizontalPodAutoscaler")]),
+    autoscaling_v1!(
+        "horizontalpodautoscalers",
+        "horizontalpodautoscaler",
+        "HorizontalPodAutoscaler",
+        HORIZONTAL_POD_AUTOSCALER_V1
+    )
+    .short(&["hpa"])
+    .categories(ALL)
+    .subs(&[status("autoscaling", "v1", "HorizontalPodAutoscaler")])
+    .stored_as("autoscaling", "v2"),
+    batch!("cronjobs", "cronjob", "CronJob", CRON_JOB)
         .short(&["cj"])
         .categories(ALL)
         .subs(&[status("batch", "v1", "CronJob")])
         .generation(Spec),
-    batch!("jobs", "job", "Job")
+    batch!("jobs", "job", "Job", JOB)
         .categories(ALL)
         .subs(&[status("batch", "v1", "Job")])
         .generation(Spec)
         .propagation(Orphan),
-    certificates!("certificatesigningrequests", "certificatesigningrequest", "CertificateSigningRequest")
-        .cluster()
-        .short(&["csr"])
-        .subs(&[sub("approval", CSR, GET_PATCH_UPDATE), sub("status", CSR, GET_PATCH_UPDATE)])
-        .named(NameRule::PathSegment),
-    networking!("ingressclasses", "ingressclass", "IngressClass").cluster().generation(Spec),
-    networking!("ingresses", "ingress", "Ingress")
+    certificates!(
+        "certificatesigningrequests",
+        "certificatesigningrequest",
+        "CertificateSigningRequest",
+        CERTIFICATE_SIGNING_REQUEST
+    )
+    .cluster()
+    .short(&["csr"])
+    .subs(&[sub("approval", CSR, GET_PATCH_UPDATE), sub("status", CSR, GET_PATCH_UPDATE)])
+    .named(NameRule::PathSegment),
+    networking!("ingressclasses", "ingressclass", "IngressClass", INGRESS_CLASS).cluster().generation(Spec),
+    networking!("ingresses", "ingress", "Ingress", INGRESS)
         .short(&["ing"])
         .at("/registry/ingress")
         .subs(&[status("networking.k8s.io", "v1", "Ingress")])
         .generation(Spec),
-    networking!("ipaddresses", "ipaddress", "IPAddress").cluster().short(&["ip"]).named(NameRule::IpAddress),
-    networking!("networkpolicies", "networkpolicy", "NetworkPolicy").short(&["netpol"]).generation(Spec),
-    networking!("servicecidrs", "servicecidr", "ServiceCIDR").cluster().subs(&[status(
+    networking!("ipaddresses", "ipaddress", "IPAddress", IP_ADDRESS)
+        .cluster()
+        .short(&["ip"])
+        .named(NameRule::IpAddress),
+    networking!("networkpolicies", "networkpolicy", "NetworkPolicy", NETWORK_POLICY)
+        .short(&["netpol"])
+        .generation(Spec),
+    networking!("servicecidrs", "servicecidr", "ServiceCIDR", SERVICE_CIDR).cluster().subs(&[status(
         "networking.k8s.io",
         "v1",
         "ServiceCIDR",
     )]),
-    policy!("poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget")
+    policy!("poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget", POD_DISRUPTION_BUDGET)
         .short(&["pdb"])
         .subs(&[status("policy", "v1", "PodDisruptionBudget")])
         .named(NameRule::PathSegment)
         .generation(Spec)
         .conditional(),
-    rbac!("clusterrolebindings", "clusterrolebinding", "ClusterRoleBinding")
+    rbac!("clusterrolebindings", "clusterrolebinding", "ClusterRoleBinding", CLUSTER_ROLE_BINDING)
         .cluster()
         .named(NameRule::PathSegment)
         .upsert(),
-    rbac!("clusterroles", "clusterrole", "ClusterRole").cluster().named(NameRule::PathSegment).upsert(),
-    rbac!("rolebindings", "rolebinding", "RoleBinding").named(NameRule::PathSegment).upsert(),
-    rbac!("roles", "role", "Role").named(NameRule::PathSegment).upsert(),
-    storage!("csidrivers", "csidriver", "CSIDriver")
+    rbac!("clusterroles", "clusterrole", "ClusterRole", CLUSTER_ROLE)
+        .cluster()
+        .named(NameRule::PathSegment)
+        .upsert(),
+    rbac!("rolebindings", "rolebinding", "RoleBinding", ROLE_BINDING).named(NameRule::PathSegment).upsert(),
+    rbac!("roles", "role", "Role", ROLE).named(NameRule::PathSegment).upsert(),
+    storage!("csidrivers", "csidriver", "CSIDriver", CSI_DRIVER)
         .cluster()
         .generation(SpecFromZero)
         .conditional()
         .returned(),
-    storage!("csinodes", "csinode", "CSINode").cluster().conditional().returned(),
-    storage!("csistoragecapacities", "csistoragecapacity", "CSIStorageCapacity").conditional(),
-    storage!("storageclasses", "storageclass", "StorageClass").cluster().short(&["sc"]).returned(),
-    storage!("volumeattachments", "volumeattachment", "VolumeAttachment")
+    storage!("csinodes", "csinode", "CSINode", CSI_NODE).cluster().conditional().returned(),
+    storage!("csistoragecapacities", "csistoragecapacity", "CSIStorageCapacity", CSI_STORAGE_CAPACITY)
+        .conditional(),
+    storage!("storageclasses", "storageclass", "StorageClass", STORAGE_CLASS)
+        .cluster()
+        .short(&["sc"])
+        .returned(),
+    storage!("volumeattachments", "volumeattachment", "VolumeAttachment", VOLUME_ATTACHMENT)
         .cluster()
         .subs(&[status("storage.k8s.io", "v1", "VolumeAttachment")])
         .conditional()
         .returned(),
-    storage!("volumeattributesclasses", "volumeattributesclass", "VolumeAttributesClass")
-        .cluster()
-        .short(&["vac"])
-        .returned(),
-    admission!("mutatingadmissionpolicies", "mutatingadmissionpolicy", "MutatingAdmissionPolicy")
-        .cluster()
-        .categories(API_EXTENSIONS)
-        .generation(Spec)
-        .conditional(),
+    storage!(
+        "volumeattributesclasses",
+        "volumeattributesclass",
+        "VolumeAttributesClass",
+        VOLUME_ATTRIBUTES_CLASS
+    )
+    .cluster()
+    .short(&["vac"])
+    .returned(),
+    admission!(
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicy",
+        "MutatingAdmissionPolicy",
+        MUTATING_ADMISSION_POLICY
+    )
+    .cluster()
+    .categories(API_EXTENSIONS)
+    .generation(Spec)
+    .conditional(),
     admission!(
         "mutatingadmissionpolicybindings",
         "mutatingadmissionpolicybinding",
-        "MutatingAdmissionPolicyBinding"
+        "MutatingAdmissionPolicyBinding",
+        MUTATING_ADMISSION_POLICY_BINDING
     )
     .cluster()
     .categories(API_EXTENSIONS)
@@ -377,22 +447,29 @@ pub static RESOURCES: &[Resource] = &[
     admission!(
         "mutatingwebhookconfigurations",
         "mutatingwebhookconfiguration",
-        "MutatingWebhookConfiguration"
+        "MutatingWebhookConfiguration",
+        MUTATING_WEBHOOK_CONFIGURATION
     )
     .cluster()
     .categories(API_EXTENSIONS)
     .generation(Webhooks)
     .conditional(),
-    admission!("validatingadmissionpolicies", "validatingadmissionpolicy", "ValidatingAdmissionPolicy")
-        .cluster()
-        .categories(API_EXTENSIONS)
-        .subs(&[status("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy")])
-        .generation(Spec)
-        .conditional(),
+    admission!(
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicy",
+        "ValidatingAdmissionPolicy",
+        VALIDATING_ADMISSION_POLICY
+    )
+    .cluster()
+    .categories(API_EXTENSIONS)
+    .subs(&[status("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy")])
+    .generation(Spec)
+    .conditional(),
     admission!(
         "validatingadmissionpolicybindings",
         "validatingadmissionpolicybinding",
-        "ValidatingAdmissionPolicyBinding"
+        "ValidatingAdmissionPolicyBinding",
+        VALIDATING_ADMISSION_POLICY_BINDING
     )
     .cluster()
     .categories(API_EXTENSIONS)
@@ -401,40 +478,64 @@ pub static RESOURCES: &[Resource] = &[
     admission!(
         "validatingwebhookconfigurations",
         "validatingwebhookconfiguration",
-        "ValidatingWebhookConfiguration"
+        "ValidatingWebhookConfiguration",
+        VALIDATING_WEBHOOK_CONFIGURATION
     )
     .cluster()
     .categories(API_EXTENSIONS)
     .generation(Webhooks)
     .conditional(),
-    extensions!("customresourcedefinitions", "customresourcedefinition", "CustomResourceDefinition")
-        .cluster()
-        .short(&["crd", "crds"])
-        .categories(API_EXTENSIONS)
-        .at("/registry/apiextensions.k8s.io/customresourcedefinitions")
-        .schema("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition")
-        .subs(&[status("apiextensions.k8s.io", "v1", "CustomResourceDefinition")])
-        .generation(Spec)
-        .conditional(),
-    scheduling!("priorityclasses", "priorityclass", "PriorityClass")
+    extensions!(
+        "customresourcedefinitions",
+        "customresourcedefinition",
+        "CustomResourceDefinition",
+        CUSTOM_RESOURCE_DEFINITION
+    )
+    .cluster()
+    .short(&["crd", "crds"])
+    .categories(API_EXTENSIONS)
+    .at("/registry/apiextensions.k8s.io/customresourcedefinitions")
+    .schema("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition")
+    .subs(&[status("apiextensions.k8s.io", "v1", "CustomResourceDefinition")])
+    .generation(Spec)
+    .conditional(),
+    scheduling!("priorityclasses", "priorityclass", "PriorityClass", PRIORITY_CLASS)
         .cluster()
         .short(&["pc"])
         .generation(Fixed),
-    coordination!("leases", "lease", "Lease").conditional().upsert(),
-    node!("runtimeclasses", "runtimeclass", "RuntimeClass").cluster().conditional().upsert(),
-    discovery!("endpointslices", "endpointslice", "EndpointSlice").generation(ContentOrLabels),
-    resource!("deviceclasses", "deviceclass", "DeviceClass").cluster().generation(Spec).returned(),
-    resource!("resourceclaims", "resourceclaim", "ResourceClaim")
+    coordination!("leases", "lease", "Lease", LEASE).conditional().upsert(),
+    node!("runtimeclasses", "runtimeclass", "RuntimeClass", RUNTIME_CLASS).cluster().conditional().upsert(),
+    discovery!("endpointslices", "endpointslice", "EndpointSlice", ENDPOINT_SLICE)
+        .generation(ContentOrLabels),
+    resource!("deviceclasses", "deviceclass", "DeviceClass", DEVICE_CLASS)
+        .cluster()
+        .generation(Spec)
+        .returned(),
+    resource!("resourceclaims", "resourceclaim", "ResourceClaim", RESOURCE_CLAIM)
         .subs(&[status("resource.k8s.io", "v1", "ResourceClaim")])
         .returned(),
-    resource!("resourceclaimtemplates", "resourceclaimtemplate", "ResourceClaimTemplate").returned(),
-    resource!("resourceslices", "resourceslice", "ResourceSlice").cluster().generation(Spec).returned(),
-    flowcontrol!("flowschemas", "flowschema", "FlowSchema")
+    resource!(
+        "resourceclaimtemplates",
+        "resourceclaimtemplate",
+        "ResourceClaimTemplate",
+        RESOURCE_CLAIM_TEMPLATE
+    )
+    .returned(),
+    resource!("resourceslices", "resourceslice", "ResourceSlice", RESOURCE_SLICE)
+        .cluster()
+        .generation(Spec)
+        .returned(),
+    flowcontrol!("flowschemas", "flowschema", "FlowSchema", FLOW_SCHEMA)
         .cluster()
         .subs(&[status("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema")])
         .generation(Spec),
-    flowcontrol!("prioritylevelconfigurations", "prioritylevelconfiguration", "PriorityLevelConfiguration")
-        .cluster()
-        .subs(&[status("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration")])
-        .generation(Spec),
+    flowcontrol!(
+        "prioritylevelconfigurations",
+        "prioritylevelconfiguration",
+        "PriorityLevelConfiguration",
+        PRIORITY_LEVEL_CONFIGURATION
+    )
+    .cluster()
+    .subs(&[status("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration")])
+    .generation(Spec),
 ];

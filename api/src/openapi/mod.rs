@@ -285,10 +285,6 @@ pub(crate) fn paths_of(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<Stri
     paths::paths(gv, resources, &mut V3)
 }
 
-fn version() -> &'static str {
-    "v1.36.0"
-}
-
 fn envelope(paths: Value, schemas: Value) -> Value {
     json!({
         "openapi": "3.0.0",

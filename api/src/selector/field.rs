@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::kind::Resource;
 use crate::meta;
+use crate::rules::Labels;
 
 /// One term of a field selector: a field equals, or differs from, a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,9 +87,9 @@ impl Selector {
     pub fn check(mut self, resource: &Resource) -> Result<Self, SelectorError> {
         for term in &mut self.terms {
             let Some(label) = stored_label(resource, &term.field) else {
-                return Err(unknown_field(resource, &term.field));
+                return Err(SelectorError((resource.rules.fields.refusal)(&term.field)));
             };
-            term.field = label.into_owned();
+            term.field = label.to_owned();
         }
         Ok(self)
     }
@@ -162,7 +163,7 @@ fn unescape(text: &str) -> Result<String, SelectorError> {
 
 /// Rule that computes a field's value from an object.
 #[derive(Debug)]
-pub(crate) enum FieldSource {
+pub(crate) enum FieldRule {
     /// The string, number or boolean at a path.
     At(&'static [&'static str]),
     /// The value at a path, or this text if it is absent.
@@ -174,88 +175,9 @@ pub(crate) enum FieldSource {
     By(for<'o> fn(&'o Value) -> Cow<'o, str>, &'static [&'static [&'static str]]),
 }
 
-/// Rule that computes the value of a selectable field.
-pub(crate) type FieldRule = FieldSource;
-
-const POD: &[(&str, FieldSource)] = &[
-    ("spec.hostNetwork", FieldSource::Or(&["spec", "hostNetwork"], "false")),
-    ("spec.nodeName", FieldSource::At(&["spec", "nodeName"])),
-    ("spec.restartPolicy", FieldSource::At(&["spec", "restartPolicy"])),
-    ("spec.schedulerName", FieldSource::At(&["spec", "schedulerName"])),
-    ("spec.serviceAccountName", FieldSource::At(&["spec", "serviceAccountName"])),
-    ("status.nominatedNodeName", FieldSource::At(&["status", "nominatedNodeName"])),
-    ("status.phase", FieldSource::At(&["status", "phase"])),
-    ("status.podIP", FieldSource::At(&["status", "podIP"])),
-    ("status.podIPs", FieldSource::By(pod_ips, &[&["status", "podIPs"]])),
-];
-/// Events can be in either of their two APIs.
-const EVENT: &[(&str, FieldSource)] = &[
-    (
-        "involvedObject.apiVersion",
-        FieldSource::Either(&["involvedObject", "apiVersion"], &["regarding", "apiVersion"]),
-    ),
-    (
-        "involvedObject.fieldPath",
-        FieldSource::Either(&["involvedObject", "fieldPath"], &["regarding", "fieldPath"]),
-    ),
-    ("involvedObject.kind", FieldSource::Either(&["involvedObject", "kind"], &["regarding", "kind"])),
-    ("involvedObject.name", FieldSource::Either(&["involvedObject", "name"], &["regarding", "name"])),
-    (
-        "involvedObject.namespace",
-        FieldSource::Either(&["involvedObject", "namespace"], &["regarding", "namespace"]),
-    ),
-    (
-        "involvedObject.resourceVersion",
-        FieldSource::Either(&["involvedObject", "resourceVersion"], &["regarding", "resourceVersion"]),
-    ),
-    ("involvedObject.uid", FieldSource::Either(&["involvedObject", "uid"], &["regarding", "uid"])),
-    ("reason", FieldSource::At(&["reason"])),
-    ("reportingComponent", FieldSource::Either(&["reportingComponent"], &["reportingController"])),
-    ("source", FieldSource::By(event_source, &[&["source", "component"], &["reportingComponent"]])),
-    ("type", FieldSource::At(&["type"])),
-];
-const NODE: &[(&str, FieldSource)] =
-    &[("spec.unschedulable", FieldSource::Or(&["spec", "unschedulable"], "false"))];
-const NAMESPACES: &[(&str, FieldSource)] = &[("status.phase", FieldSource::At(&["status", "phase"]))];
-const SECRET: &[(&str, FieldSource)] = &[("type", FieldSource::At(&["type"]))];
-const SERVICE: &[(&str, FieldSource)] = &[
-    ("spec.clusterIP", FieldSource::At(&["spec", "clusterIP"])),
-    ("spec.type", FieldSource::At(&["spec", "type"])),
-];
-const CONTROLLER: &[(&str, FieldSource)] =
-    &[("status.replicas", FieldSource::Or(&["status", "replicas"], "0"))];
-const JOB: &[(&str, FieldSource)] = &[("status.successful", FieldSource::Or(&["status", "succeeded"], "0"))];
-/// Fields of certificate signing requests and cluster trust bundles.
-const SIGNED: &[(&str, FieldSource)] = &[("spec.signerName", FieldSource::At(&["spec", "signerName"]))];
-const POD_CERTIFICATE: &[(&str, FieldSource)] = &[
-    ("spec.nodeName", FieldSource::At(&["spec", "nodeName"])),
-    ("spec.podName", FieldSource::At(&["spec", "podName"])),
-    ("spec.signerName", FieldSource::At(&["spec", "signerName"])),
-];
-const SLICE: &[(&str, FieldSource)] = &[
-    ("spec.driver", FieldSource::At(&["spec", "driver"])),
-    ("spec.nodeName", FieldSource::At(&["spec", "nodeName"])),
-];
-
 /// Selectable fields of a kind besides name and namespace, sorted by label.
-fn own_fields(resource: &Resource) -> &'static [(&'static str, FieldSource)] {
-    if let Some(custom) = resource.custom {
-        return custom.fields;
-    }
-    match (resource.group, resource.plural) {
-        ("", "pods") => POD,
-        ("" | "events.k8s.io", "events") => EVENT,
-        ("", "nodes") => NODE,
-        ("", "namespaces") => NAMESPACES,
-        ("", "secrets") => SECRET,
-        ("", "services") => SERVICE,
-        ("", "replicationcontrollers") => CONTROLLER,
-        ("batch", "jobs") => JOB,
-        ("certificates.k8s.io", "certificatesigningrequests" | "clustertrustbundles") => SIGNED,
-        ("certificates.k8s.io", "podcertificaterequests") => POD_CERTIFICATE,
-        ("resource.k8s.io", "resourceslices") => SLICE,
-        _ => &[],
-    }
+fn own_fields(resource: &Resource) -> &'static [(&'static str, FieldRule)] {
+    resource.rules.fields.values
 }
 
 /// Field label of an object's name.
@@ -264,39 +186,21 @@ pub const NAME: &str = "metadata.name";
 pub const NAMESPACE: &str = "metadata.namespace";
 
 /// Label of a field in the storage version of a kind; `None` if the field is not selectable.
-fn stored_label<'f>(resource: &Resource, field: &'f str) -> Option<Cow<'f, str>> {
-    match (resource.group, resource.plural, field) {
-        (_, _, NAME | NAMESPACE) => Some(field.into()),
-        _ if resource.is_custom() => {
-            let declared = resource.custom.is_some_and(|custom| custom.selectable.contains(&field));
-            declared.then_some(field.into())
-        }
-        ("", "pods", "spec.host") => Some("spec.nodeName".into()),
-        ("", "namespaces", "name") => Some(NAME.into()),
-        ("events.k8s.io", "events", "reportingController") => Some("reportingComponent".into()),
-        ("events.k8s.io", "events", "reason" | "type") => Some(field.into()),
-        ("events.k8s.io", "events", _) => {
-            let part = field.strip_prefix("regarding.")?;
-            let label = format!("involvedObject.{part}");
-            own_fields(resource).iter().any(|(own, _)| *own == label).then_some(label.into())
-        }
-        _ => own_fields(resource).iter().any(|(own, _)| *own == field).then_some(field.into()),
+fn stored_label<'f>(resource: &Resource, field: &'f str) -> Option<&'f str> {
+    if matches!(field, NAME | NAMESPACE) {
+        return Some(field);
     }
+    let (labels, is_own) = match resource.rules.fields.labels {
+        Labels::Also(labels) => (labels, own_fields(resource).iter().any(|(own, _)| *own == field)),
+        Labels::Only(labels) => (labels, false),
+    };
+    let stands_for = labels.iter().find(|(label, _)| *label == field).map(|(_, stored)| *stored);
+    stands_for.or(is_own.then_some(field))
 }
 
 /// Whether the field is selectable for a kind.
 pub fn is_selectable(resource: &Resource, field: &str) -> bool {
     stored_label(resource, field).is_some()
-}
-
-fn unknown_field(resource: &Resource, field: &str) -> SelectorError {
-    SelectorError(match (resource.group, resource.plural) {
-        ("batch", "jobs") => format!("field label \"{field}\" not supported for Job"),
-        _ if own_fields(resource).is_empty() && !resource.is_custom() => {
-            format!("\"{field}\" is not a known field selector: only \"{NAME}\", \"{NAMESPACE}\"")
-        }
-        _ => format!("field label not supported: {field}"),
-    })
 }
 
 /// Value of one field of an object; `None` if the kind has no such field.
@@ -329,19 +233,19 @@ pub fn own_values<'o>(
 /// Paths that [`own_values`] reads. A caller that needs only these values can skip the rest of the object.
 pub fn own_paths(resource: &Resource) -> impl Iterator<Item = &'static [&'static str]> + use<> {
     own_fields(resource).iter().flat_map(|(_, read)| match read {
-        FieldSource::At(path) | FieldSource::Or(path, _) => vec![*path],
-        FieldSource::Either(path, other) => vec![*path, *other],
-        FieldSource::By(_, paths) => paths.to_vec(),
+        FieldRule::At(path) | FieldRule::Or(path, _) => vec![*path],
+        FieldRule::Either(path, other) => vec![*path, *other],
+        FieldRule::By(_, paths) => paths.to_vec(),
     })
 }
 
-impl FieldSource {
+impl FieldRule {
     fn of<'o>(&self, object: &'o Value) -> Cow<'o, str> {
         match self {
-            FieldSource::By(compute, _) => compute(object),
-            FieldSource::At(path) => scalar(object, path).unwrap_or_default(),
-            FieldSource::Or(path, absent) => scalar(object, path).unwrap_or((*absent).into()),
-            FieldSource::Either(path, other) => {
+            FieldRule::By(compute, _) => compute(object),
+            FieldRule::At(path) => scalar(object, path).unwrap_or_default(),
+            FieldRule::Or(path, absent) => scalar(object, path).unwrap_or((*absent).into()),
+            FieldRule::Either(path, other) => {
                 scalar(object, path).or_else(|| scalar(object, other)).unwrap_or_default()
             }
         }
@@ -358,12 +262,14 @@ fn scalar<'o>(object: &'o Value, path: &[&str]) -> Option<Cow<'o, str>> {
     }
 }
 
-fn pod_ips(pod: &Value) -> Cow<'_, str> {
+/// Addresses of a pod.
+pub(crate) fn pod_ips(pod: &Value) -> Cow<'_, str> {
     let ips = pod["status"]["podIPs"].as_array().into_iter().flatten().filter_map(|ip| ip["ip"].as_str());
     ips.collect::<Vec<_>>().join(",").into()
 }
 
-fn event_source(event: &Value) -> Cow<'_, str> {
+/// Component that reported an event.
+pub(crate) fn event_source(event: &Value) -> Cow<'_, str> {
     let component = event["source"]["component"].as_str().unwrap_or_default();
     if component.is_empty() { event["reportingComponent"].as_str().unwrap_or_default() } else { component }
         .into()

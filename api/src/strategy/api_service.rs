@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::meta;
 
 /// Sets the first status, with the creation time.
-pub(super) fn prepare_create(object: &mut Value) {
+pub(crate) fn prepare_create(object: &mut Value) {
     object["status"] = match object["spec"]["service"].is_null() {
         true => json!({ "conditions": [local(meta::creation_timestamp(object))] }),
         false => json!({}),
@@ -15,7 +15,7 @@ pub(super) fn prepare_create(object: &mut Value) {
 
 /// Replaces the status if the API moved between this server and another one. The new condition has the
 /// creation time, since this crate has no clock.
-pub(super) fn prepare_update(new: &mut Value, old: &Value) {
+pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
     if new["spec"]["service"].is_null() != old["spec"]["service"].is_null() {
         prepare_create(new);
     }

@@ -10,7 +10,7 @@ use crate::distinct::Distinct;
 use crate::object::list;
 
 /// Restricts a write through `/approval` to the conditions.
-pub(super) fn approval_only(new: &mut Value, old: &Value) {
+pub(crate) fn approval_only(new: &mut Value, old: &Value) {
     let conditions = new["status"]["conditions"].clone();
     copy(new, old, "spec");
     copy(new, old, "status");
@@ -24,7 +24,7 @@ pub(super) fn approval_only(new: &mut Value, old: &Value) {
 
 /// Restricts a write through `/status`: the approver's conditions keep their stored values. If their number
 /// differs, validation refuses the write.
-pub(super) fn status_only(new: &mut Value, old: &Value) {
+pub(crate) fn status_only(new: &mut Value, old: &Value) {
     for kind in ["Approved", "Denied"] {
         let of_kind = |condition: &&Value| condition["type"] == kind;
         let stored: Vec<Value> = list(&old["status"]["conditions"]).iter().filter(of_kind).cloned().collect();
@@ -40,7 +40,7 @@ pub(super) fn status_only(new: &mut Value, old: &Value) {
 /// Sets the missing times of conditions. New conditions get the current time; the transition time is that of
 /// a stored condition with the same type and status. Unchanged conditions without times stay so, since
 /// signers must not change the approver's conditions.
-pub(super) fn date_conditions(new: &mut Value, old: &Value, now: &str) {
+pub(crate) fn date_conditions(new: &mut Value, old: &Value, now: &str) {
     let stored = list(&old["status"]["conditions"]);
     let known = Distinct::of(stored);
     let key = |condition: &Value| [condition["type"].to_string(), condition["status"].to_string()];

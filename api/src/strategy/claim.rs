@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::remove;
 
 /// Prepares a claim for create or update.
-pub(super) fn prepare(object: &mut Value, stored: Option<&Value>) {
+pub(crate) fn prepare(object: &mut Value, stored: Option<&Value>) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
     let had = |member: &str| stored.is_some_and(|stored| !stored["spec"][member].is_null());
     if !text(&spec["dataSourceRef"], "namespace").is_empty() && !had("dataSourceRef") {

@@ -7,13 +7,13 @@ use crate::object::semantically_equal;
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-pub(super) fn prepare_create(object: &mut Value) {
+pub(crate) fn prepare_create(object: &mut Value) {
     meta::set_annotation(object, TEMPLATE_GENERATION, "1");
 }
 
 /// Sets the annotation to the stored generation, plus one if the template changed. The client's value is
 /// ignored.
-pub(super) fn prepare_update(new: &mut Value, old: &Value) {
+pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
     let stored = meta::annotation(old, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
     let moved = !semantically_equal(&new["spec"]["template"], &old["spec"]["template"]);
     let next = stored.unwrap_or(1).saturating_add(i64::from(moved));

@@ -9,14 +9,14 @@ use crate::meta;
 use crate::object::{list, text};
 
 /// Sets the missing times of taints in a new slice to its creation time.
-pub(super) fn date_taints(slice: &mut Value) {
+pub(crate) fn date_taints(slice: &mut Value) {
     let created = meta::creation_timestamp(slice).to_owned();
     taints(slice).for_each(|taint| date(taint, &created));
 }
 
 /// Sets the missing times of taints in an updated slice: the stored time for known taints, else the slice's
 /// creation time, since this crate has no clock.
-pub(super) fn keep_dates(new: &mut Value, old: &Value) {
+pub(crate) fn keep_dates(new: &mut Value, old: &Value) {
     let devices = list(&old["spec"]["devices"]).iter();
     let key = |taint: &Value| [taint["key"].to_string(), taint["effect"].to_string()];
     // Of taints with the same key and effect, the first counts.
@@ -45,7 +45,7 @@ fn taints(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
 
 /// Removes the statuses of devices that the claim no longer holds. The writer that deallocates them may not
 /// know that drivers report device statuses.
-pub(super) fn drop_deallocated_devices(new: &mut Value, old: &Value) {
+pub(crate) fn drop_deallocated_devices(new: &mut Value, old: &Value) {
     let id = |device: &Value| ["driver", "pool", "device", "shareID"].map(|m| text(&device[m]).to_owned());
     let allocated = |claim: &Value| -> BTreeSet<_> {
         list(&claim["status"]["allocation"]["devices"]["results"]).iter().map(id).collect()

@@ -7,29 +7,22 @@ use crate::kind::Resource;
 
 /// Drops disabled members. Runs at create and update, before validation.
 pub(super) fn drop(resource: &Resource, object: &mut Value) {
-    let spec: &[&str] = match (resource.group, resource.kind) {
-        ("", "Pod") => &["spec"],
-        ("", "PodTemplate") => &["template", "spec"],
-        ("", "ReplicationController")
-        | ("apps", "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet")
-        | ("batch", "Job") => &["spec", "template", "spec"],
-        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template", "spec"],
-        ("", "Node") => {
-            remove_at(object, &["spec"], "configSource");
-            remove_at(object, &["status"], "config");
-            return;
-        }
-        _ => return,
-    };
-    remove_at(object, &["spec", "updateStrategy", "rollingUpdate"], unavailable(resource));
-    if let Some(spec) = at(object, spec) {
+    (resource.rules.drop_disabled)(object);
+    let template = resource.rules.pod_template.and_then(|path| at(object, path));
+    if let Some(spec) = template.and_then(|template| template.get_mut("spec")) {
         pod_spec(spec);
     }
 }
 
-/// The only kind where this member belongs to a feature is StatefulSet.
-fn unavailable(resource: &Resource) -> &'static str {
-    if resource.kind == "StatefulSet" { "maxUnavailable" } else { "" }
+/// Drops the disabled members of a Node.
+pub(crate) fn of_node(object: &mut Value) {
+    remove_at(object, &["spec"], "configSource");
+    remove_at(object, &["status"], "config");
+}
+
+/// Drops the disabled members of a StatefulSet outside its template.
+pub(crate) fn of_stateful_set(object: &mut Value) {
+    remove_at(object, &["spec", "updateStrategy", "rollingUpdate"], "maxUnavailable");
 }
 
 fn at<'o>(object: &'o mut Value, path: &[&str]) -> Option<&'o mut Value> {

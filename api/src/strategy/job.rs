@@ -12,7 +12,7 @@ const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 const LEGACY_CONTROLLER_UID: &str = "controller-uid";
 const LEGACY_JOB_NAME: &str = "job-name";
 
-pub(super) fn prepare_create(object: &mut Value) {
+pub(crate) fn prepare_create(object: &mut Value) {
     if object["spec"]["manualSelector"] == true {
         return;
     }

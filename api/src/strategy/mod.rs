@@ -2,26 +2,25 @@
 //! the generation. Functions here are pure; they run after defaults and admission and before validation. The
 //! apiserver allocates addresses and ports, and does all that needs other objects.
 
-mod api_service;
-mod certificate;
-mod claim;
-mod daemon_set;
-mod devices;
-mod disabled;
+pub(crate) mod api_service;
+pub(crate) mod certificate;
+pub(crate) mod claim;
+pub(crate) mod daemon_set;
+pub(crate) mod devices;
+pub(crate) mod disabled;
 mod generation;
-mod job;
-mod namespace;
-mod pod;
-mod service;
+pub(crate) mod job;
+pub(crate) mod namespace;
+pub(crate) mod pod;
+pub(crate) mod service;
 
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::kind::Resource;
 
-pub(crate) use pod::aggregates;
 pub use pod::qos_class;
 
 /// Prepares an object for create. The caller has wiped and filled the metadata before
@@ -30,38 +29,10 @@ pub use pod::qos_class;
 pub fn prepare_create(resource: &Resource, object: &mut Value) {
     generation::first(resource, object);
     disabled::drop(resource, object);
-    if resource.has_status() && !keeps_status_at_create(resource) {
+    if resource.has_status() && !resource.rules.keeps_status_at_create {
         remove(object, "status");
     }
-    match (resource.group, resource.kind) {
-        ("", "Pod") => pod::prepare_create(object),
-        ("", "Namespace") => namespace::prepare_create(object),
-        ("", "PersistentVolume") => {
-            let now = object["metadata"]["creationTimestamp"].clone();
-            object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
-        }
-        ("", "PersistentVolumeClaim") => {
-            object["status"] = json!({"phase": "Pending"});
-            claim::prepare(object, None);
-        }
-        ("", "Service") => {
-            object["status"] = json!({"loadBalancer": {}});
-            if object["spec"].is_object() {
-                service::fill_cluster_ips(&mut object["spec"]);
-            }
-        }
-        ("batch", "Job") => job::prepare_create(object),
-        ("apps", "DaemonSet") => daemon_set::prepare_create(object),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => crate::crd::strategy::prepare_create(object),
-        ("apiregistration.k8s.io", "APIService") => api_service::prepare_create(object),
-        ("resource.k8s.io", "ResourceSlice") => devices::date_taints(object),
-        _ => {}
-    }
-}
-
-/// Whether create keeps the client's status: nodes register with their status.
-fn keeps_status_at_create(resource: &Resource) -> bool {
-    (resource.group, resource.kind) == ("", "Node")
+    (resource.rules.prepare_create)(object);
 }
 
 /// Prepares an update through one endpoint; `subresource` is empty for the object itself. On return only
@@ -69,32 +40,14 @@ fn keeps_status_at_create(resource: &Resource) -> bool {
 /// says so.
 pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, old: &Value) {
     crate::meta::carry_system_fields(new, old);
-    match subresource {
-        "status" => status_only(resource, new, old),
-        "approval" => certificate::approval_only(new, old),
-        "ephemeralcontainers" => pod::ephemeral_containers_only(new, old),
-        "resize" => pod::resources_only(new, old),
-        _ => {
-            if resource.has_status() {
-                copy(new, old, "status");
-            }
-        }
+    match resource.rules.subresource(subresource).prepare {
+        Some(prepare) => prepare(new, old),
+        None if resource.has_status() => copy(new, old, "status"),
+        None => {}
     }
     if subresource.is_empty() {
         disabled::drop(resource, new);
-        match (resource.group, resource.kind) {
-            ("", "PersistentVolumeClaim") => claim::prepare(new, Some(old)),
-            ("", "Service") => service::keep_allocated(new, old),
-            ("", "Namespace") => namespace::prepare_update(new, old),
-            ("certificates.k8s.io", "CertificateSigningRequest") => copy(new, old, "spec"),
-            ("apps", "DaemonSet") => daemon_set::prepare_update(new, old),
-            ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-                crate::crd::strategy::prepare_update(new, old);
-            }
-            ("apiregistration.k8s.io", "APIService") => api_service::prepare_update(new, old),
-            ("resource.k8s.io", "ResourceSlice") => devices::keep_dates(new, old),
-            _ => {}
-        }
+        (resource.rules.prepare_update)(new, old);
     }
     if subresource == "status" {
         crate::meta::set_generation(new, crate::meta::generation(old));
@@ -112,40 +65,30 @@ pub fn date_update(
     old: &Value,
     now: impl FnOnce() -> String,
 ) {
-    let of_requests = (resource.group, resource.kind) == ("certificates.k8s.io", "CertificateSigningRequest");
-    if of_requests && matches!(subresource, "approval" | "status") {
-        certificate::date_conditions(new, old, &now());
+    if let Some(date) = resource.rules.subresource(subresource).date {
+        date(new, old, &now());
     }
 }
 
 /// Restricts a write through `/status` to the status, and to the metadata that controllers maintain.
-fn status_only(resource: &Resource, new: &mut Value, old: &Value) {
+pub(crate) fn status_only(new: &mut Value, old: &Value) {
     let mut members: Vec<String> =
         new.as_object().into_iter().chain(old.as_object()).flat_map(|o| o.keys().cloned()).collect();
     members.retain(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
     for member in members {
         copy(new, old, &member);
     }
-    match (resource.group, resource.kind) {
-        ("", "Pod") => {
-            copy_metadata(new, old, "ownerReferences");
-            pod::status_only(new, old);
-        }
-        ("apps", "Deployment") => copy_metadata(new, old, "labels"),
-        ("certificates.k8s.io", "CertificateSigningRequest") => certificate::status_only(new, old),
-        ("resource.k8s.io", "ResourceClaim") => devices::drop_deallocated_devices(new, old),
-        _ => {}
-    }
 }
 
-fn copy_metadata(new: &mut Value, old: &Value, member: &str) {
+/// Copies a member of the metadata from `old`.
+pub(crate) fn copy_metadata(new: &mut Value, old: &Value, member: &str) {
     if new["metadata"].is_object() {
         copy(&mut new["metadata"], &old["metadata"], member);
     }
 }
 
 /// Copies a member from `old`; removes it if `old` lacks it.
-fn copy(new: &mut Value, old: &Value, member: &str) {
+pub(crate) fn copy(new: &mut Value, old: &Value, member: &str) {
     match old.get(member) {
         Some(value) => new[member] = value.clone(),
         None => remove(new, member),

@@ -9,7 +9,7 @@ use super::copy;
 const KUBERNETES: &str = "kubernetes";
 
 /// Prepares a new namespace. Sets the name label again, since a generated name is known only now.
-pub(super) fn prepare_create(object: &mut Value) {
+pub(crate) fn prepare_create(object: &mut Value) {
     let own = crate::meta::name(object).to_owned();
     if !own.is_empty() {
         crate::meta::set_label(object, "kubernetes.io/metadata.name", &own);
@@ -24,7 +24,7 @@ pub(super) fn prepare_create(object: &mut Value) {
 }
 
 /// Keeps the spec's finalizers, which only `/finalize` changes.
-pub(super) fn prepare_update(new: &mut Value, old: &Value) {
+pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
     if !new["spec"].is_object() {
         new["spec"] = json!({});
     }

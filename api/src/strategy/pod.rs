@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::copy;
 use crate::quantity::Quantity;
 
-pub(super) fn prepare_create(object: &mut Value) {
+pub(crate) fn prepare_create(object: &mut Value) {
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(object)});
     if object["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
         let now = object["metadata"]["creationTimestamp"].clone();
@@ -146,7 +146,7 @@ fn amounts(resources: &Value, side: &str) -> BTreeMap<&'static str, Quantity> {
 
 /// Restricts a write through `/status`. The quality-of-service class and observed generations stay unless the
 /// writer sets them.
-pub(super) fn status_only(new: &mut Value, old: &Value) {
+pub(crate) fn status_only(new: &mut Value, old: &Value) {
     if !new["status"].is_object() {
         new["status"] = json!({});
     }
@@ -186,7 +186,7 @@ fn rest_as_before(new: &mut Value, old: &Value) {
 }
 
 /// Restricts a write through `/ephemeralcontainers` to that list.
-pub(super) fn ephemeral_containers_only(new: &mut Value, old: &Value) {
+pub(crate) fn ephemeral_containers_only(new: &mut Value, old: &Value) {
     let list = new["spec"]["ephemeralContainers"].take();
     rest_as_before(new, old);
     if !new["spec"].is_object() {
@@ -202,7 +202,7 @@ pub(super) fn ephemeral_containers_only(new: &mut Value, old: &Value) {
 /// Restricts a write through `/resize` to the resources of the pod and its containers, and to their resize
 /// policies. If containers were added, removed or renamed, the object stays as it is for validation to
 /// refuse.
-pub(super) fn resources_only(new: &mut Value, old: &Value) {
+pub(crate) fn resources_only(new: &mut Value, old: &Value) {
     let lists = ["containers", "initContainers"];
     let names = |object: &Value, list: &str| -> Vec<Value> {
         object["spec"][list].as_array().into_iter().flatten().map(|c| c["name"].clone()).collect()

@@ -9,7 +9,7 @@ use crate::distinct::Distinct;
 use crate::object::list;
 
 /// Copies addresses, node ports and the health check port that the update omits and its type still uses.
-pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
+pub(crate) fn keep_allocated(new: &mut Value, old: &Value) {
     let (new, old) = (&mut new["spec"], &old["spec"]);
     if !new.is_object() {
         return;
@@ -79,7 +79,7 @@ fn kind(spec: &Value) -> String {
 }
 
 /// Sets `clusterIPs` from `clusterIP` if only that is set.
-pub(super) fn fill_cluster_ips(spec: &mut Value) {
+pub(crate) fn fill_cluster_ips(spec: &mut Value) {
     if is_empty(&spec["clusterIPs"]) && !is_empty(&spec["clusterIP"]) {
         spec["clusterIPs"] = Value::Array(vec![spec["clusterIP"].clone()]);
     }

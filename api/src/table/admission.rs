@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::text::{UNSET, join_or, length, list, of};
-use super::{AGE, Column, DEFAULT, NAME, Printer, age, name, number, printer as row, text};
+use super::{AGE, Column, NAME, Printer, age, name, number, printer as row, text};
 
-const WEBHOOKS: Printer = row(&[NAME, number("Webhooks", "Number of webhooks."), AGE], |object, now| {
-    vec![name(object), length(&object["webhooks"]), age(object, now)]
-});
+pub(crate) const WEBHOOKS: Printer =
+    row(&[NAME, number("Webhooks", "Number of webhooks."), AGE], |object, now| {
+        vec![name(object), length(&object["webhooks"]), age(object, now)]
+    });
 
 const PARAM_KIND: Column = text("ParamKind", "Kind of the parameters.");
 
@@ -18,17 +19,17 @@ fn param_kind(policy: &Value) -> Value {
     }
 }
 
-const VALIDATING: Printer =
+pub(crate) const VALIDATING: Printer =
     row(&[NAME, number("Validations", "Number of validations."), PARAM_KIND, AGE], |policy, now| {
         vec![name(policy), length(&policy["spec"]["validations"]), param_kind(policy), age(policy, now)]
     });
 
-const MUTATING: Printer =
+pub(crate) const MUTATING: Printer =
     row(&[NAME, number("Mutations", "Number of mutations."), PARAM_KIND, AGE], |policy, now| {
         vec![name(policy), length(&policy["spec"]["mutations"]), param_kind(policy), age(policy, now)]
     });
 
-const BINDING: Printer = row(
+pub(crate) const BINDING: Printer = row(
     &[
         NAME,
         text("PolicyName", "Policy of the binding."),
@@ -66,14 +67,4 @@ fn go_selector(selector: &Value) -> String {
     format!(
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
     )
-}
-
-pub(super) fn printer(kind: &str) -> Printer {
-    match kind {
-        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => WEBHOOKS,
-        "ValidatingAdmissionPolicy" => VALIDATING,
-        "MutatingAdmissionPolicy" => MUTATING,
-        "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => BINDING,
-        _ => DEFAULT,
-    }
 }

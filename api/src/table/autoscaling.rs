@@ -17,12 +17,8 @@ const COLUMNS: &[Column] = &[
     AGE,
 ];
 
-pub(super) fn printer(version: &str) -> Printer {
-    if version == "v1" { V1 } else { V2 }
-}
-
 /// Prints a v1 autoscaler after conversion to v2.
-const V1: Printer = row(COLUMNS, |hpa, now| {
+pub(crate) const V1: Printer = row(COLUMNS, |hpa, now| {
     let row = kind::lookup("autoscaling", "v1", "horizontalpodautoscalers").expect("a row of the table");
     let mut newer = hpa.clone();
     if newer.is_object() {
@@ -31,7 +27,7 @@ const V1: Printer = row(COLUMNS, |hpa, now| {
     cells(&newer, now)
 });
 
-const V2: Printer = row(COLUMNS, cells);
+pub(crate) const V2: Printer = row(COLUMNS, cells);
 
 /// Metrics shown; the rest is counted.
 const SHOWN: usize = 2;
@@ -92,7 +88,7 @@ fn target(spec: &Value, status: &Value) -> String {
     }
 }
 
-pub(super) const DISRUPTION_BUDGET: Printer = row(
+pub(crate) const DISRUPTION_BUDGET: Printer = row(
     &[
         NAME,
         text("Min Available", "Minimum number of available pods."),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::meta;
 
-pub(super) const JOB: Printer = printer(
+pub(crate) const JOB: Printer = printer(
     &[
         NAME,
         text("Status", "Status of the job."),
@@ -65,7 +65,7 @@ fn duration(status: &Value, now: Timestamp) -> String {
     human_duration(end.duration_since(start).as_secs())
 }
 
-pub(super) const CRON_JOB: Printer = printer(
+pub(crate) const CRON_JOB: Printer = printer(
     &[
         NAME,
         text("Schedule", "Cron schedule of the jobs."),

@@ -6,27 +6,27 @@ use serde_json::Value;
 use super::text::{NONE, count, int, join_or, length, list, of, or};
 use super::{AGE, NAME, Printer, age, flag, human_duration, name, number, printer, text};
 
-pub(super) const NAMESPACE: Printer =
+pub(crate) const NAMESPACE: Printer =
     printer(&[NAME, text("Status", "Phase of the namespace."), AGE], |namespace, now| {
         vec![name(namespace), of(&namespace["status"]["phase"]).into(), age(namespace, now)]
     });
 
-pub(super) const CONFIG_MAP: Printer =
+pub(crate) const CONFIG_MAP: Printer =
     printer(&[NAME, text("Data", "Number of entries."), AGE], |map, now| {
         let entries =
             [&map["data"], &map["binaryData"]].map(|data| length(data).as_u64().unwrap_or_default());
         vec![name(map), entries.iter().sum::<u64>().into(), age(map, now)]
     });
 
-pub(super) const SECRET: Printer = printer(
+pub(crate) const SECRET: Printer = printer(
     &[NAME, text("Type", "Type of the secret."), text("Data", "Number of entries."), AGE],
     |secret, now| vec![name(secret), of(&secret["type"]).into(), length(&secret["data"]), age(secret, now)],
 );
 
-pub(super) const SERVICE_ACCOUNT: Printer =
+pub(crate) const SERVICE_ACCOUNT: Printer =
     printer(&[NAME, AGE], |account, now| vec![name(account), age(account, now)]);
 
-pub(super) const RESOURCE_QUOTA: Printer = printer(
+pub(crate) const RESOURCE_QUOTA: Printer = printer(
     &[
         NAME,
         text("Request", "Used and allowed amounts, except limits."),
@@ -46,7 +46,7 @@ pub(super) const RESOURCE_QUOTA: Printer = printer(
     },
 );
 
-pub(super) const COMPONENT_STATUS: Printer = printer(
+pub(crate) const COMPONENT_STATUS: Printer = printer(
     &[
         NAME,
         text("Status", "Health of the component."),
@@ -64,12 +64,12 @@ pub(super) const COMPONENT_STATUS: Printer = printer(
     },
 );
 
-pub(super) const LEASE: Printer =
+pub(crate) const LEASE: Printer =
     printer(&[NAME, text("Holder", "Identity of the holder."), AGE], |lease, now| {
         vec![name(lease), of(&lease["spec"]["holderIdentity"]).into(), age(lease, now)]
     });
 
-pub(super) const PRIORITY_CLASS: Printer = printer(
+pub(crate) const PRIORITY_CLASS: Printer = printer(
     &[
         NAME,
         number("Value", "Priority of the pods."),
@@ -88,12 +88,12 @@ pub(super) const PRIORITY_CLASS: Printer = printer(
     },
 );
 
-pub(super) const RUNTIME_CLASS: Printer =
+pub(crate) const RUNTIME_CLASS: Printer =
     printer(&[NAME, text("Handler", "Handler of the container runtime."), AGE], |class, now| {
         vec![name(class), of(&class["handler"]).into(), age(class, now)]
     });
 
-pub(super) const CERTIFICATE_REQUEST: Printer = printer(
+pub(crate) const CERTIFICATE_REQUEST: Printer = printer(
     &[
         NAME,
         AGE,

@@ -8,9 +8,9 @@ use super::{AGE, NAME, Printer, age, name, printer, text};
 use crate::meta;
 
 /// Device classes and claim templates have only name and age.
-const PLAIN: Printer = printer(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
+pub(crate) const PLAIN: Printer = printer(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
 
-const CLAIM: Printer = printer(
+pub(crate) const CLAIM: Printer = printer(
     &[NAME, text("State", "State of the claim: pending, allocated, reserved or deleted."), AGE],
     |claim, now| vec![name(claim), state(claim).into(), age(claim, now)],
 );
@@ -28,7 +28,7 @@ fn state(claim: &Value) -> String {
     states.iter().filter(|(holds, _)| *holds).map(|(_, name)| *name).collect::<Vec<_>>().join(",")
 }
 
-const SLICE: Printer = printer(
+pub(crate) const SLICE: Printer = printer(
     &[
         NAME,
         text("Node", "Node the devices belong to."),
@@ -45,11 +45,3 @@ const SLICE: Printer = printer(
         cells
     },
 );
-
-pub(super) fn printer_of(kind: &str) -> Printer {
-    match kind {
-        "ResourceClaim" => CLAIM,
-        "ResourceSlice" => SLICE,
-        _ => PLAIN,
-    }
-}

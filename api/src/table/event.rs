@@ -19,7 +19,7 @@ const COLUMNS: &[Column] = &[
     Column { priority: 1, ..NAME },
 ];
 
-pub(super) const CORE: Printer = printer(COLUMNS, |event, now| {
+pub(crate) const CORE: Printer = printer(COLUMNS, |event, now| {
     let shape = EventMembers {
         object: "involvedObject",
         message: "message",
@@ -29,7 +29,7 @@ pub(super) const CORE: Printer = printer(COLUMNS, |event, now| {
     cells(event, now, &shape)
 });
 
-pub(super) const EVENT: Printer = printer(COLUMNS, |event, now| {
+pub(crate) const EVENT: Printer = printer(COLUMNS, |event, now| {
     let shape = EventMembers {
         object: "regarding",
         message: "note",

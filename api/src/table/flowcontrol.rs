@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::text::{NONE, count, list, of, or};
 use super::{AGE, NAME, Printer, age, name, printer, text};
 
-pub(super) const FLOW_SCHEMA: Printer = printer(
+pub(crate) const FLOW_SCHEMA: Printer = printer(
     &[
         NAME,
         text("PriorityLevel", "Priority level of the requests."),
@@ -29,7 +29,7 @@ pub(super) const FLOW_SCHEMA: Printer = printer(
     },
 );
 
-pub(super) const PRIORITY_LEVEL: Printer = printer(
+pub(crate) const PRIORITY_LEVEL: Printer = printer(
     &[
         NAME,
         text("Type", "Type of the priority level."),

@@ -2,30 +2,30 @@
 //! `Table` with rows and metadata. Cells are strings, integers and booleans; times become durations before
 //! the given `now`.
 
-mod admission;
-mod autoscaling;
-mod batch;
-mod cluster;
-mod devices;
+pub(crate) mod admission;
+pub(crate) mod autoscaling;
+pub(crate) mod batch;
+pub(crate) mod cluster;
+pub(crate) mod devices;
 mod duration;
-mod event;
-mod flowcontrol;
-mod networking;
-mod node;
-mod pod;
-mod rbac;
-mod registration;
-mod service;
-mod storage;
+pub(crate) mod event;
+pub(crate) mod flowcontrol;
+pub(crate) mod networking;
+pub(crate) mod node;
+pub(crate) mod pod;
+pub(crate) mod rbac;
+pub(crate) mod registration;
+pub(crate) mod service;
+pub(crate) mod storage;
 mod text;
-mod workload;
+pub(crate) mod workload;
 
 #[cfg(test)]
 mod tests;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::kind::Resource;
 use crate::meta;
@@ -96,7 +96,8 @@ const IMAGES: Column = text("Images", "Images of the containers in the template.
 const SELECTOR: Column = text("Selector", "Label selector.").wide();
 
 /// Columns of a kind, and the function that computes the cells.
-struct Printer {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Printer {
     columns: &'static [Column],
     cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
@@ -105,57 +106,9 @@ const fn printer(columns: &'static [Column], cells: fn(&Value, Timestamp) -> Vec
     Printer { columns, cells }
 }
 
-fn printer_of(resource: &Resource) -> Printer {
-    match (resource.group, resource.kind) {
-        ("", "Pod") => pod::POD,
-        ("", "PodTemplate") => workload::POD_TEMPLATE,
-        ("", "ReplicationController") => workload::REPLICATION_CONTROLLER,
-        ("", "Service") => service::SERVICE,
-        ("", "Endpoints") => networking::ENDPOINTS,
-        ("", "Node") => node::NODE,
-        ("", "Event") => event::CORE,
-        ("", "Namespace") => cluster::NAMESPACE,
-        ("", "ConfigMap") => cluster::CONFIG_MAP,
-        ("", "Secret") => cluster::SECRET,
-        ("", "ServiceAccount") => cluster::SERVICE_ACCOUNT,
-        ("", "ResourceQuota") => cluster::RESOURCE_QUOTA,
-        ("", "ComponentStatus") => cluster::COMPONENT_STATUS,
-        ("", "PersistentVolume") => storage::VOLUME,
-        ("", "PersistentVolumeClaim") => storage::CLAIM,
-        ("apps", "Deployment") => workload::DEPLOYMENT,
-        ("apps", "ReplicaSet") => workload::REPLICA_SET,
-        ("apps", "StatefulSet") => workload::STATEFUL_SET,
-        ("apps", "DaemonSet") => workload::DAEMON_SET,
-        ("apps", "ControllerRevision") => workload::CONTROLLER_REVISION,
-        ("batch", "Job") => batch::JOB,
-        ("batch", "CronJob") => batch::CRON_JOB,
-        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::printer(resource.version),
-        ("policy", "PodDisruptionBudget") => autoscaling::DISRUPTION_BUDGET,
-        ("discovery.k8s.io", "EndpointSlice") => networking::ENDPOINT_SLICE,
-        ("networking.k8s.io", "Ingress") => networking::INGRESS,
-        ("networking.k8s.io", "IngressClass") => networking::INGRESS_CLASS,
-        ("networking.k8s.io", "NetworkPolicy") => networking::NETWORK_POLICY,
-        ("networking.k8s.io", "IPAddress") => networking::IP_ADDRESS,
-        ("networking.k8s.io", "ServiceCIDR") => networking::SERVICE_CIDR,
-        ("events.k8s.io", "Event") => event::EVENT,
-        ("coordination.k8s.io", "Lease") => cluster::LEASE,
-        ("scheduling.k8s.io", "PriorityClass") => cluster::PRIORITY_CLASS,
-        ("node.k8s.io", "RuntimeClass") => cluster::RUNTIME_CLASS,
-        ("certificates.k8s.io", "CertificateSigningRequest") => cluster::CERTIFICATE_REQUEST,
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::BINDING,
-        ("storage.k8s.io", kind) => storage::printer(kind),
-        ("admissionregistration.k8s.io", kind) => admission::printer(kind),
-        ("resource.k8s.io", kind) => devices::printer_of(kind),
-        ("apiregistration.k8s.io", "APIService") => registration::API_SERVICE,
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flowcontrol::FLOW_SCHEMA,
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flowcontrol::PRIORITY_LEVEL,
-        _ => DEFAULT,
-    }
-}
-
 /// Columns of kinds without their own: Role, ClusterRole, LimitRange, and lists of custom resources without a
 /// schema.
-const DEFAULT: Printer = printer(&[NAME, CREATED_AT], |object, _| {
+pub(crate) const DEFAULT: Printer = printer(&[NAME, CREATED_AT], |object, _| {
     vec![meta::name(object).into(), meta::creation_timestamp(object).into()]
 });
 
@@ -179,12 +132,12 @@ const SCALE: Printer = printer(
 
 /// All columns of a kind; clients hide those of higher priority.
 pub fn columns(resource: &Resource) -> &'static [Column] {
-    printer_of(resource).columns
+    resource.rules.printer.columns
 }
 
 /// Cells of one object, one for each column.
 pub fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
-    (printer_of(resource).cells)(object, now)
+    (resource.rules.printer.cells)(object, now)
 }
 
 /// Columns of `/scale`.
@@ -206,15 +159,7 @@ pub const STATUS_COLUMNS: &[Column] = &[
 
 /// Conditions of a row, which let clients hide finished pods. `None` for rows without.
 pub fn row_conditions(resource: &Resource, object: &Value) -> Option<Value> {
-    if (resource.group, resource.kind) != ("", "Pod") {
-        return None;
-    }
-    let (reason, message) = match object["status"]["phase"].as_str()? {
-        "Succeeded" => ("Succeeded", "The pod has completed successfully."),
-        "Failed" => ("Failed", "The pod failed."),
-        _ => return None,
-    };
-    Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
+    (resource.rules.row_conditions)(object)
 }
 
 fn name(object: &Value) -> Value {

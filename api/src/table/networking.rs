@@ -9,7 +9,7 @@ use super::{AGE, NAME, Printer, age, marked, name, printer, text};
 /// List items shown; the rest is counted.
 const SHOWN: usize = 3;
 
-pub(super) const ENDPOINTS: Printer =
+pub(crate) const ENDPOINTS: Printer =
     printer(&[NAME, text("Endpoints", "Addresses and ports."), AGE], |object, now| {
         vec![name(object), endpoints(object).into(), age(object, now)]
     });
@@ -41,7 +41,7 @@ fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-pub(super) const ENDPOINT_SLICE: Printer = printer(
+pub(crate) const ENDPOINT_SLICE: Printer = printer(
     &[
         NAME,
         text("AddressType", "Family of the addresses."),
@@ -67,7 +67,7 @@ pub(super) const ENDPOINT_SLICE: Printer = printer(
     },
 );
 
-pub(super) const INGRESS: Printer = printer(
+pub(crate) const INGRESS: Printer = printer(
     &[
         NAME,
         text("Class", "Ingress class that serves it."),
@@ -102,7 +102,7 @@ fn hosts(rules: &[Value]) -> String {
     join_or(shown, ",", "*")
 }
 
-pub(super) const INGRESS_CLASS: Printer = printer(
+pub(crate) const INGRESS_CLASS: Printer = printer(
     &[
         NAME,
         text("Controller", "Controller that serves the class."),
@@ -129,12 +129,12 @@ fn reference(parameters: &Value) -> String {
     format!("{}{dot}{group}/{}", of(&parameters["kind"]), of(&parameters["name"]))
 }
 
-pub(super) const NETWORK_POLICY: Printer =
+pub(crate) const NETWORK_POLICY: Printer =
     printer(&[NAME, text("Pod-Selector", "Selector of the pods."), AGE], |policy, now| {
         vec![name(policy), selector(&policy["spec"]["podSelector"]).into(), age(policy, now)]
     });
 
-pub(super) const IP_ADDRESS: Printer =
+pub(crate) const IP_ADDRESS: Printer =
     printer(&[NAME, text("ParentRef", "Object that holds the address.")], |address, _| {
         let parent = &address["spec"]["parentRef"];
         let parts = [&parent["resource"], &parent["namespace"], &parent["name"]].map(of);
@@ -147,7 +147,7 @@ pub(super) const IP_ADDRESS: Printer =
         vec![name(address), text.into()]
     });
 
-pub(super) const SERVICE_CIDR: Printer =
+pub(crate) const SERVICE_CIDR: Printer =
     printer(&[NAME, text("CIDRs", "Address blocks."), AGE], |object, now| {
         let blocks = join_or(list(&object["spec"]["cidrs"]).iter().map(of), ",", "");
         vec![name(object), blocks.into(), age(object, now)]

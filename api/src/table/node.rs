@@ -8,7 +8,7 @@ use super::text::{NONE, UNKNOWN, join_or, list, of, or};
 use super::{AGE, NAME, Printer, age, name, printer, text};
 use crate::meta;
 
-pub(super) const NODE: Printer = printer(
+pub(crate) const NODE: Printer = printer(
     &[
         NAME,
         text("Status", "Whether the node is ready and schedulable."),

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::text::{self, NONE, int, list, of, or};
 use super::{AGE, NAME, Printer, age, duration::human_duration, name, printer, text as column};
 use crate::meta;
 
-pub(super) const POD: Printer = printer(
+pub(crate) const POD: Printer = printer(
     &[
         NAME,
         column("Ready", "Containers that are ready, of all."),
@@ -23,6 +23,16 @@ pub(super) const POD: Printer = printer(
     ],
     cells,
 );
+
+/// Conditions of a finished pod's row.
+pub(crate) fn row_conditions(pod: &Value) -> Option<Value> {
+    let (reason, message) = match pod["status"]["phase"].as_str()? {
+        "Succeeded" => ("Succeeded", "The pod has completed successfully."),
+        "Failed" => ("Failed", "The pod failed."),
+        _ => return None,
+    };
+    Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
+}
 
 fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let summary = PodSummary::of(pod);

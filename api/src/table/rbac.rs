@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::text::{join_or, list, of};
 use super::{AGE, NAME, Printer, age, name, printer, text};
 
-pub(super) const BINDING: Printer = printer(
+pub(crate) const BINDING: Printer = printer(
     &[
         NAME,
         text("Role", "Role of the binding."),

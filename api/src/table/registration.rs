@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::text::{list, of};
 use super::{AGE, NAME, Printer, age, name, printer, text};
 
-pub(super) const API_SERVICE: Printer = printer(
+pub(crate) const API_SERVICE: Printer = printer(
     &[
         NAME,
         text("Service", "Service of the API, or `Local` for this server."),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::text::{NONE, UNKNOWN, int, join_or, labels, list, of, or};
 use super::{AGE, NAME, Printer, SELECTOR, age, name, printer, text};
 
-pub(super) const SERVICE: Printer = printer(
+pub(crate) const SERVICE: Printer = printer(
     &[
         NAME,
         text("Type", "Type of the service."),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::text::{UNSET, join_or, length, list, of, or};
-use super::{AGE, DEFAULT, NAME, Printer, age, flag, marked, name, number, printer as row, text};
+use super::{AGE, NAME, Printer, age, flag, marked, name, number, printer as row, text};
 use crate::meta;
 
 const ACCESS: super::Column = text("Access Modes", "Supported access modes.");
@@ -34,7 +34,7 @@ fn phase(object: &Value) -> &str {
     if meta::is_being_deleted(object) { "Terminating" } else { of(&object["status"]["phase"]) }
 }
 
-pub(super) const VOLUME: Printer = row(
+pub(crate) const VOLUME: Printer = row(
     &[
         NAME,
         CAPACITY,
@@ -70,7 +70,7 @@ pub(super) const VOLUME: Printer = row(
     },
 );
 
-pub(super) const CLAIM: Printer = row(
+pub(crate) const CLAIM: Printer = row(
     &[
         NAME,
         text("Status", "Current phase."),
@@ -106,7 +106,7 @@ pub(super) const CLAIM: Printer = row(
 const IS_DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-const STORAGE_CLASS: Printer = row(
+pub(crate) const STORAGE_CLASS: Printer = row(
     &[
         NAME,
         text("Provisioner", "Provisioner of the volumes."),
@@ -127,7 +127,7 @@ const STORAGE_CLASS: Printer = row(
     },
 );
 
-const DRIVER: Printer = row(
+pub(crate) const DRIVER: Printer = row(
     &[
         NAME,
         flag("AttachRequired", "Whether volumes are attached before they are mounted."),
@@ -154,11 +154,12 @@ const DRIVER: Printer = row(
     },
 );
 
-const CSI_NODE: Printer = row(&[NAME, number("Drivers", "Drivers on the node."), AGE], |node, now| {
-    vec![name(node), length(&node["spec"]["drivers"]), age(node, now)]
-});
+pub(crate) const CSI_NODE: Printer =
+    row(&[NAME, number("Drivers", "Drivers on the node."), AGE], |node, now| {
+        vec![name(node), length(&node["spec"]["drivers"]), age(node, now)]
+    });
 
-const CSI_CAPACITY: Printer =
+pub(crate) const CSI_CAPACITY: Printer =
     row(&[NAME, text("StorageClassName", "Storage class."), CAPACITY], |capacity, _| {
         vec![
             name(capacity),
@@ -167,7 +168,7 @@ const CSI_CAPACITY: Printer =
         ]
     });
 
-const ATTACHMENT: Printer = row(
+pub(crate) const ATTACHMENT: Printer = row(
     &[
         NAME,
         text("Attacher", "Driver that attaches the volume.").name_format(),
@@ -189,19 +190,7 @@ const ATTACHMENT: Printer = row(
     },
 );
 
-const ATTRIBUTES_CLASS: Printer =
+pub(crate) const ATTRIBUTES_CLASS: Printer =
     row(&[NAME, text("DriverName", "Driver the attributes are for."), AGE], |class, now| {
         vec![name(class), of(&class["driverName"]).into(), age(class, now)]
     });
-
-pub(super) fn printer(kind: &str) -> Printer {
-    match kind {
-        "StorageClass" => STORAGE_CLASS,
-        "CSIDriver" => DRIVER,
-        "CSINode" => CSI_NODE,
-        "CSIStorageCapacity" => CSI_CAPACITY,
-        "VolumeAttachment" => ATTACHMENT,
-        "VolumeAttributesClass" => ATTRIBUTES_CLASS,
-        _ => DEFAULT,
-    }
-}

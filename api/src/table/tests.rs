@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use serde_json::json;
+
 use super::*;
 use crate::kind::{RESOURCES, lookup_api_version};
 use crate::object;

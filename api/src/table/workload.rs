@@ -24,7 +24,7 @@ fn fraction(have: &Value, want: &Value) -> Value {
 
 const READY: Column = text("Ready", "Ready replicas of the desired number.");
 
-pub(super) const DEPLOYMENT: Printer = printer(
+pub(crate) const DEPLOYMENT: Printer = printer(
     &[
         NAME,
         READY,
@@ -71,24 +71,24 @@ fn replica_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     with_containers(cells, object)
 }
 
-pub(super) const REPLICA_SET: Printer = printer(REPLICA_COLUMNS, |object, now| {
+pub(crate) const REPLICA_SET: Printer = printer(REPLICA_COLUMNS, |object, now| {
     let mut cells = replica_cells(object, now);
     cells.push(selector(&object["spec"]["selector"]).into());
     cells
 });
 
-pub(super) const REPLICATION_CONTROLLER: Printer = printer(REPLICA_COLUMNS, |object, now| {
+pub(crate) const REPLICATION_CONTROLLER: Printer = printer(REPLICA_COLUMNS, |object, now| {
     let mut cells = replica_cells(object, now);
     cells.push(labels(&object["spec"]["selector"]).into());
     cells
 });
 
-pub(super) const STATEFUL_SET: Printer = printer(&[NAME, READY, AGE, CONTAINERS, IMAGES], |object, now| {
+pub(crate) const STATEFUL_SET: Printer = printer(&[NAME, READY, AGE, CONTAINERS, IMAGES], |object, now| {
     let ready = fraction(&object["status"]["readyReplicas"], &object["spec"]["replicas"]);
     with_containers(vec![name(object), ready, age(object, now)], object)
 });
 
-pub(super) const DAEMON_SET: Printer = printer(
+pub(crate) const DAEMON_SET: Printer = printer(
     &[
         NAME,
         COUNTS[0],
@@ -122,7 +122,7 @@ pub(super) const DAEMON_SET: Printer = printer(
     },
 );
 
-pub(super) const CONTROLLER_REVISION: Printer = printer(
+pub(crate) const CONTROLLER_REVISION: Printer = printer(
     &[NAME, text("Controller", "Object that owns the revision."), text("Revision", "Revision number."), AGE],
     |object, now| {
         let controller = meta::controller_of(object).map_or_else(
@@ -137,7 +137,7 @@ pub(super) const CONTROLLER_REVISION: Printer = printer(
     },
 );
 
-pub(super) const POD_TEMPLATE: Printer = printer(
+pub(crate) const POD_TEMPLATE: Printer = printer(
     &[
         NAME,
         text("Containers", "Names of the containers."),

@@ -6,6 +6,6 @@ mod job;
 mod policy;
 mod status;
 
-pub(super) use cron_job::{change as cron_job_change, create as cron_job_create};
-pub(super) use job::{change as job_change, content as job};
-pub(super) use status::status as job_status;
+pub(crate) use cron_job::{change as cron_job_change, create as cron_job_create};
+pub(crate) use job::{change as job_change, content as job};
+pub(crate) use status::status as job_status;

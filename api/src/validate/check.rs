@@ -214,7 +214,7 @@ pub(super) fn same_amounts(a: &Value, b: &Value, free: &[&str]) -> bool {
 }
 
 /// Checks that the member at a dotted path did not change.
-pub(super) fn immutable(errors: &mut ErrorList, member: &str, new: &Value, old: &Value) {
+pub(crate) fn immutable(errors: &mut ErrorList, member: &str, new: &Value, old: &Value) {
     let (value, stored) = (at(new, member), at(old, member));
     if !semantically_equal(value, stored) {
         errors.invalid(&Path::new(member), value, IMMUTABLE);

@@ -22,7 +22,7 @@ pub(super) const ACCESS_MODES: [&str; 4] =
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Checks a claim on create and update.
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     spec(errors, &SPEC, &object["spec"]);
 }
 
@@ -105,7 +105,7 @@ fn data_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
 }
 
 /// Checks a claim update. The spec is immutable, except that a claim can be bound and a bound claim can grow.
-pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
     let moved = moves_from_annotation(new, old);
     let annotation = |object| meta::annotation(object, CLASS_ANNOTATION);
@@ -223,7 +223,7 @@ const RESIZE: [&str; 5] = [
 ];
 
 /// Checks a claim's `/status`.
-pub(super) fn status(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(object: &Value, errors: &mut ErrorList) {
     let (path, status) = (Path::new("status"), &object["status"]);
     amounts(errors, &path.child("capacity"), &status["capacity"], |_, _, _| true);
     let at = path.child("allocatedResourceStatuses");

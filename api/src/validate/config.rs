@@ -29,7 +29,7 @@ fn values(data: &Value) -> impl Iterator<Item = &str> {
     data.as_object().into_iter().flatten().map(|(_, value)| text(value))
 }
 
-pub(super) fn config_map(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn config_map(object: &Value, errors: &mut ErrorList) {
     let (data, binary) = (&object["data"], &object["binaryData"]);
     let path = Path::new("data");
     for key in data.as_object().into_iter().flat_map(|data| data.keys()) {
@@ -59,18 +59,18 @@ fn frozen(errors: &mut ErrorList, new: &Value, old: &Value, members: &[&str]) {
     }
 }
 
-pub(super) fn config_map_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn config_map_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     frozen(errors, new, old, &["data", "binaryData"]);
 }
 
-pub(super) fn secret_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn secret_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     if new["type"] != old["type"] {
         errors.invalid(&Path::new("type"), &new["type"], IMMUTABLE);
     }
     frozen(errors, new, old, &["data"]);
 }
 
-pub(super) fn secret(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn secret(object: &Value, errors: &mut ErrorList) {
     let data = &object["data"];
     keys(errors, &Path::new("data"), data);
     if values(data).map(decoded_length).sum::<usize>() > DATA_MAX {

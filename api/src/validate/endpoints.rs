@@ -9,7 +9,7 @@ use crate::name;
 use crate::object::{int, list, semantically_equal, text};
 
 /// Checks Endpoints on create and update; unchanged subsets stay acceptable.
-pub(super) fn content(object: &Value, stored: Option<&Value>, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, stored: Option<&Value>, errors: &mut ErrorList) {
     if stored.is_some_and(|stored| semantically_equal(&stored["subsets"], &object["subsets"])) {
         return;
     }

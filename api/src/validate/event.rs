@@ -10,7 +10,7 @@ use crate::name;
 use crate::object::text;
 
 /// Checks an event on create and update.
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     namespace(errors, object);
     if !object["eventTime"].is_null() {
         reporter(errors, object);

@@ -12,7 +12,7 @@ use crate::name;
 use crate::object::{is_empty, list, text};
 use crate::quantity::{Format, Quantity};
 
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.limits");
     let limits = list(&object["spec"]["limits"]);
     let mut seen = Distinct::default();

@@ -153,21 +153,10 @@ pub(super) fn finalizer_warnings(object: &Value, old: Option<&Value>) -> impl It
     })
 }
 
-/// Checks that finalizers have a domain, for the groups where Kubernetes demands it.
+/// Checks that finalizers have a domain, for the kinds that need one in Kubernetes.
 fn domains(resource: &Resource, object: &Value, errors: &mut ErrorList) {
-    let free = matches!(
-        (resource.group, resource.kind),
-        (
-            "admissionregistration.k8s.io"
-                | "apiextensions.k8s.io"
-                | "apiregistration.k8s.io"
-                | "coordination.k8s.io"
-                | "policy",
-            _
-        ) | (_, "Event")
-    ) || resource.is_custom();
     let path = METADATA.child("finalizers");
-    for (i, finalizer) in meta::finalizers(object).enumerate().filter(|_| !free) {
+    for (i, finalizer) in meta::finalizers(object).enumerate().filter(|_| !resource.rules.plain_finalizers) {
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
             errors.invalid(&path.index(i), finalizer, NO_DOMAIN);
         }

@@ -12,7 +12,7 @@ use crate::object::{list, text};
 const FINALIZERS: Path<'static> = Path::new("spec.finalizers");
 
 /// Checks a new namespace.
-pub(super) fn create(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn create(object: &Value, errors: &mut ErrorList) {
     for own in list(&object["spec"]["finalizers"]) {
         finalizer(errors, &FINALIZERS, text(own));
     }
@@ -26,14 +26,14 @@ fn finalizer(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
 }
 
 /// Checks `/finalize`: the remaining finalizers.
-pub(super) fn finalize(new: &Value, errors: &mut ErrorList) {
+pub(crate) fn finalize(new: &Value, errors: &mut ErrorList) {
     for (i, own) in list(&new["spec"]["finalizers"]).iter().enumerate() {
         finalizer(errors, &FINALIZERS.index(i), text(own));
     }
 }
 
 /// Checks `/status`: the phase is `Terminating` exactly if the namespace has a deletion timestamp.
-pub(super) fn status(new: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(new: &Value, errors: &mut ErrorList) {
     let (path, phase) = (Path::new("status.Phase"), text(&new["status"]["phase"]));
     match (meta::is_being_deleted(new), phase) {
         (false, "Active") | (true, "Terminating") => {}

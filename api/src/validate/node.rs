@@ -17,7 +17,7 @@ const STATUS: Path<'static> = Path::new("status");
 const TAINTS: Path<'static> = Path::new("metadata.taints");
 
 /// Checks a node on create and update.
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     taints(object, errors);
     amounts(object, errors);
     features(object, errors);
@@ -84,7 +84,7 @@ fn features(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks immutable fields of a node, for its own path and for `/status`.
-pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let addresses = list(&new["status"]["addresses"]);
     let path = STATUS.child("addresses");
     let mut seen = Distinct::default();
@@ -108,7 +108,7 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks `/status` of a node.
-pub(super) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
     amounts(new, errors);
     features(new, errors);
     change(new, old, errors);

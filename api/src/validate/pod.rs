@@ -26,10 +26,10 @@ use crate::name;
 use crate::object::{int, list, text};
 
 pub(super) use affinity::node_selector;
-pub(super) use change::{change, ephemeral_containers};
-pub(super) use resize::resize;
+pub(crate) use change::{change, ephemeral_containers};
+pub(crate) use resize::resize;
 pub(super) use resources::container_name as resource_name;
-pub(super) use status::status;
+pub(crate) use status::status;
 pub(super) use toleration::{EFFECTS, tolerations};
 pub(super) use volume::source;
 
@@ -37,7 +37,7 @@ const SPEC: Path<'static> = Path::new("spec");
 const ANNOTATIONS: Path<'static> = Path::new("metadata.annotations");
 
 /// Checks a Pod on create and update.
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     annotation::content(errors, &ANNOTATIONS, &object["metadata"]["annotations"], spec);
     pod_spec(errors, &SPEC, spec, Owner::Pod(object));
@@ -62,7 +62,7 @@ fn token_volumes_without_account(errors: &mut ErrorList, spec: &Value) {
 }
 
 /// Checks that apply only to new pods.
-pub(super) fn create(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn create(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     if !list(&spec["ephemeralContainers"]).is_empty() {
         errors.forbidden(&SPEC.child("ephemeralContainers"), "cannot be set on create");
@@ -75,7 +75,7 @@ pub(super) fn create(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks a `PodTemplate`.
-pub(super) fn template_object(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn template_object(object: &Value, errors: &mut ErrorList) {
     template(errors, &Path::new("template"), &object["template"]);
 }
 

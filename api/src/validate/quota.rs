@@ -11,7 +11,7 @@ use crate::object::{list, text};
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     amounts(errors, &SPEC.child("hard"), &spec["hard"]);
     scopes(errors, spec);
@@ -21,7 +21,7 @@ pub(super) fn content(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks `/status`: hard limits and used amounts.
-pub(super) fn status(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status");
     for member in ["hard", "used"] {
         amounts(errors, &path.child(member), &object["status"][member]);
@@ -142,7 +142,7 @@ fn operator(errors: &mut ErrorList, path: &Path<'_>, scope: &str, expression: &V
 }
 
 /// Checks that the scopes do not change; their order does not matter.
-pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let scopes = |object: &Value| -> BTreeSet<String> {
         list(&object["spec"]["scopes"]).iter().map(|scope| text(scope).to_owned()).collect()
     };

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Validation rule that objects may break if their stored version breaks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// Values in label selectors must be label values.
     SelectorValue,
     /// Values in required node selectors must be label values.
@@ -37,20 +37,23 @@ pub(super) enum Rule {
     OwnUsersDevices,
 }
 
-/// The ratcheted rule that an error reports, if any.
-pub(super) fn rule(resource: &Resource, object: &Value, error: &FieldError) -> Option<Rule> {
-    let (field, detail) = (error.field.as_str(), error.detail.as_str());
-    match resource.kind {
-        "Ingress" if field.starts_with("spec.tls[") && field.ends_with("].secretName") => {
-            Some(Rule::IngressSecret)
-        }
-        "Ingress" if is_of_wildcard(object, field) => Some(Rule::WildcardHost),
-        "PersistentVolumeClaim"
-            if field == "spec.dataSource.apiGroup" || field == "spec.dataSourceRef.apiGroup" =>
-        {
-            Some(Rule::SourceGroup)
-        }
-        _ => of_pods(field, detail),
+/// The ratcheted rule of an ingress that an error reports.
+pub(crate) fn of_ingress(object: &Value, error: &FieldError) -> Option<Rule> {
+    let field = error.field.as_str();
+    if field.starts_with("spec.tls[") && field.ends_with("].secretName") {
+        Some(Rule::IngressSecret)
+    } else if is_of_wildcard(object, field) {
+        Some(Rule::WildcardHost)
+    } else {
+        of_pods(object, error)
+    }
+}
+
+/// The ratcheted rule of a volume claim that an error reports.
+pub(crate) fn of_claim(object: &Value, error: &FieldError) -> Option<Rule> {
+    match error.field.as_str() {
+        "spec.dataSource.apiGroup" | "spec.dataSourceRef.apiGroup" => Some(Rule::SourceGroup),
+        _ => of_pods(object, error),
     }
 }
 
@@ -61,8 +64,9 @@ fn is_of_wildcard(ingress: &Value, field: &str) -> bool {
     at.is_some_and(|at| text(&ingress["spec"]["rules"][at]["host"]).contains('*'))
 }
 
-/// Ratcheted rules of pods, pod templates and selectors.
-fn of_pods(field: &str, detail: &str) -> Option<Rule> {
+/// The ratcheted rule of pods, pod templates and selectors that an error reports.
+pub(crate) fn of_pods(_: &Value, error: &FieldError) -> Option<Rule> {
+    let (field, detail) = (error.field.as_str(), error.detail.as_str());
     let is_value = field.contains(".matchExpressions[") && field.contains("].values[");
     if field.contains("topologySpreadConstraints[") && field.contains("].labelSelector") {
         Some(Rule::SpreadSelector)
@@ -95,6 +99,7 @@ pub(super) fn drop_tolerated(
     (object, errors): (&Value, &mut ErrorList),
     (stored, before): (&Value, &ErrorList),
 ) {
-    let broken: Vec<Rule> = before.iter().filter_map(|error| rule(resource, stored, error)).collect();
-    errors.retain(|error| rule(resource, object, error).is_none_or(|rule| !broken.contains(&rule)));
+    let rule = resource.rules.ratcheted;
+    let broken: Vec<Rule> = before.iter().filter_map(|error| rule(stored, error)).collect();
+    errors.retain(|error| rule(object, error).is_none_or(|rule| !broken.contains(&rule)));
 }

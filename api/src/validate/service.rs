@@ -16,8 +16,8 @@ use crate::name;
 use crate::object::{int, list, text};
 
 pub(super) use address::special;
-pub(super) use change::change;
-pub(super) use status::status;
+pub(crate) use change::change;
+pub(crate) use status::status;
 
 const SPEC: Path<'static> = Path::new("spec");
 /// Longest session affinity timeout: one day in seconds.
@@ -27,7 +27,7 @@ const HINTS_ANNOTATION: &str = "service.kubernetes.io/topology-aware-hints";
 const MODE_ANNOTATION: &str = "service.kubernetes.io/topology-mode";
 
 /// Checks a Service on create and update; `stored` is the object that it replaces.
-pub(super) fn content(object: &Value, stored: Option<&Value>, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, stored: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
     topology(errors, object);
     if list(&spec["ports"]).is_empty() && !is_headless(spec) && spec["type"] != "ExternalName" {

@@ -15,7 +15,7 @@ use crate::quantity::Quantity;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     claim::access_modes(errors, &SPEC, spec, "");
     capacity(errors, &spec["capacity"]);
@@ -107,7 +107,7 @@ fn attributes(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
     if !same_source(spec, stored) {
         let difference = diff::unified(&place(stored), &place(spec));

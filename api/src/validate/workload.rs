@@ -6,7 +6,7 @@ mod replica_set;
 mod replication_controller;
 mod revision;
 mod stateful_set;
-mod status;
+pub(crate) mod status;
 
 use serde_json::Value;
 
@@ -16,15 +16,14 @@ use super::selector::{self, Usable};
 use crate::field::{ErrorList, Path};
 use crate::object::text;
 
-pub(super) use daemon_set::{change as daemon_set_change, content as daemon_set};
-pub(super) use deployment::content as deployment;
-pub(super) use replica_set::content as replica_set;
-pub(super) use replication_controller::content as replication_controller;
-pub(super) use revision::{change as revision_change, content as revision, create as revision_create};
-pub(super) use stateful_set::{
+pub(crate) use daemon_set::{change as daemon_set_change, content as daemon_set};
+pub(crate) use deployment::content as deployment;
+pub(crate) use replica_set::content as replica_set;
+pub(crate) use replication_controller::content as replication_controller;
+pub(crate) use revision::{change as revision_change, content as revision, create as revision_create};
+pub(crate) use stateful_set::{
     change as stateful_set_change, content as stateful_set, create as stateful_set_create,
 };
-pub(super) use status::status;
 
 const SPEC: Path<'static> = Path::new("spec");
 

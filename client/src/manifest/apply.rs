@@ -11,6 +11,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// The reason why an object of a manifest was not stored.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ApplyError {
     /// The manifest is invalid.
     #[error(transparent)]

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 /// The defect of an invalid manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ManifestError {
     /// The text is neither YAML nor JSON.
     #[error("document {document} of the manifest (line {line}) cannot be parsed: {reason}")]

@@ -34,7 +34,7 @@ pub enum Program {
 }
 
 /// The Kubernetes release whose flags and API the drop-in programs have.
-const KUBERNETES: &str = "v1.36.2";
+const KUBERNETES: &str = kstore_api::version::PROGRAMS;
 
 /// The output of `--version` with this value, in the format of Kubernetes' programs; `None` if the program is to run.
 fn version_line(value: Option<&str>) -> Option<String> {

@@ -2,7 +2,6 @@
 //! checkpoints. A checkpoint makes the engine's state durable, so that old log segments can be deleted. A thread drives
 //! the worker; tests drive it step by step.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,14 +12,15 @@ use crate::background::pace;
 use crate::codec::manifest::Manifest;
 use crate::disk::Disk;
 use crate::engine::{DefragmentOutcome, EngineError, ScrubOutcome};
-use crate::mvcc::commit::{Commit, LeaseChange};
+use crate::lease::granted::GrantedLeases;
+use crate::mvcc::commit::Commit;
 use crate::mvcc::compact::Sweeper;
 use crate::mvcc::core::Core;
 use crate::recovery::manifest;
 use crate::space::alarm::Alarms;
 use crate::space::disk_space::{DiskSpace, is_full};
 use crate::wal::WalSegments;
-use crate::{EngineKind, Revision};
+use crate::{EngineKind, LeaseId, Revision};
 
 /// The background worker's state: the engine's progress, the current manifest, and the pending sweep.
 pub(crate) struct Background {
@@ -32,7 +32,7 @@ pub(crate) struct Background {
     manifest: Manifest,
     /// How far the engine is ahead of the manifest.
     progress: EngineProgress,
-    leases: BTreeMap<i64, i64>,
+    leases: GrantedLeases,
     sweeper: Sweeper,
     /// Consecutive attempts to free space by dropping old states. Absorbing a commit resets it.
     reclaim_attempts: u8,
@@ -73,7 +73,7 @@ pub(crate) enum EngineCoverage {
     /// The engine has every recovered commit, up to the log's record `seq`.
     All {
         seq: u64,
-        leases: Vec<(i64, i64)>,
+        leases: GrantedLeases,
         /// Bytes of log that no checkpoint covers.
         log_bytes: u64,
     },
@@ -105,7 +105,8 @@ impl Background {
                     compacted: Revision(manifest.compacted),
                     alarms: manifest.alarms,
                 };
-                (progress, manifest.leases.clone(), 0, backlog)
+                let leases = manifest.leases.iter().map(|(id, ttl)| (LeaseId(*id), *ttl));
+                (progress, leases.collect(), 0, backlog)
             }
         };
         let BackgroundEnv { disk, dir, segments, engine } = env;
@@ -114,7 +115,6 @@ impl Background {
         // A crash may have interrupted the physical part of the last compaction.
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(progress.compacted);
-        let leases = leases.into_iter().collect();
         // Opening the store has just read every file, so a scrub pass counts as done.
         let scrub_began = Instant::now();
         let next_scrub = scrub_began + core.limits.scrub_interval;
@@ -182,12 +182,7 @@ impl Background {
             self.sweeper.want(compacted);
         }
         self.progress.alarms = commit.alarms.unwrap_or(self.progress.alarms);
-        for change in &commit.leases {
-            match *change {
-                LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
-                LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
-            }
-        }
+        self.leases.apply(&commit.leases);
         commit.cost()
     }
 
@@ -224,7 +219,7 @@ impl Background {
             seq: self.progress.seq,
             revision: self.progress.revision.0,
             compacted: self.progress.compacted.0,
-            leases: self.leases.iter().map(|(id, ttl)| (*id, *ttl)).collect(),
+            leases: self.leases.iter().map(|(id, ttl)| (id.0, ttl)).collect(),
             token: token.to_vec(),
             alarms: self.progress.alarms,
             swept: self.swept(),

@@ -1,5 +1,5 @@
-//! The published leases with their times to live, for copies of the published state. `table` has the attached keys,
-//! `clock` the deadlines.
+//! The granted leases with their times to live: those of the published state, for copies of it, and those that the
+//! engine covers, for the manifest. `table` has the attached keys, `clock` the deadlines.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,53 @@ use parking_lot::Mutex;
 use crate::LeaseId;
 use crate::mvcc::commit::LeaseChange;
 
-/// The published leases. Changed only while the published state is locked, so that both are consistent for a thread
-/// that holds the lock.
-#[derive(Debug, Default)]
-pub(crate) struct PublishedLeases {
-    leases: Mutex<BTreeMap<LeaseId, i64>>,
-}
+/// The leases that exist after some commit, with their times to live in seconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GrantedLeases(BTreeMap<LeaseId, i64>);
 
-impl PublishedLeases {
-    /// Sets the leases that recovery found.
-    pub(crate) fn seed(&self, leases: impl Iterator<Item = (LeaseId, i64)>) {
-        *self.leases.lock() = leases.collect();
-    }
-
-    /// Applies the lease changes of a commit.
-    pub(crate) fn apply(&self, changes: &[LeaseChange]) {
-        if changes.is_empty() {
-            return;
-        }
-        let mut leases = self.leases.lock();
+impl GrantedLeases {
+    /// Applies the lease changes of the next commit.
+    pub(crate) fn apply(&mut self, changes: &[LeaseChange]) {
         for change in changes {
             match *change {
-                LeaseChange::Granted(id, ttl) => leases.insert(id, ttl),
-                LeaseChange::Gone(id) => leases.remove(&id),
+                LeaseChange::Granted(id, ttl) => self.0.insert(id, ttl),
+                LeaseChange::Gone(id) => self.0.remove(&id),
             };
         }
     }
 
     /// All leases, ascending by id.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LeaseId, i64)> + '_ {
+        self.0.iter().map(|(id, ttl)| (*id, *ttl))
+    }
+}
+
+impl FromIterator<(LeaseId, i64)> for GrantedLeases {
+    fn from_iter<I: IntoIterator<Item = (LeaseId, i64)>>(leases: I) -> Self {
+        Self(leases.into_iter().collect())
+    }
+}
+
+/// The leases of the published state. Changed only while that state is locked, so that both are consistent for a
+/// thread that holds the lock.
+#[derive(Debug, Default)]
+pub(crate) struct PublishedLeases(Mutex<GrantedLeases>);
+
+impl PublishedLeases {
+    /// Sets the leases that recovery found.
+    pub(crate) fn seed(&self, leases: impl Iterator<Item = (LeaseId, i64)>) {
+        *self.0.lock() = leases.collect();
+    }
+
+    /// Applies the lease changes of a commit.
+    pub(crate) fn apply(&self, changes: &[LeaseChange]) {
+        if !changes.is_empty() {
+            self.0.lock().apply(changes);
+        }
+    }
+
+    /// All leases, ascending by id.
     pub(crate) fn list(&self) -> Vec<(LeaseId, i64)> {
-        self.leases.lock().iter().map(|(id, ttl)| (*id, *ttl)).collect()
+        self.0.lock().iter().collect()
     }
 }

@@ -201,7 +201,7 @@ fn stored(leases: &LeaseTable, replayed: &ReplayResult, backlog: Option<Vec<Arc<
         Some(backlog) => EngineCoverage::AsInManifest { backlog },
         None => EngineCoverage::All {
             seq: replayed.last_seq,
-            leases: leases.iter().map(|(id, ttl)| (id.0, ttl)).collect(),
+            leases: leases.iter().collect(),
             log_bytes: replayed.bytes,
         },
     }

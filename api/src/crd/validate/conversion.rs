@@ -10,7 +10,7 @@ use super::spec::one_of;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::webhook_target;
+use crate::validate::groups::admission::webhook;
 
 const NOT_A_WEBHOOK: &str = "should not be set when strategy is not set to Webhook";
 
@@ -47,7 +47,7 @@ pub(super) fn check(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, optio
 }
 
 fn target(errors: &mut ErrorList, path: &Path<'_>, client: &Value, options: &Options) {
-    webhook_target(errors, path, client);
+    webhook::client(errors, path, client);
     let bundle = text(&client["caBundle"]);
     if options.valid_ca_bundle && !bundle.is_empty() && !super::is_certificate_bundle(bundle) {
         let detail =

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::defaults::{default, make};
 use crate::object::is_empty;
 use crate::quantity::Quantity;
-use crate::strategy::aggregates;
+use crate::strategy::pod::aggregates;
 
 const HUGE_PAGES: &str = "hugepages-";
 

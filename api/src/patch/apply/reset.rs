@@ -24,42 +24,11 @@ impl Reset {
     }
 }
 
-const SPEC: Reset = Reset::Fields(&["spec"]);
-const SPEC_AND_METADATA: Reset = Reset::Fields(&["metadata", "spec"]);
-const STATUS: Reset = Reset::Fields(&["status"]);
-const RESIZE: Reset = Reset::AllBut(&[
-    &["spec", "containers", "*", "resources"],
-    &["spec", "containers", "*", "resizePolicy"],
-    &["spec", "initContainers", "*", "resources"],
-    &["spec", "initContainers", "*", "resizePolicy"],
-    &["spec", "resources"],
-]);
-
 /// Filter for an endpoint of a kind, for [`super::Write::reset`].
 #[must_use]
 pub fn reset_fields(resource: &Resource, subresource: &str) -> Reset {
-    match (subresource, resource.kind) {
-        ("", _) if resource.has_status() => STATUS,
-        ("finalize", _) => STATUS,
-        ("approval", _) => Reset::Fields(&["spec", "status.certificate"]),
-        ("ephemeralcontainers", _) => Reset::AllBut(&[&["spec", "ephemeralContainers"]]),
-        ("resize", _) => RESIZE,
-        ("status", "CertificateSigningRequest") => Reset::Fields(&["spec", "status.conditions"]),
-        ("status", "Deployment") => Reset::Fields(&["metadata.labels", "spec"]),
-        ("status", "Pod") => {
-            Reset::Fields(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"])
-        }
-        (
-            "status",
-            "APIService"
-            | "CustomResourceDefinition"
-            | "FlowSchema"
-            | "PriorityLevelConfiguration"
-            | "ResourceClaim"
-            | "VolumeAttachment",
-        ) => SPEC_AND_METADATA,
-        ("status", _) if resource.is_custom() => SPEC_AND_METADATA,
-        ("status", _) => SPEC,
-        _ => Reset::Fields(&[]),
+    match subresource {
+        "" if resource.has_status() => Reset::Fields(&["status"]),
+        _ => resource.rules.subresource(subresource).reset,
     }
 }

@@ -15,7 +15,7 @@ const SPEC: Path<'static> = Path::new("spec");
 
 /// Checks a new CronJob. Its name must leave space for the time that names of its jobs end with, so that they
 /// are label values.
-pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn create(object: &Value, errors: &mut ErrorList) {
     spec(errors, &object["spec"], &Value::Null);
     let own = meta::name(object);
     if own.len() > CRON_JOB_NAME_MAX {
@@ -24,7 +24,7 @@ pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks a CronJob update; time zones that were stored stay acceptable.
-pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     spec(errors, &new["spec"], &old["spec"]);
 }
 

@@ -24,7 +24,7 @@ const MANY_FAILED_MAX: i64 = 10_000;
 const MANAGER_MAX: usize = 63;
 
 /// Checks a Job on create and update.
-pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     generated_selector(object, errors);
     let job = &object["spec"];
     spec(errors, &SPEC, job);
@@ -210,7 +210,7 @@ fn restarts(errors: &mut ErrorList, path: &Path<'_>, job: &Value) {
 }
 
 /// Checks that immutable fields of a Job stay.
-pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     completions(errors, &new["spec"], &old["spec"]);
     immutable(errors, "spec.selector", new, old);
     template(errors, new, old);

@@ -51,7 +51,7 @@ fn has(status: &Value, kind: &str) -> bool {
     list(&status["conditions"]).iter().any(said)
 }
 
-pub(in crate::validate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
     let step = StatusChange { spec: &new["spec"], now: &new["status"], before: &old["status"] };
     none_negative(errors, &STATUS, step.now, &["active", "succeeded", "failed", "ready", "terminating"]);
     uncounted(errors, step.now);

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::reference::segment;
+use crate::convert;
 use crate::field::{ErrorList, Path};
-use crate::kind::split_api_version;
+use crate::kind::{self, split_api_version};
 use crate::limits::{SCALING_PERIOD_MAX, SCALING_WINDOW_MAX};
 use crate::name;
 use crate::object::{int, list, text};
@@ -15,7 +16,18 @@ use crate::validate::check::{
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+/// Checks an autoscaler; version v1 is converted to v2 first.
+pub(crate) fn in_any_version(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    let row = kind::lookup("autoscaling", "v2", "horizontalpodautoscalers").expect("a row of the table");
+    let newer = |object: &Value| {
+        let mut object = object.clone();
+        convert::to_storage(row, &mut object);
+        object
+    };
+    content(&newer(object), old.map(newer).as_ref(), errors);
+}
+
+fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
     replicas(errors, spec, old);
     let target = &spec["scaleTargetRef"];
@@ -38,7 +50,7 @@ pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorLis
     }
 }
 
-pub(super) fn status(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(object: &Value, errors: &mut ErrorList) {
     none_negative(errors, &Path::new("status"), &object["status"], &["currentReplicas", "desiredReplicas"]);
 }
 

@@ -45,7 +45,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
     if !is_request(&spec["request"]) {
         errors.invalid(
@@ -205,7 +205,7 @@ fn fault_of_chain(chain: &str) -> Option<String> {
 }
 
 /// Checks a status change: `/approval` writes decisions, `/status` writes certificates, and both are final.
-pub(super) fn change(subresource: &str, new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(subresource: &str, new: &Value, old: &Value, errors: &mut ErrorList) {
     for kind in FINAL {
         if of_type(new, kind).len() < of_type(old, kind).len() {
             errors.forbidden(&CONDITIONS, format!("updates may not remove a condition of type {kind:?}"));

@@ -11,7 +11,7 @@ const SPEC: Path<'static> = Path::new("spec");
 /// The only strategy that Kubernetes itself defines.
 const OLDEST: &str = "OldestEmulationVersion";
 
-pub(super) fn lease(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn lease(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     if spec["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) {
         let path = SPEC.child("leaseDurationSeconds");

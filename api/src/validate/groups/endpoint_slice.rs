@@ -15,7 +15,7 @@ use crate::object::{list, semantically_equal, text};
 use crate::validate::check::{each, grammar, immutable, one_of};
 use crate::validate::metadata::labels;
 
-pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     one_of(errors, &Path::new("addressType"), &object["addressType"], &["FQDN", "IPv4", "IPv6"]);
     ports(errors, object);
     let mut wrong = ErrorList::new();
@@ -27,7 +27,7 @@ pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorLis
     }
 }
 
-pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     immutable(errors, "addressType", new, old);
 }
 

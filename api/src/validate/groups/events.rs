@@ -10,7 +10,7 @@ use crate::object::{int, semantically_equal, text};
 use crate::validate::check::{IMMUTABLE, grammar};
 
 /// Checks the event's namespace, and the reporter fields of events with an `eventTime`.
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let (own, about) = (meta::namespace(object), text(&object["regarding"]["namespace"]));
     let path = Path::new("involvedObject.namespace");
     let misplaced = match (object["eventTime"].is_null(), about) {
@@ -54,7 +54,7 @@ const OLD: [(&str, &str); 4] = [
     ("deprecatedSource", "source"),
 ];
 
-pub(super) fn create(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn create(object: &Value, errors: &mut ErrorList) {
     series(object, errors);
     if object["eventTime"].is_null() {
         errors.required(&Path::new("eventTime"), "");
@@ -85,7 +85,7 @@ fn series(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks that an update changes only the series.
-pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     if !semantically_equal(&new["series"], &old["series"]) {
         series(new, errors);
     }

@@ -14,7 +14,7 @@ use crate::validate::check::{each, grammar, required, required_grammar};
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn schema(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn schema(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     precedence(errors, int(&spec["matchingPrecedence"]), meta::name(object));
     let (method, methods) = (&spec["distinguisherMethod"], ["ByNamespace", "ByUser"]);
@@ -175,7 +175,7 @@ fn bad_url(url: &str) -> Option<&'static str> {
     }
 }
 
-pub(super) fn level(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn level(object: &Value, errors: &mut ErrorList) {
     let (spec, own) = (&object["spec"], meta::name(object));
     let kind = text(&spec["type"]);
     let (exempt, limited) = (&spec["exempt"], &spec["limited"]);
@@ -295,7 +295,7 @@ fn hash_bits(queues: i64, hand: i64) -> f64 {
 }
 
 /// Checks that conditions have distinct types.
-pub(super) fn status(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(object: &Value, errors: &mut ErrorList) {
     let (path, conditions) = (Path::new("status.conditions"), list(&object["status"]["conditions"]));
     let mut seen = BTreeSet::new();
     for (i, condition) in conditions.iter().enumerate() {

@@ -13,7 +13,7 @@ use crate::validate::check::{each, grammar, immutable, required_grammar};
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn ingress(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn ingress(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     if list(&spec["rules"]).is_empty() && spec["defaultBackend"].is_null() {
         let detail = "either `defaultBackend` or `rules` must be specified";
@@ -47,7 +47,7 @@ pub(super) fn ingress(object: &Value, errors: &mut ErrorList) {
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 /// Checks that the class annotation and the class field are equal if both are set.
-pub(super) fn ingress_create(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn ingress_create(object: &Value, errors: &mut ErrorList) {
     let (old, new) =
         (meta::annotation(object, CLASS_ANNOTATION), object["spec"]["ingressClassName"].as_str());
     if let (Some(old), Some(new)) = (old, new)
@@ -63,7 +63,7 @@ pub(super) fn ingress_create(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks the load balancer status of an ingress.
-pub(super) fn ingress_status(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn ingress_status(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.loadBalancer");
     each(&path, &object["status"]["loadBalancer"], "ingress", |path, point| {
         let (ip, host) = (text(&point["ip"]), text(&point["hostname"]));
@@ -165,7 +165,7 @@ fn service_backend(errors: &mut ErrorList, path: &Path<'_>, service: &Value) {
     }
 }
 
-pub(super) fn class(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn class(object: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("controller");
     let controller = text(&object["spec"]["controller"]);
     if controller.len() > INGRESS_CONTROLLER_MAX {
@@ -211,6 +211,6 @@ fn parameters(errors: &mut ErrorList, path: &Path<'_>, parameters: &Value) {
     }
 }
 
-pub(super) fn class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     immutable(errors, "spec.controller", new, old);
 }

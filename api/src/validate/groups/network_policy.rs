@@ -13,7 +13,7 @@ use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
     label_selector(errors, &SPEC.child("podSelector"), &spec["podSelector"]);
     let known = old.map(blocks).unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn budget(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn budget(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         errors.invalid(&SPEC, spec, "minAvailable and maxUnavailable cannot be both set");
@@ -25,7 +25,7 @@ pub(super) fn budget(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn budget_status(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn budget_status(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status");
     conditions(errors, &path, &object["status"]);
     let counts = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];

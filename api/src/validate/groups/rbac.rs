@@ -11,17 +11,21 @@ use crate::validate::selector::label_selector;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(super) fn content(kind: &str, object: &Value, errors: &mut ErrorList) {
-    match kind {
-        "Role" => rules(object, true, errors),
-        "ClusterRole" => {
-            rules(object, false, errors);
-            aggregation(&object["aggregationRule"], errors);
-        }
-        "RoleBinding" => binding(object, &["Role", "ClusterRole"], errors),
-        "ClusterRoleBinding" => binding(object, &["ClusterRole"], errors),
-        _ => {}
-    }
+pub(crate) fn role(object: &Value, errors: &mut ErrorList) {
+    rules(object, true, errors);
+}
+
+pub(crate) fn cluster_role(object: &Value, errors: &mut ErrorList) {
+    rules(object, false, errors);
+    aggregation(&object["aggregationRule"], errors);
+}
+
+pub(crate) fn role_binding(object: &Value, errors: &mut ErrorList) {
+    binding(object, &["Role", "ClusterRole"], errors);
+}
+
+pub(crate) fn cluster_role_binding(object: &Value, errors: &mut ErrorList) {
+    binding(object, &["ClusterRole"], errors);
 }
 
 fn aggregation(rule: &Value, errors: &mut ErrorList) {
@@ -103,10 +107,8 @@ fn subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, namespaced:
 }
 
 /// Checks that the role reference of a binding does not change.
-pub(super) fn change(kind: &str, new: &Value, old: &Value, errors: &mut ErrorList) {
-    if matches!(kind, "RoleBinding" | "ClusterRoleBinding")
-        && !semantically_equal(&new["roleRef"], &old["roleRef"])
-    {
+pub(crate) fn binding_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    if !semantically_equal(&new["roleRef"], &old["roleRef"]) {
         errors.invalid(&Path::new("roleRef"), &new["roleRef"], "cannot change roleRef");
     }
 }

@@ -11,7 +11,7 @@ use crate::validate::check::{grammar, required};
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     let (group, version) = (text(&spec["group"]), text(&spec["version"]));
     let wanted = format!("{version}.{group}");
@@ -70,7 +70,7 @@ fn remote(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-pub(super) fn status(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.conditions");
     let statuses = ["False", "True", "Unknown"];
     for (i, condition) in list(&object["status"]["conditions"]).iter().enumerate() {

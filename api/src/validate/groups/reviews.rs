@@ -1,40 +1,40 @@
-//! Validation of access reviews, token reviews and token requests, which are never stored.
+//! Validation of access reviews, which are never stored.
 
 use serde_json::Value;
 
 use crate::field::{ErrorList, Path};
-use crate::limits::{TOKEN_SECONDS_MAX, TOKEN_SECONDS_MIN};
 use crate::meta;
 use crate::name;
-use crate::object::{int, list, semantically_equal, text};
+use crate::object::{list, semantically_equal, text};
 use crate::validate::check::each;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn content(kind: &str, object: &Value, errors: &mut ErrorList) {
+/// Checks a SubjectAccessReview.
+pub(crate) fn access(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
-    match kind {
-        "SubjectAccessReview" => {
-            attributes(errors, spec);
-            subject(errors, spec);
-            selectors(errors, spec);
-            empty_metadata(errors, object, false);
-        }
-        "SelfSubjectAccessReview" => {
-            attributes(errors, spec);
-            selectors(errors, spec);
-            empty_metadata(errors, object, false);
-        }
-        "LocalSubjectAccessReview" => {
-            attributes(errors, spec);
-            subject(errors, spec);
-            selectors(errors, spec);
-            empty_metadata(errors, object, true);
-            local(errors, object);
-        }
-        "TokenRequest" => token_request(errors, spec),
-        _ => {}
-    }
+    attributes(errors, spec);
+    subject(errors, spec);
+    selectors(errors, spec);
+    empty_metadata(errors, object, false);
+}
+
+/// Checks a SelfSubjectAccessReview.
+pub(crate) fn own_access(object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    attributes(errors, spec);
+    selectors(errors, spec);
+    empty_metadata(errors, object, false);
+}
+
+/// Checks a LocalSubjectAccessReview.
+pub(crate) fn local_access(object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    attributes(errors, spec);
+    subject(errors, spec);
+    selectors(errors, spec);
+    empty_metadata(errors, object, true);
+    local(errors, object);
 }
 
 fn attributes(errors: &mut ErrorList, spec: &Value) {
@@ -132,15 +132,5 @@ fn requirement(errors: &mut ErrorList, path: &Path<'_>, requirement: &Value, lab
         }
     } else if key.is_empty() {
         errors.required(&path.child("key"), "must be specified");
-    }
-}
-
-fn token_request(errors: &mut ErrorList, spec: &Value) {
-    let (path, seconds) = (SPEC.child("expirationSeconds"), int(&spec["expirationSeconds"]));
-    if seconds < TOKEN_SECONDS_MIN {
-        errors.invalid(&path, &seconds, "may not specify a duration less than 10 minutes");
-    }
-    if seconds > TOKEN_SECONDS_MAX {
-        errors.invalid(&path, &seconds, "may not specify a duration larger than 2^32 seconds");
     }
 }

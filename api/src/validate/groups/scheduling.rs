@@ -16,7 +16,7 @@ use crate::validate::pod;
 const SYSTEM_CLASSES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
-pub(super) fn priority_class(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn priority_class(object: &Value, errors: &mut ErrorList) {
     let (own, value) = (meta::name(object), int(&object["value"]));
     if own.starts_with("system-") {
         if let Some(fault) = no_system_class(own, value, object["globalDefault"] == true) {
@@ -42,14 +42,14 @@ fn no_system_class(own: &str, value: i64, default: bool) -> Option<String> {
     }
 }
 
-pub(super) fn priority_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn priority_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     if int(&new["value"]) != int(&old["value"]) {
         errors.forbidden(&Path::new("value"), "may not be changed in an update.");
     }
     immutable(errors, "preemptionPolicy", new, old);
 }
 
-pub(super) fn runtime_class(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn runtime_class(object: &Value, errors: &mut ErrorList) {
     required_grammar(errors, &Path::new("handler"), &object["handler"], name::dns1123_label);
     let path = Path::new("overhead.limits");
     for (resource, amount) in object["overhead"]["podFixed"].as_object().into_iter().flatten() {
@@ -69,6 +69,6 @@ pub(super) fn runtime_class(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn runtime_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn runtime_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     immutable(errors, "handler", new, old);
 }

@@ -9,7 +9,7 @@ use crate::name;
 use crate::object::{list, text};
 use crate::validate::check::{IMMUTABLE, grammar, immutable};
 
-pub(super) fn ip_address(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn ip_address(object: &Value, errors: &mut ErrorList) {
     let (path, parent) = (Path::new("spec.parentRef"), &object["spec"]["parentRef"]);
     if parent.is_null() {
         errors.required(&path, "");
@@ -24,13 +24,13 @@ pub(super) fn ip_address(object: &Value, errors: &mut ErrorList) {
     grammar(errors, &path.child("namespace"), namespace, name::path_segment(namespace));
 }
 
-pub(super) fn ip_address_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn ip_address_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     immutable(errors, "spec.parentRef", new, old);
 }
 
 const CIDRS: Path<'static> = Path::new("spec.cidrs");
 
-pub(super) fn service_cidr(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn service_cidr(object: &Value, errors: &mut ErrorList) {
     let blocks = list(&object["spec"]["cidrs"]);
     match blocks.len() {
         0 => return errors.required(&CIDRS, "at least one CIDR required"),
@@ -51,7 +51,7 @@ pub(super) fn service_cidr(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks that blocks stay, except that a single-family ServiceCIDR may get a block of the other family.
-pub(super) fn service_cidr_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn service_cidr_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (blocks, stored) = (list(&new["spec"]["cidrs"]), list(&old["spec"]["cidrs"]));
     let grows = stored.len() == 1 && blocks.len() == 2;
     if blocks.len() != stored.len() && !grows {

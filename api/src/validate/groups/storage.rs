@@ -21,7 +21,7 @@ use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn class(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn class(object: &Value, errors: &mut ErrorList) {
     provisioner(errors, &Path::new("provisioner"), text(&object["provisioner"]));
     parameters(errors, &object["parameters"]);
     let policy = text(&object["reclaimPolicy"]);
@@ -81,13 +81,13 @@ fn topologies(errors: &mut ErrorList, object: &Value) {
     });
 }
 
-pub(super) fn class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     for member in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
         immutable(errors, member, new, old);
     }
 }
 
-pub(super) fn csi_driver(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn csi_driver(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     let flags = [
         ("attachRequired", "attachedRequired"),
@@ -142,7 +142,7 @@ fn token_requests(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-pub(super) fn csi_driver_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn csi_driver_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (required, stored) = (&new["spec"]["attachRequired"], &old["spec"]["attachRequired"]);
     if required != stored {
         errors.invalid(&SPEC.child("attachedRequired"), required, IMMUTABLE);
@@ -150,7 +150,7 @@ pub(super) fn csi_driver_change(new: &Value, old: &Value, errors: &mut ErrorList
     immutable(errors, "spec.volumeLifecycleModes", new, old);
 }
 
-pub(super) fn csi_node(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn csi_node(object: &Value, errors: &mut ErrorList) {
     let mut names = BTreeSet::new();
     each(&SPEC, &object["spec"], "drivers", |path, value| {
         driver(errors, &path.child("name"), &value["name"]);
@@ -177,7 +177,7 @@ pub(super) fn csi_node(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks that the drivers of a CSINode stay, except their allocatable counts.
-pub(super) fn csi_node_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn csi_node_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let fixed = |driver: &Value| {
         let mut driver = driver.clone();
         if let Some(members) = driver.as_object_mut() {
@@ -205,19 +205,19 @@ pub(super) fn csi_node_change(new: &Value, old: &Value, errors: &mut ErrorList) 
     }
 }
 
-pub(super) fn capacity(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn capacity(object: &Value, errors: &mut ErrorList) {
     label_selector(errors, &Path::new("nodeTopology"), &object["nodeTopology"]);
     let class = text(&object["storageClassName"]);
     grammar(errors, &Path::new("storageClassName"), class, name::dns1123_subdomain(class));
     quantity_not_negative(errors, &Path::new("capacity"), &object["capacity"]);
 }
 
-pub(super) fn capacity_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn capacity_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     immutable(errors, "nodeTopology", new, old);
     immutable(errors, "storageClassName", new, old);
 }
 
-pub(super) fn attachment(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn attachment(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     driver(errors, &SPEC.child("attacher"), &spec["attacher"]);
     let (path, source) = (SPEC.child("source"), &spec["source"]);
@@ -240,7 +240,7 @@ pub(super) fn attachment(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn attachment_status(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn attachment_status(object: &Value, errors: &mut ErrorList) {
     let (path, status) = (Path::new("status"), &object["status"]);
     let metadata = status["attachmentMetadata"].as_object().into_iter().flatten();
     let size: usize = metadata.map(|(key, value)| key.len() + text(value).len()).sum();
@@ -259,7 +259,7 @@ pub(super) fn attachment_status(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn attributes_class(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn attributes_class(object: &Value, errors: &mut ErrorList) {
     provisioner(errors, &Path::new("driverName"), text(&object["driverName"]));
     parameters(errors, &object["parameters"]);
     if object["parameters"].as_object().is_none_or(serde_json::Map::is_empty) {
@@ -267,7 +267,7 @@ pub(super) fn attributes_class(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn attributes_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn attributes_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     for member in ["driverName", "parameters"] {
         if !semantically_equal(&new[member], &old[member]) {
             errors.forbidden(&Path::new(member), format!("updates to {member} are forbidden."));

@@ -16,7 +16,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
 
 /// Checks an update of a pod: images, an earlier deadline, more tolerations and fewer scheduling gates. A
 /// gated pod may also get stricter node selection.
-pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
     annotation::change(errors, &ANNOTATIONS, annotations(new), annotations(old));
     for member in ["containers", "initContainers"] {
@@ -198,7 +198,7 @@ fn rest_is_same(spec: &Value, stored: &Value, gated: bool) -> bool {
 }
 
 /// Checks `/ephemeralcontainers`: existing containers must stay unchanged.
-pub(in crate::validate) fn ephemeral_containers(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn ephemeral_containers(new: &Value, old: &Value, errors: &mut ErrorList) {
     annotation::change(errors, &ANNOTATIONS, annotations(new), annotations(old));
     if !annotations(old)[annotation::MIRROR].is_null() {
         *errors = ErrorList::new();

@@ -12,7 +12,7 @@ use crate::validate::check::{equal_except, same_amounts};
 const ONLY: &str = "only cpu and memory resources are mutable";
 
 /// Checks a resize; the caller has checked the new pod's content.
-pub(in crate::validate) fn resize(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn resize(new: &Value, old: &Value, errors: &mut ErrorList) {
     if meta::annotation(old, annotation::MIRROR).is_some() {
         *errors = ErrorList::new();
         errors.forbidden(&Path::ROOT, "static pods cannot be resized");

@@ -13,7 +13,7 @@ use crate::validate::check::{IMMUTABLE, each, grammar};
 
 const STATUS: Path<'static> = Path::new("status");
 
-pub(in crate::validate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
     let annotations = |object: &'_ Value| object["metadata"]["annotations"].clone();
     if new["metadata"]["annotations"] != old["metadata"]["annotations"] {
         annotation::change(errors, &ANNOTATIONS, &annotations(new), &annotations(old));

@@ -8,7 +8,7 @@ use crate::field::ErrorList;
 use crate::object::list;
 
 /// Checks an update of a service. Runs before the content check.
-pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
     let named = spec["type"] == "ExternalName" || stored["type"] == "ExternalName";
     let (headless, was) = (is_headless(spec), is_headless(stored));

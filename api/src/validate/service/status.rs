@@ -8,7 +8,7 @@ use crate::name;
 use crate::object::{list, text};
 use crate::validate::check::grammar;
 
-pub(in crate::validate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.loadBalancer.ingress");
     let ingress = list(&new["status"]["loadBalancer"]["ingress"]);
     if new["spec"]["type"] != "LoadBalancer" && !ingress.is_empty() {

@@ -4,27 +4,14 @@ use serde_json::Value;
 
 use super::{Warnings, address, block, old_label};
 use crate::field::Path;
-use crate::kind::Resource;
 use crate::meta;
 use crate::object::{list, text};
 
-pub(super) fn of(resource: &Resource, object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
-    match (resource.group, resource.kind) {
-        ("", "Node") => node(&object["spec"], warnings),
-        ("", "ServiceAccount") => account(object, old, warnings),
-        ("discovery.k8s.io", "EndpointSlice") => slice(object, warnings),
-        ("networking.k8s.io", "Ingress") if old.is_none() => ingress(object, warnings),
-        ("networking.k8s.io", "NetworkPolicy") => policy(&object["spec"], warnings),
-        ("node.k8s.io", "RuntimeClass") => runtime_class(object, warnings),
-        ("resource.k8s.io", "ResourceSlice") => devices(text(&object["spec"]["driver"]), warnings),
-        ("storage.k8s.io", "CSIDriver") => driver(&object["spec"], old, warnings),
-        ("storage.k8s.io", "CSIStorageCapacity") => capacity(&object["nodeTopology"], warnings),
-        ("storage.k8s.io", "StorageClass") => class(object, warnings),
-        _ => {}
-    }
-}
+/// Warning of the deprecated kind Endpoints.
+pub(crate) const ENDPOINTS: &str =
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 
-fn node(spec: &Value, warnings: &mut Warnings) {
+pub(crate) fn node(spec: &Value, warnings: &mut Warnings) {
     if !spec["configSource"].is_null() {
         warnings.push("spec.configSource: the feature is removed".to_owned());
     }
@@ -39,7 +26,7 @@ fn node(spec: &Value, warnings: &mut Warnings) {
 
 const MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 
-fn account(object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
+pub(crate) fn account(object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
     let had = old.is_some_and(|old| meta::annotation(old, MOUNTABLE).is_some());
     if !had && meta::annotation(object, MOUNTABLE).is_some() {
         warnings.push(format!(
@@ -51,7 +38,7 @@ fn account(object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
 /// Managers that write canonical addresses.
 const CAREFUL: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
-fn slice(object: &Value, warnings: &mut Warnings) {
+pub(crate) fn slice(object: &Value, warnings: &mut Warnings) {
     let by = meta::label(object, "endpointslice.kubernetes.io/managed-by");
     if by.is_some_and(|by| CAREFUL.contains(&by)) {
         return;
@@ -66,7 +53,10 @@ fn slice(object: &Value, warnings: &mut Warnings) {
     }
 }
 
-fn ingress(object: &Value, warnings: &mut Warnings) {
+pub(crate) fn ingress(object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
+    if old.is_some() {
+        return;
+    }
     let named = object["spec"]["ingressClassName"].is_string();
     if !named && meta::annotation(object, "kubernetes.io/ingress.class").is_some() {
         warnings.push(
@@ -76,7 +66,7 @@ fn ingress(object: &Value, warnings: &mut Warnings) {
     }
 }
 
-fn policy(spec: &Value, warnings: &mut Warnings) {
+pub(crate) fn policy(spec: &Value, warnings: &mut Warnings) {
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         for (i, rule) in list(&spec[direction]).iter().enumerate() {
             for (j, peer) in list(&rule[peers]).iter().enumerate().filter(|(_, p)| p["ipBlock"].is_object()) {
@@ -91,13 +81,13 @@ fn policy(spec: &Value, warnings: &mut Warnings) {
     }
 }
 
-fn runtime_class(object: &Value, warnings: &mut Warnings) {
+pub(crate) fn runtime_class(object: &Value, warnings: &mut Warnings) {
     let labels = object["scheduling"]["nodeSelector"].as_object();
     let said = labels.into_iter().flatten().filter_map(|(key, _)| old_label(key));
     warnings.extend(said.map(|said| format!("scheduling.nodeSelector: {said}")));
 }
 
-fn devices(driver: &str, warnings: &mut Warnings) {
+pub(crate) fn devices(driver: &str, warnings: &mut Warnings) {
     if driver != driver.to_lowercase() {
         warnings.push(format!(
             "spec.driver: driver names should be lowercase; {driver:?} contains uppercase characters"
@@ -105,7 +95,7 @@ fn devices(driver: &str, warnings: &mut Warnings) {
     }
 }
 
-fn driver(spec: &Value, old: Option<&Value>, warnings: &mut Warnings) {
+pub(crate) fn driver(spec: &Value, old: Option<&Value>, warnings: &mut Warnings) {
     let wanted = list(&spec["tokenRequests"]);
     let same = old.is_some_and(|old| list(&old["spec"]["tokenRequests"]) == wanted);
     if !wanted.is_empty() && !same && spec["serviceAccountTokenInSecrets"].is_null() {
@@ -117,7 +107,7 @@ fn driver(spec: &Value, old: Option<&Value>, warnings: &mut Warnings) {
     }
 }
 
-fn capacity(selector: &Value, warnings: &mut Warnings) {
+pub(crate) fn capacity(selector: &Value, warnings: &mut Warnings) {
     for (i, expression) in list(&selector["matchExpressions"]).iter().enumerate() {
         let key = text(&expression["key"]);
         if let Some(said) = old_label(key) {
@@ -131,7 +121,7 @@ fn capacity(selector: &Value, warnings: &mut Warnings) {
     }
 }
 
-fn class(object: &Value, warnings: &mut Warnings) {
+pub(crate) fn class(object: &Value, warnings: &mut Warnings) {
     for (i, topology) in list(&object["allowedTopologies"]).iter().enumerate() {
         for (j, expression) in list(&topology["matchLabelExpressions"]).iter().enumerate() {
             if let Some(said) = old_label(text(&expression["key"])) {

@@ -9,7 +9,7 @@ use crate::object::{list, text};
 
 const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 
-pub(super) fn service(object: &Value, warnings: &mut Warnings) {
+pub(crate) fn service(object: &Value, warnings: &mut Warnings) {
     let (spec, at) = (&object["spec"], Path::new("spec"));
     let mut say = |text: &str| warnings.push(text.to_owned());
     if meta::annotation(object, HINTS).is_some() {

@@ -38,7 +38,7 @@ pub(super) fn of_pod(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
     }
 }
 
-pub(super) fn volume(object: &Value, warnings: &mut Warnings) {
+pub(crate) fn volume(object: &Value, warnings: &mut Warnings) {
     let (path, spec) = (Path::new("spec"), &object["spec"]);
     if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
         warnings.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_owned());
@@ -52,7 +52,7 @@ pub(super) fn volume(object: &Value, warnings: &mut Warnings) {
 
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-pub(super) fn claim(object: &Value, warnings: &mut Warnings) {
+pub(crate) fn claim(object: &Value, warnings: &mut Warnings) {
     if meta::annotation(object, OLD_CLASS).is_some() {
         warnings.push(format!(
             "metadata.annotations[{OLD_CLASS}]: deprecated since v1.8; use \"storageClassName\" attribute instead"

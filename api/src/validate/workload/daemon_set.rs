@@ -9,7 +9,7 @@ use crate::selector::label::Selector;
 use crate::validate::check::{immutable, none_negative};
 use crate::validate::selector;
 
-pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     chosen(errors, spec);
     template(object, "DaemonSet", errors);
@@ -60,6 +60,6 @@ fn rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
 }
 
 /// Checks an update. Runs before the content check.
-pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     immutable(errors, "spec.selector", new, old);
 }

@@ -7,7 +7,7 @@ use crate::field::{ErrorList, Path};
 use crate::object::{int, text};
 use crate::validate::check::none_negative;
 
-pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     none_negative(errors, &SPEC, spec, &["replicas"]);
     selected_template(object, errors);

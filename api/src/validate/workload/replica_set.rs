@@ -6,7 +6,7 @@ use super::{SPEC, selected_template};
 use crate::field::ErrorList;
 use crate::validate::check::none_negative;
 
-pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     none_negative(errors, &SPEC, &object["spec"], &["replicas", "minReadySeconds"]);
     selected_template(object, errors);
 }

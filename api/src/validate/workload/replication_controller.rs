@@ -6,7 +6,7 @@ use super::{SPEC, template};
 use crate::field::ErrorList;
 use crate::validate::check::none_negative;
 
-pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     none_negative(errors, &SPEC, spec, &["minReadySeconds"]);
     let chosen = spec["selector"].as_object().filter(|selector| !selector.is_empty());

@@ -5,11 +5,11 @@ use serde_json::Value;
 use crate::field::{ErrorList, Path};
 use crate::validate::check::{immutable, not_negative};
 
-pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     not_negative(errors, &Path::new("revision"), &object["revision"]);
 }
 
-pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn create(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("data");
     match &object["data"] {
         Value::Null => errors.required(&path, "data is mandatory"),
@@ -18,6 +18,6 @@ pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     immutable(errors, "data", new, old);
 }

@@ -12,7 +12,7 @@ use crate::validate::selector::{self, Usable};
 use crate::validate::{claim, pod};
 
 /// Checks fields of a new set that are immutable afterwards.
-pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn create(object: &Value, errors: &mut ErrorList) {
     let own = meta::name(object);
     if !own.is_empty() && name::dns1123_subdomain(own).is_empty() {
         grammar(errors, &Path::new("metadata.name"), own, name::dns1123_label(own));
@@ -21,7 +21,7 @@ pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Checks a set on create and update.
-pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     all(object, false, errors);
 }
 
@@ -102,7 +102,7 @@ const CHANGEABLE: [&str; 7] = [
     "minReadySeconds",
 ];
 
-pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     if !equal_except(&new["spec"], &old["spec"], &CHANGEABLE) {
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
         errors.forbidden(&SPEC, detail);

@@ -29,57 +29,72 @@ const REPLICAS: Counts = Counts {
     ready: "cannot be greater than readyReplicas",
 };
 
-fn counts(kind: &str) -> Option<Counts> {
-    match kind {
-        "ReplicaSet" | "ReplicationController" => Some(REPLICAS),
-        "Deployment" => Some(Counts {
-            all: &[
-                "observedGeneration",
-                "replicas",
-                "updatedReplicas",
-                "readyReplicas",
-                "availableReplicas",
-                "unavailableReplicas",
-                "terminatingReplicas",
-                "collisionCount",
-            ],
-            parts: &["updatedReplicas", "readyReplicas", "availableReplicas"],
-            ready: "cannot be greater than readyReplicas",
-        }),
-        "StatefulSet" => Some(Counts {
-            all: &[
-                "replicas",
-                "readyReplicas",
-                "currentReplicas",
-                "updatedReplicas",
-                "availableReplicas",
-                "observedGeneration",
-                "collisionCount",
-            ],
-            parts: &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"],
-            ready: "cannot be greater than status.readyReplicas",
-        }),
-        "DaemonSet" => Some(Counts {
-            all: &[
-                "currentNumberScheduled",
-                "numberMisscheduled",
-                "desiredNumberScheduled",
-                "numberReady",
-                "observedGeneration",
-                "updatedNumberScheduled",
-                "numberAvailable",
-                "numberUnavailable",
-                "collisionCount",
-            ],
-            parts: &[],
-            ready: "",
-        }),
-        _ => None,
-    }
+const DEPLOYMENT: Counts = Counts {
+    all: &[
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ],
+    parts: &["updatedReplicas", "readyReplicas", "availableReplicas"],
+    ready: "cannot be greater than readyReplicas",
+};
+
+const STATEFUL_SET: Counts = Counts {
+    all: &[
+        "replicas",
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "collisionCount",
+    ],
+    parts: &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"],
+    ready: "cannot be greater than status.readyReplicas",
+};
+
+const DAEMON_SET: Counts = Counts {
+    all: &[
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ],
+    parts: &[],
+    ready: "",
+};
+
+/// Checks the status of a replica set or replication controller.
+pub(crate) fn replicas(new: &Value, old: &Value, errors: &mut ErrorList) {
+    status(&REPLICAS, new, old, errors);
 }
 
-pub(in crate::validate) fn status(kind: &str, new: &Value, old: &Value, errors: &mut ErrorList) {
-    let Some(counts) = counts(kind) else { return };
+/// Checks the status of a deployment.
+pub(crate) fn deployment(new: &Value, old: &Value, errors: &mut ErrorList) {
+    status(&DEPLOYMENT, new, old, errors);
+}
+
+/// Checks the status of a stateful set.
+pub(crate) fn stateful_set(new: &Value, old: &Value, errors: &mut ErrorList) {
+    status(&STATEFUL_SET, new, old, errors);
+}
+
+/// Checks the status of a daemon set.
+pub(crate) fn daemon_set(new: &Value, old: &Value, errors: &mut ErrorList) {
+    status(&DAEMON_SET, new, old, errors);
+}
+
+fn status(counts: &Counts, new: &Value, old: &Value, errors: &mut ErrorList) {
     let status = &new["status"];
     none_negative(errors, &STATUS, status, counts.all);
     for part in counts.parts.iter().filter(|part| int(&status[**part]) > int(&status["replicas"])) {

@@ -117,11 +117,7 @@ fn review_template(
     remarks: &mut Remarks,
 ) {
     let is_watched = policy.warn.level != Level::Privileged || policy.audit.level != Level::Privileged;
-    let template = match resource.plural {
-        "podtemplates" => &object["template"],
-        "cronjobs" => &object["spec"]["jobTemplate"]["spec"]["template"],
-        _ => &object["spec"]["template"],
-    };
+    let template = resource.pod_template(object).unwrap_or(&Value::Null);
     if (errors.is_empty() && !is_watched) || template.is_null() {
         return;
     }

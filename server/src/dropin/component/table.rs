@@ -2,6 +2,8 @@
 
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
+use kstore_api::kubernetes_release;
+use kstore_api::version::RELEASE;
 
 /// All flags of kube-controller-manager, in the syntax of pflag.
 pub(super) const CONTROLLER_MANAGER: Table =
@@ -11,7 +13,9 @@ pub(super) const SCHEDULER: Table =
     Table { groups: &[EVERY_PROGRAM, SHARED, OF_SCHEDULER], dialect: Dialect::Pflag };
 
 const NO_CLOUD: &str = "kstore has no cloud provider";
-const FIXED_VERSION: &str = "kstore is Kubernetes 1.36 only";
+const FIXED_VERSION: &str = concat!("kstore is Kubernetes ", kubernetes_release!(), " only");
+/// The values of `--emulated-version` that change nothing.
+const OWN_VERSION: &[&str] = &["", RELEASE, concat!("kube=", kubernetes_release!())];
 
 const SHARED: &[Flag] = &[
     honour("help", BOOL, "help for this program"),
@@ -83,7 +87,7 @@ const SHARED: &[Flag] = &[
     accept("requestheader-extra-headers-prefix", "strings", "x-remote-extra-"),
     accept("tls-sni-cert-key", "namedCertKey", ""),
     accept("http2-max-streams-per-connection", "int", "0"),
-    refuse_unless("emulated-version", "strings", &["", "1.36", "kube=1.36"], FIXED_VERSION),
+    refuse_unless("emulated-version", "strings", OWN_VERSION, FIXED_VERSION),
 ];
 
 const OF_CONTROLLERS: &[Flag] = &[

@@ -3,6 +3,7 @@
 use crate::args::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION};
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
+use kstore_api::kubernetes_release;
 
 /// All flags of kube-apiserver, in the syntax of pflag.
 pub(super) const TABLE: Table = Table {
@@ -10,7 +11,7 @@ pub(super) const TABLE: Table = Table {
     dialect: Dialect::Pflag,
 };
 
-const FIXED_VERSION: &str = "kstore serves Kubernetes 1.36 only";
+const FIXED_VERSION: &str = concat!("kstore serves Kubernetes ", kubernetes_release!(), " only");
 
 const FLAGS: &[Flag] = &[
     honour("help", BOOL, "help for kube-apiserver"),

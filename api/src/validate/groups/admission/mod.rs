@@ -1,11 +1,11 @@
 //! Validation of webhook configurations and admission policies, including their expressions.
 
 mod expression;
-mod policy;
+pub(crate) mod policy;
 mod rule;
 #[cfg(test)]
 mod tests;
-mod webhook;
+pub(crate) mod webhook;
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
@@ -21,23 +21,7 @@ use crate::name;
 use crate::object::{list, text};
 use crate::validate::check::{each, grammar};
 
-pub(crate) use webhook::client;
-
-pub(super) fn content(kind: &str, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-    match kind {
-        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
-            webhook::configuration(kind, object, old, errors);
-        }
-        "ValidatingAdmissionPolicy" => policy::validating(object, old, errors),
-        "MutatingAdmissionPolicy" => policy::mutating(object, old, errors),
-        "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
-            policy::binding(kind, object, errors);
-        }
-        _ => {}
-    }
-}
-
-pub(super) fn policy_status(object: &Value, errors: &mut ErrorList) {
+pub(crate) fn policy_status(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.typeChecking");
     each(&path, &object["status"]["typeChecking"], "expressionWarnings", |path, warning| {
         for member in ["warning", "fieldRef"] {

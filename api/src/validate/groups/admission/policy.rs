@@ -22,7 +22,7 @@ use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn validating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+pub(crate) fn validating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
     let environment = common(errors, spec, old, validating_uses(has_params(spec)));
     if list(&spec["validations"]).is_empty() && list(&spec["auditAnnotations"]).is_empty() {
@@ -218,7 +218,7 @@ fn audit_annotations(errors: &mut ErrorList, object: &Value, environment: &Envir
     }
 }
 
-pub(super) fn mutating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+pub(crate) fn mutating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
     let environment = common(errors, spec, old, mutating_uses(has_params(spec)));
     if list(&spec["mutations"]).is_empty() {
@@ -258,7 +258,18 @@ fn mutation(errors: &mut ErrorList, path: &Path<'_>, mutation: &Value, environme
     }
 }
 
-pub(super) fn binding(kind: &str, object: &Value, errors: &mut ErrorList) {
+pub(crate) fn validating_binding(object: &Value, errors: &mut ErrorList) {
+    binding(object, errors);
+    actions(errors, list(&object["spec"]["validationActions"]));
+}
+
+pub(crate) fn mutating_binding(object: &Value, errors: &mut ErrorList) {
+    binding(object, errors);
+    only_mutable(errors, &SPEC.child("matchResources"), &object["spec"]["matchResources"]);
+}
+
+/// Checks what bindings of both kinds have.
+fn binding(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     required_grammar(errors, &SPEC.child("policyName"), &spec["policyName"], name::dns1123_subdomain);
     if !spec["paramRef"].is_null() {
@@ -267,11 +278,6 @@ pub(super) fn binding(kind: &str, object: &Value, errors: &mut ErrorList) {
     let (path, matching) = (SPEC.child("matchResources"), &spec["matchResources"]);
     if !matching.is_null() {
         match_resources(errors, &path, matching);
-    }
-    if kind.starts_with("Validating") {
-        actions(errors, list(&spec["validationActions"]));
-    } else {
-        only_mutable(errors, &path, matching);
     }
 }
 

@@ -44,11 +44,21 @@ impl EnforcedRules {
     }
 }
 
-pub(super) fn configuration(kind: &str, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+/// Checks a ValidatingWebhookConfiguration.
+pub(crate) fn validating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    configuration(object, old, errors, false);
+}
+
+/// Checks a MutatingWebhookConfiguration.
+pub(crate) fn mutating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    configuration(object, old, errors, true);
+}
+
+fn configuration(object: &Value, old: Option<&Value>, errors: &mut ErrorList, mutating: bool) {
     let demands = EnforcedRules::of(object, old);
     let mut seen = BTreeSet::new();
     each(&Path::ROOT, object, "webhooks", |path, hook| {
-        webhook(errors, path, hook, &demands, kind.starts_with("Mutating"));
+        webhook(errors, path, hook, &demands, mutating);
         versions(errors, &path.child("admissionReviewVersions"), hook, &demands);
         let own = text(&hook["name"]);
         if !own.is_empty() && !seen.insert(own.to_owned()) && demands.unique {

@@ -2,7 +2,7 @@
 //! only checked for length; they are compiled where they are evaluated.
 
 mod claim;
-mod slice;
+pub(crate) mod slice;
 mod status;
 
 use serde_json::Value;
@@ -16,32 +16,28 @@ use crate::limits::{
 };
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::{each, grammar, immutable};
+use crate::validate::check::{each, grammar};
 use crate::validate::metadata::{annotations, labels};
 
-pub(super) use status::status;
+pub(crate) use status::status;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn content(kind: &str, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-    let spec = &object["spec"];
-    match (kind, old) {
-        ("DeviceClass", _) => class(spec, errors),
-        ("ResourceClaim", None) => claim::spec(&SPEC, spec, errors),
-        ("ResourceClaimTemplate", None) => {
-            let metadata = SPEC.child("metadata");
-            labels(errors, &metadata.child("labels"), &spec["metadata"]["labels"]);
-            annotations(errors, &metadata.child("annotations"), &spec["metadata"]["annotations"]);
-            claim::spec(&SPEC.child("spec"), &spec["spec"], errors);
-        }
-        // Immutable specs are not validated again.
-        ("ResourceClaim" | "ResourceClaimTemplate", Some(old)) => immutable(errors, "spec", object, old),
-        ("ResourceSlice", old) => slice::spec(spec, old, errors),
-        _ => {}
-    }
+/// Checks a new claim.
+pub(crate) fn claim(object: &Value, errors: &mut ErrorList) {
+    claim::spec(&SPEC, &object["spec"], errors);
 }
 
-fn class(spec: &Value, errors: &mut ErrorList) {
+/// Checks a new claim template.
+pub(crate) fn claim_template(object: &Value, errors: &mut ErrorList) {
+    let (spec, metadata) = (&object["spec"], SPEC.child("metadata"));
+    labels(errors, &metadata.child("labels"), &spec["metadata"]["labels"]);
+    annotations(errors, &metadata.child("annotations"), &spec["metadata"]["annotations"]);
+    claim::spec(&SPEC.child("spec"), &spec["spec"], errors);
+}
+
+/// Checks a device class.
+pub(crate) fn class(spec: &Value, errors: &mut ErrorList) {
     selectors(errors, &SPEC, spec);
     let configs = list(&spec["config"]);
     if at_most(errors, &SPEC.child("config"), configs.len(), DEVICE_CONFIGS_MAX) {

@@ -18,7 +18,7 @@ use crate::validate::pod::node_selector;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+pub(crate) fn spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     driver(errors, &SPEC.child("driver"), &spec["driver"]);
     pool(errors, &SPEC.child("pool"), &spec["pool"]);
     if let Some(old) = old {

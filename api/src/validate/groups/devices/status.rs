@@ -17,7 +17,7 @@ use crate::validate::groups::reference::{conditions, driver};
 const STATUS: Path<'static> = Path::new("status");
 
 /// Checks a claim's status as an update of the stored one.
-pub(in crate::validate::groups) fn status(object: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn status(object: &Value, old: &Value, errors: &mut ErrorList) {
     let (status, stored) = (&object["status"], &old["status"]);
     let consumers = list(&status["reservedFor"]);
     let at = STATUS.child("reservedFor");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::requirements;
 use crate::field::{ErrorList, Path};
 use crate::object::list;
-use crate::strategy::aggregates;
+use crate::strategy::pod::aggregates;
 use crate::validate::check::quantity;
 use crate::validate::resource;
 

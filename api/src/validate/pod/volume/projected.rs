@@ -6,12 +6,9 @@ use serde_json::Value;
 
 use super::file;
 use crate::field::{ErrorList, Path};
+use crate::limits::{TOKEN_SECONDS_MAX, TOKEN_SECONDS_MIN};
 use crate::object::{int, list, text};
 use crate::validate::check::{relative_unreserved, required};
-
-/// Bounds of a token's lifetime in seconds; the minimum is ten minutes.
-const TOKEN_SECONDS_MIN: i64 = 600;
-const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
 /// File paths already used in the volume, and the path for messages about duplicates.
 struct TakenPaths<'p> {

@@ -26,8 +26,8 @@ use kstore_api::object::{list, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The newest version with controls; later versions and `latest` use it.
-const NEWEST: u64 = 36;
+/// The newest minor version that namespaces can name; later versions and `latest` are it.
+const NEWEST: u64 = kstore_api::version::MINOR;
 
 /// A pod, or the pod template of a workload.
 #[derive(Clone, Copy)]

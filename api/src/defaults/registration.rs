@@ -1,0 +1,11 @@
+//! Defaults of API services.
+
+use serde_json::Value;
+
+use super::{default, make, member};
+
+pub(crate) fn api_service(object: &mut Value) {
+    if let Some(service) = member(make(object, "spec"), "service") {
+        default(service, "port", 443);
+    }
+}

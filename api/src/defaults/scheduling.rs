@@ -1,0 +1,9 @@
+//! Defaults of priority classes.
+
+use serde_json::Value;
+
+use super::default;
+
+pub(crate) fn priority_class(object: &mut Value) {
+    default(object, "preemptionPolicy", "PreemptLowerPriority");
+}

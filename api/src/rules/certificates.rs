@@ -1,0 +1,41 @@
+//! Kinds of the group `certificates.k8s.io`.
+
+use super::{KindRules, SelectableFields, SubresourceRules};
+use crate::patch::apply::Reset;
+use crate::selector::field::FieldRule;
+use crate::validate::groups::certificates;
+use crate::{strategy, table};
+
+pub(crate) static CERTIFICATE_SIGNING_REQUEST: KindRules = KindRules {
+    prepare_update: |new, old| strategy::copy(new, old, "spec"),
+    content: certificates::content,
+    change: |new, old, errors| certificates::change("", new, old, errors),
+    subresources: &[
+        SubresourceRules {
+            name: "approval",
+            prepare: Some(strategy::certificate::approval_only),
+            date: Some(strategy::certificate::date_conditions),
+            validate: Some(|new, old, errors| {
+                certificates::content(new, Some(old), errors);
+                certificates::change("approval", new, old, errors);
+            }),
+            reset: Reset::Fields(&["spec", "status.certificate"]),
+        },
+        SubresourceRules {
+            name: "status",
+            prepare: Some(|new, old| {
+                strategy::status_only(new, old);
+                strategy::certificate::status_only(new, old);
+            }),
+            date: Some(strategy::certificate::date_conditions),
+            validate: Some(|new, old, errors| {
+                certificates::content(new, Some(old), errors);
+                certificates::change("status", new, old, errors);
+            }),
+            reset: Reset::Fields(&["spec", "status.conditions"]),
+        },
+    ],
+    printer: table::cluster::CERTIFICATE_REQUEST,
+    fields: SelectableFields::of(&[("spec.signerName", FieldRule::At(&["spec", "signerName"]))]),
+    ..KindRules::NONE
+};

@@ -1,0 +1,52 @@
+//! Kinds of the group `resource.k8s.io`.
+
+use super::{KindRules, SelectableFields, SubresourceRules};
+use crate::object::text;
+use crate::selector::field::FieldRule;
+use crate::validate::groups::devices;
+use crate::validate::{check, warning};
+use crate::{defaults, strategy, table};
+
+pub(crate) static DEVICE_CLASS: KindRules = KindRules {
+    content: |object, _, errors| devices::class(&object["spec"], errors),
+    printer: table::devices::PLAIN,
+    ..KindRules::NONE
+};
+
+pub(crate) static RESOURCE_CLAIM: KindRules = KindRules {
+    defaults: defaults::devices::claim,
+    create: devices::claim,
+    // An immutable spec is not validated again.
+    change: |new, old, errors| check::immutable(errors, "spec", new, old),
+    subresources: &[SubresourceRules {
+        prepare: Some(|new, old| {
+            strategy::status_only(new, old);
+            strategy::devices::drop_deallocated_devices(new, old);
+        }),
+        ..SubresourceRules::STATUS_WITHOUT_METADATA.checked(devices::status)
+    }],
+    printer: table::devices::CLAIM,
+    ..KindRules::NONE
+};
+
+pub(crate) static RESOURCE_CLAIM_TEMPLATE: KindRules = KindRules {
+    defaults: defaults::devices::claim_template,
+    create: devices::claim_template,
+    change: |new, old, errors| check::immutable(errors, "spec", new, old),
+    printer: table::devices::PLAIN,
+    ..KindRules::NONE
+};
+
+pub(crate) static RESOURCE_SLICE: KindRules = KindRules {
+    defaults: defaults::devices::slice,
+    prepare_create: strategy::devices::date_taints,
+    prepare_update: strategy::devices::keep_dates,
+    content: |object, old, errors| devices::slice::spec(&object["spec"], old, errors),
+    warnings: |object, _, warnings| warning::other::devices(text(&object["spec"]["driver"]), warnings),
+    printer: table::devices::SLICE,
+    fields: SelectableFields::of(&[
+        ("spec.driver", FieldRule::At(&["spec", "driver"])),
+        ("spec.nodeName", FieldRule::At(&["spec", "nodeName"])),
+    ]),
+    ..KindRules::NONE
+};

@@ -1,0 +1,48 @@
+//! Rules of writes through a subresource: which members it writes, and what is validated.
+
+use serde_json::Value;
+
+use super::UpdateCheck;
+use crate::patch::apply::Reset;
+use crate::strategy;
+
+/// Rules of writes through one subresource.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SubresourceRules {
+    /// The URL segment; empty for the object's own path.
+    pub(crate) name: &'static str,
+    /// Restores, from the stored object, the members that the subresource does not write. `None`: it writes all but
+    /// the status.
+    pub(crate) prepare: Option<fn(&mut Value, &Value)>,
+    /// Sets missing times; the text is the present time.
+    pub(crate) date: Option<fn(&mut Value, &Value, &str)>,
+    /// Validates all but the metadata. `None`: the object is validated like one that is written as a whole.
+    pub(crate) validate: Option<UpdateCheck>,
+    /// Fields whose ownership the subresource does not change.
+    pub(crate) reset: Reset,
+}
+
+impl SubresourceRules {
+    /// Writes of the object itself, and subresources without own rules, such as `scale`.
+    pub(crate) const OBJECT: Self =
+        Self { name: "", prepare: None, date: None, validate: None, reset: Reset::Fields(&[]) };
+
+    /// Writes of the status, without a check of its content.
+    pub(crate) const STATUS: Self = Self {
+        name: "status",
+        prepare: Some(strategy::status_only),
+        validate: Some(|_, _, _| {}),
+        reset: Reset::Fields(&["spec"]),
+        ..Self::OBJECT
+    };
+
+    /// Writes of the status that own no metadata.
+    pub(crate) const STATUS_WITHOUT_METADATA: Self =
+        Self { reset: Reset::Fields(&["metadata", "spec"]), ..Self::STATUS };
+
+    /// The same rules with a check of the content.
+    pub(crate) const fn checked(mut self, validate: UpdateCheck) -> Self {
+        self.validate = Some(validate);
+        self
+    }
+}
