@@ -15,7 +15,8 @@ mod run;
 mod store;
 
 pub(crate) use access::{
-    AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, access, audit_webhook, duration,
+    AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS, access,
+    audit_webhook, duration,
 };
 pub use access::{
     AccessConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice, TokenWebhookFile,

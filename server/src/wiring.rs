@@ -270,7 +270,13 @@ impl Cluster {
             client_ca: Some(pki.ca_pem().to_owned()),
             front_proxy: Some(front_proxy),
             front_proxy_ca: Some(front_proxy_ca),
-            settings: Settings { audit, bearers, authorization, ..Settings::default() },
+            settings: Settings {
+                audit,
+                bearers,
+                authorization,
+                request_limits: access.request_limits,
+                ..Settings::default()
+            },
             connections,
         });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());

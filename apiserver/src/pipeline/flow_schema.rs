@@ -1,6 +1,6 @@
 //! The condition `Dangling` of FlowSchemas: whether the schema names a PriorityLevelConfiguration that does
 //! not exist. Kubernetes' apiservers write it periodically for all schemas; this server writes it after the
-//! write that changes it. These objects neither queue nor limit requests here.
+//! write that changes it. `fairness` enforces these objects.
 
 use super::{Pipeline, is_stored_by};
 use crate::bootstrap;
@@ -16,8 +16,8 @@ use serde_json::json;
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 impl Pipeline {
-    /// Updates the conditions after `request`, if it can have changed any. Failures are logged: the request
-    /// itself has succeeded, and the next write to a schema or level updates the conditions again.
+    /// Applies the change of a schema or level, and updates the conditions after it. Failures are logged: the
+    /// request itself has succeeded, and the next write to a schema or level updates the conditions again.
     pub(super) async fn update_flow_schemas_after(&self, request: &Request) {
         let target = &request.target;
         let concerned = target.resource.group == flowcontrol::GROUP && target.subresource.is_empty();
@@ -26,12 +26,13 @@ impl Pipeline {
         }
     }
 
-    /// Updates the condition of every FlowSchema.
+    /// Applies all schemas and levels, and updates the condition of every FlowSchema.
     pub(crate) async fn update_flow_schemas(&self) {
         let (schemas, levels) = (row("flowschemas"), row("prioritylevelconfigurations"));
         if let Err(error) = self.cache().fresh().await {
             return tracing::warn!(%error, "the FlowSchemas cannot be read");
         }
+        self.configure_fairness();
         let now = meta::format_time(self.nondet.clock.now_seconds());
         let stored = self.cache().list(schemas, "");
         let wrong = stored.iter().filter_map(|schema| {
