@@ -229,9 +229,8 @@ impl ApiServer {
         }
         if image.is_none() {
             bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
-        } else {
-            pipeline.configure_fairness();
         }
+        pipeline.configure_fairness();
         let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
         let measured = aggregator.clone();
         pipeline.metrics().append(move |out| measured.render_metrics(&mut Page::new(out)));

@@ -70,6 +70,8 @@ pub(super) enum Outcome {
     NoSeat,
     /// Its time was over.
     TimedOut,
+    /// Its client left.
+    Cancelled,
 }
 
 impl Outcome {

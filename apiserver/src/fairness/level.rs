@@ -199,6 +199,9 @@ impl Level {
                 None => (None, Some(set.finish(id, now, &mut wake))),
                 abandoned => (abandoned, None),
             });
+        if let Some((occupant, waited)) = abandoned.as_ref().filter(|_| !is_timeout) {
+            occupant.flow.metrics.decided(Outcome::Cancelled, *waited);
+        }
         if let Some((occupant, ran)) = &finished {
             occupant.flow.metrics.ran(occupant.is_watch, *ran);
         }
@@ -255,6 +258,11 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
+    /// Whether the level has no limit.
+    pub(crate) fn is_exempt(&self) -> bool {
+        self.flow.level.is_exempt()
+    }
+
     /// Ends the wait; whether the request still waited.
     fn time_out(&mut self) -> bool {
         let id = self.id.expect("a request leaves once");

@@ -23,16 +23,19 @@ impl Pipeline {
         let concerned = target.resource.group == flowcontrol::GROUP && target.subresource.is_empty();
         if concerned && is_stored_by(&request.action) {
             self.update_flow_schemas().await;
+            // The task that writes on behalf of the server applies its changes together.
+            if request.user.username != bootstrap::SELF {
+                self.configure_fairness();
+            }
         }
     }
 
-    /// Applies all schemas and levels, and updates the condition of every FlowSchema.
+    /// Updates the condition of every FlowSchema.
     pub(crate) async fn update_flow_schemas(&self) {
         let (schemas, levels) = (row("flowschemas"), row("prioritylevelconfigurations"));
         if let Err(error) = self.cache().fresh().await {
             return tracing::warn!(%error, "the FlowSchemas cannot be read");
         }
-        self.configure_fairness();
         let now = meta::format_time(self.nondet.clock.now_seconds());
         let stored = self.cache().list(schemas, "");
         let wrong = stored.iter().filter_map(|schema| {

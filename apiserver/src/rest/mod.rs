@@ -256,24 +256,14 @@ impl Rest {
         let custom = path.custom.clone();
         let has_seat = seat.is_some();
         let request = decoded.into_request(user, path);
-        let watch = match &request.action {
-            Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
-            _ => (0, false, None),
-        };
+        let watch_seat = if watches { seat.take() } else { None };
         let reply = Reply {
             resource,
             custom,
             accepted,
             include,
             gzip: content::takes_gzip(&parts.headers),
-            watch: watch::WatchLifetime {
-                timeout_seconds: watch.0,
-                credentials,
-                bookmarks: watch.1,
-                mark_initial_end: watch.2,
-                seat: if watches { seat.take().map(Arc::new) } else { None },
-                stop: self.stop.clone(),
-            },
+            watch: self.watch_lifetime(&request.action, credentials, watch_seat),
             converter: self.pipeline.converter().clone(),
             nondet: self.pipeline.nondet().clone(),
         };
@@ -299,6 +289,21 @@ impl Rest {
             Some(handshake) => self.streams.watch(handshake, response),
             None => response,
         }
+    }
+
+    /// The conditions that end a watch; of no use for other actions.
+    fn watch_lifetime(
+        &self,
+        action: &Action,
+        credentials: Option<Duration>,
+        seat: Option<Seat>,
+    ) -> watch::WatchLifetime {
+        let (timeout_seconds, bookmarks, mark_initial_end) = match action {
+            Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
+            _ => (0, false, None),
+        };
+        let (seat, stop) = (seat.map(Arc::new), self.stop.clone());
+        watch::WatchLifetime { timeout_seconds, credentials, bookmarks, mark_initial_end, seat, stop }
     }
 
     /// Decodes the query, the headers and the body of a request for a resource.

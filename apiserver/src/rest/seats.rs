@@ -14,11 +14,15 @@ use crate::limits;
 use crate::observed_body::{ObservedBody, ignore};
 use crate::pipeline::TOO_MANY;
 use crate::resource_location::ResourceLocation;
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
+use http_body::{Frame, SizeHint};
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A request that asked for seats.
@@ -190,7 +194,118 @@ fn list_facts(stored: usize, query: &Query) -> ListFacts {
     }
 }
 
-/// The response, whose seats are free once its body has been sent.
+/// The response to a list, whose seats are free once its body has been sent. In a level with a limit, each
+/// chunk gives way to other requests.
 pub(super) fn until_sent(response: Response<HttpBody>, seat: Seat) -> Response<HttpBody> {
-    response.map(|body| HttpBody::new(ObservedBody::new(body, seat, ignore)))
+    response.map(|body| match seat.is_exempt() {
+        true => HttpBody::new(ObservedBody::new(body, seat, ignore)),
+        false => HttpBody::new(YieldingBody { inner: body, must_yield: false, _seat: seat }),
+    })
+}
+
+/// A body that lets other tasks run between two of its chunks. Lists are encoded as they are sent: without a
+/// pause, a few of them would occupy all threads for longer than small requests take altogether.
+struct YieldingBody {
+    inner: HttpBody,
+    must_yield: bool,
+    _seat: Seat,
+}
+
+impl http_body::Body for YieldingBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if std::mem::take(&mut self.must_yield) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        self.must_yield = matches!(polled, Poll::Ready(Some(Ok(_))));
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt as _;
+
+    #[test]
+    fn facts_of_a_list_are_read_from_its_query() {
+        let facts = |query: &str| list_facts(700, &Query::parse(Some(query)));
+        assert_eq!((facts("limit=50").limit, facts("limit=x").limit, facts("").limit), (50, 0, 0));
+        assert!(facts("fieldSelector=metadata.name%3Da").is_single);
+        assert!(!facts("fieldSelector=spec.nodeName%3Da").is_single);
+        assert!(facts("labelSelector=a%3Db").has_selector && !facts("limit=5").has_selector);
+        assert!(facts("resourceVersion=5&resourceVersionMatch=Exact").reads_history);
+        let begins = |query: &str| begins_with_state(&Query::parse(Some(query)));
+        let table = [
+            ("watch=1", true),
+            ("watch=1&resourceVersion=0", true),
+            ("watch=1&resourceVersion=7", false),
+            ("watch=1&resourceVersion=7&sendInitialEvents=true", true),
+        ];
+        assert!(table.iter().all(|(query, expected)| begins(query) == *expected));
+    }
+
+    #[test]
+    fn every_method_has_its_verb() {
+        let place = |name: &str, subresource: &str| ResourceLocation {
+            resource: "pods".into(),
+            name: name.into(),
+            subresource: subresource.into(),
+            ..ResourceLocation::default()
+        };
+        let verb = |method: &Method, name: &str, subresource: &str, query: &str| {
+            Asked::unknown(&place(name, subresource)).verb(method, &Query::parse(Some(query)))
+        };
+        assert_eq!(verb(&Method::GET, "", "", ""), "list");
+        assert_eq!(verb(&Method::GET, "a", "", ""), "get");
+        assert_eq!(verb(&Method::HEAD, "", "", "watch=true"), "watch");
+        assert_eq!(verb(&Method::GET, "a", "status", "watch=true"), "get");
+        assert_eq!(verb(&Method::POST, "", "", ""), "create");
+        assert_eq!(verb(&Method::PUT, "a", "", ""), "update");
+        assert_eq!(verb(&Method::PATCH, "a", "", ""), "patch");
+        assert_eq!(verb(&Method::DELETE, "a", "", ""), "delete");
+        assert_eq!(verb(&Method::DELETE, "", "", ""), "deletecollection");
+    }
+
+    #[tokio::test]
+    async fn a_list_gives_way_after_each_chunk_and_is_complete() {
+        use crate::fairness::Fairness;
+        let fairness = Fairness::new(600, kstore_nondet::Nondet::simulated(1));
+        let user = Arc::new(UserInfo::new("ann", [""; 0]));
+        let digest = RequestDigest { user: &user, verb: "get", target: DigestTarget::Path("/") };
+        let summary = RequestSummary::new(&user, "get", &http::Uri::from_static("/"));
+        let entered = fairness.classify(&digest).enter(Work::of(1), false, summary);
+        let Some(Entered::Running(seat)) = entered else { panic!("seats are free") };
+        let chunks = ["a", "b"].map(|chunk| Ok::<_, axum::Error>(Bytes::from_static(chunk.as_bytes())));
+        let body = HttpBody::from_stream(futures::stream::iter(chunks));
+        let mut body = until_sent(Response::new(body), seat).into_body();
+        let mut others = 0;
+        let mut whole = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                frame = body.frame() => match frame {
+                    Some(frame) => whole.extend(frame.unwrap().into_data().unwrap()),
+                    None => break,
+                },
+                () = std::future::ready(()) => others += 1,
+            }
+        }
+        assert_eq!((whole.as_slice(), others), (&b"ab"[..], 2));
+    }
 }

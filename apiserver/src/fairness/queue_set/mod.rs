@@ -118,7 +118,7 @@ pub(super) struct QueueSet<T> {
     /// The number of active queues.
     active: usize,
     requests: Requests<T>,
-    /// Seats of requests that have run: when they become free, how many, and of which queue.
+    /// Seats of requests that have run: when they become free, their number, and their queue.
     lingering: BinaryHeap<Reverse<(Duration, u32, Option<usize>)>>,
     virtual_time: f64,
     updated: Duration,
@@ -211,15 +211,15 @@ impl<T> QueueSet<T> {
         Ok(if runs { Arrival::Running(id) } else { Arrival::Waiting { id, length } })
     }
 
-    /// A request stops waiting: its time is over, or its client has left. `None` if it runs already, so that
-    /// it must [`finish`](Self::finish).
+    /// A request stops waiting: its time is over, or its client has left. Returns what is known about it, and
+    /// how long it waited; `None` if it runs already, so that it must [`finish`](Self::finish).
     pub(super) fn abandon(
         &mut self,
         id: RequestId,
         is_timeout: bool,
         now: Duration,
         wake: &mut impl FnMut(&mut T),
-    ) -> Option<T> {
+    ) -> Option<(T, Duration)> {
         if self.requests.get(id).started.is_some() {
             return None;
         }
@@ -233,7 +233,7 @@ impl<T> QueueSet<T> {
         }
         self.note_demand(now);
         self.dispatch(now, wake);
-        Some(entry.about)
+        Some((entry.about, now.saturating_sub(entry.arrived)))
     }
 
     /// A request has run. Returns what is known about it, and how long it ran.

@@ -85,7 +85,7 @@ fn apply(set: &mut QueueSet<u64>, model: &mut Model, now: Duration, step: Step) 
             let Some((name, id)) = pick(&model.waiting, which) else { return };
             // Seats may have become free since; then it runs, as a racing client would find.
             match set.abandon(id, is_timeout, now, &mut |name| woken.push(*name)) {
-                Some(found) => {
+                Some((found, _)) => {
                     assert_eq!(found, name);
                     model.waiting.remove(&name);
                 }

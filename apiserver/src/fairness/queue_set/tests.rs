@@ -113,7 +113,7 @@ fn a_request_that_gives_up_leaves_its_place() {
     let mut set = level(1, 2);
     let runs = arrive(&mut set, 0, 0, ONE, "runs");
     let (first, second) = (arrive(&mut set, 0, 0, ONE, "first"), arrive(&mut set, 0, 0, ONE, "second"));
-    assert_eq!(set.abandon(first, true, ms(1), &mut |_| {}), Some("first"));
+    assert_eq!(set.abandon(first, true, ms(1), &mut |_| {}), Some(("first", ms(1))));
     arrive(&mut set, 1, 0, ONE, "third");
     assert_eq!(finish(&mut set, 2, runs), ["second"]);
     assert_eq!(set.abandon(second, false, ms(3), &mut |_| {}), None, "it runs");
