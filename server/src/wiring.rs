@@ -244,52 +244,7 @@ impl Cluster {
         else {
             unreachable!("the apiserver is here")
         };
-        let settings = settings(access, audit.as_ref(), &nondet)?;
-        let data_dir = data_dir(storage)?;
-        let mut bound = etcd_listener::open(listen).await?;
-        bound.options.connections = open_files::raise();
-        self.etcd_socket = bound.listener.socket_file();
-        let url = bound.options.advertised.clone();
-        let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
-        let ca_pem = String::new();
-        let parts = ClusterInputs {
-            config,
-            nondet,
-            api_listener: None,
-            etcd_listener: Some(bound),
-            data_path,
-            ca_pem,
-            signing: None,
-        };
-        assembly::store_only(parts, &self.core, &self.listeners).await?;
-        self.ready = Some(ReadyMessage { api: None, etcd: Some(url), in_memory: data_dir.is_none() });
-        self._data_dir = data_dir;
-        Ok(())
-    }
-
-    async fn start_here(
-        &mut self,
-        config: &Config,
-        nondet: Nondet,
-        etcd_listener: Option<BoundEtcdListener>,
-        connections: usize,
-    ) -> anyhow::Result<()> {
-        let Api::Here {
-            storage,
-            listen,
-            service_ranges: ranges,
-            write_kubeconfig: copy,
-            audit,
-            access,
-            metrics,
-            ..
-        } = &config.api
-        else {
-            unreachable!("the apiserver is here")
-        };
-        let audit = audit.as_ref().map(|audit| audit::open(audit, &nondet)).transpose()?;
-        let bearers = crate::access::bearers(&access.authentication, &nondet.rng)?;
-        let authorization = crate::access::modes(access.authorization.as_ref(), &nondet.rng)?;
+        let settings = settings(access, audit.as_deref(), &nondet)?;
         let data_dir = data_dir(storage)?;
         let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
