@@ -1,7 +1,8 @@
 //! Built-in flow schemas and priority levels: two mandatory objects of each, and the suggested ones. The
 //! apiserver enforces them.
 
-use crate::object::{list, text};
+use crate::meta;
+use crate::object::{list, semantically_equal, text};
 use serde_json::{Value, json};
 
 /// Annotation: the server keeps the content up to date unless a user sets it to false.
@@ -57,6 +58,53 @@ pub fn dangling(schema: &Value, level_exists: bool, now: &str) -> Option<Value> 
             "lastTransitionTime": since.unwrap_or(now),
         })
     })
+}
+
+/// What the server does about one built-in object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Upkeep {
+    /// The object is as it should be, or belongs to a user.
+    Keep,
+    /// The object is missing.
+    Create,
+    /// The object should have this content.
+    Update(Value),
+}
+
+/// What to do about a built-in object, by its stored state. The spec of a mandatory object is always restored,
+/// except for the seats of the exempt level, which users may set. The spec of a suggested object is restored
+/// if its annotation [`AUTO_UPDATE`] is true. Without a valid annotation it is taken as true if no user has
+/// changed the spec, and the annotation is added.
+pub fn upkeep(stored: Option<&Value>, built_in: &Value) -> Upkeep {
+    let Some(stored) = stored else { return Upkeep::Create };
+    if meta::is_being_deleted(stored) {
+        return Upkeep::Keep;
+    }
+    let is_mandatory = mandatory(meta::name(built_in), text(&built_in["kind"])).is_some();
+    let annotation = text(&stored["metadata"]["annotations"][AUTO_UPDATE]);
+    let is_automatic = match annotation {
+        _ if is_mandatory => true,
+        "true" => true,
+        "false" => false,
+        _ => meta::generation(stored) == 1,
+    };
+    let mut wanted = stored.clone();
+    if is_automatic {
+        wanted["spec"] = built_in["spec"].clone();
+        if stored["spec"]["exempt"].is_object() && built_in["spec"]["exempt"].is_object() {
+            wanted["spec"]["exempt"] = stored["spec"]["exempt"].clone();
+        }
+    }
+    let value = if is_automatic { "true" } else { "false" };
+    let is_right = annotation == value && semantically_equal(&stored["spec"], &wanted["spec"]);
+    if is_right {
+        return Upkeep::Keep;
+    }
+    if !wanted["metadata"]["annotations"].is_object() {
+        wanted["metadata"]["annotations"] = json!({});
+    }
+    wanted["metadata"]["annotations"][AUTO_UPDATE] = value.into();
+    Upkeep::Update(wanted)
 }
 
 fn object(kind: &str, name: &str, spec: Value) -> Value {
@@ -215,6 +263,57 @@ mod tests {
         let found = dangling(&schema, true, "t2").unwrap();
         assert_eq!((&found["status"], &found["lastTransitionTime"]), (&json!("False"), &json!("t2")));
         assert!(found["message"].as_str().unwrap().ends_with("named \"gold\" and it exists"));
+    }
+
+    #[test]
+    fn built_in_objects_are_restored_unless_a_user_has_taken_them_over() {
+        let built_in = objects().into_iter().find(|object| object["metadata"]["name"] == "system").unwrap();
+        let changed = |annotation: Value, generation: i64| {
+            let mut stored = built_in.clone();
+            stored["metadata"]["annotations"] = annotation;
+            stored["metadata"]["generation"] = generation.into();
+            stored["spec"]["limited"]["nominalConcurrencyShares"] = 77.into();
+            stored
+        };
+        let shares_and_annotation = |upkeep: Upkeep| match upkeep {
+            Upkeep::Update(object) => Some((
+                object["spec"]["limited"]["nominalConcurrencyShares"].as_i64().unwrap(),
+                object["metadata"]["annotations"][AUTO_UPDATE].as_str().unwrap().to_owned(),
+            )),
+            Upkeep::Keep | Upkeep::Create => None,
+        };
+        let marked = |value: &str| json!({ AUTO_UPDATE: value });
+        let table = [
+            ("automatic", changed(marked("true"), 2), Some((30, "true"))),
+            ("a user's", changed(marked("false"), 2), None),
+            ("unmarked and changed", changed(Value::Null, 2), Some((77, "false"))),
+            ("unmarked, of an older server", changed(Value::Null, 1), Some((30, "true"))),
+            ("with a word that means nothing", changed(marked("maybe"), 2), Some((77, "false"))),
+        ];
+        for (what, stored, want) in table {
+            let want = want.map(|(shares, value)| (shares, value.to_owned()));
+            assert_eq!(shares_and_annotation(upkeep(Some(&stored), &built_in)), want, "{what}");
+        }
+        assert_eq!(upkeep(None, &built_in), Upkeep::Create);
+        let mut dying = changed(marked("true"), 2);
+        dying["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(upkeep(Some(&dying), &built_in), Upkeep::Keep);
+    }
+
+    #[test]
+    fn mandatory_objects_are_restored_whatever_their_annotation_says() {
+        for built_in in objects() {
+            let (name, kind) = (built_in["metadata"]["name"].as_str(), built_in["kind"].as_str());
+            assert_eq!(upkeep(Some(&built_in), &built_in), Upkeep::Keep);
+            if mandatory(name.unwrap(), kind.unwrap()).is_some() {
+                let mut stored = built_in.clone();
+                stored["metadata"]["annotations"][AUTO_UPDATE] = json!("false");
+                assert_eq!(upkeep(Some(&stored), &built_in), Upkeep::Update(built_in));
+            }
+        }
+        let mut exempt = exempt_level();
+        exempt["spec"]["exempt"]["nominalConcurrencyShares"] = json!(10);
+        assert_eq!(upkeep(Some(&exempt), &exempt_level()), Upkeep::Keep, "users may set its seats");
     }
 
     #[test]

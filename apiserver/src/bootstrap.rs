@@ -104,7 +104,8 @@ fn is_stored(pipeline: &Pipeline, object: &Value) -> bool {
     pipeline.cache().get(row, &key).is_some()
 }
 
-fn row_of(object: &Value) -> &'static Resource {
+/// The row of a built-in object.
+pub(crate) fn row_of(object: &Value) -> &'static Resource {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     kind::lookup_api_version(text("apiVersion"), text("kind"))
         .expect("initial objects are of kinds in the table")

@@ -20,6 +20,7 @@ mod decode;
 mod definitions;
 pub mod error;
 mod expiring;
+mod fairness;
 pub mod fence;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -55,6 +56,7 @@ mod undecided;
 mod unread_body;
 pub mod version;
 
+pub use fairness::RequestLimits;
 pub use pipeline::LocalComponents;
 pub use restart::TaskRestarts;
 pub use server::{ApiServer, FRONT_PROXY, InProcess, Options, ServerImage, StartError, WatchBatches};

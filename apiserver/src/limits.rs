@@ -149,6 +149,19 @@ pub const READS_IN_FLIGHT: usize = 400;
 /// commit serves more at once, and its own components write in parallel.
 pub const WRITES_IN_FLIGHT: usize = 400;
 
+/// Writes in flight by which priority levels are dimensioned: Kubernetes' default. Levels divide the sum of
+/// this and [`READS_IN_FLIGHT`] among clients on the network; components in this process have the bounds above.
+pub const FAIR_WRITES_IN_FLIGHT: usize = 200;
+
+/// The period after which priority levels lend and borrow seats by their demand, as in Kubernetes.
+pub const SEAT_PERIOD: Duration = Duration::from_secs(10);
+
+/// A request waits for seats for at most its timeout divided by this, as in Kubernetes.
+pub const WAIT_PARTS: u32 = 4;
+
+/// The least time between two restorations of built-in flow schemas and priority levels.
+pub const RESTORE_PAUSE: Duration = Duration::from_secs(5);
+
 /// Bytes of body and stored object from which on a request is served on a separate thread: decoding and
 /// checking then take milliseconds without a yield. Objects of clusters are rarely as large.
 pub const HEAVY_BYTES: usize = 128 * 1024;

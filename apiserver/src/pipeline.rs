@@ -35,6 +35,7 @@ use crate::authz::{self, Attributes, Authorizer, More, Selects};
 use crate::cache::{Cache, Entry, Watch};
 use crate::conversion::Converter;
 use crate::error;
+use crate::fairness::{Fairness, RequestLimits, upkeep};
 use crate::metrics::{self, Metrics};
 use crate::outbound::{Network, Outbound, ServiceBackends};
 use crate::provenance::{Note, Provenance};
@@ -133,6 +134,8 @@ pub struct Pipeline {
     provenance: Arc<Provenance>,
     metrics: Arc<Metrics>,
     in_flight: InFlight,
+    /// Priority levels of requests from the network; `None`: they are bounded by `in_flight`.
+    fairness: Option<Arc<Fairness>>,
     heavy: Heavy,
     nondet: Nondet,
     converter: Arc<Converter>,
@@ -177,6 +180,7 @@ impl Pipeline {
             provenance,
             metrics,
             in_flight: InFlight::default(),
+            fairness: None,
             heavy: Heavy::default(),
             converter,
             nondet,
@@ -226,6 +230,31 @@ impl Pipeline {
     #[must_use]
     pub fn with_anonymous(self, anonymous: bool) -> Self {
         Self { anonymous, ..self }
+    }
+
+    /// Sets how many requests are served at a time. Without this call priority levels are not enforced.
+    #[must_use]
+    pub fn with_request_limits(self, limits: RequestLimits) -> Self {
+        if !limits.is_fair {
+            return Self { in_flight: InFlight::of(limits.reads, limits.writes), ..self };
+        }
+        let total = limits.reads.saturating_add(limits.writes);
+        let fairness = Arc::new(Fairness::new(total, self.nondet.clone()));
+        let measured = fairness.clone();
+        self.metrics.append(move |out| measured.render_metrics(&mut metrics::Page::new(out)));
+        Self { fairness: Some(fairness), ..self }
+    }
+
+    /// The priority levels, if they are enforced.
+    pub(crate) fn fairness(&self) -> Option<&Arc<Fairness>> {
+        self.fairness.as_ref()
+    }
+
+    /// Applies the stored flow schemas and priority levels.
+    pub(crate) fn configure_fairness(&self) {
+        if let Some(fairness) = &self.fairness {
+            upkeep::configure(fairness, self.cache());
+        }
     }
 
     /// Sets the address ranges of Services.
@@ -280,6 +309,12 @@ impl Pipeline {
     /// Any refusal; 429 if too many requests are in flight; 504 if it took longer than [`Request::time_limit`]; 500 if serving
     /// it panicked.
     pub async fn serve(&self, request: Request) -> Result<Answered, Refused> {
+        self.serve_with(request, false).await
+    }
+
+    /// Serves a request like [`Pipeline::serve`]. With `has_seat` it runs on seats of a priority level, and
+    /// needs no further permit.
+    pub(crate) async fn serve_with(&self, request: Request, has_seat: bool) -> Result<Answered, Refused> {
         let span = tracing::debug_span!(
             "pipeline",
             verb = request.action.verb(),
@@ -288,14 +323,18 @@ impl Pipeline {
         let kind = measured_as(&request);
         let limit = request.time_limit();
         let measured = self.metrics.begin(kind, request.action.is_dry_run());
-        let served = in_time(limit, self.serve_with_permit(request), || self.metrics.terminated(kind));
+        let served =
+            in_time(limit, self.serve_with_permit(request, has_seat), || self.metrics.terminated(kind));
         let answered = tracing::Instrument::instrument(served, span).await;
         measured.end(code_of(&answered));
         answered
     }
 
-    async fn serve_with_permit(&self, request: Request) -> Result<Answered, Refused> {
-        let _permit = self.in_flight.permit(&request.action, &self.metrics).await?;
+    async fn serve_with_permit(&self, request: Request, has_seat: bool) -> Result<Answered, Refused> {
+        let _permit = match has_seat {
+            true => None,
+            false => self.in_flight.permit(&request.action, &self.metrics).await?,
+        };
         if !heavy::is_heavy(self.cache(), &self.admission, &request) {
             return self.run(request).await;
         }

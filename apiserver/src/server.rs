@@ -15,6 +15,7 @@ use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, ServerIdentity};
 use crate::cache::{Cache, FillError};
 use crate::definitions;
+use crate::fairness::upkeep as fairness_upkeep;
 use crate::grpc::Grpc;
 use crate::grpc::authenticate::CallAuthenticator;
 use crate::identity;
@@ -219,6 +220,7 @@ impl ApiServer {
         let pipeline = pipeline.with_bearers(bearers).with_plugins(settings.plugins);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
+        let pipeline = pipeline.with_request_limits(settings.request_limits);
         let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));
         let mut here = ServerIdentity::new(&options.advertised, options.client_ca, options.front_proxy_ca);
         if settings.leaves_endpoints {
@@ -231,6 +233,7 @@ impl ApiServer {
         if image.is_none() {
             bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         }
+        pipeline.configure_fairness();
         let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
         let measured = aggregator.clone();
         pipeline.metrics().append(move |out| measured.render_metrics(&mut Page::new(out)));
@@ -350,7 +353,7 @@ impl ApiServer {
 }
 
 /// The background work of a started API server until the storage closes: finishes the deletion of
-/// definitions, and tracks aggregated API servers.
+/// definitions, tracks aggregated API servers, and follows priority levels.
 async fn run_background(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
     let Ok((pipeline, aggregator)) = started.await else { return };
     let restarts = || pipeline.metrics().restarts().clone();
@@ -359,7 +362,14 @@ async fn run_background(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregato
     let aggregator = restart::until_done(aggregator::TASK, restarts(), || {
         aggregator::run(aggregator.clone(), pipeline.clone())
     });
-    tokio::join!(definitions, aggregator);
+    let fairness = async {
+        let Some(fairness) = pipeline.fairness() else { return };
+        restart::until_done(fairness_upkeep::TASK, restarts(), || {
+            fairness_upkeep::run(fairness.clone(), pipeline.clone())
+        })
+        .await;
+    };
+    tokio::join!(definitions, aggregator, fairness);
 }
 
 /// The parts of a storage that a server keeps in memory.

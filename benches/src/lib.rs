@@ -16,6 +16,7 @@ mod custom;
 mod dropin;
 pub mod engines;
 pub mod etcd;
+mod flood;
 pub mod gate;
 mod get;
 mod idle;
@@ -84,6 +85,7 @@ fn measurements(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
         ("writes and the disk", Box::pin(sync::measure())),
         ("get", Box::pin(get::measure(b()))),
         ("list", Box::pin(list::measure(b()))),
+        ("flood", Box::pin(flood::measure(b()))),
         ("watchers of nodes", Box::pin(watchers::measure(b(), watchers::Scope::Node))),
         ("watchers of everything", Box::pin(watchers::measure(b(), watchers::Scope::Everything))),
         ("watchers flooded", Box::pin(watchers::flood(b()))),

@@ -126,3 +126,15 @@ pub(crate) const CEL_BATCH: Duration = Duration::from_millis(50);
 
 /// Batches of evaluations per measurement; the fastest batch is the result.
 pub(crate) const CEL_BATCHES: usize = 10;
+
+/// Connections of a client that floods the server: more than the seats of its priority level.
+pub(crate) const FLOOD_CONNECTIONS: usize = 256;
+
+/// Objects in each list of a flood.
+pub(crate) const FLOOD_OBJECTS: usize = 1000;
+
+/// The pause between two requests of a modest client beside a flood.
+pub(crate) const MODEST_PAUSE: Duration = Duration::from_millis(2);
+
+/// Duration of a modest client's requests: enough of them for a 99th percentile.
+pub(crate) const MODEST_REPEAT: Duration = Duration::from_secs(8);

@@ -15,7 +15,8 @@ mod run;
 mod store;
 
 pub(crate) use access::{
-    AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, access, audit_webhook, duration,
+    AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS, access,
+    audit_webhook, duration,
 };
 pub use access::{
     AccessConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice, TokenWebhookFile,
@@ -57,7 +58,6 @@ const CLUSTER_HISTORY: History = History::For(Duration::from_secs(300));
 /// Largest number of simulated nodes that fits in one process; the largest supported Kubernetes cluster has 5 000.
 const MAX_NODES: u32 = 20_000;
 
-// Headings of `--help`.
 const STORAGE: &str = "Storage";
 const SERVING: &str = "Serving";
 const COMPONENTS: &str = "Components";

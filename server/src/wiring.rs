@@ -1,7 +1,7 @@
 //! The start and end of a cluster in one process: which parts it has, and the order in which they start and
 //! stop. `assembly` calls the crates' functions.
 
-use crate::args::{Api, Component, Config, EtcdListen, MetricsServer, Storage};
+use crate::args::{AccessConfig, Api, AuditConfig, Component, Config, EtcdListen, MetricsServer, Storage};
 use crate::assembly::{self, ApiListener, ClusterInputs};
 use crate::data_dir::DataDir;
 use crate::etcd_listener::{self, BoundEtcdListener};
@@ -244,9 +244,7 @@ impl Cluster {
         else {
             unreachable!("the apiserver is here")
         };
-        let audit = audit.as_ref().map(|audit| audit::open(audit, &nondet)).transpose()?;
-        let bearers = crate::access::bearers(&access.authentication, &nondet.rng)?;
-        let authorization = crate::access::modes(access.authorization.as_ref(), &nondet.rng)?;
+        let settings = settings(access, audit.as_deref(), &nondet)?;
         let data_dir = data_dir(storage)?;
         let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
@@ -270,7 +268,7 @@ impl Cluster {
             client_ca: Some(pki.ca_pem().to_owned()),
             front_proxy: Some(front_proxy),
             front_proxy_ca: Some(front_proxy_ca),
-            settings: Settings { audit, bearers, authorization, ..Settings::default() },
+            settings,
             connections,
         });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
@@ -345,6 +343,17 @@ pub(crate) fn check_family(ranges: &ServiceRanges, address: SocketAddr) -> anyho
         bail!("service IP family {:?} must match public address family {public:?}", primary.to_string());
     }
     Ok(())
+}
+
+/// Settings of the API server by its flags.
+fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet) -> anyhow::Result<Settings> {
+    Ok(Settings {
+        audit: audit.map(|audit| audit::open(audit, nondet)).transpose()?,
+        bearers: crate::access::bearers(&access.authentication, &nondet.rng)?,
+        authorization: crate::access::modes(access.authorization.as_ref(), &nondet.rng)?,
+        request_limits: access.request_limits,
+        ..Settings::default()
+    })
 }
 
 fn data_dir(storage: &Storage) -> anyhow::Result<Option<DataDir>> {

@@ -43,6 +43,8 @@ mod etcd_rerun;
 mod etcd_socket;
 /// Apiservers on a real etcd, where one is installed.
 mod etcd_storage;
+/// API Priority and Fairness.
+mod fairness;
 /// Late writes of deposed leaders over REST and gRPC.
 mod fencing;
 /// The finalizer helper.

@@ -25,8 +25,7 @@ pub use batch::{Batching, Throttle, Truncation};
 pub use log::{AuditLog, Rotation};
 pub use policy::{Policy, PolicyError};
 pub(crate) use trail::{
-    Operation, StreamEnd, Trail, authenticated, current, is_recording, record_impersonation, scope,
-    stream_end,
+    Operation, Trail, authenticated, current, is_recording, record_impersonation, scope, stream_end,
 };
 pub use webhook::{AuditSender, WebhookOptions};
 

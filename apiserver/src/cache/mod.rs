@@ -216,6 +216,12 @@ impl Cache {
         self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.objects().len())
     }
 
+    /// The number of watches that a change of an object concerns, unless their selectors exclude it.
+    pub fn watchers(&self, resource: &Resource, namespace: &str, name: &str) -> usize {
+        let state = self.state.read();
+        state.kinds.get(root(resource)).map_or(0, |kind| kind.watchers.of_object(namespace, name))
+    }
+
     /// Applies one revision: first contents, then watchers' queues, then tasks that wait for the revision.
     /// The watchers to wake are added to `wake_ups`.
     fn apply(&self, batch: &RawBatch, wake_ups: &mut WakeUps) {

@@ -185,6 +185,17 @@ impl Watchers {
         deliver(&self.everywhere, change, wake_ups);
     }
 
+    /// The number of listeners that look at changes of an object: those of the object, of its namespace, and of
+    /// all objects. Those of a value of the indexed field count for no object.
+    pub(super) fn of_object(&self, namespace: &str, name: &str) -> usize {
+        let one = match self.by_object.is_empty() {
+            true => None,
+            false => self.by_object.get(&(namespace.to_owned(), name.to_owned())),
+        };
+        let of = |listeners: Option<&BTreeMap<u64, Listener>>| listeners.map_or(0, BTreeMap::len);
+        of(one) + of(self.by_namespace.get(namespace)) + self.everywhere.len()
+    }
+
     /// Closes all queues.
     pub(super) fn close(&self) {
         self.queues().for_each(|queue| queue.close());

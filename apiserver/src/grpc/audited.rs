@@ -2,8 +2,8 @@
 //! REST call.
 
 use super::authenticate::CallTrail;
-use super::{Grpc, Streamed};
-use crate::audit::{self, Audit, Operation, StreamEnd, Trail};
+use super::{Grpc, Streamed, seats};
+use crate::audit::{self, Audit, Operation, Trail};
 use crate::error::{of_grpc, to_grpc};
 use crate::resource_location::ResourceLocation;
 use bytes::Bytes;
@@ -20,7 +20,7 @@ pub(super) fn uri_of(call: &str) -> String {
     format!("/kstore.v1.Kstore/{call}")
 }
 
-/// Handles a call, and records it if there is an audit log.
+/// Handles a call on the seats of its priority level, and records it if there is an audit log.
 pub(super) async fn serve<M, R, F>(
     grpc: &Grpc,
     call: &'static str,
@@ -32,6 +32,19 @@ where
     R: AuditedResponse,
     F: Future<Output = Result<tonic::Response<R>, tonic::Status>> + Send,
 {
+    let (request, asked) = seats::ask(grpc, call, request);
+    let handle = |mut request: tonic::Request<M>| async move {
+        let Some(asked) = asked else { return handle(request).await };
+        // Boxed because it is rare: otherwise the future of every call would be larger.
+        let seat = Box::pin(seats::granted(asked)).await?;
+        request.extensions_mut().insert(seats::HasSeat);
+        let answered = handle(request).await;
+        match call {
+            // The initial state of a watch was read; its changes need no seats.
+            "Watch" => answered,
+            _ => answered.map(|response| response.map(|inner| inner.until_end(seat))),
+        }
+    };
     match &grpc.audit {
         None => handle(request).await,
         Some(audit) => Box::pin(serve_recorded(grpc, audit, call, request, handle)).await,
@@ -107,6 +120,16 @@ impl CallPart {
 
     fn with(self, json: &Bytes, is_whole: bool) -> Self {
         Self { object: (!json.is_empty()).then(|| (json.clone(), is_whole)), ..self }
+    }
+
+    /// The API verb of the operation.
+    pub(super) fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    /// The resource of the operation, if it names one.
+    pub(super) fn reference(&self) -> Option<&pb::Ref> {
+        self.reference.as_ref()
     }
 
     fn operation(&self, call: &str) -> Operation {
@@ -215,7 +238,7 @@ pub(super) trait AuditedResponse: Sized + Send {
     fn object(&self) -> Option<Value>;
 
     /// Returns the response with `end` attached: `end` is dropped with the response's stream.
-    fn until_end(self, end: StreamEnd) -> Self;
+    fn until_end(self, end: impl Send + 'static) -> Self;
 }
 
 impl AuditedResponse for pb::Object {
@@ -223,7 +246,7 @@ impl AuditedResponse for pb::Object {
         serde_json::from_slice(&self.json).ok()
     }
 
-    fn until_end(self, _: StreamEnd) -> Self {
+    fn until_end(self, _: impl Send + 'static) -> Self {
         self
     }
 }
@@ -233,7 +256,7 @@ impl AuditedResponse for pb::TransactResponse {
         None
     }
 
-    fn until_end(self, _: StreamEnd) -> Self {
+    fn until_end(self, _: impl Send + 'static) -> Self {
         self
     }
 }
@@ -243,7 +266,7 @@ impl<T: Send + 'static> AuditedResponse for Streamed<T> {
         None
     }
 
-    fn until_end(self, end: StreamEnd) -> Self {
+    fn until_end(self, end: impl Send + 'static) -> Self {
         Box::pin(self.map(move |item| {
             // This closure owns the guard and is dropped with the stream.
             let _kept = &end;

@@ -34,7 +34,8 @@ pub(super) async fn chunked(
     action: Action,
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
     let resource = target.resource;
-    let served = grpc.pipeline.serve(caller.request(target, action)).await;
+    let has_seat = caller.has_seat;
+    let served = grpc.pipeline.serve_with(caller.request(target, action), has_seat).await;
     match served.map_err(|refused| refusal(&refused))?.answer {
         Answer::List(listed) => {
             let chunks = chunks(resource, &listed);

@@ -10,6 +10,7 @@ mod delete;
 mod get;
 mod list;
 mod patch;
+mod seats;
 mod transact;
 pub(crate) mod tunnel;
 mod update;
@@ -63,6 +64,8 @@ struct Caller {
     timeout: Option<Duration>,
     /// Whether the caller came over the network, and not from within this process.
     is_remote: bool,
+    /// Whether the call runs on seats of a priority level.
+    has_seat: bool,
     /// The remaining lifetime of the caller's credentials, if they expire.
     credentials: Option<Duration>,
 }
@@ -110,9 +113,21 @@ impl Grpc {
         }
         let peer = request.extensions().get();
         let is_remote = matches!(peer, Some(Peer::Tls { .. }));
+        let has_seat = request.extensions().get::<seats::HasSeat>().is_some();
         let credentials = self.pipeline.credentials_last(peer, headers);
         let kinds = self.pipeline.cache().kinds();
-        Ok(Caller { kinds, user, causes, fence, agent, field_manager, timeout, is_remote, credentials })
+        Ok(Caller {
+            kinds,
+            user,
+            causes,
+            fence,
+            agent,
+            field_manager,
+            timeout,
+            is_remote,
+            has_seat,
+            credentials,
+        })
     }
 
     /// Runs a unary request and answers with its object.
@@ -123,8 +138,10 @@ impl Grpc {
         action: Action,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         let resource = target.resource;
+        let has_seat = caller.has_seat;
         let request = caller.request(target, action);
-        let answered = self.pipeline.serve(request).await.map_err(|refused| refusal(&refused))?;
+        let answered =
+            self.pipeline.serve_with(request, has_seat).await.map_err(|refused| refusal(&refused))?;
         let mut response = tonic::Response::new(object_of(resource, answered.answer)?);
         warn(response.metadata_mut(), &answered.warnings);
         Ok(response)

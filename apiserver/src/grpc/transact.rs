@@ -26,7 +26,8 @@ pub(super) async fn serve(
         timeout: caller.timeout,
         steps,
     };
-    let done = grpc.pipeline.transact(transaction).await.map_err(|status| to_grpc(&status))?;
+    let done =
+        grpc.pipeline.transact_with(transaction, caller.has_seat).await.map_err(|status| to_grpc(&status))?;
     let mut response =
         pb::TransactResponse { objects: Vec::new(), revision: done.revision, warnings: Vec::new() };
     for (answered, resource) in done.answers.into_iter().zip(resources) {

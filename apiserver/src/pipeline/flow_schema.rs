@@ -1,6 +1,6 @@
 //! The condition `Dangling` of FlowSchemas: whether the schema names a PriorityLevelConfiguration that does
 //! not exist. Kubernetes' apiservers write it periodically for all schemas; this server writes it after the
-//! write that changes it. These objects neither queue nor limit requests here.
+//! write that changes it. `fairness` enforces these objects.
 
 use super::{Pipeline, is_stored_by};
 use crate::bootstrap;
@@ -16,13 +16,17 @@ use serde_json::json;
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 impl Pipeline {
-    /// Updates the conditions after `request`, if it can have changed any. Failures are logged: the request
-    /// itself has succeeded, and the next write to a schema or level updates the conditions again.
+    /// Applies the change of a schema or level, and updates the conditions after it. Failures are logged: the
+    /// request itself has succeeded, and the next write to a schema or level updates the conditions again.
     pub(super) async fn update_flow_schemas_after(&self, request: &Request) {
         let target = &request.target;
         let concerned = target.resource.group == flowcontrol::GROUP && target.subresource.is_empty();
         if concerned && is_stored_by(&request.action) {
             self.update_flow_schemas().await;
+            // The task that writes on behalf of the server applies its changes together.
+            if request.user.username != bootstrap::SELF {
+                self.configure_fairness();
+            }
         }
     }
 

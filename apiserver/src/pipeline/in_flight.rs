@@ -1,4 +1,5 @@
-//! The bound on requests in flight, with a bounded queue: requests beyond the queue are refused at once.
+//! The bound on requests in flight, with a bounded queue: requests beyond the queue are refused at once. It
+//! applies to components in this process, and without priority and fairness to all requests.
 
 use crate::limits;
 use crate::metrics::Metrics;
@@ -22,14 +23,16 @@ struct PermitPool {
 
 impl Default for InFlight {
     fn default() -> Self {
-        Self {
-            reads: PermitPool::of(limits::READS_IN_FLIGHT),
-            writes: PermitPool::of(limits::WRITES_IN_FLIGHT),
-        }
+        Self::of(limits::READS_IN_FLIGHT, limits::WRITES_IN_FLIGHT)
     }
 }
 
 impl InFlight {
+    /// Bounds for reads and for writes.
+    pub(super) fn of(reads: usize, writes: usize) -> Self {
+        Self { reads: PermitPool::of(reads), writes: PermitPool::of(writes) }
+    }
+
     /// Waits for a permit, first come first served. Watches need none: what they buffer is bounded elsewhere.
     ///
     /// # Errors
@@ -59,6 +62,7 @@ impl InFlight {
 
 impl PermitPool {
     fn of(permits: usize) -> Self {
+        let permits = permits.min(Semaphore::MAX_PERMITS);
         Self { permits: Semaphore::new(permits), queue_slots: Semaphore::new(limits::REQUESTS_WAITING) }
     }
 

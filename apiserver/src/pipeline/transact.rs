@@ -38,20 +38,38 @@ impl Pipeline {
     /// The first refusal, with a cause that names the operation (`operations[2]`); nothing was written then.
     /// 504 if concurrent writers keep it from committing within [`Transaction::time_limit`].
     pub async fn transact(&self, transaction: Transaction) -> Result<Transacted, Status> {
+        self.transact_with(transaction, false).await
+    }
+
+    /// Executes a transaction like [`Pipeline::transact`]. With `has_seat` it runs on seats of a priority level,
+    /// and needs no further permit.
+    pub(crate) async fn transact_with(
+        &self,
+        transaction: Transaction,
+        has_seat: bool,
+    ) -> Result<Transacted, Status> {
         check_size(&transaction)?;
         let span = tracing::debug_span!("pipeline", verb = "transact", operations = transaction.steps.len());
         let kind = metrics::Kind::of_transaction();
         let measured = self.metrics.begin(kind, transaction.dry_run);
         let limit = transaction.time_limit();
-        let served =
-            in_time(limit, self.transact_with_permit(&transaction), || self.metrics.terminated(kind));
+        let served = in_time(limit, self.transact_with_permit(&transaction, has_seat), || {
+            self.metrics.terminated(kind)
+        });
         let transacted = tracing::Instrument::instrument(served, span).await;
         measured.end(transacted.as_ref().map_or_else(|status: &Status| status.code, |_| 200));
         transacted
     }
 
-    async fn transact_with_permit(&self, transaction: &Transaction) -> Result<Transacted, Status> {
-        let _permit = self.in_flight.write_permit(&self.metrics).await?;
+    async fn transact_with_permit(
+        &self,
+        transaction: &Transaction,
+        has_seat: bool,
+    ) -> Result<Transacted, Status> {
+        let _permit = match has_seat {
+            true => None,
+            false => Some(self.in_flight.write_permit(&self.metrics).await?),
+        };
         if !heavy::is_heavy_transaction(self.cache(), &self.admission, transaction) {
             return self.transact_admitted(transaction).await;
         }

@@ -29,8 +29,6 @@ impl LocalComponents {
 /// The component that would have to act on a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Actor {
-    /// The apiserver itself.
-    Apiserver,
     Controllers,
     Scheduler,
     Kubelets,
@@ -48,12 +46,8 @@ const fn row(group: &'static str, kind: &'static str, actor: Actor, text: &'stat
     Row { group, kind, actor, text }
 }
 
-const FLOW: &str = "flowcontrol.apiserver.k8s.io";
-
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row(FLOW, "FlowSchema", Actor::Apiserver, "kstore stores this FlowSchema but neither queues nor limits requests by it"),
-    row(FLOW, "PriorityLevelConfiguration", Actor::Apiserver, "kstore stores this PriorityLevelConfiguration but neither queues nor limits requests by it"),
     row("resource.k8s.io", "ResourceClaim", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaim"),
     row("resource.k8s.io", "ResourceClaimTemplate", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaimTemplate"),
     row("networking.k8s.io", "NetworkPolicy", Actor::Kubelets, "this server's nodes are simulated: this NetworkPolicy restricts no traffic"),
@@ -72,7 +66,6 @@ pub(super) fn warning(
     let resource = target.resource;
     let row = ROWS.iter().find(|row| (row.group, row.kind) == (resource.group, resource.kind))?;
     let acts_here = match row.actor {
-        Actor::Apiserver => true,
         Actor::Controllers => local.controllers,
         Actor::Scheduler => local.scheduler,
         Actor::Kubelets => local.kubelets,
@@ -125,14 +118,15 @@ mod tests {
 
     #[test]
     fn writers_are_warned_of_objects_that_are_stored_and_not_enforced() {
-        let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
-        let schema = ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema");
-        let text = "kstore stores this FlowSchema but neither queues nor limits requests by it";
-        assert_eq!(warned(alone, "ann", schema), Some(text));
+        let all = LocalComponents::ALL;
+        let claim = ("resource.k8s.io/v1", "ResourceClaim");
+        let text =
+            "this server's scheduler allocates no devices: pods run without those of this ResourceClaim";
+        assert_eq!(warned(all, "ann", claim), Some(text));
         assert_eq!(warned(all, "ann", ("v1", "ConfigMap")), None);
         assert_eq!(warned(all, "ann", ("v1", "LimitRange")), None);
-        assert!(warned(all, "system:serviceaccount:a:b", schema).is_some());
-        assert_eq!(warned(all, "system:apiserver", schema), None);
+        assert!(warned(all, "system:serviceaccount:a:b", claim).is_some());
+        assert_eq!(warned(all, "system:apiserver", claim), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod path;
 mod query;
 pub mod respond;
 pub mod router;
+mod seats;
 mod stream;
 mod table;
 pub(crate) mod text;
@@ -30,12 +31,13 @@ pub(crate) use path::Documents;
 
 use crate::access;
 use crate::agent::user_agent;
-use crate::aggregator::Aggregator;
+use crate::aggregator::{AggregatedApi, Aggregator};
 use crate::anonymous_slots::AnonymousSlots;
 use crate::audit::{self, Audit};
 use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
 use crate::decode::delete_options;
+use crate::fairness::{Entered, Seat};
 use crate::fence::Fence;
 use crate::pipeline::{Pipeline, measured_as};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
@@ -173,10 +175,37 @@ impl Rest {
         };
         // An APIService with a Service takes precedence over kinds of this server with the same group and
         // version.
-        if let Some(api) = self.aggregator.remote(parts.uri.path()) {
+        let remote = self.aggregator.remote(parts.uri.path());
+        let route = router::route(&self.pipeline.cache().kinds(), parts.uri.path());
+        let Some(asked) = self.ask_for_seats(&parts, &user, &route, remote.is_some()) else {
+            return self.respond((parts, body, user), remote, route, None).await;
+        };
+        let seat = match asked.entered {
+            Some(Entered::Running(seat)) => Some(seat),
+            // Boxed because it is rare: otherwise the future of every request would be larger.
+            Some(Entered::Waiting(waiting)) => Box::pin(self.wait_for_seats(waiting, &parts)).await,
+            None => None,
+        };
+        let mut response = match seat {
+            Some(seat) => self.respond((parts, body, user), remote, route, Some(seat)).await,
+            None => self.refuse_without_seats(&parts, &route),
+        };
+        asked.classified.add_headers(response.headers_mut());
+        response
+    }
+
+    /// Responds to an authenticated request, on `seat` if it needs one.
+    async fn respond(
+        &self,
+        (parts, body, user): (Parts, HttpBody, Arc<UserInfo>),
+        remote: Option<AggregatedApi>,
+        route: Route,
+        seat: Option<Seat>,
+    ) -> Response<HttpBody> {
+        if let Some(api) = remote {
             return self.proxy_aggregated(&api, parts, body, &user).await;
         }
-        match router::route(&self.pipeline.cache().kinds(), parts.uri.path()) {
+        match route {
             Route::Path => self.paths.serve(&parts, &user).await,
             Route::UnknownGroup(location) => self.refuse_group(&parts, &user, &location).await,
             Route::UnknownResource(location) => {
@@ -185,7 +214,7 @@ impl Rest {
             Route::Resource(path) => match stream::StreamKind::of(&path) {
                 Some(which) => self.streams.serve(which, parts, &user, path).await,
                 None if stream::is_proxy(&path) => self.streams.proxy(parts, body, &user, path).await,
-                None => self.resource(parts, body, user, path).await,
+                None => self.resource((parts, body, user), path, seat).await,
             },
         }
     }
@@ -197,10 +226,9 @@ impl Rest {
 
     async fn resource(
         &self,
-        mut parts: Parts,
-        body: HttpBody,
-        user: Arc<UserInfo>,
+        (mut parts, body, user): (Parts, HttpBody, Arc<UserInfo>),
         path: ResourcePath,
+        mut seat: Option<Seat>,
     ) -> Response<HttpBody> {
         let query = Query::parse(parts.uri.query());
         let resource = path.resource;
@@ -234,24 +262,16 @@ impl Rest {
         let credentials =
             watches.then(|| self.pipeline.credentials_last(parts.extensions.get(), &parts.headers)).flatten();
         let custom = path.custom.clone();
+        let has_seat = seat.is_some();
         let request = decoded.into_request(user, path);
-        let watch = match &request.action {
-            Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
-            _ => (0, false, None),
-        };
+        let watch_seat = if watches { seat.take() } else { None };
         let reply = Reply {
             resource,
             custom,
             accepted,
             include,
             gzip: content::takes_gzip(&parts.headers),
-            watch: watch::WatchLifetime {
-                timeout_seconds: watch.0,
-                credentials,
-                bookmarks: watch.1,
-                mark_initial_end: watch.2,
-                stop: self.stop.clone(),
-            },
+            watch: self.watch_lifetime(&request.action, credentials, watch_seat),
             converter: self.pipeline.converter().clone(),
             nondet: self.pipeline.nondet().clone(),
         };
@@ -260,7 +280,8 @@ impl Rest {
             self.pipeline.metrics().received(kind, bytes);
         }
         self.note_request(&request);
-        let answered = self.pipeline.serve(request).await;
+        let lists = matches!(request.action, Action::List(_));
+        let answered = self.pipeline.serve_with(request, has_seat).await;
         self.note_answer(&reply, &answered);
         let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
         let mut response = reply.response(answered);
@@ -268,10 +289,29 @@ impl Rest {
             *response.status_mut() = StatusCode::ACCEPTED;
         }
         let response = self.pipeline.metrics().sent(kind, response);
+        let response = match seat.filter(|_| lists) {
+            Some(seat) => seats::until_sent(response, seat),
+            None => response,
+        };
         match socket {
             Some(handshake) => self.streams.watch(handshake, response),
             None => response,
         }
+    }
+
+    /// The conditions that end a watch; of no use for other actions.
+    fn watch_lifetime(
+        &self,
+        action: &Action,
+        credentials: Option<Duration>,
+        seat: Option<Seat>,
+    ) -> watch::WatchLifetime {
+        let (timeout_seconds, bookmarks, mark_initial_end) = match action {
+            Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
+            _ => (0, false, None),
+        };
+        let (seat, stop) = (seat.map(Arc::new), self.stop.clone());
+        watch::WatchLifetime { timeout_seconds, credentials, bookmarks, mark_initial_end, seat, stop }
     }
 
     /// Decodes the query, the headers and the body of a request for a resource.

@@ -13,6 +13,7 @@ use super::{content, path_verb};
 use crate::aggregator::{AggregatedApis, Aggregator};
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, More, Target};
+use crate::fairness::{DUMPS, Dump};
 use crate::kinds::{CustomVersion, Kinds};
 use crate::metrics::{self, Page, page};
 use crate::pipeline::Pipeline;
@@ -185,9 +186,20 @@ impl Paths {
                 Some(tokens) => json(parts, &tokens.key_set()),
                 None => not_found(),
             },
-            "/" => json(parts, &index(self.pipeline.cache().kinds().rows(), &self.aggregator.apis())),
-            _ => not_found(),
+            "/" => {
+                let dumps = if self.pipeline.fairness().is_some() { &DUMPS[..] } else { &[] };
+                json(parts, &index(self.pipeline.cache().kinds().rows(), &self.aggregator.apis(), dumps))
+            }
+            _ => self.dump(parts).unwrap_or_else(not_found),
         }
+    }
+
+    /// A document about the priority levels; `None` for other paths.
+    fn dump(&self, parts: &Parts) -> Option<Response<Body>> {
+        let has_details = Query::parse(parts.uri.query()).get("includeRequestDetails") == "1";
+        let dump = Dump::at(parts.uri.path(), has_details)?;
+        let text = self.pipeline.fairness()?.dump(dump);
+        Some(response(StatusCode::OK, "text/plain; charset=utf-8", Body::from(text)))
     }
 
     fn metrics(&self) -> String {
@@ -289,12 +301,12 @@ fn is_documented(path: &str) -> bool {
     ["/api", "/openapi"].iter().any(|prefix| path.starts_with(prefix))
 }
 
-fn index(rows: &kind::Kinds, apis: &AggregatedApis) -> Value {
+fn index(rows: &kind::Kinds, apis: &AggregatedApis, dumps: &[&str]) -> Value {
     let others = ["/api", "/api/v1", "/apis", "/kstore/v1/trace", "/metrics", "/metrics/slis"];
     let documents = ["/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
     let tokens = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
     let mut paths: Vec<String> =
-        others.iter().chain(&documents).chain(&tokens).map(|path| (*path).to_owned()).collect();
+        others.iter().chain(&documents).chain(&tokens).chain(dumps).map(|path| (*path).to_owned()).collect();
     paths.extend(Health::paths());
     for group in rows.groups().filter(|group| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));

@@ -9,6 +9,7 @@ use crate::cache::{
 };
 use crate::conversion::{Converter, FieldSelection};
 use crate::error;
+use crate::fairness::Seat;
 use crate::kinds::CustomVersion;
 use crate::limits;
 use axum::body::Body;
@@ -46,6 +47,8 @@ pub struct WatchLifetime {
     pub bookmarks: bool,
     /// If present, a bookmark marks the end of the initial state, which must have reached this revision.
     pub mark_initial_end: Option<i64>,
+    /// The seats of the watch until it has sent its initial state.
+    pub(crate) seat: Option<Arc<Seat>>,
     /// Ends all watches when the server stops.
     pub stop: CancellationToken,
 }
@@ -95,7 +98,7 @@ enum NextEvent {
 fn events(
     mut watch: Watch,
     mut encoder: Encoder,
-    lifetime: WatchLifetime,
+    mut lifetime: WatchLifetime,
     nondet: Nondet,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
     let deadline = Instant::now() + length(&lifetime, &nondet);
@@ -114,7 +117,7 @@ fn events(
         while let Some(chunk) = encoder.initial(&mut initial) {
             yield Ok(chunk);
         }
-        drop(initial);
+        drop((initial, lifetime.seat.take()));
         let mut unmarked = lifetime.mark_initial_end.filter(|_| lifetime.bookmarks);
         let mut alarm = std::pin::pin!(sleep_until(first_alarm(&lifetime, last_bookmark, deadline)));
         loop {

@@ -279,22 +279,14 @@ fn grpc_errors_carry_warnings() {
 #[test]
 fn writers_are_warned_of_objects_that_have_no_effect_here() {
     simulate(Setup::seed(3), async |cluster| {
-        let schema = json!({"metadata": {"name": "q"}, "spec": {"priorityLevelConfiguration": {"name": "global-default"}}});
         let spec = json!({"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}});
         let attachment = json!({"metadata": {"name": "s"}, "spec": spec});
         let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
-        let cases = [
-            (
-                "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas".to_owned(),
-                schema,
-                "kstore stores this FlowSchema but neither queues nor limits requests by it",
-            ),
-            (
-                attachments.to_owned(),
-                attachment.clone(),
-                "this server runs no controller for VolumeAttachments",
-            ),
-        ];
+        let cases = [(
+            attachments.to_owned(),
+            attachment.clone(),
+            "this server runs no controller for VolumeAttachments",
+        )];
         for (path, object, text) in cases {
             for path in [format!("{path}?dryRun=All"), path] {
                 let made = send(cluster, "POST", &path, &object).await;

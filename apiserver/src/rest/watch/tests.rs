@@ -34,6 +34,7 @@ async fn a_busy_watch_sends_bookmarks_and_ends_at_its_deadline() {
     let converter = Arc::new(Converter::new(network, nondet.clone()));
     let shown = EventFormat { resource: maps, converter, form: WatchForm::Shared(Form::Json) };
     let ending = WatchLifetime {
+        seat: None,
         timeout_seconds: SECONDS,
         credentials: None,
         bookmarks: true,

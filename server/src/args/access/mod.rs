@@ -1,4 +1,4 @@
-//! Flags of authentication, authorization and the audit webhook.
+//! Flags of authentication, authorization, the audit webhook and the limits of requests.
 //! Names and meanings are kube-apiserver's. One table defines them for `kstore-server` and for its
 //! kube-apiserver replacement. The files that they name are read in `access`.
 
@@ -6,6 +6,7 @@ mod audit;
 mod authn;
 mod authz;
 mod given;
+mod requests;
 mod table;
 
 pub use audit::AuditWebhook;
@@ -13,27 +14,31 @@ pub(crate) use audit::audit_webhook;
 pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
 pub(crate) use given::{FlagError, FlagValues, duration};
-pub(crate) use table::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, TABLES};
+pub(crate) use table::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS, TABLES};
 
 use crate::dropin::{BOOL, Flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use kstore_apiserver::RequestLimits;
 
-/// Authenticators and authorizers that flags configure.
+/// Authenticators, authorizers and limits that flags configure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessConfig {
     /// The authenticators.
     pub authentication: Authentication,
     /// The authorizers; `None` selects the program's default.
     pub authorization: Option<Authorization>,
+    /// How many requests are served at a time.
+    pub request_limits: RequestLimits,
 }
 
-/// The authenticators and authorizers that the flags configure.
+/// The authenticators, authorizers and limits that the flags configure.
 ///
 /// # Errors
 /// The first value that cannot be used.
 pub(crate) fn access(flags: &impl FlagValues) -> Result<AccessConfig, FlagError> {
     let authentication = authn::authentication(flags)?;
-    Ok(AccessConfig { authentication, authorization: authz::authorization(flags)? })
+    let authorization = authz::authorization(flags)?;
+    Ok(AccessConfig { authentication, authorization, request_limits: requests::request_limits(flags)? })
 }
 
 /// The given access flags of `kstore-server`, each with its value.

@@ -3,8 +3,31 @@
 use crate::dropin::{BOOL, Flag, honour};
 
 /// The flags, grouped by their heading in `--help`.
-pub(crate) const TABLES: &[(&str, &[Flag])] =
-    &[("Audit webhook", AUDIT_WEBHOOK), ("Authentication", AUTHENTICATION), ("Authorization", AUTHORIZATION)];
+pub(crate) const TABLES: &[(&str, &[Flag])] = &[
+    ("Audit webhook", AUDIT_WEBHOOK),
+    ("Authentication", AUTHENTICATION),
+    ("Authorization", AUTHORIZATION),
+    ("Request limits", REQUEST_LIMITS),
+];
+
+/// Flags of the requests that are served at a time.
+pub(crate) const REQUEST_LIMITS: &[Flag] = &[
+    honour(
+        "enable-priority-and-fairness",
+        BOOL,
+        "Divide the requests of clients by FlowSchemas and PriorityLevelConfigurations [default: true]",
+    ),
+    honour(
+        "max-requests-inflight",
+        "N",
+        "Reads that are served at a time; with priority and fairness, added to the next number [default: 400]",
+    ),
+    honour(
+        "max-mutating-requests-inflight",
+        "N",
+        "Writes that are served at a time; priority levels divide the sum of both numbers [default: 200]",
+    ),
+];
 
 /// Flags of bearer token authentication.
 pub(crate) const AUTHENTICATION: &[Flag] = &[

@@ -65,6 +65,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         bearers,
         front_proxies: front_proxies.map(Arc::new),
         plugins: apiserver.plugins,
+        request_limits: config.request_limits,
         external_address,
         leaves_endpoints: apiserver.leaves_endpoints,
         audit,

@@ -1,13 +1,13 @@
 //! The flags of kube-apiserver 1.36, each with its verdict.
 
-use crate::args::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION};
+use crate::args::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS};
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 use kstore_api::kubernetes_release;
 
 /// All flags of kube-apiserver, in the syntax of pflag.
 pub(super) const TABLE: Table = Table {
-    groups: &[EVERY_PROGRAM, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FLAGS],
+    groups: &[EVERY_PROGRAM, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS, FLAGS],
     dialect: Dialect::Pflag,
 };
 
@@ -150,9 +150,6 @@ const FLAGS: &[Flag] = &[
     accept("kubelet-preferred-address-types", "strings", ""),
     accept("kubelet-timeout", "duration", "5s"),
     accept("kubelet-port", "uint", "10250"),
-    accept("max-requests-inflight", "int", "400"),
-    accept("max-mutating-requests-inflight", "int", "200"),
-    accept("enable-priority-and-fairness", BOOL, "true"),
     accept("goaway-chance", "float", "0"),
     accept("http2-max-streams-per-connection", "int", ""),
     accept("request-timeout", "duration", "1m0s"),
