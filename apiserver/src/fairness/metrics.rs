@@ -50,6 +50,12 @@ const PRESENT: [(&str, &str, PresentGauge); 4] = [
 
 type Histograms = fn(&FlowMetrics) -> &Histogram;
 
+/// The labels of a flow's level and schema, and its metrics.
+type LabelledFlow<'a> = ([(&'a str, &'a str); 2], &'a Arc<FlowMetrics>);
+
+/// A family with one more label: its name, its help text, the label, and the histogram of each value.
+type SplitHistogram = (&'static str, &'static str, &'static str, [(&'static str, Histograms); 2]);
+
 const HISTOGRAMS: [(&str, &str, Histograms); 3] = [
     ("request_queue_length_after_enqueue", "Length of the queue with the request that joined it.", |flow| {
         &flow.lengths
@@ -67,7 +73,7 @@ impl Fairness {
     pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
         self.render_levels(page);
         let flows = self.metrics.lock().clone();
-        let flows: Vec<([(&str, &str); 2], &Arc<FlowMetrics>)> = flows
+        let flows: Vec<LabelledFlow<'_>> = flows
             .iter()
             .map(|((level, schema), flow)| {
                 ([("priority_level", level.as_str()), ("flow_schema", schema.as_str())], flow)
@@ -138,8 +144,8 @@ impl Fairness {
     }
 }
 
-fn render_times(page: &mut Page<'_>, flows: &[([(&str, &str); 2], &Arc<FlowMetrics>)]) {
-    let split: [(&str, &str, &str, [(&str, Histograms); 2]); 2] = [
+fn render_times(page: &mut Page<'_>, flows: &[LabelledFlow<'_>]) {
+    let split: [SplitHistogram; 2] = [
         (
             "request_wait_duration_seconds",
             "Time that requests waited.",

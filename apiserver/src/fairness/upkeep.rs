@@ -102,7 +102,7 @@ async fn restore(pipeline: &Arc<Pipeline>) {
             name: of.into(),
         };
         // After a conflict the change that caused it starts the next attempt.
-        if let Err(refused) = pipeline.serve(own_request(target, action)).await {
+        if let Err(refused) = Box::pin(pipeline.serve(own_request(target, action))).await {
             tracing::warn!(kind = row.kind, name, status = %refused.status, "cannot restore a built-in object");
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn ask<M: AuditedMessage>(
     let (metadata, extensions, message) = request.into_parts();
     let asked = (|| {
         let fairness = grpc.pipeline.fairness()?;
-        let Some(Authenticated(user)) = extensions.get() else { return None };
+        let Authenticated(user) = extensions.get()?;
         if !matches!(extensions.get(), Some(Peer::Tls { .. })) {
             return None;
         }

@@ -54,7 +54,7 @@ impl Pipeline {
         let measured = self.metrics.begin(kind, transaction.dry_run);
         let limit = transaction.time_limit();
         let served = in_time(limit, self.transact_with_permit(&transaction, has_seat), || {
-            self.metrics.terminated(kind)
+            self.metrics.terminated(kind);
         });
         let transacted = tracing::Instrument::instrument(served, span).await;
         measured.end(transacted.as_ref().map_or_else(|status: &Status| status.code, |_| 200));

@@ -31,7 +31,7 @@ pub(crate) use path::Documents;
 
 use crate::access;
 use crate::agent::user_agent;
-use crate::aggregator::{AggregatedApi, Aggregator};
+use crate::aggregator::Aggregator;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::audit::{self, Audit};
 use crate::authn::UserInfo;
@@ -177,35 +177,21 @@ impl Rest {
         // version.
         let remote = self.aggregator.remote(parts.uri.path());
         let route = router::route(&self.pipeline.cache().kinds(), parts.uri.path());
-        let Some(asked) = self.ask_for_seats(&parts, &user, &route, remote.is_some()) else {
-            return self.respond((parts, body, user), remote, route, None).await;
-        };
-        let seat = match asked.entered {
+        let asked = self.ask_for_seats(&parts, &user, &route, remote.is_some());
+        let (classified, entered) = asked.map(|asked| (asked.classified, asked.entered)).unzip();
+        let seat = match entered.flatten() {
             Some(Entered::Running(seat)) => Some(seat),
             // Boxed because it is rare: otherwise the future of every request would be larger.
             Some(Entered::Waiting(waiting)) => Box::pin(self.wait_for_seats(waiting, &parts)).await,
             None => None,
         };
-        let mut response = match seat {
-            Some(seat) => self.respond((parts, body, user), remote, route, Some(seat)).await,
-            None => self.refuse_without_seats(&parts, &route),
-        };
-        asked.classified.add_headers(response.headers_mut());
-        response
-    }
-
-    /// Responds to an authenticated request, on `seat` if it needs one.
-    async fn respond(
-        &self,
-        (parts, body, user): (Parts, HttpBody, Arc<UserInfo>),
-        remote: Option<AggregatedApi>,
-        route: Route,
-        seat: Option<Seat>,
-    ) -> Response<HttpBody> {
-        if let Some(api) = remote {
-            return self.proxy_aggregated(&api, parts, body, &user).await;
-        }
-        match route {
+        // Not a function of its own: its future would hold the request a second time.
+        let mut response = match route {
+            route if classified.is_some() && seat.is_none() => self.refuse_without_seats(&parts, &route),
+            _ if remote.is_some() => {
+                let api = remote.expect("the guard has seen it");
+                self.proxy_aggregated(&api, parts, body, &user).await
+            }
             Route::Path => self.paths.serve(&parts, &user).await,
             Route::UnknownGroup(location) => self.refuse_group(&parts, &user, &location).await,
             Route::UnknownResource(location) => {
@@ -216,7 +202,11 @@ impl Rest {
                 None if stream::is_proxy(&path) => self.streams.proxy(parts, body, &user, path).await,
                 None => self.resource((parts, body, user), path, seat).await,
             },
+        };
+        if let Some(classified) = classified {
+            classified.add_headers(response.headers_mut());
         }
+        response
     }
 
     async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
