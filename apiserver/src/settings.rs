@@ -5,6 +5,7 @@ use crate::admission::PluginSwitches;
 use crate::audit::Audit;
 use crate::authn::{Bearers, FrontProxies};
 use crate::authz::Modes;
+use crate::encryption::Encryption;
 use std::sync::Arc;
 
 /// Settings besides [`crate::Options`]. By default: RBAC, tokens of service accounts only, the admission
@@ -23,6 +24,8 @@ pub struct Settings {
     pub external_address: Option<String>,
     /// The audit log, if there is one.
     pub audit: Option<Arc<Audit>>,
+    /// Encryption of stored objects, if there is any.
+    pub encryption: Option<Arc<Encryption>>,
     /// Whether the endpoints of the Service `default/kubernetes` are left as they are.
     pub leaves_endpoints: bool,
 }
