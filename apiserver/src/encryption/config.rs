@@ -5,12 +5,15 @@ mod document;
 
 use super::key::{Key, NamedKey};
 use super::keyring::{Cipher, Keyring};
+use super::kms::KmsConfig;
+use crate::rest::timeout::duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use document::{WrittenKey, WrittenProvider, WrittenRule};
+use document::{WrittenKey, WrittenKms, WrittenProvider, WrittenRule};
 use kstore_api::field::{ErrorList, Path};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 /// A valid encryption configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +40,7 @@ pub(super) struct GroupResource {
 pub(super) enum ProviderConfig {
     Identity,
     Local(Keyring),
+    Kms(KmsConfig),
 }
 
 /// An encryption configuration was refused: the reason.
@@ -140,6 +144,7 @@ fn check_masked(rules: &[Rule]) -> Result<(), ConfigError> {
 /// Validates all rules. The error lists all invalid fields.
 fn validate(rules: &[WrittenRule]) -> Result<(), String> {
     let (mut errors, root) = (ErrorList::new(), Path::new("resources"));
+    let mut names = BTreeSet::new();
     if rules.is_empty() {
         errors.required(&root, "at least one resources is required");
     }
@@ -159,7 +164,7 @@ fn validate(rules: &[WrittenRule]) -> Result<(), String> {
             errors.required(&providers, format!("at least one {providers} is required"));
         }
         for (index, provider) in rule.providers.iter().enumerate() {
-            provider.validate(&providers.index(index), &mut errors);
+            provider.validate(&providers.index(index), &mut names, &mut errors);
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(errors.aggregate()) }
@@ -217,7 +222,8 @@ impl WrittenRule {
 }
 
 impl WrittenProvider {
-    fn validate(&self, path: &Path<'_>, errors: &mut ErrorList) {
+    /// Validates the provider. `names` has those of the key management services before it.
+    fn validate(&self, path: &Path<'_>, names: &mut BTreeSet<String>, errors: &mut ErrorList) {
         let Self { aesgcm, aescbc, secretbox, identity, kms } = self;
         let given =
             [aesgcm.is_some(), aescbc.is_some(), secretbox.is_some(), identity.is_some(), kms.is_some()];
@@ -240,12 +246,15 @@ impl WrittenProvider {
                 validate_keys(&provider.keys, &path.child(name).child("keys"), sizes, errors);
             }
         }
+        if let Some(kms) = kms {
+            kms.validate(&path.child("kms"), names, errors);
+        }
     }
 
     fn into_config(self) -> Result<ProviderConfig, ConfigError> {
         let Self { aesgcm, aescbc, secretbox, kms, .. } = self;
-        if kms.is_some() {
-            return Err(ConfigError::Unsupported(KMS_V1));
+        if let Some(kms) = kms {
+            return kms.into_config();
         }
         let ciphers = [(Cipher::AesGcm, aesgcm), (Cipher::AesCbc, aescbc), (Cipher::Secretbox, secretbox)];
         let local = ciphers.into_iter().find_map(|(cipher, written)| Some((cipher, written?)));
@@ -258,6 +267,70 @@ impl WrittenProvider {
         })
     }
 }
+
+impl WrittenKms {
+    /// Kubernetes' default is the version that it no longer supports.
+    fn version(&self) -> &str {
+        if self.api_version.is_empty() { "v1" } else { &self.api_version }
+    }
+
+    /// The time limit of calls; `None` if it is not above zero or no duration.
+    fn limit(&self) -> Option<Duration> {
+        match self.timeout.as_deref() {
+            None => Some(KMS_TIMEOUT),
+            Some(text) => duration(text).ok().filter(|limit| !limit.is_zero()),
+        }
+    }
+
+    fn validate(&self, path: &Path<'_>, names: &mut BTreeSet<String>, errors: &mut ErrorList) {
+        let (name, is_v1) = (&self.name, self.version() == "v1");
+        let at = path.child("name");
+        if name.is_empty() {
+            errors.required(&at, "name is a mandatory field for a provider");
+        }
+        if !is_v1 && name.contains(':') {
+            errors.invalid(&at, name, format!("invalid KMS provider name {name}, must not contain ':'"));
+        }
+        if !names.insert(name.clone()) && !is_v1 {
+            let reason = format!("duplicate KMS provider name {name}, names must be unique");
+            errors.invalid(&at, name, reason);
+        }
+        if self.limit().is_none() {
+            let text = self.timeout.as_deref().unwrap_or_default();
+            errors.invalid(&path.child("timeout"), text, "timeout should be a positive value");
+        }
+        let at = path.child("endpoint");
+        if self.endpoint.is_empty() {
+            errors.invalid(&at, "", "endpoint is a mandatory field for a kms");
+        } else if let Err(error) = KmsConfig::new(name.clone(), &self.endpoint, KMS_TIMEOUT) {
+            errors.invalid(&at, &self.endpoint, error.to_string());
+        }
+        let at = path.child("cachesize");
+        match self.cachesize {
+            Some(size) if !is_v1 => errors.invalid(&at, &size, "cachesize is not supported in v2"),
+            Some(0) => {
+                errors.invalid(&at, &0, "cachesize should be a positive value, or negative to disable");
+            }
+            Some(_) | None => {}
+        }
+        if !matches!(self.version(), "v1" | "v2") {
+            let reason = "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported";
+            errors.invalid(&path.child("apiVersion"), self.version(), reason);
+        }
+    }
+
+    fn into_config(self) -> Result<ProviderConfig, ConfigError> {
+        if self.version() == "v1" {
+            return Err(ConfigError::Unsupported(KMS_V1));
+        }
+        let limit = self.limit().expect("a validated timeout is above zero");
+        let config = KmsConfig::new(self.name, &self.endpoint, limit);
+        Ok(ProviderConfig::Kms(config.expect("a validated endpoint is a socket")))
+    }
+}
+
+/// Time limit of calls without a configured one; Kubernetes' default.
+const KMS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Sizes of AES keys in bytes.
 const AES_KEYS: &[usize] = &[16, 24, 32];

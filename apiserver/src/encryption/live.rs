@@ -1,15 +1,19 @@
 //! [`Encryption`]: the encryption configuration in use. Another configuration replaces it in one step.
 
 use super::config::{ConfigError, Configuration};
+use super::kms::KmsProvider;
 use super::storage::EncryptedStorage;
 use super::transformer::Transformers;
+use crate::limits::ENCRYPTION_RELOAD;
 use crate::storage::SharedStorage;
 use kstore_nondet::Rng;
-use parking_lot::RwLock;
-use std::path::Path;
+use parking_lot::{Mutex, RwLock};
+use sha2::{Digest as _, Sha256};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Prefix of all storage keys of the embedded store, and Kubernetes' default in an etcd.
 pub(super) const ROOT: &str = "/registry";
@@ -27,14 +31,26 @@ pub enum LoadError {
         /// The reason.
         error: std::io::Error,
     },
+    /// A key management service of the configuration does not work.
+    #[error("health check for new transformers failed: {0}")]
+    Unhealthy(String),
     /// The content is not a valid configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
 
+/// A configuration in use.
+struct Active {
+    transformers: Arc<Transformers>,
+    /// The tasks that check key management services; they end with the configuration.
+    _checks: Vec<AbortOnDropHandle<()>>,
+}
+
 /// The encryption of one server's objects. Shared by `Arc`.
 pub struct Encryption {
-    current: RwLock<Arc<Transformers>>,
+    current: RwLock<Active>,
+    /// Hash of the file's text that `current` was made of.
+    loaded: Mutex<[u8; 32]>,
     /// Source of nonces and initialization vectors.
     pub(super) rng: Rng,
     /// Prefix of the keys in the storage itself, which AES-GCM authenticates.
@@ -59,13 +75,19 @@ impl Encryption {
     /// # Errors
     /// The file cannot be read, or is not a valid configuration.
     pub fn open(file: &Path, root: &str, rng: Rng) -> Result<Self, LoadError> {
-        let configuration = read(file)?;
-        Ok(Self::of(&configuration, root, rng))
+        let text = read(file)?;
+        let encryption = Self::of(&parse(file, &text)?, root, rng);
+        *encryption.loaded.lock() = hash(&text);
+        Ok(encryption)
     }
 
     pub(super) fn of(configuration: &Configuration, root: &str, rng: Rng) -> Self {
         Self {
-            current: RwLock::new(Arc::new(Transformers::of(configuration))),
+            current: RwLock::new(Active {
+                transformers: Arc::new(Transformers::of(configuration, &rng)),
+                _checks: Vec::new(),
+            }),
+            loaded: Mutex::default(),
             rng,
             root: format!("/{}", root.trim_matches('/')),
             has_failed: AtomicBool::new(false),
@@ -81,13 +103,72 @@ impl Encryption {
 
     /// The providers in use now. A caller that keeps the result sees one configuration.
     pub(super) fn transformers(&self) -> Arc<Transformers> {
-        self.current.read().clone()
+        self.current.read().transformers.clone()
     }
 
-    /// Replaces the configuration for all later reads and writes.
-    pub(super) fn replace(&self, configuration: &Configuration) {
-        *self.current.write() = Arc::new(Transformers::of(configuration));
+    /// Reads the configuration file again at intervals of [`ENCRYPTION_RELOAD`], and uses it once it has
+    /// changed and is valid. Never returns.
+    pub async fn reload_changes(self: Arc<Self>, file: PathBuf) {
+        let shown = file.display();
+        loop {
+            tokio::time::sleep(ENCRYPTION_RELOAD).await;
+            match self.reload(&file).await {
+                Ok(false) => {}
+                Ok(true) => tracing::info!(%shown, "the encryption configuration was read again"),
+                Err(error) => {
+                    tracing::error!("the encryption configuration stays as it was: {error}");
+                }
+            }
+        }
+    }
+
+    /// Checks all key management services, and goes on checking them. A service that does not answer is no
+    /// error: until it does, its values are not written, and not read unless their seed is known.
+    pub async fn begin(self: &Arc<Self>) {
+        let transformers = self.transformers();
+        check_all(&transformers).await;
+        self.activate(transformers);
+    }
+
+    fn activate(self: &Arc<Self>, transformers: Arc<Transformers>) {
+        let check = |kms: &Arc<KmsProvider>| {
+            let (kms, this) = (kms.clone(), Arc::downgrade(self));
+            let again = move || {
+                if let Some(encryption) = this.upgrade() {
+                    encryption.try_again();
+                }
+            };
+            AbortOnDropHandle::new(tokio::spawn(async move { kms.keep_checking(again).await }))
+        };
+        let _checks = transformers.services().iter().map(check).collect();
+        *self.current.write() = Active { transformers, _checks };
+    }
+
+    /// Whether all key management services are healthy; `None` if there are none.
+    pub(super) fn has_healthy_keys(&self) -> Option<bool> {
+        let transformers = self.transformers();
+        let services = transformers.services();
+        // All are asked: each may have to be checked again.
+        let healthy = services.iter().filter(|kms| kms.is_healthy()).count();
+        (!services.is_empty()).then_some(healthy == services.len())
+    }
+
+    /// Uses the file's configuration if its text has changed; returns whether it has.
+    async fn reload(self: &Arc<Self>, file: &Path) -> Result<bool, LoadError> {
+        let text = read(file)?;
+        if *self.loaded.lock() == hash(&text) {
+            return Ok(false);
+        }
+        let configuration = parse(file, &text)?;
+        let transformers = Arc::new(Transformers::of(&configuration, &self.rng));
+        check_all(&transformers).await;
+        if let Some(error) = transformers.services().iter().find_map(|kms| kms.last_error()) {
+            return Err(LoadError::Unhealthy(error));
+        }
+        self.activate(transformers);
+        *self.loaded.lock() = hash(&text);
         self.try_again();
+        Ok(true)
     }
 
     /// The key in the storage itself, for a key in the apiserver.
@@ -129,9 +210,20 @@ impl Encryption {
     }
 }
 
-/// Reads and parses a configuration file.
-pub(super) fn read(file: &Path) -> Result<Configuration, LoadError> {
-    let shown = file.display().to_string();
-    let text = std::fs::read(file).map_err(|error| LoadError::Unreadable { file: shown.clone(), error })?;
-    Ok(Configuration::parse(&text, &shown)?)
+async fn check_all(transformers: &Transformers) {
+    futures::future::join_all(transformers.services().iter().map(|kms| kms.check())).await;
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
+    let unreadable = |error| LoadError::Unreadable { file: file.display().to_string(), error };
+    std::fs::read(file).map_err(unreadable)
+}
+
+fn parse(file: &Path, text: &[u8]) -> Result<Configuration, ConfigError> {
+    Configuration::parse(text, &file.display().to_string())
+}
+
+/// Stands for a configuration's text, which has keys and is not kept.
+fn hash(text: &[u8]) -> [u8; 32] {
+    Sha256::digest(text).into()
 }

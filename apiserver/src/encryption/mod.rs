@@ -11,8 +11,10 @@ mod aesgcm;
 mod config;
 mod key;
 mod keyring;
+mod kms;
 mod live;
 mod open_error;
+mod seal_error;
 mod secretbox;
 mod storage;
 #[cfg(test)]

@@ -27,6 +27,9 @@ pub(super) enum OpenError {
     /// No configured provider wrote values of this form.
     #[error("no matching prefix found")]
     NoPrefix,
+    /// A value of a key management service cannot be decoded, or the service cannot decrypt its key.
+    #[error("{0}")]
+    Envelope(String),
     /// Several providers failed, each for another reason.
     #[error("[{}]", .0.join(", "))]
     Several(Vec<String>),

@@ -2,12 +2,14 @@
 //! Resources that the configuration does not name pass unchanged, with the same shared bytes.
 
 use super::live::Encryption;
-use super::transformer::Transformers;
+use super::open_error::OpenError;
+use super::transformer::{OpenFailure, Opened, Providers, Transformers};
 use crate::storage::{
     Commit, CommitError, Layer, Outcome, Page, Raw, RawBatch, RawWatch, ReadError, SharedStorage, Storage,
     Write,
 };
 use async_trait::async_trait;
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// Encrypts and decrypts in front of another storage. A value that cannot be decrypted stays as it is stored,
@@ -24,11 +26,12 @@ impl EncryptedStorage {
 }
 
 impl Encryption {
-    /// Decrypts a value, or records why it cannot be decrypted.
-    fn open_value(&self, transformers: &Transformers, raw: &mut Raw) {
+    /// Decrypts a value, or records why it cannot be decrypted. A key management service is called only for a
+    /// seed that it has not decrypted yet.
+    async fn open_value(&self, transformers: &Transformers, raw: &mut Raw) {
         let Ok(key) = std::str::from_utf8(&raw.key) else { return };
         let Some(providers) = transformers.of_key(key) else { return };
-        match providers.open(&raw.value, &self.stored_key(key)) {
+        match self.opened(providers, &raw.value, key).await {
             Ok(opened) => raw.value = opened.plain,
             Err(error) => {
                 self.record_failure();
@@ -37,11 +40,28 @@ impl Encryption {
         }
     }
 
-    fn open_batch(&self, batch: &mut RawBatch) {
+    async fn opened(&self, providers: &Providers, stored: &Bytes, key: &str) -> Result<Opened, OpenError> {
+        let key = self.stored_key(key);
+        match providers.open(stored, &key) {
+            Ok(opened) => Ok(opened),
+            Err(OpenFailure::Error(error)) => Err(error),
+            Err(OpenFailure::NeedsSeed(service, seed)) => {
+                service.fetch(&seed).await?;
+                providers.open(stored, &key).map_err(|failure| match failure {
+                    OpenFailure::Error(error) => error,
+                    OpenFailure::NeedsSeed(..) => {
+                        OpenError::Envelope("more seeds are in use than are kept".to_owned())
+                    }
+                })
+            }
+        }
+    }
+
+    async fn open_batch(&self, batch: &mut RawBatch) {
         let transformers = self.transformers();
         for event in &mut batch.events {
             for raw in event.current.iter_mut().chain(&mut event.previous) {
-                self.open_value(&transformers, raw);
+                self.open_value(&transformers, raw).await;
             }
         }
     }
@@ -56,7 +76,7 @@ impl Layer for EncryptedStorage {
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
         let mut found = self.inner.get(key, revision).await?;
         if let Some(raw) = &mut found {
-            self.encryption.open_value(&self.encryption.transformers(), raw);
+            self.encryption.open_value(&self.encryption.transformers(), raw).await;
         }
         Ok(found)
     }
@@ -65,7 +85,7 @@ impl Layer for EncryptedStorage {
         let mut page = self.inner.list(start, end, limit, revision).await?;
         let transformers = self.encryption.transformers();
         for raw in &mut page.items {
-            self.encryption.open_value(&transformers, raw);
+            self.encryption.open_value(&transformers, raw).await;
         }
         Ok(page)
     }
@@ -76,13 +96,14 @@ impl Layer for EncryptedStorage {
             if let Write::Put { key, value, .. } = write
                 && let Some(providers) = transformers.of_key(key)
             {
-                *value = providers.seal(value, &self.encryption.stored_key(key), &self.encryption.rng);
+                let sealed = providers.seal(value, &self.encryption.stored_key(key), &self.encryption.rng);
+                *value = sealed.map_err(|error| CommitError::Failed(error.to_string()))?;
             }
         }
         let mut outcome = self.inner.commit(commit).await?;
         if let Outcome::Lost { current } = &mut outcome {
             for raw in current.iter_mut().flatten() {
-                self.encryption.open_value(&transformers, raw);
+                self.encryption.open_value(&transformers, raw).await;
             }
         }
         Ok(outcome)
@@ -99,8 +120,12 @@ impl Layer for EncryptedStorage {
         let transformers = self.encryption.transformers();
         let Some(providers) = transformers.of_key(key) else { return Ok(false) };
         let Some(raw) = self.inner.get(key, 0).await? else { return Ok(false) };
-        let opened = providers.open(&raw.value, &self.encryption.stored_key(key));
+        let opened = self.encryption.opened(providers, &raw.value, key).await;
         Ok(opened.is_ok_and(|opened| opened.stale))
+    }
+
+    fn has_healthy_keys(&self) -> Option<bool> {
+        self.encryption.has_healthy_keys()
     }
 }
 
@@ -136,9 +161,12 @@ impl RawWatch for DecryptedWatch {
             let mut next = next?;
             if let Ok(batch) = &mut next {
                 self.revision = batch.revision;
-                self.encryption.open_batch(batch);
+                self.encryption.open_batch(batch).await;
             }
             return Some(next);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use super::config::Configuration;
 use super::keyring::Cipher;
 use super::live::Encryption;
 use super::open_error::OpenError;
-use super::transformer::{Opened, Transformers};
+use super::transformer::{OpenFailure, Opened, Transformers};
 use super::{aescbc, aesgcm, secretbox};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -47,15 +47,22 @@ fn providers(list: &[(&str, &[&str])]) -> String {
 }
 
 fn transformers(list: &[(&str, &[&str])]) -> Transformers {
-    Transformers::of(&config(&providers(list)))
+    Transformers::of(&config(&providers(list)), &Rng::seeded(1))
 }
 
 fn seal(by: &Transformers) -> Bytes {
-    by.of_key(KEY).unwrap().seal(&PLAIN.into(), KEY.as_bytes(), &Rng::seeded(1))
+    by.of_key(KEY).unwrap().seal(&PLAIN.into(), KEY.as_bytes(), &Rng::seeded(1)).unwrap()
 }
 
 fn open(by: &Transformers, stored: &Bytes) -> Result<Opened, OpenError> {
-    by.of_key(KEY).unwrap().open(stored, KEY.as_bytes())
+    by.of_key(KEY).unwrap().open(stored, KEY.as_bytes()).map_err(error_of)
+}
+
+fn error_of(failure: OpenFailure) -> OpenError {
+    match failure {
+        OpenFailure::Error(error) => error,
+        OpenFailure::NeedsSeed(..) => panic!("there is no service"),
+    }
 }
 
 /// Values of `openssl` by way of Python's `cryptography`: key 00 01 02 …, fixed nonces, the storage key as
@@ -181,7 +188,7 @@ fn values_that_cannot_be_decrypted_have_the_errors_of_kubernetes() {
             panic!()
         };
         keyring.keys[0].name = "a".to_owned();
-        let text = error(cipher, &seal(&Transformers::of(&other)));
+        let text = error(cipher, &seal(&Transformers::of(&other, &Rng::seeded(1))));
         let want = match cipher {
             "aescbc" => ["invalid padding on input", "invalid PKCS7 data (empty or not padded)"],
             "aesgcm" => ["cipher: message authentication failed"; 2],
@@ -193,7 +200,11 @@ fn values_that_cannot_be_decrypted_have_the_errors_of_kubernetes() {
     assert_eq!(error("aescbc", &body(20)), "the stored data is not a multiple of the block size");
     assert_eq!(error("aescbc", &body(16)), "invalid PKCS7 data (empty or not padded)");
     let moved = by("aesgcm").of_key(KEY).unwrap().open(&seal(&by("aesgcm")), b"/registry/secrets/ns/other");
-    assert_eq!(moved.unwrap_err(), OpenError::Authentication, "a value is bound to its key");
+    assert_eq!(
+        moved.map_err(error_of).unwrap_err(),
+        OpenError::Authentication,
+        "a value is bound to its key"
+    );
 }
 
 #[test]
@@ -208,7 +219,7 @@ fn a_name_takes_precedence_over_its_group_and_a_group_over_everything() {
         entry("'*.apps'", "apps"),
         entry("'*.*'", "rest"),
     );
-    let by = Transformers::of(&Configuration::parse(text.as_bytes(), "f").unwrap());
+    let by = Transformers::of(&Configuration::parse(text.as_bytes(), "f").unwrap(), &Rng::seeded(1));
     for (key, want) in [
         ("/registry/secrets/ns/s", Some("named")),
         ("/registry/example.com/widgets/ns/w", Some("named")),
@@ -221,7 +232,8 @@ fn a_name_takes_precedence_over_its_group_and_a_group_over_everything() {
         ("/registry/unknown", None),
         ("/elsewhere", None),
     ] {
-        let stored = by.of_key(key).map(|by| by.seal(&PLAIN.into(), key.as_bytes(), &Rng::seeded(1)));
+        let stored =
+            by.of_key(key).map(|by| by.seal(&PLAIN.into(), key.as_bytes(), &Rng::seeded(1)).unwrap());
         let name = stored.as_deref().map(|stored| {
             let text = String::from_utf8_lossy(stored).into_owned();
             text.split(':').nth(4).unwrap().to_owned()
@@ -294,6 +306,6 @@ proptest! {
 #[test]
 fn a_keyring_debugs_without_its_keys() {
     let config = config(&providers(&[("aescbc", &["a"])]));
-    let shown = format!("{:?} {config:?}", Transformers::of(&config));
+    let shown = format!("{:?} {config:?}", Transformers::of(&config, &Rng::seeded(1)));
     assert!(shown.contains("32 bytes") && !shown.contains("97"), "{shown}");
 }

@@ -19,7 +19,7 @@ pub mod router;
 mod stream;
 mod table;
 pub(crate) mod text;
-mod timeout;
+pub(crate) mod timeout;
 mod watch;
 
 pub mod discovery;

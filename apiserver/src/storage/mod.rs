@@ -205,6 +205,12 @@ pub trait Storage: Send + Sync + 'static {
         Ok(false)
     }
 
+    /// Whether the services that protect the keys of stored values work, as far as is known without a call;
+    /// `None` if there are none.
+    fn has_healthy_keys(&self) -> Option<bool> {
+        None
+    }
+
     /// Whether requests can expect an answer, as far as is known without a round trip: cheap enough for every
     /// health check.
     fn is_healthy(&self) -> bool;

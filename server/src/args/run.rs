@@ -140,6 +140,7 @@ impl RunArgs {
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
             access: Box::new(access(&self.cluster.access)?),
+            encryption: None,
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(&loops, nodes),
         };

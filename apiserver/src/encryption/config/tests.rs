@@ -25,7 +25,7 @@ fn a_configuration_is_read_from_yaml_or_json() {
     let shown: Vec<_> = resources.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["secrets", "*.apps", "widgets.example.com"]);
     let ciphers = providers.iter().map(|provider| match provider {
-        ProviderConfig::Identity => None,
+        ProviderConfig::Identity | ProviderConfig::Kms(_) => None,
         ProviderConfig::Local(keyring) => Some((keyring.cipher, keyring.keys[0].key.bytes().len())),
     });
     let want = [Some((Cipher::AesCbc, 32)), Some((Cipher::AesGcm, 16)), Some((Cipher::Secretbox, 32)), None];
@@ -70,6 +70,8 @@ fn documents_of_another_form_are_refused_without_their_values() {
 fn invalid_configurations_are_refused_with_kubernetes_messages() {
     let key = |key: &str| rule("secrets", &format!("{{aescbc: {{keys: [{key}]}}}}"));
     let name = |name: &str| rule(name, "{identity: {}}");
+    let kms = |kms: &str| rule("secrets", &format!("{{kms: {{{kms}}}}}"));
+    let at = "resources[0].providers[0].kms";
     let overlap = "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed as they will be masked";
     let invalid =
         |value: &str, why: &str| format!("resources[0].resources[0]: Invalid value: \"{value}\": {why}");
@@ -85,6 +87,14 @@ fn invalid_configurations_are_refused_with_kubernetes_messages() {
         (key("{name: a, secret: '%%'}"), "resources[0].providers[0].aescbc.keys[0].secret: Invalid value: \"REDACTED\": secrets must be base64 encoded".into()),
         (key("{name: a, secret: c2hvcnQ=}"), "resources[0].providers[0].aescbc.keys[0].secret: Invalid value: \"REDACTED\": secret is not of the expected length, got 5, expected one of [16 24 32]".into()),
         (rule("secrets", "{secretbox: {keys: [{name: a, secret: MDEyMzQ1Njc4OWFiY2RlZg==}]}}"), "resources[0].providers[0].secretbox.keys[0].secret: Invalid value: \"REDACTED\": secret is not of the expected length, got 16, expected one of [32]".into()),
+        (kms("apiVersion: v2"), format!("[{at}.name: Required value: name is a mandatory field for a provider, {at}.endpoint: Invalid value: \"\": endpoint is a mandatory field for a kms]")),
+        (kms("apiVersion: v2, name: 'a:b', endpoint: 'unix:///s'"), format!("{at}.name: Invalid value: \"a:b\": invalid KMS provider name a:b, must not contain ':'")),
+        (kms("apiVersion: v2, name: a, endpoint: 'tcp://s', timeout: 0s"), format!("[{at}.timeout: Invalid value: \"0s\": timeout should be a positive value, {at}.endpoint: Invalid value: \"tcp://s\": unsupported scheme \"tcp\" for KMS provider, only unix is supported]")),
+        (kms("apiVersion: v2, name: a, endpoint: ':s', timeout: -3s"), format!("[{at}.timeout: Invalid value: \"-3s\": timeout should be a positive value, {at}.endpoint: Invalid value: \":s\": invalid endpoint for kms provider, error: parse \":s\": missing protocol scheme]")),
+        (kms("apiVersion: v2, name: a, endpoint: 'unix:///s', cachesize: 5"), format!("{at}.cachesize: Invalid value: 5: cachesize is not supported in v2")),
+        (kms("name: a, endpoint: 'unix:///s', cachesize: 0"), format!("{at}.cachesize: Invalid value: 0: cachesize should be a positive value, or negative to disable")),
+        (kms("apiVersion: v3, name: a, endpoint: 'unix:///s'"), format!("{at}.apiVersion: Invalid value: \"v3\": unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported")),
+        (rule("secrets", "{kms: {apiVersion: v2, name: a, endpoint: 'unix:///s'}}, {kms: {apiVersion: v2, name: a, endpoint: 'unix:///t'}}"), "resources[0].providers[1].kms.name: Invalid value: \"a\": duplicate KMS provider name a, names must be unique".into()),
         (name("Secrets"), invalid("Secrets", "resource name should not contain capital letters")),
         (name("'*'"), invalid("*", "use '*.' to encrypt all the resources from core API group or *.* to encrypt all resources")),
         (name("serviceipallocations"), invalid("serviceipallocations", "resources which do not have REST API/s cannot be encrypted")),
@@ -121,4 +131,16 @@ fn a_rule_behind_one_that_covers_it_is_refused() {
     }
     assert!(parse(&rules(&["secrets", "*.", "*.*"])).is_ok());
     assert!(parse(&rules(&["secrets", "secrets"])).is_ok(), "the providers of both");
+}
+
+#[test]
+fn version_1_of_key_management_services_is_refused() {
+    for version in ["", "apiVersion: v1, "] {
+        let body = rule("secrets", &format!("{{kms: {{{version}name: a, endpoint: 'unix:///s'}}}}"));
+        let error = parse(&body).unwrap_err();
+        assert!(error.starts_with("error while building transformers: KMSv1 is deprecated"), "{error}");
+    }
+    let body = rule("secrets", "{kms: {apiVersion: v2, name: a, endpoint: 'unix:///@s', timeout: 1m}}");
+    let ProviderConfig::Kms(kms) = &parse(&body).unwrap().rules[0].providers[0] else { panic!("no kms") };
+    assert_eq!((kms.name.as_str(), kms.timeout), ("a", Duration::from_secs(60)));
 }
