@@ -9,6 +9,8 @@
 mod aescbc;
 mod aesgcm;
 mod config;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod key;
 mod keyring;
 mod kms;

@@ -19,6 +19,13 @@ pub(super) use provider::KmsProvider;
 use endpoint::Endpoint;
 use std::time::Duration;
 
+/// Whether bytes are a stored value, for fuzzing.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn decodes(bytes: &[u8]) -> bool {
+    let key = super::key::Key::new(vec![7; 32]);
+    envelope::Envelope::decode(bytes).is_ok_and(|envelope| envelope.open(&key, b"/registry/a").is_ok())
+}
+
 /// The configuration of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KmsConfig {
