@@ -33,7 +33,7 @@ pub use keep::{History, Quota};
 pub use listen::ListenAddress;
 pub use metrics::MetricsServer;
 pub use pages::{CompletionArgs, ManArgs, Shell};
-pub use run::{ManifestPath, RunArgs, Setup, WaitFor};
+pub use run::{ExecArgs, ManifestPath, RunArgs, Setup, WaitFor};
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use crate::telemetry::LogFormat;
@@ -48,7 +48,6 @@ use kstore_apiserver::outbound::{ServiceBackend, ServiceBackends};
 use kstore_controllers::{BadPodNetworks, Blocks, Networks, PodNetworks, Selection};
 use metrics::MetricsArgs;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -170,17 +169,6 @@ pub struct ServeArgs {
     etcd: EtcdArgs,
     #[command(flatten)]
     external: ExternalArgs,
-}
-
-/// Arguments of the hidden `exec-guarded`.
-#[derive(Debug, Args)]
-pub struct ExecArgs {
-    /// Process ID of the parent
-    #[arg(long)]
-    pub parent: i32,
-    /// The command and its arguments
-    #[arg(last = true, required = true)]
-    pub command: Vec<OsString>,
 }
 
 /// Flags that the server and `run` share.
@@ -449,11 +437,9 @@ impl ServeArgs {
         if !self.cluster.webhook_service_resolve.is_empty() {
             return Err(UsageError::NeedsApiserver("--webhook-service-resolve"));
         }
-        if let Some(flag) = self.encryption.given() {
-            return Err(UsageError::NeedsApiserver(flag));
-        }
-        if let Some(flag) = self.cluster.apiserver_only_flag_error() {
-            return Err(flag);
+        let encryption = self.encryption.given().map(UsageError::NeedsApiserver);
+        if let Some(error) = encryption.or(self.cluster.apiserver_only_flag_error()) {
+            return Err(error);
         }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
@@ -516,8 +502,8 @@ impl ServeArgs {
         ];
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
         let given = flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
-        let given = given.or(self.encryption.given());
-        match given.map(UsageError::NeedsApiserver).or(self.cluster.apiserver_only_flag_error()) {
+        let given = given.or(self.encryption.given()).map(UsageError::NeedsApiserver);
+        match given.or(self.cluster.apiserver_only_flag_error()) {
             Some(error) => Err(error),
             None => Ok(Api::Elsewhere(kubeconfig)),
         }

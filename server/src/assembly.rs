@@ -98,9 +98,8 @@ pub(crate) async fn everything(
         unreachable!("the apiserver is here")
     };
     let mut api_listener = parts.api_listener.context("an apiserver has a listener")?;
-    if let Some(file) = encryption_file {
-        api_listener.settings.encryption = Some(encryption::open(file, storage, core, &parts.nondet).await?);
-    }
+    let encryption = encryption::open(encryption_file.as_ref(), storage, core, &parts.nondet).await?;
+    api_listener.settings.encryption = encryption;
     if let Some(audit) = &api_listener.settings.audit {
         audit::flush_at_end(core, audit.clone());
     }

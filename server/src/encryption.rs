@@ -9,13 +9,14 @@ use std::sync::Arc;
 /// Prefix of the keys in the embedded store.
 const EMBEDDED_ROOT: &str = "/registry";
 
-/// Opens the encryption of the objects in `storage`. Its task ends when `core` ends.
+/// Opens the encryption of the objects in `storage`, if a file configures it. Its task ends when `core` ends.
 pub(crate) async fn open(
-    file: &EncryptionFile,
+    file: Option<&EncryptionFile>,
     storage: &Storage,
     core: &Phase,
     nondet: &Nondet,
-) -> anyhow::Result<Arc<Encryption>> {
+) -> anyhow::Result<Option<Arc<Encryption>>> {
+    let Some(file) = file else { return Ok(None) };
     let root = match storage {
         Storage::External { etcd, .. } => &etcd.prefix,
         Storage::Memory | Storage::Disk { .. } => EMBEDDED_ROOT,
@@ -28,5 +29,5 @@ pub(crate) async fn open(
             stop.run_until_cancelled(encryption.reload_changes(path)).await;
         });
     }
-    Ok(encryption)
+    Ok(Some(encryption))
 }
