@@ -90,7 +90,6 @@ pub(crate) async fn everything(
         service_ranges,
         service_backends: backends,
         anonymous,
-        encryption: encryption_file,
         metrics,
         ..
     } = &parts.config.api
@@ -98,8 +97,7 @@ pub(crate) async fn everything(
         unreachable!("the apiserver is here")
     };
     let mut api_listener = parts.api_listener.context("an apiserver has a listener")?;
-    let encryption = encryption::open(encryption_file.as_ref(), storage, core, &parts.nondet).await?;
-    api_listener.settings.encryption = encryption;
+    api_listener.settings.encryption = encryption::open(&parts.config.api, core, &parts.nondet).await?;
     if let Some(audit) = &api_listener.settings.audit {
         audit::flush_at_end(core, audit.clone());
     }

@@ -1,6 +1,6 @@
 //! Opens encryption at rest: reads the configuration, and starts the task that follows its changes.
 
-use crate::args::{EncryptionFile, Storage};
+use crate::args::{Api, Storage};
 use crate::phase::Phase;
 use kstore_apiserver::encryption::Encryption;
 use kstore_nondet::Nondet;
@@ -9,14 +9,13 @@ use std::sync::Arc;
 /// Prefix of the keys in the embedded store.
 const EMBEDDED_ROOT: &str = "/registry";
 
-/// Opens the encryption of the objects in `storage`, if a file configures it. Its task ends when `core` ends.
+/// Opens the encryption of the API's objects, if a file configures it. Its task ends when `core` ends.
 pub(crate) async fn open(
-    file: Option<&EncryptionFile>,
-    storage: &Storage,
+    api: &Api,
     core: &Phase,
     nondet: &Nondet,
 ) -> anyhow::Result<Option<Arc<Encryption>>> {
-    let Some(file) = file else { return Ok(None) };
+    let Api::Here { encryption: Some(file), storage, .. } = api else { return Ok(None) };
     let root = match storage {
         Storage::External { etcd, .. } => &etcd.prefix,
         Storage::Memory | Storage::Disk { .. } => EMBEDDED_ROOT,
