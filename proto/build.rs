@@ -12,5 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure().bytes(".").compile_fds(kstore)?;
     let etcd = protox::compile(["etcd/rpc.proto"], ["proto"])?;
     tonic_prost_build::configure().bytes(".").compile_fds(etcd)?;
+    let kms = protox::compile(["kms/v2/kms.proto"], ["proto"])?;
+    tonic_prost_build::configure().bytes(".").btree_map(".").compile_fds(kms)?;
     Ok(())
 }

@@ -8,8 +8,9 @@ mod tests;
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets of this crate.
-pub const TARGETS: [FuzzTarget; 3] = [
+pub const TARGETS: [FuzzTarget; 4] = [
     ("audit_policy", crate::audit::fuzzing::policy),
+    ("encryption", crate::encryption::fuzzing::encryption),
     ("routing", crate::rest::fuzzing::routing),
     ("yaml", crate::decode::fuzzing::yaml),
 ];

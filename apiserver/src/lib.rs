@@ -18,6 +18,7 @@ pub mod cache;
 mod conversion;
 mod decode;
 mod definitions;
+pub mod encryption;
 pub mod error;
 mod expiring;
 mod fairness;

@@ -437,3 +437,26 @@ pub(crate) const POD_SECURITY_PODS: usize = 3000;
 /// How long a WebSocket client of `exec` and `attach` has to create its streams before the first message for
 /// them. A container on a real node takes longer to begin.
 pub(crate) const CLIENT_STREAMS: Duration = Duration::from_millis(20);
+
+/// Interval at which the encryption configuration is looked at for changes: kube-apiserver's. A change of
+/// the file takes effect after at most this time.
+pub const ENCRYPTION_RELOAD: Duration = Duration::from_secs(60);
+
+/// Interval at which a healthy key management service is asked for its status; kube-apiserver's.
+pub const KMS_CHECK: Duration = Duration::from_secs(60);
+
+/// Interval of these checks after one that failed; kube-apiserver's.
+pub const KMS_CHECK_FAILED: Duration = Duration::from_secs(10);
+
+/// Age from which a health request has a key management service checked again; kube-apiserver's.
+pub const KMS_HEALTH: Duration = Duration::from_secs(20);
+
+/// The same after a check that failed; kube-apiserver's.
+pub const KMS_HEALTH_FAILED: Duration = Duration::from_secs(3);
+
+/// How long further values are not tried after a key management service did not answer.
+pub const KMS_RETRY: Duration = Duration::from_secs(1);
+
+/// Decrypted seeds that stay in memory for each key management service. A server makes one for each key of
+/// the service and each start, so that a cluster has far fewer. Beyond it, seeds are decrypted again.
+pub const KMS_SEEDS: usize = 4096;

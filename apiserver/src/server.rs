@@ -192,6 +192,10 @@ impl ApiServer {
         spawn: Box<dyn FnOnce(Task) + Send + '_>,
     ) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::default());
+        let storage = match &options.settings.encryption {
+            Some(encryption) => encryption.over(storage),
+            None => storage,
+        };
         let storage = metrics.measure(storage);
         let (memory, follow) = match image {
             None => ServerMemory::read(storage, metrics.clone()).await?,

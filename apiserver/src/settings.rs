@@ -6,6 +6,7 @@ use crate::audit::Audit;
 use crate::authn::{Bearers, FrontProxies};
 use crate::authz::Modes;
 use crate::fairness::RequestLimits;
+use crate::encryption::Encryption;
 use std::sync::Arc;
 
 /// Settings besides [`crate::Options`]. By default: RBAC, tokens of service accounts only, the admission
@@ -26,6 +27,8 @@ pub struct Settings {
     pub audit: Option<Arc<Audit>>,
     /// How many requests are served at a time, and whether priority levels divide them.
     pub request_limits: RequestLimits,
+    /// Encryption of stored objects, if there is any.
+    pub encryption: Option<Arc<Encryption>>,
     /// Whether the endpoints of the Service `default/kubernetes` are left as they are.
     pub leaves_endpoints: bool,
 }

@@ -1,4 +1,5 @@
-//! Small seeded random generator (SplitMix64) that clones share. Not for keys or secrets.
+//! Small seeded random generator (SplitMix64) that clones share. Its values are not for keys or secrets, which
+//! [`Rng::fill_secret`] makes.
 #![expect(clippy::disallowed_methods, reason = "this file is the one place that asks the system for entropy")]
 
 use std::sync::Arc;
@@ -10,24 +11,59 @@ const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Generator of pseudo-random values. Clones draw from the same sequence; [`Rng::fork`] makes an independent
 /// one.
 #[derive(Clone, Debug)]
-pub struct Rng(Arc<AtomicU64>);
+pub struct Rng {
+    state: Arc<AtomicU64>,
+    seed: SeedSource,
+}
+
+/// The source of a generator's seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SeedSource {
+    /// The operating system: nothing has to be repeatable.
+    System,
+    /// A number: all values must follow from it.
+    Number,
+}
 
 impl Rng {
     /// A generator whose values all follow from `seed`.
     pub fn seeded(seed: u64) -> Self {
-        Self(Arc::new(AtomicU64::new(seed)))
+        Self::new(seed, SeedSource::Number)
     }
 
     /// A generator seeded by the operating system.
     pub fn from_os() -> Self {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).expect("the operating system gives eight random bytes");
-        Self::seeded(u64::from_le_bytes(seed))
+        Self::new(u64::from_le_bytes(seed), SeedSource::System)
+    }
+
+    fn new(state: u64, seed: SeedSource) -> Self {
+        Self { state: Arc::new(AtomicU64::new(state)), seed }
+    }
+
+    /// Fills `bytes` with randomness for keys and nonces: from the operating system, unless the generator was
+    /// seeded with a number. Then the bytes follow from the seed, so that a simulation can be repeated, and
+    /// are no secret.
+    ///
+    /// # Panics
+    /// When the operating system has no randomness.
+    pub fn fill_secret(&self, bytes: &mut [u8]) {
+        match self.seed {
+            SeedSource::System => {
+                getrandom::fill(bytes).expect("the operating system gives random bytes");
+            }
+            SeedSource::Number => {
+                for chunk in bytes.chunks_mut(8) {
+                    chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
+                }
+            }
+        }
     }
 
     /// The next 64 random bits.
     pub fn next_u64(&self) -> u64 {
-        let state = self.0.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed).wrapping_add(GOLDEN_GAMMA);
+        let state = self.state.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed).wrapping_add(GOLDEN_GAMMA);
         mix(state)
     }
 
@@ -49,7 +85,7 @@ impl Rng {
     /// task its own, so that draws of one task do not change those of another.
     pub fn fork(&self, label: &str) -> Self {
         let hash = label.bytes().fold(self.next_u64(), |h, b| mix(h ^ u64::from(b)));
-        Self::seeded(hash)
+        Self::new(hash, self.seed)
     }
 
     /// A random text of `len` characters from Kubernetes' alphabet for generated names (no vowels, no similar
@@ -90,6 +126,22 @@ mod tests {
         let draw = |r: &Rng| (r.uuid(), r.name_suffix(5), r.below(1000));
         assert_eq!(draw(&a), draw(&b));
         assert_ne!(draw(&a), draw(&c));
+    }
+
+    #[test]
+    fn secret_bytes_follow_from_a_numeric_seed_and_from_nothing_else() {
+        let draw = |rng: &Rng| {
+            let mut bytes = [0; 13];
+            rng.fill_secret(&mut bytes);
+            bytes
+        };
+        assert_eq!(draw(&Rng::seeded(7)), draw(&Rng::seeded(7)));
+        assert_eq!(draw(&Rng::seeded(7).fork("a")), draw(&Rng::seeded(7).fork("a")));
+        assert_ne!(draw(&Rng::seeded(7)), draw(&Rng::seeded(8)));
+        // Copies of one state: only the sequence of the generator would be equal.
+        let system = Rng::new(1, SeedSource::System);
+        assert_ne!(draw(&system), draw(&Rng::new(1, SeedSource::System)));
+        assert_ne!(draw(&system.fork("a")), draw(&Rng::new(1, SeedSource::System).fork("a")));
     }
 
     #[test]

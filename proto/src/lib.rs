@@ -1,5 +1,5 @@
-//! The `.proto` files of kstore and etcd, and the code generated from them. The proto files document the
-//! messages.
+//! The `.proto` files of kstore, etcd and Kubernetes' key management services, and the code generated from
+//! them. The proto files document the messages.
 
 /// The gRPC API of kstore.
 pub mod kstore {
@@ -31,5 +31,14 @@ pub mod etcd {
     #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
     pub mod etcdserverpb {
         tonic::include_proto!("etcdserverpb");
+    }
+}
+
+/// Kubernetes' interface of key management services.
+pub mod kms {
+    /// Package `v2`.
+    #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the contract is in kms.proto")]
+    pub mod v2 {
+        tonic::include_proto!("v2");
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod dropin;
+mod encryption;
 mod etcd;
 mod explain;
 mod external;
@@ -23,6 +24,8 @@ pub use access::{
 };
 pub use audit::{AuditConfig, AuditDestination};
 pub use dropin::{AsArgs, AssetsArgs};
+pub use encryption::EncryptionFile;
+pub(crate) use encryption::encryption_file;
 pub use etcd::{EtcdAddress, EtcdListen, EtcdTls};
 pub use explain::{ExplainArgs, ExplainOutput};
 pub use external::ExternalEtcd;
@@ -31,13 +34,14 @@ pub use keep::{History, Quota};
 pub use listen::ListenAddress;
 pub use metrics::MetricsServer;
 pub use pages::{CompletionArgs, ManArgs, Shell};
-pub use run::{ManifestPath, RunArgs, Setup, WaitFor};
+pub use run::{ExecArgs, ManifestPath, RunArgs, Setup, WaitFor};
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use crate::telemetry::LogFormat;
 use access::AccessArgs;
 use audit::AuditArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use encryption::EncryptionArgs;
 use etcd::EtcdArgs;
 use external::ExternalArgs;
 use kstore_apiserver::ServiceRanges;
@@ -45,7 +49,6 @@ use kstore_apiserver::outbound::{ServiceBackend, ServiceBackends};
 use kstore_controllers::{BadPodNetworks, Blocks, Networks, PodNetworks, Selection};
 use metrics::MetricsArgs;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -159,22 +162,13 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = COMPONENTS)]
     kubeconfig: Option<PathBuf>,
     #[command(flatten)]
+    encryption: EncryptionArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     etcd: EtcdArgs,
     #[command(flatten)]
     external: ExternalArgs,
-}
-
-/// Arguments of the hidden `exec-guarded`.
-#[derive(Debug, Args)]
-pub struct ExecArgs {
-    /// Process ID of the parent
-    #[arg(long)]
-    pub parent: i32,
-    /// The command and its arguments
-    #[arg(last = true, required = true)]
-    pub command: Vec<OsString>,
 }
 
 /// Flags that the server and `run` share.
@@ -317,6 +311,8 @@ pub enum Api {
         audit: Option<Box<AuditConfig>>,
         /// Authenticators and authorizers that flags configure.
         access: Box<AccessConfig>,
+        /// Encryption of stored objects, if configured.
+        encryption: Option<EncryptionFile>,
         /// Path of a second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
         /// How metrics.k8s.io is served.
@@ -397,9 +393,9 @@ pub enum UsageError {
     /// A flag of the embedded store together with an external etcd.
     #[error("{0} configures the embedded store and cannot be combined with --etcd-servers")]
     OwnStoreOnly(&'static str),
-    /// A flag of the audit log without a flag that it requires.
+    /// A flag without another flag that it requires.
     #[error("{0} needs {1}")]
-    NeedsAuditFlag(&'static str, &'static str),
+    NeedsFlag(&'static str, &'static str),
     /// A value that cannot be used.
     #[error(transparent)]
     Flag(#[from] FlagError),
@@ -441,8 +437,9 @@ impl ServeArgs {
         if !self.cluster.webhook_service_resolve.is_empty() {
             return Err(UsageError::NeedsApiserver("--webhook-service-resolve"));
         }
-        if let Some(flag) = self.cluster.apiserver_only_flag_error() {
-            return Err(flag);
+        let encryption = self.encryption.given().map(UsageError::NeedsApiserver);
+        if let Some(error) = encryption.or(self.cluster.apiserver_only_flag_error()) {
+            return Err(error);
         }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
@@ -472,6 +469,7 @@ impl ServeArgs {
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
             access: Box::new(access(&self.cluster.access)?),
+            encryption: self.encryption.into_file()?,
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(loops, self.cluster.nodes),
         })
@@ -504,7 +502,8 @@ impl ServeArgs {
         ];
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
         let given = flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
-        match given.map(UsageError::NeedsApiserver).or(self.cluster.apiserver_only_flag_error()) {
+        let given = given.or(self.encryption.given()).map(UsageError::NeedsApiserver);
+        match given.or(self.cluster.apiserver_only_flag_error()) {
             Some(error) => Err(error),
             None => Ok(Api::Elsewhere(kubeconfig)),
         }

@@ -8,7 +8,7 @@ use crate::metrics_server::WithMetricsServer;
 use crate::phase::Phase;
 use crate::pki::{self, Identity};
 use crate::telemetry::millis;
-use crate::{audit, external, retention, salvage, wiring};
+use crate::{audit, encryption, external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{FrontProxy, Network, ServiceBackends};
@@ -96,7 +96,8 @@ pub(crate) async fn everything(
     else {
         unreachable!("the apiserver is here")
     };
-    let api_listener = parts.api_listener.context("an apiserver has a listener")?;
+    let mut api_listener = parts.api_listener.context("an apiserver has a listener")?;
+    api_listener.settings.encryption = encryption::open(&parts.config.api, core, &parts.nondet).await?;
     if let Some(audit) = &api_listener.settings.audit {
         audit::flush_at_end(core, audit.clone());
     }

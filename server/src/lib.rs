@@ -7,6 +7,7 @@ mod assembly;
 mod audit;
 mod data_dir;
 pub mod dropin;
+mod encryption;
 mod etcd_listener;
 mod explain;
 mod external;

@@ -557,12 +557,12 @@ async fn grant_a_role(server: &Https, headers: &str) -> u16 {
 #[test]
 fn an_unsupported_flag_value_ends_the_program_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--secure-port=1", "--encryption-provider-config=f"];
+    let args = ["--secure-port=1", "--egress-selector-config-file=f"];
     let (output, _) = output(&assets(dir.path()).join("kube-apiserver"), &args);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        text.starts_with("Error: --encryption-provider-config=f: kstore does not encrypt stored objects\n"),
+        text.starts_with("Error: --egress-selector-config-file=f: kstore connects without a proxy\n"),
         "{text}"
     );
 }

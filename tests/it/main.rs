@@ -29,6 +29,8 @@ mod determinism;
 mod disruption;
 /// The replacement programs for kube-apiserver, etcd and others, as test harnesses start them.
 mod dropin;
+/// Encryption at rest in the program.
+mod encryption;
 /// The storage on an external etcd, in virtual time, with lost answers and connections.
 mod etcd_adapter;
 /// The history checker against a real etcd, kstore's, and a faulty one.

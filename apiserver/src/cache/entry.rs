@@ -3,6 +3,7 @@
 
 use super::packed_strings::PackedStrings;
 use super::{message, partial_decode};
+use crate::encryption::ENCRYPTED;
 use crate::kinds::Views;
 use crate::storage::Raw;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -48,17 +49,31 @@ const METADATA: &[u8] = b"\"metadata\":{";
 
 /// Why stored bytes are not a valid object.
 #[derive(Debug, thiserror::Error)]
-#[error("the stored value of {key} is not a valid object: {reason}")]
-pub struct Malformed {
-    key: String,
-    reason: String,
+pub enum Malformed {
+    /// The bytes are not an object.
+    #[error("the stored value of {key} is not a valid object: {reason}")]
+    Invalid {
+        /// The storage key.
+        key: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The value cannot be decrypted: the reason, in kube-apiserver's words.
+    #[error("{0}")]
+    Undecrypted(Arc<str>),
 }
 
 impl Entry {
     /// An entry for stored bytes. Reads only the fields that selectors compare.
     pub fn from_raw(resource: &'static Resource, raw: &Raw) -> Result<Self, Malformed> {
-        let malformed =
-            |reason: String| Malformed { key: String::from_utf8_lossy(&raw.key).into_owned(), reason };
+        if let Some(reason) = &raw.undecrypted {
+            return Err(Malformed::Undecrypted(reason.clone()));
+        }
+        let malformed = |reason: String| match raw.value.starts_with(ENCRYPTED) {
+            // Nothing decrypts this resource: kube-apiserver's provider `identity` has this text.
+            true => Malformed::Undecrypted("identity transformer tried to read encrypted data".into()),
+            false => Malformed::Invalid { key: String::from_utf8_lossy(&raw.key).into_owned(), reason },
+        };
         let value = partial_decode::read(&raw.value, resource).map_err(|e| malformed(e.to_string()))?;
         let key = std::str::from_utf8(&raw.key).map_err(|e| malformed(e.to_string()))?;
         Self::new(resource, key, &value, raw.value.clone(), raw.revision, raw.created)
@@ -74,7 +89,7 @@ impl Entry {
         created: i64,
     ) -> Result<Self, Malformed> {
         let item = object::without_type_meta(&stored);
-        let item = item.map_err(|e| Malformed { key: key.to_owned(), reason: e.to_string() })?;
+        let item = item.map_err(|e| Malformed::Invalid { key: key.to_owned(), reason: e.to_string() })?;
         let metadata = stored.len() - item.len();
         let strings = strings(resource, key, value);
         Ok(Self {

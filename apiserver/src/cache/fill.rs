@@ -87,7 +87,7 @@ mod tests {
         let value = format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"ns"}},"spec":{{"nodeName":"{node}"}}}}"#
         );
-        Raw { key: key.to_owned().into(), value: value.into(), revision: 7, created: 3 }
+        Raw { key: key.to_owned().into(), value: value.into(), undecrypted: None, revision: 7, created: 3 }
     }
 
     fn many() -> Vec<Raw> {

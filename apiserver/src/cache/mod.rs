@@ -198,6 +198,18 @@ impl Cache {
         self.state.read().unreadable.get(key).cloned()
     }
 
+    /// The first stored value of the filter's kind and namespace that cannot be decrypted.
+    pub fn undecrypted(&self, filter: &Filter) -> Option<Arc<Unreadable>> {
+        let state = self.state.read();
+        match filter.only_key() {
+            Some(key) => state.unreadable.get(&key).filter(|value| value.is_encrypted).cloned(),
+            None => {
+                let prefix = filter.resource.storage_prefix(&filter.namespace);
+                state.unreadable.first_encrypted(&prefix).cloned()
+            }
+        }
+    }
+
     /// A snapshot of the filter's kind, or of an indexed part that contains all matches. Costs one reference
     /// count, and holds no lock while it is used.
     pub fn snapshot(&self, filter: &Filter) -> Snapshot {

@@ -1,6 +1,7 @@
 //! Stored values that are not valid objects, with the reasons. Only another writer of the storage (an etcd
 //! client) can store one. The cache hides such a key, as if the object were deleted, and serves everything
-//! else. A request for the object by name gets the reason, and a DELETE removes it.
+//! else. A request for the object by name gets the reason, and a DELETE removes it, unless the value only
+//! cannot be decrypted. Lists of a kind with such a value fail, as in kube-apiserver.
 
 use super::entry::{Entry, Malformed};
 use crate::storage::Raw;
@@ -19,6 +20,8 @@ pub struct Unreadable {
     pub created: i64,
     /// Why the value cannot be decoded.
     pub reason: String,
+    /// Whether the value cannot be decrypted, so that it may be a valid object.
+    pub is_encrypted: bool,
 }
 
 impl Unreadable {
@@ -28,6 +31,7 @@ impl Unreadable {
             revision: raw.revision,
             created: raw.created,
             reason: error.to_string(),
+            is_encrypted: matches!(error, Malformed::Undecrypted(_)),
         }
     }
 }
@@ -72,10 +76,20 @@ impl UnreadableValues {
     pub(super) fn get(&self, key: &str) -> Option<&Arc<Unreadable>> {
         self.0.get(key)
     }
+
+    /// The first value under the prefix that cannot be decrypted.
+    pub(super) fn first_encrypted(&self, prefix: &str) -> Option<&Arc<Unreadable>> {
+        let below = self.0.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
+        below.map(|(_, value)| value).find(|value| value.is_encrypted)
+    }
 }
 
 fn report(value: &Unreadable) {
     let Unreadable { key, revision, reason, .. } = value;
+    if value.is_encrypted {
+        tracing::error!(key, revision, "an object cannot be decrypted, and is not served: {reason}");
+        return;
+    }
     tracing::error!(
         key,
         revision,

@@ -5,6 +5,7 @@ use super::quota::{Charges, JudgedWrite, QuotaTurn};
 use super::service::claims_anything;
 use super::{Registry, View, WriteContext, encode, entry_of, namespace, put};
 use crate::cache::Entry;
+use crate::error;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome, Write};
 use crate::undecided::Undecided;
@@ -88,6 +89,8 @@ impl Registry {
         // The cache may lag behind the storage: a refusal or a no-op counts only on a state known to be
         // current.
         let mut fresh = false;
+        // Whether the stored value is encrypted with an old key, so that equal content is written too.
+        let mut is_stale = false;
         loop {
             let before = current.as_ref().map(|entry| target.read_stored(entry.parse())).transpose()?;
             let decision = match decide(before.as_ref()) {
@@ -101,6 +104,7 @@ impl Registry {
             // Released before the next decision, which may wait for webhooks.
             let mut turn = None;
             let commits = !dry_run && context.stage.is_none();
+            let is_put = matches!(decision, Ok(Decision::Put(_)));
             let charged = match &decision {
                 Ok(Decision::Put(new)) => {
                     let judged = JudgedWrite { target, old: before.as_ref(), new, commits };
@@ -109,7 +113,7 @@ impl Registry {
                 Ok(Decision::Remove(_) | Decision::Keep) | Err(_) => Ok(None),
             };
             let step = decision.and_then(|next| Ok((next, charged?))).and_then(|decided| {
-                self.prepare(&view, target, current.as_deref(), before.as_ref(), decided)
+                self.prepare(&view, target, (current.as_deref(), is_stale), before.as_ref(), decided)
             });
             let is_charged = self.may_be_charged(&view, target, current.is_none());
             let step = match step {
@@ -129,6 +133,12 @@ impl Registry {
                 }
                 step => step,
             };
+            if is_put && !dry_run && matches!(step, Ok(PendingWrite::Unchanged)) {
+                is_stale = self.cache.storage().is_stale(&key).await.map_err(error::of_read)?;
+                if is_stale {
+                    continue;
+                }
+            }
             let step = step.map_err(|refused| match self.cache.unreadable(&key) {
                 Some(value) if current.is_none() => super::unreadable::status(&value),
                 _ => refused,
@@ -154,7 +164,7 @@ impl Registry {
         &self,
         view: &View,
         target: &Target,
-        current: Option<&Entry>,
+        (current, is_stale): (Option<&Entry>, bool),
         before: Option<&Value>,
         (next, charged): (Decision, Option<Box<Charges>>),
     ) -> Result<PendingWrite, Status> {
@@ -163,7 +173,7 @@ impl Registry {
             (Decision::Put(mut value), _) => {
                 let claims = self.claims(view, target, before, Some(&mut value))?;
                 let bytes = encode(target, &value)?;
-                if current.is_some_and(|entry| entry.is_stored_as(&bytes)) {
+                if !is_stale && current.is_some_and(|entry| entry.is_stored_as(&bytes)) {
                     return Ok(PendingWrite::Unchanged);
                 }
                 Ok(PendingWrite::Put { value, bytes, claims, charged })

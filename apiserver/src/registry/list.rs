@@ -1,6 +1,7 @@
 //! Lists: the newest state from the cache, older states and later pages from the storage at their revision.
 //! Entries are shared, not copied; only objects that have changed since are parsed.
 
+use super::unreadable::list_status;
 use super::{Registry, entry_of};
 use crate::cache::{Entry, Filter, ROOT, Snapshot};
 use crate::error;
@@ -87,7 +88,18 @@ impl ContinueToken {
 
 impl Registry {
     /// Lists what `options` select.
+    ///
+    /// # Errors
+    /// 500 if an object of the list cannot be decrypted: a list without it would be taken for complete.
     pub async fn list(&self, options: &ListOptions) -> Result<Listed, Status> {
+        let listed = self.list_readable(options).await?;
+        match self.cache.undecrypted(&options.filter) {
+            Some(value) => Err(list_status(&value.key, &value.reason)),
+            None => Ok(listed),
+        }
+    }
+
+    async fn list_readable(&self, options: &ListOptions) -> Result<Listed, Status> {
         if !options.continue_token.is_empty() {
             let token = ContinueToken::decode(&options.continue_token)?;
             return self.list_page(options, token).await;
@@ -164,6 +176,9 @@ impl Registry {
                         ContinueToken::after(relative_key(&prefix, last), revision).encode();
                     listed.remaining = (!filter.selects()).then_some(page.count - read as i64);
                     return Ok(listed);
+                }
+                if let Some(reason) = &raw.undecrypted {
+                    return Err(list_status(&String::from_utf8_lossy(&raw.key), reason));
                 }
                 // A value that is not an object is left out, as the cache does.
                 let Ok(entry) = shared_entry(filter.resource, raw, now) else { continue };

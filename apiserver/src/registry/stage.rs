@@ -110,7 +110,8 @@ impl StagedWrites {
     fn entry(&self, key: &str, value: &Bytes) -> Result<Option<Arc<Entry>>, Status> {
         let Some(resource) = self.kinds.of_key(key.as_bytes()) else { return Ok(None) };
         let revision = self.base.get(key).copied().unwrap_or(0);
-        let raw = Raw { key: Bytes::from(key.to_owned()), value: value.clone(), revision, created: revision };
+        let (key, value) = (Bytes::from(key.to_owned()), value.clone());
+        let raw = Raw { key, value, undecrypted: None, revision, created: revision };
         Entry::from_raw(resource, &raw).map(Arc::new).map(Some).map_err(Status::internal)
     }
 }

@@ -13,10 +13,18 @@ use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// 500: the value stored under the object's key is not an object.
+/// 500: the value stored under the object's key is not an object, or cannot be decrypted.
 pub(super) fn status(value: &Unreadable) -> Status {
     let reason = &value.reason;
+    if value.is_encrypted {
+        return Status::internal(reason);
+    }
     Status::internal(format!("{reason}; delete the object, or store a valid one under its key"))
+}
+
+/// 500: a list would leave out an object that cannot be decrypted.
+pub(super) fn list_status(key: &str, reason: &str) -> Status {
+    Status::internal(format!("unable to transform key {key:?}: {reason}"))
 }
 
 impl Registry {
@@ -32,6 +40,9 @@ impl Registry {
     ) -> Result<Option<Deleted>, Status> {
         let key = target.key();
         while let Some(value) = self.cache.unreadable(&key) {
+            if value.is_encrypted {
+                return Err(status(&value));
+            }
             let row = target.resource.storage_row();
             let mut metadata = json!({"name": target.name});
             if row.namespaced {

@@ -15,6 +15,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// The state that the checks read.
 pub struct Health {
     storage: Box<dyn Fn() -> bool + Send + Sync>,
+    /// The result of the check [`KMS`]; `None` without key management services.
+    kms: Box<dyn Fn() -> Option<bool> + Send + Sync>,
     bootstrapped: AtomicBool,
     stopping: AtomicBool,
     /// Number of successes and failures of each check, by endpoint.
@@ -23,6 +25,9 @@ pub struct Health {
 
 /// The endpoints, by path.
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
+
+/// The check of key management services, which exists only if there are some.
+const KMS: &str = "kms-providers";
 
 struct Check {
     name: &'static str,
@@ -33,7 +38,7 @@ struct Check {
 
 /// All checks, in the order of the answer. Names are those that clients of Kubernetes know, where the check
 /// means the same.
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 12] = [
     Check { name: "ping", readiness: false, holds: |_| true },
     Check { name: "log", readiness: false, holds: |_| true },
     Check { name: "etcd", readiness: false, holds: |health| (health.storage)() },
@@ -61,6 +66,7 @@ const CHECKS: [Check; 11] = [
         readiness: false,
         holds: Health::is_bootstrapped,
     },
+    Check { name: KMS, readiness: false, holds: |health| (health.kms)() != Some(false) },
     Check { name: "shutdown", readiness: true, holds: |health| !health.stopping.load(Ordering::Relaxed) },
 ];
 
@@ -70,10 +76,23 @@ impl Health {
     pub fn new(storage: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self {
             storage: Box::new(storage),
+            kms: Box::new(|| None),
             bootstrapped: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             results: Default::default(),
         }
+    }
+
+    /// Adds the check of key management services; `kms` returns `None` as long as there are none.
+    #[must_use]
+    pub fn with_kms(self, kms: impl Fn() -> Option<bool> + Send + Sync + 'static) -> Self {
+        Self { kms: Box::new(kms), ..self }
+    }
+
+    /// The checks of an endpoint.
+    fn checks(&self, endpoint: usize) -> impl Iterator<Item = (usize, &'static Check)> + use<> {
+        let has_kms = (self.kms)().is_some();
+        checks(endpoint).filter(move |(_, check)| has_kms || check.name != KMS)
     }
 
     /// Records that the cache is filled and the initial objects exist.
@@ -103,7 +122,7 @@ impl Health {
         if name.is_empty() {
             return Some(self.all(endpoint, query.unwrap_or_default()));
         }
-        let (at, _) = checks(endpoint).find(|(_, check)| check.name == name)?;
+        let (at, _) = self.checks(endpoint).find(|(_, check)| check.name == name)?;
         Some(if self.evaluate(endpoint, at) {
             text(StatusCode::OK, "ok")
         } else {
@@ -125,7 +144,7 @@ impl Health {
         excluded.sort();
         excluded.dedup();
         let (mut body, mut failed) = (String::new(), false);
-        for (at, check) in checks(endpoint) {
+        for (at, check) in self.checks(endpoint) {
             let name = check.name;
             let _ = if let Some(at) = excluded.iter().position(|excluded| excluded == name) {
                 excluded.remove(at);
@@ -153,7 +172,8 @@ impl Health {
     /// All paths of health checks.
     pub fn paths() -> impl Iterator<Item = String> {
         let own = |(at, endpoint): (usize, &&str)| {
-            let checks = checks(at).map(|(_, check)| format!("/{endpoint}/{}", check.name));
+            let checks = checks(at).filter(|(_, check)| check.name != KMS);
+            let checks = checks.map(|(_, check)| format!("/{endpoint}/{}", check.name));
             std::iter::once(format!("/{endpoint}")).chain(checks).collect::<Vec<_>>()
         };
         ENDPOINTS.iter().enumerate().flat_map(own)
@@ -165,7 +185,7 @@ impl Health {
         let all = || {
             let of = |(at, endpoint): (usize, &&'static str)| {
                 let endpoint = *endpoint;
-                checks(at).map(move |(check, row)| (at, check, endpoint, row.name)).collect::<Vec<_>>()
+                self.checks(at).map(move |(check, row)| (at, check, endpoint, row.name)).collect::<Vec<_>>()
             };
             ENDPOINTS.iter().enumerate().flat_map(of)
         };

@@ -20,7 +20,7 @@ mod seats;
 mod stream;
 mod table;
 pub(crate) mod text;
-mod timeout;
+pub(crate) mod timeout;
 mod watch;
 
 pub mod discovery;

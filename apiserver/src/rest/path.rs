@@ -98,7 +98,9 @@ impl Paths {
         stop: CancellationToken,
     ) -> Self {
         let cache = pipeline.cache().clone();
-        let health = Health::new(move || cache.is_healthy());
+        let keys = cache.clone();
+        let health =
+            Health::new(move || cache.is_healthy()).with_kms(move || keys.storage().has_healthy_keys());
         health.set_bootstrapped();
         Self {
             documents: Mutex::new(Arc::new(Documents::new(&pipeline, aggregator.apis(), advertised, known))),

@@ -18,7 +18,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Duration>, Status> {
 }
 
 /// Parses a sum of decimal numbers with units: `1m30s`, `1.5h`, `300ms`.
-fn duration(text: &str) -> Result<Duration, &'static str> {
+pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     const INVALID: &str = "invalid duration";
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {

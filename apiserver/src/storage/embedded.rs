@@ -176,6 +176,7 @@ fn raw(kv: &KeyValue) -> Raw {
     Raw {
         key: kv.key_bytes(),
         value: kv.value_bytes(),
+        undecrypted: None,
         revision: kv.mod_revision().0,
         created: kv.create_revision().0,
     }

@@ -31,6 +31,16 @@ pub trait Layer: Send + Sync + 'static {
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         self.inner().watch(prefix, after).await
     }
+
+    /// Overrides [`Storage::has_healthy_keys`].
+    fn has_healthy_keys(&self) -> Option<bool> {
+        self.inner().has_healthy_keys()
+    }
+
+    /// Overrides [`Storage::is_stale`].
+    async fn is_stale(&self, key: &str) -> Result<bool, ReadError> {
+        self.inner().is_stale(key).await
+    }
 }
 
 #[async_trait]
@@ -57,6 +67,14 @@ impl<L: Layer> Storage for L {
 
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         Layer::watch(self, prefix, after).await
+    }
+
+    fn has_healthy_keys(&self) -> Option<bool> {
+        Layer::has_healthy_keys(self)
+    }
+
+    async fn is_stale(&self, key: &str) -> Result<bool, ReadError> {
+        Layer::is_stale(self, key).await
     }
 
     fn is_healthy(&self) -> bool {

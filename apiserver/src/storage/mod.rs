@@ -17,8 +17,10 @@ use std::sync::Arc;
 pub struct Raw {
     /// The storage key.
     pub key: Bytes,
-    /// The stored bytes.
+    /// The stored bytes, decrypted if they were encrypted at rest.
     pub value: Bytes,
+    /// Why `value` could not be decrypted; it is then encrypted, or not encrypted although it must be.
+    pub undecrypted: Option<Arc<str>>,
     /// The revision of the last change.
     pub revision: i64,
     /// The revision at which the key was created.
@@ -195,6 +197,19 @@ pub trait Storage: Send + Sync + 'static {
     /// Watches changes of keys that begin with `prefix`, after revision `after`. Batches carry notes if the
     /// prefix is "".
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError>;
+
+    /// Whether the newest value under `key` must be written again even if its content stays the same, to be
+    /// encrypted with the key that new values are encrypted with.
+    async fn is_stale(&self, key: &str) -> Result<bool, ReadError> {
+        let _ = key;
+        Ok(false)
+    }
+
+    /// Whether the services that protect the keys of stored values work, as far as is known without a call;
+    /// `None` if there are none.
+    fn has_healthy_keys(&self) -> Option<bool> {
+        None
+    }
 
     /// Whether requests can expect an answer, as far as is known without a round trip: cheap enough for every
     /// health check.

@@ -95,14 +95,14 @@ impl AuditArgs {
         let (given, webhook) = (self.given(), audit_webhook(access)?);
         let log = self.audit_log_path.map(|path| AuditDestination::new(&path, rotation));
         match (self.audit_policy_file, given) {
-            (Some(_), _) if log.is_none() && webhook.is_none() => Err(UsageError::NeedsAuditFlag(
+            (Some(_), _) if log.is_none() && webhook.is_none() => Err(UsageError::NeedsFlag(
                 "--audit-policy-file",
                 "--audit-log-path FILE or --audit-webhook-config-file FILE",
             )),
             (Some(policy), _) => Ok(Some(Box::new(AuditConfig { policy, log, mode, webhook }))),
-            (None, Some(flag)) => Err(UsageError::NeedsAuditFlag(flag, POLICY)),
+            (None, Some(flag)) => Err(UsageError::NeedsFlag(flag, POLICY)),
             (None, None) if webhook.is_some() => {
-                Err(UsageError::NeedsAuditFlag("--audit-webhook-config-file", POLICY))
+                Err(UsageError::NeedsFlag("--audit-webhook-config-file", POLICY))
             }
             (None, None) => Ok(None),
         }

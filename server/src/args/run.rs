@@ -60,6 +60,17 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
+/// Arguments of the hidden `exec-guarded`.
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// Process ID of the parent
+    #[arg(long)]
+    pub parent: i32,
+    /// The command and its arguments
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
 /// Source of manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManifestPath {
@@ -140,6 +151,7 @@ impl RunArgs {
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
             access: Box::new(access(&self.cluster.access)?),
+            encryption: None,
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(&loops, nodes),
         };

@@ -54,7 +54,7 @@ impl Contended {
 /// A value stored under a key that the writer expects to be free.
 fn occupied(guard: &Guard) -> Option<Raw> {
     let key = Bytes::from(guard.key.clone());
-    Some(Raw { key, value: Bytes::from_static(b"{}"), revision: 1, created: 1 })
+    Some(Raw { key, value: Bytes::from_static(b"{}"), undecrypted: None, revision: 1, created: 1 })
 }
 
 struct DelayedWatch(Box<dyn RawWatch>, Rng);

@@ -59,7 +59,8 @@ impl Keys {
     /// The value of an etcd key; `None` for keys outside the prefix.
     pub(super) fn raw(&self, kv: KeyValue) -> Option<Raw> {
         let key = self.storage_key(&kv.key)?;
-        Some(Raw { key, value: kv.value, revision: kv.mod_revision, created: kv.create_revision })
+        let (revision, created) = (kv.mod_revision, kv.create_revision);
+        Some(Raw { key, value: kv.value, undecrypted: None, revision, created })
     }
 
     /// Decodes the note, if the key is the note's.

@@ -69,6 +69,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         external_address,
         leaves_endpoints: apiserver.leaves_endpoints,
         audit,
+        encryption: None,
     };
     let api_listener = ApiListener {
         listener,

@@ -2,8 +2,8 @@
 
 use super::{audit, gates, plugins};
 use crate::args::{
-    self, AccessConfig, Api, Authorization, Component, Config, ExternalEtcd, History, ListenAddress,
-    MetricsServer, ModeChoice, Quota, Storage,
+    self, AccessConfig, Api, Authorization, Component, Config, EncryptionFile, ExternalEtcd, History,
+    ListenAddress, MetricsServer, ModeChoice, Quota, Storage,
 };
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
@@ -111,6 +111,7 @@ pub(super) fn read(
         anonymous,
         audit: audit::read(flags, warnings)?,
         access: Box::new(access),
+        encryption: encryption(flags)?,
         write_kubeconfig: None,
         metrics: MetricsServer::Off,
     };
@@ -127,6 +128,15 @@ pub(super) fn read(
         service_accounts: service_accounts(flags)?,
         front_proxy: pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?,
         plugins,
+    })
+}
+
+fn encryption(flags: &Parsed) -> Result<Option<EncryptionFile>, UsageError> {
+    const RELOAD: &str = "encryption-provider-config-automatic-reload";
+    args::encryption_file(file(flags, "encryption-provider-config"), flags.bool(RELOAD)).map_err(|_| {
+        // kube-apiserver's message.
+        let reason = "to enable automatic reload, --encryption-provider-config must be set";
+        UsageError::value(RELOAD, "true", reason)
     })
 }
 

@@ -22,6 +22,12 @@ const FLAGS: &[Flag] = &[
     honour("etcd-certfile", "string", "client certificate for --etcd-servers (PEM)"),
     honour("etcd-keyfile", "string", "private key of --etcd-certfile (PEM)"),
     honour("etcd-compaction-interval", "duration", "how often etcd is compacted; 0 is never (default 5m0s)"),
+    honour("encryption-provider-config", "string", "EncryptionConfiguration of stored objects"),
+    honour(
+        "encryption-provider-config-automatic-reload",
+        BOOL,
+        "read --encryption-provider-config again when it has changed",
+    ),
     honour("bind-address", "ip", "address to listen on (default 0.0.0.0)"),
     honour("secure-port", "int", "port to listen on; required, there is no default port"),
     honour(
@@ -108,7 +114,6 @@ const FLAGS: &[Flag] = &[
     refuse_unless("insecure-port", "int", &["0"], "there is no insecure port"),
     refuse_unless("storage-backend", "string", &["etcd3", ""], "kstore stores objects in etcd v3 only"),
     refuse("etcd-servers-overrides", "strings", "kstore stores all resources in one etcd"),
-    refuse("encryption-provider-config", "string", "kstore does not encrypt stored objects"),
     refuse("egress-selector-config-file", "string", "kstore connects without a proxy"),
     refuse("emulated-version", "strings", FIXED_VERSION),
     refuse("min-compatibility-version", "strings", FIXED_VERSION),

@@ -101,7 +101,10 @@ fn unsupported_apiserver_flags_are_refused_with_the_reason() {
         ("--audit-log-mode=sometimes", "invalid audit log mode sometimes, allowed modes are"),
         ("--audit-log-maxage=-1", "--audit-log-maxage -1 can't be a negative number"),
         ("--audit-log-compress", "does not compress audit logs"),
-        ("--encryption-provider-config=f", "does not encrypt"),
+        (
+            "--encryption-provider-config-automatic-reload",
+            "to enable automatic reload, --encryption-provider-config must be set",
+        ),
         ("--storage-backend=etcd2", "etcd v3 only"),
         ("--enable-admission-plugins=EventRateLimit", "does not have the admission plugin EventRateLimit"),
         ("--disable-admission-plugins=NoSuchPlugin", "admission plugin \"NoSuchPlugin\" is unknown"),

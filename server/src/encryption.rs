@@ -1,0 +1,32 @@
+//! Opens encryption at rest: reads the configuration, and starts the task that follows its changes.
+
+use crate::args::{Api, Storage};
+use crate::phase::Phase;
+use kstore_apiserver::encryption::Encryption;
+use kstore_nondet::Nondet;
+use std::sync::Arc;
+
+/// Prefix of the keys in the embedded store.
+const EMBEDDED_ROOT: &str = "/registry";
+
+/// Opens the encryption of the API's objects, if a file configures it. Its task ends when `core` ends.
+pub(crate) async fn open(
+    api: &Api,
+    core: &Phase,
+    nondet: &Nondet,
+) -> anyhow::Result<Option<Arc<Encryption>>> {
+    let Api::Here { encryption: Some(file), storage, .. } = api else { return Ok(None) };
+    let root = match storage {
+        Storage::External { etcd, .. } => &etcd.prefix,
+        Storage::Memory | Storage::Disk { .. } => EMBEDDED_ROOT,
+    };
+    let encryption = Arc::new(Encryption::open(&file.path, root, nondet.rng.fork("encryption"))?);
+    encryption.begin().await;
+    if file.reloads {
+        let (encryption, path, stop) = (encryption.clone(), file.path.clone(), core.stop());
+        core.spawn("encryption-configuration", async move {
+            stop.run_until_cancelled(encryption.reload_changes(path)).await;
+        });
+    }
+    Ok(Some(encryption))
+}
