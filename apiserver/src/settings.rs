@@ -5,8 +5,8 @@ use crate::admission::PluginSwitches;
 use crate::audit::Audit;
 use crate::authn::{Bearers, FrontProxies};
 use crate::authz::Modes;
-use crate::fairness::RequestLimits;
 use crate::encryption::Encryption;
+use crate::fairness::RequestLimits;
 use std::sync::Arc;
 
 /// Settings besides [`crate::Options`]. By default: RBAC, tokens of service accounts only, the admission

@@ -241,6 +241,7 @@ fn a_request_waits_for_a_quarter_of_its_timeout() {
 fn watches_need_seats_only_until_they_have_begun() {
     simulate(Setup::api_alone(), async |cluster| {
         small_level(cluster, json!({ "type": "Reject" })).await;
+        create(cluster, CONFIG_MAPS, json!({ "metadata": { "name": "a" } })).await;
         let crowd = remote(cluster, "flood", &["crowd"]);
         let mut watches = Vec::new();
         for _ in 0..5 {

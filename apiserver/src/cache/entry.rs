@@ -47,6 +47,16 @@ const FIELDS: usize = 4;
 /// The beginning of the metadata in an item.
 const METADATA: &[u8] = b"\"metadata\":{";
 
+/// The bytes in the stored form. Another program may have written an object in another order of members: a
+/// kube-apiserver begins with `kind`.
+fn stored_form(bytes: &Bytes) -> serde_json::Result<Bytes> {
+    if object::without_type_meta(bytes).is_ok() {
+        return Ok(bytes.clone());
+    }
+    let object: serde_json::Map<String, Value> = serde_json::from_slice(bytes)?;
+    Ok(object::encode_stored(&Value::Object(object)).into())
+}
+
 /// Why stored bytes are not a valid object.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
@@ -76,7 +86,8 @@ impl Entry {
         };
         let value = partial_decode::read(&raw.value, resource).map_err(|e| malformed(e.to_string()))?;
         let key = std::str::from_utf8(&raw.key).map_err(|e| malformed(e.to_string()))?;
-        Self::new(resource, key, &value, raw.value.clone(), raw.revision, raw.created)
+        let stored = stored_form(&raw.value).map_err(|e| malformed(e.to_string()))?;
+        Self::new(resource, key, &value, stored, raw.revision, raw.created)
     }
 
     /// An entry for an object that was just written and the bytes that were stored for it.
@@ -397,6 +408,27 @@ mod tests {
         assert_eq!((entry.field("metadata.name"), entry.field("spec.what")), ("p", ""));
         let labels = ["a", "b", "c", "d"].map(|key| entry.labels().get(key));
         assert_eq!(labels, [Some("1"), Some("2"), Some(""), None]);
+    }
+
+    #[test]
+    fn objects_that_a_kube_apiserver_wrote_as_json_are_read() {
+        let row = kind::lookup("", "v1", "pods").unwrap();
+        let read = |value: &'static str| {
+            let key = "/registry/pods/ns/p".into();
+            Entry::from_raw(
+                row,
+                &Raw { key, value: value.into(), undecrypted: None, revision: 7, created: 1 },
+            )
+        };
+        let foreign = read(
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"ns","creationTimestamp":null},"spec":{"nodeName":"n1"}}"#,
+        );
+        let foreign = foreign.unwrap();
+        assert_eq!((foreign.name(), foreign.field("spec.nodeName")), ("p", "n1"));
+        assert_eq!(foreign.parse()["metadata"]["resourceVersion"], "7");
+        for other in [r#"{"kind":"Pod","apiVersion":"v1"}"#, "[]", r#"{"kind":"Pod""#, "k8s\u{0}\n"] {
+            assert!(read(other).is_err(), "{other}");
+        }
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl Watchers {
             true => None,
             false => self.by_object.get(&(namespace.to_owned(), name.to_owned())),
         };
-        let of = |listeners: Option<&BTreeMap<u64, Listener>>| listeners.map_or(0, BTreeMap::len);
+        let of = |listeners: Option<&Listeners>| listeners.map_or(0, BTreeMap::len);
         of(one) + of(self.by_namespace.get(namespace)) + self.everywhere.len()
     }
 

@@ -94,12 +94,12 @@ impl Registry {
         loop {
             let before = current.as_ref().map(|entry| target.read_stored(entry.parse())).transpose()?;
             let decision = match decide(before.as_ref()) {
-                Ok(next) => Ok(next),
-                Err(Undecided::Refused(status)) => Err(status),
                 Err(Undecided::Pending(answer)) => {
                     answer.await;
                     continue;
                 }
+                Err(Undecided::Refused(status)) => Err(status),
+                Ok(next) => Ok(next),
             };
             // Released before the next decision, which may wait for webhooks.
             let mut turn = None;
@@ -116,7 +116,7 @@ impl Registry {
                 self.prepare(&view, target, (current.as_deref(), is_stale), before.as_ref(), decided)
             });
             let is_charged = self.may_be_charged(&view, target, current.is_none());
-            let step = match step {
+            let mut step = match step {
                 Ok(PendingWrite::Unchanged) | Err(_) if !fresh => {
                     drop(turn);
                     self.fresh().await?;
@@ -134,16 +134,16 @@ impl Registry {
                 step => step,
             };
             if is_put && !dry_run && matches!(step, Ok(PendingWrite::Unchanged)) {
+                // Not held while the storage is asked: it would make the future of every write larger.
+                drop(step);
                 is_stale = self.cache.storage().is_stale(&key).await.map_err(error::of_read)?;
                 if is_stale {
                     continue;
                 }
+                step = Ok(PendingWrite::Unchanged);
             }
-            let step = step.map_err(|refused| match self.cache.unreadable(&key) {
-                Some(value) if current.is_none() => super::unreadable::status(&value),
-                _ => refused,
-            });
-            let attempt = (target, current.as_ref(), step?);
+            let step = step.map_err(|refused| self.unreadable_or(&key, current.as_deref(), refused))?;
+            let attempt = (target, current.as_ref(), step);
             match self.attempt(&view, attempt, turn.as_mut(), &context, dry_run).await? {
                 Attempt::Done(updated) => return Ok(updated),
                 Attempt::Lost(newer) => {
@@ -156,6 +156,14 @@ impl Registry {
                     }
                 }
             }
+        }
+    }
+
+    /// Why an object that is not served is not written: its value cannot be read, or else `refused`.
+    fn unreadable_or(&self, key: &str, current: Option<&Entry>, refused: Status) -> Status {
+        match self.cache.unreadable(key) {
+            Some(value) if current.is_none() => super::unreadable::status(&value),
+            _ => refused,
         }
     }
 

@@ -22,13 +22,14 @@ fn without_flags_everything_runs_here_on_disk() {
         anonymous,
         audit,
         access,
+        encryption,
         write_kubeconfig,
         metrics,
     } = config.api
     else {
         panic!("no apiserver")
     };
-    assert_eq!(metrics, MetricsServer::Installed);
+    assert_eq!((metrics, encryption), (MetricsServer::Installed, None));
     let dir = DEFAULT_DATA_DIR.into();
     assert_eq!(
         storage,

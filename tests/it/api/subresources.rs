@@ -81,7 +81,7 @@ fn a_stateful_set_without_a_service_is_scaled() {
                     ("PATCH", &scale),
                     json!({"spec": {"replicas": 0}}),
                     200,
-                    json!({"kind": "Scale", "spec": {"replicas": null}}),
+                    json!({"kind": "Scale", "spec": {"replicas": 0}}),
                 ),
                 case(
                     "replaced",
