@@ -8,6 +8,7 @@ use crate::kinds::Views;
 use crate::storage::Raw;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::kind::Resource;
+use kstore_api::object::NotStoredForm;
 use kstore_api::selector::{field, label};
 use kstore_api::{meta, object};
 use serde_json::Value;
@@ -49,12 +50,16 @@ const METADATA: &[u8] = b"\"metadata\":{";
 
 /// The bytes in the stored form. Another program may have written an object in another order of members: a
 /// kube-apiserver begins with `kind`.
-fn stored_form(bytes: &Bytes) -> serde_json::Result<Bytes> {
+fn stored_form(bytes: &Bytes) -> Result<Bytes, NotStoredForm> {
     if object::without_type_meta(bytes).is_ok() {
         return Ok(bytes.clone());
     }
-    let object: serde_json::Map<String, Value> = serde_json::from_slice(bytes)?;
-    Ok(object::encode_stored(&Value::Object(object)).into())
+    let value: Value = serde_json::from_slice(bytes).map_err(|_| NotStoredForm)?;
+    let is_typed = !object::api_version(&value).is_empty() && !object::kind(&value).is_empty();
+    if !is_typed || !value["metadata"].is_object() {
+        return Err(NotStoredForm);
+    }
+    Ok(object::encode_stored(&value).into())
 }
 
 /// Why stored bytes are not a valid object.
