@@ -39,11 +39,6 @@ impl Slowdown {
     }
 }
 
-/// The factor by which a flood of lists slows the 99th percentile of another client's reads.
-pub(crate) async fn factor(binary: &Binary) -> anyhow::Result<f64> {
-    Ok(slowdown(binary, PODS, &[]).await?.factor())
-}
-
 /// All floods, with and without priority and fairness.
 pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Measurement>> {
     let mut measurements = Vec::new();

@@ -12,7 +12,7 @@ use crate::binary::Binary;
 use crate::process::Storage;
 use crate::rollout::Creator;
 use crate::spread::Spread;
-use crate::{churn, dropin, etcd, flood, get, idle, list, machine, rollout, startup, watchers, writes};
+use crate::{churn, dropin, etcd, get, idle, list, machine, rollout, startup, watchers, writes};
 use anyhow::ensure;
 use result::{Limit, Quantity, Unit};
 use std::path::Path;
@@ -124,10 +124,6 @@ async fn cluster(binary: &Binary, table: &mut Table) {
     if let Some(list) = table.succeeded(what, list::json(binary).await) {
         let limit = Limit::at_most(65.0, 200.0);
         table.add(Quantity::new(what, Unit::Milliseconds, limit), milliseconds(&list, 0.5));
-    }
-    let what = "p99 of one client's GETs beside another's flood of lists, beside that alone";
-    if let Some(factor) = table.succeeded(what, flood::factor(binary).await) {
-        table.add(Quantity::new(what, Unit::Times, Limit::at_most(2.0, 6.0)), factor);
     }
     let what = "events to 1,000 watchers of all pods";
     if let Some(flood) = table.succeeded(what, watchers::flooded(binary).await) {

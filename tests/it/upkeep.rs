@@ -52,14 +52,15 @@ fn load_balancers_get_addresses_of_the_pool_and_release_them() {
     let mut setup = Setup::seed(92);
     setup.networks.load_balancers = "192.0.2.0/30".parse().unwrap();
     simulate(setup, async |cluster| {
-        for name in ["a", "b", "c"] {
-            cluster.create(load_balancer(name)).await;
-        }
         let has = |ip: &'static str| move |service: &Value| ingress(service) == [ip];
+        cluster.create(load_balancer("a")).await;
         let first = cluster.wait_object("services", "a", "has the first address", has("192.0.2.1")).await;
         assert_eq!(first["status"]["loadBalancer"]["ingress"][0]["ipMode"], "VIP");
         assert_eq!(first["metadata"]["finalizers"], json!(["service.kubernetes.io/load-balancer-cleanup"]));
+        // Created one after the other: several workers assign addresses at a time.
+        cluster.create(load_balancer("b")).await;
         cluster.wait_object("services", "b", "has the second address", has("192.0.2.2")).await;
+        cluster.create(load_balancer("c")).await;
         let is_told = async || {
             let events = cluster.list("events", "default").await;
             events.iter().any(|event| event["reason"] == "SyncLoadBalancerFailed")
