@@ -96,6 +96,17 @@ fn queues() -> Value {
     json!({ "type": "Queue", "queuing": { "queues": 4, "handSize": 1, "queueLengthLimit": 2 } })
 }
 
+/// Creates the level, and occupies its seats by lists whose bodies are not read.
+async fn full_level(cluster: &Cluster, response: Value) -> (InProcess, Vec<Response<axum::body::Body>>) {
+    small_level(cluster, response).await;
+    let crowd = remote(cluster, "flood", &["crowd"]);
+    let mut lists = Vec::new();
+    for _ in 0..3 {
+        lists.push(open(&crowd, CONFIG_MAPS).await);
+    }
+    (crowd, lists)
+}
+
 #[test]
 fn responses_name_the_schema_and_the_level_of_their_request() {
     simulate(Setup::api_alone(), async |cluster| {
@@ -180,12 +191,7 @@ fn a_level_that_rejects_answers_429_while_its_seats_are_taken() {
 #[test]
 fn requests_wait_in_queues_until_seats_are_free() {
     simulate(Setup::api_alone(), async |cluster| {
-        small_level(cluster, queues()).await;
-        let crowd = remote(cluster, "flood", &["crowd"]);
-        let mut lists = Vec::new();
-        for _ in 0..3 {
-            lists.push(open(&crowd, CONFIG_MAPS).await);
-        }
+        let (crowd, lists) = full_level(cluster, queues()).await;
         let waiting = tokio::spawn({
             let crowd = crowd.clone();
             async move { open(&crowd, "/api/v1/namespaces/default/pods").await.status() }
@@ -212,12 +218,7 @@ fn requests_wait_in_queues_until_seats_are_free() {
 #[test]
 fn a_request_waits_for_a_quarter_of_its_timeout() {
     simulate(Setup::api_alone(), async |cluster| {
-        small_level(cluster, queues()).await;
-        let crowd = remote(cluster, "flood", &["crowd"]);
-        let mut lists = Vec::new();
-        for _ in 0..3 {
-            lists.push(open(&crowd, CONFIG_MAPS).await);
-        }
+        let (crowd, lists) = full_level(cluster, queues()).await;
         for (path, seconds) in [(CONFIG_MAPS.to_owned(), 15), (format!("{CONFIG_MAPS}?timeout=8s"), 2)] {
             let began = Instant::now();
             assert_eq!(open(&crowd, &path).await.status().as_u16(), 429, "{path}");
@@ -261,12 +262,7 @@ fn watches_need_seats_only_until_they_have_begun() {
 #[test]
 fn requests_finish_in_a_level_that_was_deleted() {
     simulate(Setup::api_alone(), async |cluster| {
-        small_level(cluster, queues()).await;
-        let crowd = remote(cluster, "flood", &["crowd"]);
-        let mut lists = Vec::new();
-        for _ in 0..3 {
-            lists.push(open(&crowd, CONFIG_MAPS).await);
-        }
+        let (crowd, lists) = full_level(cluster, queues()).await;
         let waiting = tokio::spawn({
             let crowd = crowd.clone();
             async move { open(&crowd, CONFIG_MAPS).await.status() }

@@ -28,7 +28,7 @@ fn config(providers: &str) -> Configuration {
     Configuration::parse(text.as_bytes(), "f").unwrap()
 }
 
-/// A provider with keys, each of which is its name's first byte repeated.
+/// A provider with keys. The bytes of a key all equal the first byte of its name.
 fn provider(cipher: &str, names: &[&str]) -> String {
     let key = |name: &&str| {
         let secret = STANDARD.encode([name.as_bytes()[0]; 32]);

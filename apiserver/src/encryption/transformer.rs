@@ -1,4 +1,4 @@
-//! [`Transformers`]: which providers encrypt the values of which resource. Pure: values in, values out; the
+//! [`Transformers`]: the providers that encrypt the values of each resource. Pure: values in, values out; the
 //! only state is the random generator of nonces.
 
 use super::config::{Configuration, GroupResource, ProviderConfig};
@@ -108,7 +108,7 @@ impl Providers {
 /// The providers of all resources that a configuration names.
 #[derive(Debug, Default)]
 pub(super) struct Transformers {
-    /// By group and plural, either of which may be `*`.
+    /// By group and plural; each may be `*`.
     by_group: BTreeMap<String, BTreeMap<String, Providers>>,
     /// The key management services, in the order of the configuration.
     services: Vec<Arc<KmsProvider>>,
