@@ -1,17 +1,40 @@
 //! [`Etcd`]: a real etcd as a child process, if one is installed.
 
+use std::collections::BTreeSet;
+use std::io::{self, BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
-/// A port that was free a moment ago, for a program that must reuse it after a restart.
+/// Number of addresses at which a start is attempted: another program can take a port before etcd does.
+const ATTEMPTS: usize = 5;
+
+/// Time limit of a start, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Part of the line that etcd logs when it has bound its client address and answers there.
+const SERVING: &str = "serving client traffic";
+
+/// The ports that [`free_port`] has returned. Two tests must not get the same one before it is bound.
+static RETURNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// A port that was free a moment ago, for a program that must reuse it after a restart. Each call of this
+/// process returns another one.
 ///
 /// # Panics
 ///
 /// No port is free.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").port()
+    let mut returned = RETURNED.lock().expect("no holder panics");
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        if returned.insert(port) {
+            return port;
+        }
+    }
 }
 
 /// Name and URLs of a member of an etcd cluster.
@@ -81,9 +104,12 @@ impl Etcd {
     }
 
     fn start_with(dir: &Path, scheme: &str, more: &[&str]) -> Option<Self> {
-        let member = MemberAddress::free("default", scheme);
-        let cluster = member.in_cluster();
-        Self::start_at(dir, &member, &cluster, more)
+        let start = || {
+            let address = MemberAddress::free("default", scheme);
+            let starting = Starting::spawn(dir, &address, &address.in_cluster(), more)?;
+            starting.serving()
+        };
+        installed(started(start))
     }
 
     /// Starts the three members of one cluster.
@@ -92,28 +118,17 @@ impl Etcd {
     ///
     /// None is installed and `KSTORE_REQUIRE_ETCD` is set.
     pub fn start_members(dir: &Path) -> Option<[Self; 3]> {
-        let places = ["a", "b", "c"].map(|name| MemberAddress::free(name, "http"));
-        let cluster = places.each_ref().map(MemberAddress::in_cluster).join(",");
-        let [a, b, c] = places.map(|place| Self::start_at(&dir.join(place.name), &place, &cluster, &[]));
-        Some([a?, b?, c?])
-    }
-
-    fn start_at(dir: &Path, place: &MemberAddress, cluster: &str, more: &[&str]) -> Option<Self> {
-        let (url, peer, dir) = (&place.url, &place.peer, dir.display().to_string());
-        let args = ["--name", place.name, "--data-dir", &dir];
-        let clients = ["--listen-client-urls", url, "--advertise-client-urls", url];
-        let peers = ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer];
-        let rest = ["--initial-cluster", cluster, "--log-level", "error"];
-        let args = args.iter().chain(&clients).chain(&peers).chain(&rest).chain(more);
-        let args: Vec<String> = args.map(|arg| (*arg).to_owned()).collect();
-        match spawn(&args) {
-            Ok(child) => Some(Self { child, args, url: url.clone() }),
-            Err(error) => {
-                let required = std::env::var_os("KSTORE_REQUIRE_ETCD").is_some();
-                assert!(!required, "KSTORE_REQUIRE_ETCD is set, and etcd does not start: {error}");
-                None
-            }
-        }
+        let start = || {
+            let addresses = ["a", "b", "c"].map(|name| MemberAddress::free(name, "http"));
+            let cluster = addresses.each_ref().map(MemberAddress::in_cluster).join(",");
+            let spawn =
+                |address: &MemberAddress| Starting::spawn(&dir.join(address.name), address, &cluster, &[]);
+            let [a, b, c] = addresses.each_ref().map(spawn);
+            // All are spawned before the first is awaited: two must run before one serves.
+            let [a, b, c] = [a?, b?, c?];
+            Ok([a.serving()?, b.serving()?, c.serving()?])
+        };
+        installed(started(start))
     }
 
     /// The client URL.
@@ -135,16 +150,100 @@ impl Etcd {
     /// It does not start although it did before.
     pub fn restart(&mut self) {
         self.kill();
-        self.child = spawn(&self.args).expect("it has been started before");
+        self.child = spawn(&self.args, Stdio::null()).expect("it has been started before");
     }
 }
 
-fn spawn(args: &[String]) -> std::io::Result<Child> {
-    Command::new("etcd").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+/// A member that was spawned and may not serve yet.
+struct Starting {
+    etcd: Etcd,
+    /// Receives one message when the member serves; disconnected if it ends before.
+    serving: mpsc::Receiver<()>,
+}
+
+impl Starting {
+    fn spawn(dir: &Path, address: &MemberAddress, cluster: &str, more: &[&str]) -> io::Result<Self> {
+        let (url, peer, dir) = (&address.url, &address.peer, dir.display().to_string());
+        let args = ["--name", address.name, "--data-dir", &dir];
+        let clients = ["--listen-client-urls", url, "--advertise-client-urls", url];
+        let peers = ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer];
+        let rest = ["--initial-cluster", cluster, "--log-outputs", "stderr"];
+        let args = args.iter().chain(&clients).chain(&peers).chain(&rest).chain(more);
+        let args: Vec<String> = args.map(|arg| (*arg).to_owned()).collect();
+        let mut child = spawn(&args, Stdio::piped())?;
+        let log = child.stderr.take().expect("stderr is piped");
+        let (serves, serving) = mpsc::channel();
+        // Reads to the end, so that the member never blocks on a full pipe.
+        std::thread::spawn(move || {
+            for line in BufReader::new(log).lines().map_while(Result::ok) {
+                if line.contains(SERVING) {
+                    // Fails for the lines after the first, whose receiver has gone.
+                    let _ = serves.send(());
+                }
+            }
+        });
+        Ok(Self { etcd: Etcd { child, args, url: url.clone() }, serving })
+    }
+
+    /// Waits until the member answers at its own address.
+    fn serving(self) -> io::Result<Etcd> {
+        let waited = self.serving.recv_timeout(PATIENCE);
+        waited.map_err(|error| io::Error::other(format!("{} is not served: {error}", self.etcd.url)))?;
+        Ok(self.etcd)
+    }
+}
+
+/// The first success of a few attempts, or the last error. A missing program is not looked for again.
+fn started<T>(start: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let mut result = start();
+    for _ in 1..ATTEMPTS {
+        match &result {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => result = start(),
+            _ => break,
+        }
+    }
+    result
+}
+
+/// `None` if no etcd is installed.
+///
+/// # Panics
+///
+/// An installed etcd did not start, or none is installed and `KSTORE_REQUIRE_ETCD` is set.
+fn installed<T>(started: io::Result<T>) -> Option<T> {
+    let is_required = std::env::var_os("KSTORE_REQUIRE_ETCD").is_some();
+    match started {
+        Ok(etcd) => Some(etcd),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_required => None,
+        Err(error) => panic!("etcd does not start: {error}"),
+    }
+}
+
+fn spawn(args: &[String], log: Stdio) -> io::Result<Child> {
+    Command::new("etcd").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()
 }
 
 impl Drop for Etcd {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_etcd_whose_port_another_one_has_does_not_count_as_started() {
+        let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+        let Some(first) = Etcd::start_without_syncs(dirs[0].path()) else { return };
+        let taken = MemberAddress { name: "second", url: first.url.clone(), peer: peer() };
+        let second = Starting::spawn(dirs[1].path(), &taken, &taken.in_cluster(), &[]);
+        let second = second.and_then(Starting::serving);
+        assert!(second.is_err_and(|error| error.to_string().contains("is not served")));
+    }
+
+    fn peer() -> String {
+        format!("http://127.0.0.1:{}", free_port())
     }
 }
