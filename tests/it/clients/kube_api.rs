@@ -12,6 +12,7 @@ use kube_client::api::{
 use kube_client::core::params::{Preconditions, ValidationDirective};
 use kube_client::discovery::{Discovery, Scope};
 use serde_json::json;
+use std::time::Duration;
 
 fn map(name: &str, value: &str) -> ConfigMap {
     from(json!({"metadata": {"name": name, "labels": {"test": "yes"}}, "data": {"k": value}}))
@@ -198,7 +199,17 @@ async fn entries_are_created_once_and_then_modified() {
 #[tokio::test]
 async fn both_forms_of_discovery_name_the_same_kinds() {
     let world = KubeRsFixture::new().await;
-    let legacy = Discovery::new(world.client.clone()).run().await.unwrap();
+    // The metrics API registers itself in the background after the start.
+    let registered = async {
+        loop {
+            let legacy = Discovery::new(world.client.clone()).run().await.unwrap();
+            if legacy.has_group("metrics.k8s.io") {
+                return legacy;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let legacy = tokio::time::timeout(Duration::from_secs(60), registered).await.unwrap();
     let aggregated = Discovery::new(world.client.clone()).run_aggregated().await.unwrap();
     let kinds = |discovery: &Discovery| {
         let groups = discovery.groups_alphabetical();
