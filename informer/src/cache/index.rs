@@ -3,12 +3,12 @@
 
 use std::{any::Any, borrow::Borrow, cmp::Ordering, sync::Arc};
 
-use crate::{Object, cache::order::Order, cache::sorted::Sorted};
+use crate::{Object, cache::objects::SortedSlots, cache::sorted::Sorted};
 
 type IndexFn<T, K> = dyn Fn(&T, &mut dyn FnMut(K)) + Send + Sync;
 
 /// Largest number of objects per value that is stored as one small array. Most indexes have a handful of
-/// objects per value; beyond this size an array is more expensive to change than an [`Order`].
+/// objects per value; beyond this size an array is more expensive to change than a [`Sorted`].
 const FEW: usize = 32;
 
 /// Secondary index: finds objects of `T` by values of `K`. An object may have no, one or several values. Clones are the same index.
@@ -58,11 +58,14 @@ impl<T: Object> Index<T, String> {
     }
 }
 
+/// Entries of a run of an index: a value with its slots, some 40 bytes.
+const RUN: usize = 64;
+
 /// Slots of the objects that have one value, in key order.
 #[derive(Clone)]
 pub(crate) enum SlotList {
     Few(Arc<[u32]>),
-    Many(Order),
+    Many(SortedSlots),
 }
 
 /// Compares the key of the object in a slot with the key in question.
@@ -79,7 +82,7 @@ impl SlotList {
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         let (few, many) = match self {
             Self::Few(places) => (Some(places.iter().copied()), None),
-            Self::Many(places) => (None, Some(places.iter())),
+            Self::Many(places) => (None, Some(places.iter().copied())),
         };
         few.into_iter().flatten().chain(many.into_iter().flatten())
     }
@@ -92,13 +95,13 @@ impl SlotList {
                 *places = [before, &[place], after].concat().into();
             }
             Self::Few(places) => {
-                let mut many = Order::default();
+                let mut many = SortedSlots::default();
                 // The slots are already sorted.
                 places.iter().for_each(|other| many.insert(*other, |_| Ordering::Less));
-                many.insert(place, against);
+                many.insert(place, |other| against(*other));
                 *self = Self::Many(many);
             }
-            Self::Many(places) => places.insert(place, against),
+            Self::Many(places) => places.insert(place, |other| against(*other)),
         }
     }
 
@@ -106,9 +109,9 @@ impl SlotList {
         match self {
             Self::Few(places) => *places = places.iter().copied().filter(|other| *other != place).collect(),
             Self::Many(places) => {
-                places.remove(against);
+                places.remove(|other| against(*other));
                 if places.len() <= FEW / 2 {
-                    *self = Self::Few(places.iter().collect());
+                    *self = Self::Few(places.iter().copied().collect());
                 }
             }
         }
@@ -128,7 +131,7 @@ pub(crate) trait AnyIndex<T>: Send + Sync {
 /// Entries of one index.
 pub(crate) struct IndexState<T, K> {
     index: Index<T, K>,
-    values: Sorted<K, SlotList>,
+    values: Sorted<(K, SlotList), RUN>,
     /// Reusable buffers for the values of the old and the new state.
     scratch: [Vec<K>; 2],
 }
@@ -148,7 +151,8 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
     where
         K: Borrow<Q>,
     {
-        self.values.get(value)
+        let (_, places) = self.values.get(|(other, _)| other.borrow().cmp(value))?;
+        Some(places)
     }
 
     /// The values that have objects, in order.
@@ -157,17 +161,20 @@ impl<T: 'static, K: Ord + Clone + Send + Sync + 'static> IndexState<T, K> {
     }
 
     fn insert(&mut self, place: u32, value: K, against: CompareSlot<'_>) {
-        match self.values.get_mut(&value) {
-            Some(places) => places.insert(place, against),
-            None => drop(self.values.insert(value, SlotList::Few([place].into()))),
+        match self.values.get_mut(|(other, _)| other.cmp(&value)) {
+            Some((_, places)) => places.insert(place, against),
+            None => {
+                let entry = (value.clone(), SlotList::Few([place].into()));
+                self.values.insert(entry, |(other, _)| other.cmp(&value));
+            }
         }
     }
 
     fn remove(&mut self, place: u32, value: &K, against: CompareSlot<'_>) {
-        let Some(places) = self.values.get_mut(value) else { return };
+        let Some((_, places)) = self.values.get_mut(|(other, _)| other.cmp(value)) else { return };
         places.remove(place, against);
         if places.len() == 0 {
-            self.values.remove(value);
+            self.values.remove(|(other, _)| other.cmp(value));
         }
     }
 

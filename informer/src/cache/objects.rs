@@ -2,14 +2,14 @@
 //! never changes.
 //!
 //! An object stays in one numbered slot while it is cached: an update writes this slot only. A hash table
-//! maps keys to slots, an [`Order`] lists the slots in key order, and indexes store slots too, so an update
+//! maps keys to slots, a [`Sorted`] list has the slots in key order, and indexes store slots too, so an update
 //! touches none of them. Only the object stores its key: there is one key in memory per object.
 
 use std::{cmp::Ordering, hash::BuildHasher, sync::Arc};
 
 use kstore_nondet::FixedState;
 
-use crate::{Key, Object, cache::order::Order, cache::slots::Slots, cache::table::Table};
+use crate::{Key, Object, cache::slots::Slots, cache::sorted::Sorted, cache::table::Table};
 
 /// Objects that are copied together while a view is alive; each costs a reference count in another cache
 /// line.
@@ -18,11 +18,14 @@ const LEAF: usize = 16;
 /// Number of free slots below which the objects are not compacted.
 const MANY_FREE: usize = 4_096;
 
+/// Slots in the order of their objects' keys; a full run is 512 bytes.
+pub(crate) type SortedSlots = Sorted<u32, 128>;
+
 /// Persistent collection of objects with lookup by key and iteration in key order.
 pub(crate) struct Objects<T> {
     slots: Slots<Option<Arc<T>>, LEAF>,
     table: Table,
-    order: Order,
+    order: SortedSlots,
     /// Freed slots, newest last.
     free: Arc<Vec<u32>>,
     hasher: FixedState,
@@ -45,7 +48,7 @@ impl<T> Default for Objects<T> {
         Self {
             slots: Slots::default(),
             table: Table::default(),
-            order: Order::default(),
+            order: SortedSlots::default(),
             free: Arc::default(),
             hasher: FixedState::default(),
         }
@@ -87,19 +90,22 @@ impl<T: Object> Objects<T> {
 
     /// The objects in key order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.order.iter().filter_map(|place| self.at(place))
+        self.order.iter().filter_map(|place| self.at(*place))
     }
 
     /// The objects of a namespace, in key order.
     pub(crate) fn namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<T>> + use<'_, T> {
-        let find = |key: &Key| self.order.find(&self.against(key));
+        let find = |key: &Key| {
+            let against = self.against(key);
+            self.order.find(&|place: &u32| against(*place))
+        };
         let from = find(&Key::new(namespace, ""));
         let to = match namespace {
             "" => self.order.end(),
             // `0` is the character after `/`: keys outside the namespace sort before or from there.
             _ => find(&Key::new("", &format!("{namespace}0"))),
         };
-        let all = self.order.between(from, to).filter_map(|place| self.at(place));
+        let all = self.order.between(from, to).filter_map(|place| self.at(*place));
         // Cluster-scoped objects are not adjacent in the unusual case that other objects have a namespace.
         let exact = !namespace.is_empty();
         all.filter(move |object| exact || object.key().namespace().is_empty())
@@ -125,7 +131,7 @@ impl<T: Object> Objects<T> {
         *self.slots.get_mut(place as usize) = Some(object);
         self.table.insert(self.hash(key), place);
         let slots = &self.slots;
-        self.order.insert(place, |other| compare(slots, other, key));
+        self.order.insert(place, |other| compare(slots, *other, key));
         place
     }
 
@@ -133,7 +139,7 @@ impl<T: Object> Objects<T> {
     pub(crate) fn remove(&mut self, place: u32, key: &Key) {
         self.table.remove(self.hash(key), place);
         let slots = &self.slots;
-        self.order.remove(|other| compare(slots, other, key));
+        self.order.remove(|other| compare(slots, *other, key));
         *self.slots.get_mut(place as usize) = None;
         match self.order.len() {
             0 => *self = self.emptied(),
