@@ -1,7 +1,8 @@
 //! A modest client beside another that floods the server with requests over many connections: the 99th
 //! percentile of the modest client's reads alone, beside the flood, and beside the same flood without priority
 //! and fairness. Both clients are service accounts, so they share a priority level and are two of its flows.
-//! The load runs on the same machine: part of the slowdown is the flood's own processor time as a client.
+//! The load runs on the same machine: part of the slowdown is the flood's own processor time as a client. The
+//! modest client has a thread and a runtime of its own, since it would otherwise wait for the flood's tasks.
 
 use crate::account;
 use crate::binary::Binary;
@@ -66,7 +67,7 @@ async fn slowdown(binary: &Binary, path: &'static str, flags: &[&str]) -> anyhow
     pods::create(&server, FLOOD_OBJECTS).await?;
     let (modest, greedy) =
         (account::token_of(&server, "modest").await?, account::token_of(&server, "greedy").await?);
-    let alone = read(server.connect_with(Some(&modest)).await?).await?;
+    let alone = read(&server, &modest).await?;
     let answered = Arc::new(AtomicU64::new(0));
     let mut flood = JoinSet::new();
     for _ in 0..FLOOD_CONNECTIONS {
@@ -75,24 +76,32 @@ async fn slowdown(binary: &Binary, path: &'static str, flags: &[&str]) -> anyhow
     }
     sleep(Duration::from_secs(1)).await;
     let (began, before) = (Instant::now(), answered.load(Ordering::Relaxed));
-    let beside = read(server.connect_with(Some(&modest)).await?).await?;
+    let beside = read(&server, &modest).await?;
     let flood_rate = (answered.load(Ordering::Relaxed) - before) as f64 / began.elapsed().as_secs_f64();
     flood.shutdown().await;
     server.kill().await?;
     Ok(Slowdown { alone: Spread::of(alone), beside: Spread::of(beside), flood_rate })
 }
 
-/// Reads one object again and again, with pauses.
-async fn read(mut connection: Connection) -> anyhow::Result<Vec<Duration>> {
-    let (mut latencies, began) = (Vec::new(), Instant::now());
-    while began.elapsed() < MODEST_REPEAT {
-        let sent = Instant::now();
-        let (status, _) = connection.get(OBJECT).await?;
-        ensure!(status == StatusCode::OK, "{OBJECT}: {status}");
-        latencies.push(sent.elapsed());
-        sleep(MODEST_PAUSE).await;
-    }
-    Ok(latencies)
+/// Reads one object again and again, with pauses, on a thread of its own. Returns the latencies.
+async fn read(server: &Server, token: &str) -> anyhow::Result<Vec<Duration>> {
+    let (kubeconfig, token) = (server.kubeconfig.clone(), token.to_owned());
+    let thread = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut connection = Connection::open_with_token(&kubeconfig, &token).await?;
+            let (mut latencies, began) = (Vec::new(), Instant::now());
+            while began.elapsed() < MODEST_REPEAT {
+                let sent = Instant::now();
+                let (status, _) = connection.get(OBJECT).await?;
+                ensure!(status == StatusCode::OK, "{OBJECT}: {status}");
+                latencies.push(sent.elapsed());
+                sleep(MODEST_PAUSE).await;
+            }
+            Ok(latencies)
+        })
+    });
+    thread.await?
 }
 
 async fn request_forever(mut connection: Connection, path: &'static str, answered: Arc<AtomicU64>) {
