@@ -2,6 +2,8 @@
 
 mod access;
 mod audit;
+mod certs;
+mod command;
 mod dropin;
 mod encryption;
 mod etcd;
@@ -23,6 +25,8 @@ pub use access::{
     AccessConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice, TokenWebhookFile,
 };
 pub use audit::{AuditConfig, AuditDestination};
+pub use certs::{CertsArgs, CertsCommand, KubeconfigArgs, RenewArgs};
+pub use command::Command;
 pub use dropin::{AsArgs, AssetsArgs};
 pub use encryption::EncryptionFile;
 pub(crate) use encryption::encryption_file;
@@ -40,7 +44,7 @@ pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, St
 use crate::telemetry::LogFormat;
 use access::AccessArgs;
 use audit::AuditArgs;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use encryption::EncryptionArgs;
 use etcd::EtcdArgs;
 use external::ExternalArgs;
@@ -103,35 +107,6 @@ pub struct Cli {
     /// Format of log lines on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t, global = true, help_heading = LOGGING)]
     pub log_format: LogFormat,
-}
-
-/// Subcommands besides running the server.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Run a command against a fresh in-memory cluster that ends with it
-    #[command(after_help = run::HELP)]
-    Run(Box<RunArgs>),
-    /// Print what led to an object and what followed from it, as a tree
-    #[command(after_help = explain::HELP)]
-    Explain(ExplainArgs),
-    /// Check, save, restore or salvage the store's data while no server runs on it
-    #[command(after_help = store::HELP)]
-    Store(StoreArgs),
-    /// Make a folder with the programs that envtest and other test harnesses start: kube-apiserver, etcd,
-    /// kube-controller-manager, kube-scheduler, and kubectl if found
-    #[command(after_help = dropin::ASSETS_HELP)]
-    Assets(AssetsArgs),
-    /// Run as another program, with the flags of that program: `kstore-server as etcd --help` lists them
-    As(AsArgs),
-    /// Print completions for a shell
-    #[command(after_help = pages::COMPLETION_HELP)]
-    Completion(CompletionArgs),
-    /// Write the manual pages of all commands (used when packages are made)
-    #[command(hide = true)]
-    Man(ManArgs),
-    /// Replace this process by another program that is killed when its parent exits (used by `run`)
-    #[command(name = "exec-guarded", hide = true)]
-    ExecGuarded(ExecArgs),
 }
 
 /// Flags of the server.

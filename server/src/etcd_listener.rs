@@ -4,6 +4,7 @@
 use crate::args::{EtcdAddress, EtcdListen, EtcdTls, ListenAddress};
 use crate::listen::{self, RebindableListener};
 use crate::socket_file::SocketFile;
+use crate::tls::ServingCertificate;
 use anyhow::{Context, anyhow, bail};
 use kstore_etcd::{Listener, Options};
 use rustls::pki_types::pem::PemObject;
@@ -135,9 +136,11 @@ fn advertised(listen: &ListenAddress, is_tls: bool, listener: &TcpListener) -> a
 
 fn tls(files: &EtcdTls) -> anyhow::Result<Arc<ServerConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let chain = certificates(&files.certificate, "--etcd-cert-file")?;
-    let key = PrivateKeyDer::from_pem_file(&files.key)
+    certificates(&files.certificate, "--etcd-cert-file")?;
+    PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| anyhow!("cannot read --etcd-key-file {}: {error}", files.key.display()))?;
+    let serving = ServingCertificate::of_files(files.certificate.clone(), files.key.clone())
+        .context("--etcd-cert-file and --etcd-key-file do not match")?;
     let config =
         ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let config = match &files.clients {
@@ -153,8 +156,7 @@ fn tls(files: &EtcdTls) -> anyhow::Result<Arc<ServerConfig>> {
             config.with_client_cert_verifier(clients)
         }
     };
-    let mut config =
-        config.with_single_cert(chain, key).context("--etcd-cert-file and --etcd-key-file do not match")?;
+    let mut config = config.with_cert_resolver(Arc::new(serving));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config.into())
 }

@@ -5,6 +5,7 @@ mod access;
 pub mod args;
 mod assembly;
 mod audit;
+mod certs;
 mod data_dir;
 pub mod dropin;
 mod encryption;
@@ -51,6 +52,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Run(run)) => run::run(*run),
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::Store(args)) => store_cmd::run(args),
+        Some(Command::Certs(args)) => certs::run(&args.command),
+        Some(Command::Kubeconfig(args)) => kubeconfig::user::kubeconfig(&args),
         Some(Command::Assets(args)) => dropin::make_assets(&args),
         Some(Command::Completion(args)) => pages::completion(args.shell),
         Some(Command::Man(args)) => pages::man(&args.dir),

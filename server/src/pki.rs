@@ -35,6 +35,21 @@ const SERVING_NAMES: [&str; 7] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
+/// Stem of the file names of a server's certificate.
+pub(crate) const SERVING: &str = "apiserver";
+
+/// Stems of all certificates of a data directory: the authorities first.
+pub(crate) const ALL: [&str; 8] = [
+    CLIENTS_AND_SERVERS.file,
+    FRONT_PROXIES.file,
+    SERVING,
+    ADMIN.file,
+    CONTROLLERS.file,
+    SCHEDULER.file,
+    KUBELET_SIM.file,
+    FRONT_PROXY.file,
+];
+
 /// A user with a client certificate of this cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
@@ -158,25 +173,57 @@ impl Pki {
     /// names, and the address of the Service `default/kubernetes`.
     pub(crate) fn serving(&self, host: &str, service: IpAddr) -> anyhow::Result<Credential> {
         let names = serving_names(host, service);
-        self.leaf(
-            "apiserver",
-            |kept| covers(kept, &names),
-            || {
-                let mut params =
-                    self.leaf_params("kube-apiserver", None, ExtendedKeyUsagePurpose::ServerAuth);
-                params.subject_alt_names = CertificateParams::new(names.clone())?.subject_alt_names;
-                Ok(params)
-            },
-        )
+        self.leaf(SERVING, |kept| covers(kept, &names), || self.serving_params(&names))
+    }
+
+    fn serving_params(&self, names: &[String]) -> Result<CertificateParams, rcgen::Error> {
+        let mut params = self.leaf_params("kube-apiserver", None, ExtendedKeyUsagePurpose::ServerAuth);
+        params.subject_alt_names = CertificateParams::new(names)?.subject_alt_names;
+        Ok(params)
+    }
+
+    /// The files of the server's certificate and its key; `None` if they are only in memory.
+    pub(crate) fn serving_files(&self) -> Option<(PathBuf, PathBuf)> {
+        self.directory.as_deref().map(serving_files)
     }
 
     /// The client certificate of a user.
     pub(crate) fn client(&self, identity: &Identity) -> anyhow::Result<Credential> {
-        self.leaf(
-            identity.file,
-            |_| true,
-            || Ok(self.leaf_params(identity.user, identity.group, ExtendedKeyUsagePurpose::ClientAuth)),
-        )
+        self.leaf(identity.file, |_| true, || self.client_params(identity))
+    }
+
+    fn client_params(&self, identity: &Identity) -> Result<CertificateParams, rcgen::Error> {
+        Ok(self.leaf_params(identity.user, identity.group, ExtendedKeyUsagePurpose::ClientAuth))
+    }
+
+    /// Replaces the server's certificate by one for the same names.
+    ///
+    /// # Errors
+    /// There is none yet, or the files cannot be written.
+    pub(crate) fn renew_serving(&self) -> anyhow::Result<()> {
+        let kept = self.directory.as_ref().map(|directory| load(directory, SERVING)).transpose()?.flatten();
+        let kept = kept.context("there is no certificate of a server; a start creates it")?;
+        let (_, pem) = x509_parser::pem::parse_x509_pem(kept.certificate_pem.as_bytes())?;
+        let names = names_in(&pem.parse_x509()?);
+        self.issue(SERVING, || self.serving_params(&names)).map(drop)
+    }
+
+    /// Replaces the client certificate of a user.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub(crate) fn renew_client(&self, identity: &Identity) -> anyhow::Result<Credential> {
+        self.issue(identity.file, || self.client_params(identity))
+    }
+
+    /// Replaces the apiserver's certificate as a front proxy; a running server uses the last one until it ends.
+    ///
+    /// # Errors
+    /// The files cannot be read or written.
+    pub(crate) fn renew_front_proxy(&self) -> anyhow::Result<()> {
+        let directory = self.directory.as_ref().context("the certificates are only in memory")?;
+        let authority = Self::kept(&FRONT_PROXIES, directory, self.now)?;
+        authority.renew_client(&FRONT_PROXY).map(drop)
     }
 
     /// The signing key of service account tokens: `sa.key`, created once. It is not renewed with
@@ -212,6 +259,15 @@ impl Pki {
         {
             return Ok(kept);
         }
+        self.issue(file, params)
+    }
+
+    /// A new certificate and key, which replace those under this name.
+    fn issue(
+        &self,
+        file: &str,
+        params: impl Fn() -> Result<CertificateParams, rcgen::Error>,
+    ) -> anyhow::Result<Credential> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let certificate_pem = params()?.signed_by(&key, &self.issuer)?.pem();
         let credential = Credential { certificate_pem, key_pem: key.serialize_pem() };
@@ -266,9 +322,8 @@ pub(crate) fn self_signed(
     names: &[String],
     now: Timestamp,
 ) -> anyhow::Result<Credential> {
-    const FILE: &str = "apiserver";
     if let Some(directory) = directory
-        && let Some(kept) = load(directory, FILE)?
+        && let Some(kept) = load(directory, SERVING)?
     {
         return Ok(kept);
     }
@@ -281,9 +336,14 @@ pub(crate) fn self_signed(
     let credential =
         Credential { certificate_pem: params.self_signed(&key)?.pem(), key_pem: key.serialize_pem() };
     if let Some(directory) = directory {
-        save(directory, FILE, &credential)?;
+        save(directory, SERVING, &credential)?;
     }
     Ok(credential)
+}
+
+/// The files of a server's certificate and its key in a directory.
+pub(crate) fn serving_files(directory: &Path) -> (PathBuf, PathBuf) {
+    (directory.join(format!("{SERVING}.crt")), directory.join(format!("{SERVING}.key")))
 }
 
 /// Names of the server's certificate: this machine's, `host` (an address or a name), in-cluster names, and
@@ -327,19 +387,29 @@ fn name(user: &str, group: Option<&str>) -> DistinguishedName {
     name
 }
 
+/// The addresses and host names that the certificate is valid for.
+fn names_in(certificate: &x509_parser::certificate::X509Certificate<'_>) -> Vec<String> {
+    use x509_parser::extensions::GeneralName;
+    let Ok(Some(extension)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let name = |general: &GeneralName<'_>| match general {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => match **bytes {
+            [a, b, c, d] => Some(IpAddr::from([a, b, c, d]).to_string()),
+            _ => <[u8; 16]>::try_from(*bytes).ok().map(|bytes| IpAddr::from(bytes).to_string()),
+        },
+        _ => None,
+    };
+    extension.value.general_names.iter().filter_map(name).collect()
+}
+
 /// Whether the certificate is valid for all of these names.
 fn covers(certificate: &x509_parser::certificate::X509Certificate<'_>, names: &[String]) -> bool {
-    use x509_parser::extensions::GeneralName;
-    let Ok(Some(extension)) = certificate.subject_alternative_name() else { return false };
-    let has = |name: &str| {
-        extension.value.general_names.iter().any(|general| match (general, name.parse::<IpAddr>()) {
-            (GeneralName::IPAddress(bytes), Ok(IpAddr::V4(ip))) => *bytes == ip.octets(),
-            (GeneralName::IPAddress(bytes), Ok(IpAddr::V6(ip))) => *bytes == ip.octets(),
-            (GeneralName::DNSName(dns), Err(_)) => *dns == name,
-            _ => false,
-        })
+    let has = names_in(certificate);
+    let is_same = |name: &str, other: &str| match (name.parse::<IpAddr>(), other.parse::<IpAddr>()) {
+        (Ok(name), Ok(other)) => name == other,
+        _ => name == other,
     };
-    names.iter().all(|name| has(name))
+    names.iter().all(|name| has.iter().any(|other| is_same(name, other)))
 }
 
 fn subject_key_id(certificate: &x509_parser::certificate::X509Certificate<'_>) -> Option<Vec<u8>> {

@@ -1,40 +1,36 @@
-//! TLS of the API listener: server certificate, HTTP/2 and HTTP/1.1, and optional client certificates of
-//! known authorities. A client without a certificate is anonymous rather than refused.
+//! TLS of the listeners: server certificate, HTTP/2 and HTTP/1.1, and optional client certificates of known
+//! authorities. A client without a certificate is anonymous rather than refused.
 
+mod client_authorities;
 mod listed_clients;
+mod reloaded;
+mod serving_certificate;
 
-use crate::pki::{Credential, Pki};
+pub(crate) use client_authorities::ClientAuthorities;
+pub(crate) use serving_certificate::ServingCertificate;
+
 use anyhow::Context;
 use listed_clients::ListedClients;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use std::sync::Arc;
 
-/// TLS configuration of a server with this certificate, for clients of this authority.
-pub(crate) fn server(pki: &Pki, serving: &Credential) -> anyhow::Result<Arc<ServerConfig>> {
-    server_for_clients_of(serving, pki.ca_pem())
-}
-
-/// TLS configuration of a server with this certificate chain. It accepts client certificates that an
-/// authority in `client_ca` (PEM) signed, or that are themselves in `client_ca`. If `client_ca` is empty, the
-/// server requests no client certificate.
-pub(crate) fn server_for_clients_of(
-    serving: &Credential,
-    client_ca: &str,
+/// TLS configuration of a server with this certificate. Clients may show certificates that `clients` accepts;
+/// without it the server requests none.
+pub(crate) fn server(
+    serving: ServingCertificate,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 ) -> anyhow::Result<Arc<ServerConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let chain: Vec<_> =
-        CertificateDer::pem_slice_iter(serving.certificate_pem.as_bytes()).collect::<Result<_, _>>()?;
-    let key = PrivateKeyDer::from_pem_slice(serving.key_pem.as_bytes())?;
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let config = match client_ca.trim() {
-        "" => config.with_no_client_auth(),
-        client_ca => config.with_client_cert_verifier(client_verifier(client_ca)?),
+    let config = match clients {
+        None => config.with_no_client_auth(),
+        Some(clients) => config.with_client_cert_verifier(clients),
     };
-    let mut config = config.with_single_cert(chain, key)?;
+    let mut config = config.with_cert_resolver(Arc::new(serving));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config.into())
 }

@@ -6,6 +6,7 @@ use crate::assembly::{self, ApiListener, ClusterInputs};
 use crate::data_dir::DataDir;
 use crate::etcd_listener::{self, BoundEtcdListener};
 use crate::files::write_private;
+use crate::kubeconfig::ServerAddress;
 use crate::memory_file::MemoryFile;
 use crate::open_files;
 use crate::phase::Phase;
@@ -14,6 +15,7 @@ use crate::ready::ReadyMessage;
 use crate::shutdown::{GRACE, Signals};
 use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
+use crate::tls::ServingCertificate;
 use crate::{audit, kubeconfig, listen, metrics_server, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::outbound::FrontProxy;
@@ -254,7 +256,9 @@ impl Cluster {
             None => Pki::in_memory(now)?,
             Some(dir) => Pki::open(&dir.path().join("pki"), now)?,
         };
-        let tls = tls::server(&pki, &pki.serving(&listen.host, ranges.api_address())?)?;
+        let serving = pki.serving(&listen.host, ranges.api_address())?;
+        let serving = ServingCertificate::of(&serving, pki.serving_files())?;
+        let tls = tls::server(serving, Some(tls::client_verifier(pki.ca_pem())?))?;
         let tokens = Arc::new(pki.service_account_key()?);
         let (credential, front_proxy_ca) = pki.front_proxy()?;
         let front_proxy = FrontProxy::from_pem(&credential.certificate_pem, &credential.key_pem)?;
@@ -374,7 +378,10 @@ fn write_kubeconfigs(dir: &Path, pki: &Pki, address: SocketAddr, admin: &str) ->
 }
 
 fn kubeconfig_of(pki: &Pki, address: SocketAddr, identity: &Identity) -> anyhow::Result<String> {
-    Ok(kubeconfig::render(address, pki.ca_pem(), identity.user, &pki.client(identity)?))
+    let url = format!("https://{address}");
+    let ca_pem = Some(pki.ca_pem().as_bytes());
+    let server = ServerAddress { url: &url, ca_pem, tls_server_name: None };
+    kubeconfig::render(&server, identity.user, &pki.client(identity)?)
 }
 
 fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -28,6 +28,15 @@ impl ServingFiles {
         Ok(file(flags, "cert-dir").map_or(Self::InMemory, Self::Directory))
     }
 
+    /// The files of the certificate and its key; `None` if it is only in memory.
+    pub(super) fn files(&self) -> Option<(PathBuf, PathBuf)> {
+        match self {
+            Self::Pair(certificate, key) => Some((certificate.clone(), key.clone())),
+            Self::Directory(directory) => Some(pki::serving_files(directory)),
+            Self::InMemory => None,
+        }
+    }
+
     /// Loads or creates the certificate and its key; a new certificate is valid for `names`.
     pub(super) fn load(&self, names: &[String], now: Timestamp) -> anyhow::Result<Credential> {
         match self {

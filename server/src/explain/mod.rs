@@ -98,7 +98,7 @@ fn find_resource(text: &str) -> Option<&'static Resource> {
 
 /// Path of the kubeconfig: the flag, else the first existing file of KUBECONFIG, else the admin kubeconfig of
 /// ./kstore-data.
-fn kubeconfig_path(flag: Option<PathBuf>, variable: Option<OsString>) -> anyhow::Result<PathBuf> {
+pub(crate) fn kubeconfig_path(flag: Option<PathBuf>, variable: Option<OsString>) -> anyhow::Result<PathBuf> {
     if let Some(path) = flag {
         return Ok(path);
     }

@@ -70,12 +70,9 @@ impl ClientCertVerifier for ListedClients {
 
 #[cfg(test)]
 mod tests {
-    use crate::pki::Credential;
-    use crate::tls::server_for_clients_of;
     use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
     use rustls::RootCertStore;
-    use rustls::pki_types::pem::PemObject as _;
-    use rustls::pki_types::{CertificateDer, UnixTime};
+    use rustls::pki_types::UnixTime;
     use rustls::server::WebPkiClientVerifier;
     use rustls::server::danger::ClientCertVerifier as _;
     use std::sync::Arc;
@@ -129,16 +126,5 @@ mod tests {
         let client = CertificateParams::default().signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap();
         assert!(verify(&[&first, &second, &third], &client, 2026));
         assert!(!verify(&[&first, &third], &client, 2026));
-    }
-
-    #[test]
-    fn a_server_without_authorities_requests_no_client_certificate() {
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::default().self_signed(&key).unwrap();
-        let serving = Credential { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() };
-        server_for_clients_of(&serving, "").unwrap();
-        server_for_clients_of(&serving, &certificate.pem()).unwrap();
-        assert!(server_for_clients_of(&serving, "no certificate").is_err());
-        assert!(CertificateDer::from_pem_slice(serving.certificate_pem.as_bytes()).is_ok());
     }
 }

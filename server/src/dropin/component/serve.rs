@@ -9,6 +9,7 @@ use super::settings::{ComponentSettings, Settings, SigningFiles};
 use crate::args::Component;
 use crate::assembly;
 use crate::dropin::serving::content;
+use crate::tls::ServingCertificate;
 use crate::wiring::{self, Cluster};
 use crate::{listen, tls};
 use anyhow::{Context, anyhow};
@@ -96,7 +97,8 @@ pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
         let mut names = LOCAL_NAMES.map(str::to_owned).to_vec();
         names.push(address.host.clone());
         let serving = settings.serving.load(&names, nondet.clock.now())?;
-        let tls = tls::server_for_clients_of(&serving, "")
+        let tls = ServingCertificate::of(&serving, settings.serving.files())
+            .and_then(|serving| tls::server(serving, None))
             .context("the certificate and the key cannot be used for TLS")?;
         let health = Arc::new(Health { open_paths: settings.open_paths, metrics });
         cluster.run_listener("health", |stop| health.serve(listener, tls, stop));

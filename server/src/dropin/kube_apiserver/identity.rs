@@ -2,29 +2,43 @@
 
 use super::settings::{FrontProxyFiles, ServiceAccounts};
 use crate::dropin::serving::content;
-use crate::tls;
+use crate::tls::ClientAuthorities;
 use anyhow::Context;
 use kstore_apiserver::authn::{FrontProxies, TokenFile};
 use kstore_apiserver::outbound::FrontProxy;
 use kstore_apiserver::token::{PublicKey, SigningKey, Tokens};
+use rustls::server::danger::ClientCertVerifier;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Reads the certificate authorities for client certificates (PEM).
 pub(super) fn client_ca(file: Option<&PathBuf>) -> anyhow::Result<Option<String>> {
     file.map(|file| content(file, "--client-ca-file")).transpose()
 }
 
-/// Reads the authorities of front proxies, which name users in headers. `client_ca` are the authorities for client certificates (PEM).
+/// Verifies certificates of users and front proxies in TLS handshakes. `None` if neither flag is given.
+pub(super) fn authorities(
+    client_ca: Option<&PathBuf>,
+    proxies: Option<&FrontProxyFiles>,
+) -> anyhow::Result<Option<Arc<dyn ClientCertVerifier>>> {
+    let files: Vec<_> =
+        client_ca.into_iter().chain(proxies.map(|proxies| &proxies.authorities)).cloned().collect();
+    (!files.is_empty()).then(|| ClientAuthorities::of_files(files)).transpose()
+}
+
+/// Reads the authorities of front proxies, which name users in headers. `client_ca` is the file of the authorities for client
+/// certificates.
 pub(super) fn front_proxies(
     files: Option<&FrontProxyFiles>,
-    client_ca: Option<&str>,
+    client_ca: Option<&PathBuf>,
 ) -> anyhow::Result<Option<FrontProxies>> {
     const FLAG: &str = "--requestheader-client-ca-file";
     let read = |files: &FrontProxyFiles| {
         let authorities_pem = content(&files.authorities, FLAG)?;
-        let authorities = tls::client_verifier(&authorities_pem)
+        let authorities = ClientAuthorities::of_files(vec![files.authorities.clone()])
             .with_context(|| format!("cannot use {FLAG} {}", files.authorities.display()))?;
-        let users = client_ca.map(tls::client_verifier).transpose().context("cannot use --client-ca-file")?;
+        let users = client_ca.map(|file| ClientAuthorities::of_files(vec![file.clone()]));
+        let users = users.transpose().context("cannot use --client-ca-file")?;
         Ok(FrontProxies { authorities, authorities_pem, allowed_names: files.allowed_names.clone(), users })
     };
     files.map(read).transpose()

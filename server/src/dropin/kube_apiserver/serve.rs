@@ -5,6 +5,7 @@ use super::identity;
 use super::settings::Apiserver;
 use crate::args::{Api, Storage};
 use crate::assembly::ApiListener;
+use crate::tls::ServingCertificate;
 use crate::wiring::{self, Cluster};
 use crate::{access, audit, listen, open_files, pki, tls};
 use anyhow::{Context, bail};
@@ -41,11 +42,12 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     names.dedup();
     let serving = apiserver.serving.load(&names, nondet.clock.now())?;
     let client_ca = identity::client_ca(apiserver.client_ca.as_ref())?;
-    let front_proxies = identity::front_proxies(apiserver.front_proxies.as_ref(), client_ca.as_deref())?;
-    let users = client_ca.as_deref().unwrap_or_default();
-    let proxies = front_proxies.as_ref().map_or("", |proxies| &proxies.authorities_pem);
-    let tls = tls::server_for_clients_of(&serving, &[users, proxies].join("\n"))
-        .context("the server's certificate, its key and --client-ca-file cannot be used for TLS")?;
+    let front_proxies =
+        identity::front_proxies(apiserver.front_proxies.as_ref(), apiserver.client_ca.as_ref())?;
+    let authorities = identity::authorities(apiserver.client_ca.as_ref(), apiserver.front_proxies.as_ref())?;
+    let tls = ServingCertificate::of(&serving, apiserver.serving.files())
+        .and_then(|serving| tls::server(serving, authorities))
+        .context("the server's certificate and its key cannot be used for TLS")?;
     let mut bearers = access::bearers(&config.authentication, &nondet.rng)?;
     bearers.file = identity::token_file(apiserver.tokens.as_ref())?.map(Arc::new);
     let authorization = access::modes(config.authorization.as_ref(), &nondet.rng)?;

@@ -1,0 +1,42 @@
+//! The subcommands of `kstore-server`.
+
+use super::{
+    AsArgs, AssetsArgs, CertsArgs, CompletionArgs, ExecArgs, ExplainArgs, KubeconfigArgs, ManArgs, RunArgs,
+    StoreArgs, certs, dropin, explain, pages, run, store,
+};
+use clap::Subcommand;
+
+/// Subcommands besides running the server.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a command against a fresh in-memory cluster that ends with it
+    #[command(after_help = run::HELP)]
+    Run(Box<RunArgs>),
+    /// Print what led to an object and what followed from it, as a tree
+    #[command(after_help = explain::HELP)]
+    Explain(ExplainArgs),
+    /// Check, save, restore or salvage the store's data while no server runs on it
+    #[command(after_help = store::HELP)]
+    Store(StoreArgs),
+    /// Show and renew the certificates in a data directory
+    #[command(after_help = certs::CERTS_HELP)]
+    Certs(CertsArgs),
+    /// Make a kubeconfig with a new client certificate for a user
+    #[command(after_help = certs::KUBECONFIG_HELP)]
+    Kubeconfig(KubeconfigArgs),
+    /// Make a folder with the programs that envtest and other test harnesses start: kube-apiserver, etcd,
+    /// kube-controller-manager, kube-scheduler, and kubectl if found
+    #[command(after_help = dropin::ASSETS_HELP)]
+    Assets(AssetsArgs),
+    /// Run as another program, with the flags of that program: `kstore-server as etcd --help` lists them
+    As(AsArgs),
+    /// Print completions for a shell
+    #[command(after_help = pages::COMPLETION_HELP)]
+    Completion(CompletionArgs),
+    /// Write the manual pages of all commands (used when packages are made)
+    #[command(hide = true)]
+    Man(ManArgs),
+    /// Replace this process by another program that is killed when its parent exits (used by `run`)
+    #[command(name = "exec-guarded", hide = true)]
+    ExecGuarded(ExecArgs),
+}
