@@ -1,7 +1,7 @@
 //! Admission: checks and changes of objects that depend on the cluster. In-tree plugins run in Kubernetes'
 //! order, one per file: first all may change the object, later all may refuse it. Synchronous and without
 //! side effects: a plugin reads the cluster through a [`Lookup`] and may run several times for one request.
-//! What a plugin does once per request, or waits for, is kept in [`RequestEffects`].
+//! What a plugin does once per request, or waits for, is kept in the module `request_effects`.
 //! Validation of an object by itself is in `kstore_api::validate`.
 
 mod always;
