@@ -121,7 +121,14 @@ pub const VERIFIED_TOKENS: usize = 4096;
 /// Cached answers of a webhook of authentication or authorization. The oldest answers are dropped first.
 pub const WEBHOOK_ANSWERS: usize = 8192;
 
-/// Concurrent calls to one webhook of authentication or authorization. Further requests wait for a call to
+/// Cached answers of the image policy webhook, as in Kubernetes. The oldest answers are dropped first.
+pub const IMAGE_REVIEWS: usize = 1024;
+
+/// Keys of one limit of EventRateLimit whose token buckets are kept, if the configuration states no number, as
+/// in Kubernetes. The least recently used ones are dropped first.
+pub const EVENT_LIMIT_KEYS: usize = 4096;
+
+/// Concurrent calls to one webhook of authentication or authorization, or for image policy. Further requests wait for a call to
 /// end.
 pub const WEBHOOK_CALLS: usize = 64;
 

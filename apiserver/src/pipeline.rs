@@ -28,7 +28,7 @@ mod warnings;
 pub use transact::Transacted;
 pub use unsupported::LocalComponents;
 
-use crate::admission::{Admission, PluginSwitches, RESOURCE_QUOTA, ROLE_CHECKS};
+use crate::admission::{Admission, ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA, ROLE_CHECKS};
 use crate::authn::service_account::TokenAuthenticator;
 use crate::authn::{Bearers, UserInfo};
 use crate::authz::{self, Attributes, Authorizer, More, Selects};
@@ -205,9 +205,9 @@ impl Pipeline {
         Self { bearers, ..self }
     }
 
-    /// Selects the admission plugins. In mode AlwaysAllow the plugins that check roles are disabled too.
+    /// Selects and configures the admission plugins. In mode AlwaysAllow the plugins that check roles are disabled too.
     #[must_use]
-    pub fn with_plugins(self, mut switches: PluginSwitches) -> Self {
+    pub fn with_plugins(self, mut switches: PluginSwitches, configured: &ConfiguredPlugins) -> Self {
         if self.authorizer.modes().allow_everything() {
             switches.disabled.extend(ROLE_CHECKS);
         }
@@ -215,7 +215,7 @@ impl Pipeline {
             true => self.registry,
             false => self.registry.without_quotas(),
         };
-        Self { admission: self.admission.with(&switches), registry, ..self }
+        Self { admission: self.admission.with(&switches, configured), registry, ..self }
     }
 
     /// Declares the components that run in this process. The pipeline warns only about features that these
@@ -495,7 +495,7 @@ impl Pipeline {
     }
 
     /// The cluster as this request sees it: with the uncommitted writes of its transaction.
-    fn view(&self, request: &Request) -> View {
+    pub(crate) fn view(&self, request: &Request) -> View {
         View::new(self.cache().clone(), request.stage.clone())
     }
 

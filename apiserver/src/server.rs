@@ -221,7 +221,8 @@ impl ApiServer {
             measured.0.render_metrics(&mut Page::new(out));
             measured.1.render_metrics(&mut Page::new(out));
         });
-        let pipeline = pipeline.with_bearers(bearers).with_plugins(settings.plugins);
+        let pipeline =
+            pipeline.with_bearers(bearers).with_plugins(settings.plugins, &settings.configured_plugins);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
         let pipeline = pipeline.with_request_limits(settings.request_limits);

@@ -1,7 +1,7 @@
 //! [`Settings`] of an API server for which kube-apiserver has flags. A cluster of kstore's own uses the
 //! defaults.
 
-use crate::admission::PluginSwitches;
+use crate::admission::{ConfiguredPlugins, PluginSwitches};
 use crate::audit::Audit;
 use crate::authn::{Bearers, FrontProxies};
 use crate::authz::Modes;
@@ -21,6 +21,8 @@ pub struct Settings {
     pub front_proxies: Option<Arc<FrontProxies>>,
     /// The admission plugins that are enabled.
     pub plugins: PluginSwitches,
+    /// The admission plugins that have a configuration.
+    pub configured_plugins: ConfiguredPlugins,
     /// The `host:port` in documents, if it differs from the server's address.
     pub external_address: Option<String>,
     /// The audit log, if there is one.

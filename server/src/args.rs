@@ -18,11 +18,12 @@ mod run;
 mod store;
 
 pub(crate) use access::{
-    AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS, access,
-    audit_webhook, duration,
+    ADMISSION, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS, access,
+    audit_webhook, duration, known_plugin,
 };
 pub use access::{
-    AccessConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice, TokenWebhookFile,
+    AccessConfig, AdmissionConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice,
+    TokenWebhookFile,
 };
 pub use audit::{AuditConfig, AuditDestination};
 pub use certs::{CertsArgs, CertsCommand, KubeconfigArgs, RenewArgs};

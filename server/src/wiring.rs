@@ -351,11 +351,16 @@ pub(crate) fn check_family(ranges: &ServiceRanges, address: SocketAddr) -> anyho
 
 /// Settings of the API server by its flags.
 fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet) -> anyhow::Result<Settings> {
+    for warning in &access.admission.warnings {
+        tracing::warn!("{warning}");
+    }
     Ok(Settings {
         audit: audit.map(|audit| audit::open(audit, nondet)).transpose()?,
         bearers: crate::access::bearers(&access.authentication, &nondet.rng)?,
         authorization: crate::access::modes(access.authorization.as_ref(), &nondet.rng)?,
         request_limits: access.request_limits,
+        plugins: access.admission.switches.clone(),
+        configured_plugins: crate::access::configured_plugins(&access.admission, &nondet.rng)?,
         ..Settings::default()
     })
 }

@@ -1,6 +1,7 @@
 //! Admission: checks and changes of objects that depend on the cluster. In-tree plugins run in Kubernetes'
 //! order, one per file: first all may change the object, later all may refuse it. Synchronous and without
 //! side effects: a plugin reads the cluster through a [`Lookup`] and may run several times for one request.
+//! What a plugin does once per request, or waits for, is kept in the module `request_effects`.
 //! Validation of an object by itself is in `kstore_api::validate`.
 
 mod always;
@@ -9,27 +10,34 @@ mod certificate_approval;
 mod certificate_requester;
 mod certificate_signing;
 mod certificate_subject_restriction;
+mod cluster_trust_bundle_attest;
+mod configuration;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod deny_service_external_ips;
 pub(crate) mod dynamic;
+mod event_rate_limit;
 mod extended_resource_toleration;
+mod image_policy_webhook;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod metrics;
+mod namespace_auto_provision;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod node_restriction;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod_node_selector;
+mod pod_resize_validator;
 mod pod_security;
 mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod priority;
 mod rbac_escalation;
 mod registered;
+mod request_effects;
 mod runtime_class;
 mod service_account;
 mod storage_object_in_use_protection;
@@ -46,7 +54,9 @@ use crate::lookup::Lookup;
 use crate::metrics::Page;
 use crate::outbound::Outbound;
 use crate::undecided::Undecided;
+pub use configuration::{ConfigurationError, ConfiguredPlugins};
 use dynamic::{Admitted, Calls, Dynamic};
+pub use image_policy_webhook::ImagePolicyOptions;
 pub use kstore_api::admission::Operation;
 use kstore_api::admission::Reinvocation;
 use kstore_api::admission::review::AuditAnnotation;
@@ -56,10 +66,11 @@ use kstore_nondet::Nondet;
 use metrics::AdmissionMetrics;
 pub(crate) use registered::RESOURCE_QUOTA;
 use registered::{
-    MUTATING_POLICY, MUTATING_WEBHOOK, NODE_RESTRICTION, OWNER_REFERENCES, RBAC_ESCALATION, Registered,
+    MUTATING_POLICY, MUTATING_WEBHOOK, NODE_RESTRICTION, OWNER_REFERENCES, RBAC_ESCALATION, Running,
     VALIDATING_POLICY, VALIDATING_WEBHOOK,
 };
 pub use registered::{PluginSwitches, plugins};
+use request_effects::RequestEffects;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -104,6 +115,8 @@ pub(crate) struct Remarks {
     pub(crate) notes: Vec<AuditAnnotation>,
     /// Whether the request is audited.
     pub(crate) is_recorded: bool,
+    /// What plugins did for the request in earlier decisions.
+    effects: Arc<RequestEffects>,
 }
 
 impl Remarks {
@@ -154,11 +167,28 @@ trait Plugin: Send + Sync {
         let _ = remarks;
         self.validate(cluster, subject, new, old)
     }
+
+    /// Refuses invalid requests like [`Plugin::review`]; may first wait for something outside the process.
+    fn decide(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+        remarks: &mut Remarks,
+    ) -> Result<(), Undecided> {
+        Ok(self.review(cluster, subject, new, old, remarks)?)
+    }
 }
 
 /// Plugins that check whether the user's roles permit more than the request itself needs.
-pub(crate) const ROLE_CHECKS: [&str; 4] =
-    [RBAC_ESCALATION, OWNER_REFERENCES, "CertificateApproval", "CertificateSigning"];
+pub(crate) const ROLE_CHECKS: [&str; 5] = [
+    RBAC_ESCALATION,
+    OWNER_REFERENCES,
+    "CertificateApproval",
+    "CertificateSigning",
+    cluster_trust_bundle_attest::NAME,
+];
 
 /// The admission chain of one cluster. Cheap to clone.
 #[derive(Clone)]
@@ -168,7 +198,9 @@ pub struct Admission {
     dynamic: Arc<Dynamic>,
     switches: Arc<PluginSwitches>,
     /// The enabled in-tree plugins, in their order.
-    running: Arc<[&'static Registered]>,
+    running: Arc<[Running]>,
+    /// Whether images of pods are reviewed.
+    reviews_images: bool,
 }
 
 impl Admission {
@@ -181,14 +213,29 @@ impl Admission {
     ) -> Self {
         let dynamic = Arc::new(Dynamic::new(cluster.clone(), authorizer, outbound, nondet));
         let switches = PluginSwitches::default();
-        let running = switches.running().into();
-        Self { cluster, metrics: Arc::default(), dynamic, switches: Arc::new(switches), running }
+        let running = switches.running(&ConfiguredPlugins::default());
+        Self {
+            cluster,
+            metrics: Arc::default(),
+            dynamic,
+            switches: Arc::new(switches),
+            running,
+            reviews_images: false,
+        }
     }
 
-    /// Selects the plugins.
+    /// Selects the plugins, and configures them.
     #[must_use]
-    pub(crate) fn with(self, switches: &PluginSwitches) -> Self {
-        Self { switches: Arc::new(switches.clone()), running: switches.running().into(), ..self }
+    pub(crate) fn with(self, switches: &PluginSwitches, configured: &ConfiguredPlugins) -> Self {
+        let name = image_policy_webhook::NAME;
+        let reviews_images = switches.runs(name) && configured.get(name).is_some();
+        let running = switches.running(configured);
+        Self { switches: Arc::new(switches.clone()), running, reviews_images, ..self }
+    }
+
+    /// Whether missing namespaces of new objects are created.
+    pub(crate) fn provisions_namespaces(&self) -> bool {
+        self.switches.runs(namespace_auto_provision::NAME)
     }
 
     /// Whether a plugin that calls webhooks or evaluates policies is enabled.
@@ -205,7 +252,7 @@ impl Admission {
     /// The calls of one request, before the first. Webhooks do not see the server's own writes, such as the
     /// initial objects of every cluster: otherwise a server could not start while a webhook is down.
     pub(crate) fn calls(&self, user: &UserInfo) -> Calls {
-        let calls = self.dynamic.calls();
+        let calls = self.dynamic.calls(RequestEffects::new(self.reviews_images));
         if user.username == SELF { calls.none() } else { calls }
     }
 
@@ -229,19 +276,26 @@ impl Admission {
         &self,
         step: &'static str,
         subject: &Subject<'_>,
-        mut ask: impl FnMut(&dyn Plugin) -> Result<(), Status>,
-    ) -> Result<(), Status> {
+        mut ask: impl FnMut(&dyn Plugin) -> Result<(), Undecided>,
+    ) -> Result<(), Undecided> {
         let began = Instant::now();
         let mut last = began;
-        let concerned = self.running.iter().filter(|registered| registered.concerns(subject));
-        let verdict = concerned.into_iter().try_for_each(|registered| {
-            let verdict = ask(registered.plugin);
+        // A decision that waits is repeated, and counts when it is made.
+        let count = |plugin, verdict: &Result<(), Undecided>, took| match verdict {
+            Err(Undecided::Pending(_)) => {}
+            Ok(()) | Err(Undecided::Refused(_)) => {
+                self.metrics.count(plugin, step, subject.operation, verdict.is_err(), took);
+            }
+        };
+        let mut concerned = self.running.iter().filter(|running| running.registered.concerns(subject));
+        let verdict = concerned.try_for_each(|running| {
+            let verdict = ask(running.plugin());
             let now = Instant::now();
-            self.metrics.count(registered.name, step, subject.operation, verdict.is_err(), now - last);
+            count(running.registered.name, &verdict, now - last);
             last = now;
             verdict
         });
-        self.metrics.count("", step, subject.operation, verdict.is_err(), last - began);
+        count("", &verdict, last - began);
         verdict
     }
 
@@ -266,7 +320,7 @@ impl Admission {
         admitted: &Admitted<'_>,
         new: &mut Value,
         old: Option<&Value>,
-        between: impl Fn(&mut Value) -> Result<(), Status>,
+        between: impl Fn(&mut Value) -> Result<(), Undecided>,
     ) -> Result<(), Undecided> {
         if !admitted.may_match() {
             return Ok(());
@@ -288,7 +342,7 @@ impl Admission {
 
     /// Adds the topology labels of the node to a pod's binding, from which the pod gets them.
     pub(crate) fn label_binding(&self, binding: &mut Value) {
-        if self.running.iter().any(|registered| registered.name == pod_topology_labels::NAME) {
+        if self.switches.runs(pod_topology_labels::NAME) {
             pod_topology_labels::label_binding(&*self.cluster, binding);
         }
     }
@@ -352,7 +406,11 @@ impl Admission {
         if new.is_none() && admitted.may_match() && self.runs(MUTATING_WEBHOOK) {
             dynamic::mutating::mutate(&*self.cluster, admitted, None, old, &mut Reinvocation::new())?;
         }
-        let mut remarks = Remarks { is_recorded: audit::is_recording(), ..Remarks::default() };
+        let mut remarks = Remarks {
+            is_recorded: audit::is_recording(),
+            effects: admitted.calls.effects().clone(),
+            ..Remarks::default()
+        };
         let verdict = self.validate_in_tree(&admitted.subject, new, old, &mut remarks);
         admitted.calls.take(remarks);
         verdict?;
@@ -368,24 +426,24 @@ impl Admission {
         subject: &Subject<'_>,
         new: &mut Value,
         old: Option<&Value>,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Undecided> {
         let _span = tracing::debug_span!("admission", phase = "mutate").entered();
-        self.each("admit", subject, |plugin| plugin.mutate(&*self.cluster, subject, new, old))
+        self.each("admit", subject, |plugin| Ok(plugin.mutate(&*self.cluster, subject, new, old)?))
     }
 
     /// Runs all in-tree plugins on the final object; for a deletion `new` is absent.
     ///
     /// # Errors
-    /// The first refusal.
+    /// The first refusal; or pending, if a plugin waits.
     pub(crate) fn validate_in_tree(
         &self,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
         remarks: &mut Remarks,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Undecided> {
         let _span = tracing::debug_span!("admission", phase = "validate").entered();
-        self.each("validate", subject, |plugin| plugin.review(&*self.cluster, subject, new, old, remarks))
+        self.each("validate", subject, |plugin| plugin.decide(&*self.cluster, subject, new, old, remarks))
     }
 }
 

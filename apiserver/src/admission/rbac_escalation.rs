@@ -52,7 +52,7 @@ const REFERENCES: [&str; 5] =
 /// Whether an update changes only metadata that the garbage collector needs to change, and thus cannot grant
 /// anything. Every other update is checked as a whole, as in Kubernetes: a label can make a role part of an
 /// aggregated one.
-fn changes_only_references(new: &Value, old: &Value) -> bool {
+pub(super) fn changes_only_references(new: &Value, old: &Value) -> bool {
     let same = |new: &Value, old: &Value, free: &[&str]| match (new.as_object(), old.as_object()) {
         (Some(left), Some(right)) => {
             let mut members =

@@ -1,22 +1,30 @@
 //! The in-tree plugins in the order in which they run, with the kinds that each checks and whether it runs by
 //! default. Webhooks, policies and quotas run after them and are implemented elsewhere.
 
+use super::configuration::{ConfiguredPlugins, Unconfigured};
+use super::pod_node_selector::PodNodeSelector;
+use super::pod_security::PodSecurity;
+use super::pod_toleration_restriction::PodTolerationRestriction;
 use super::{
     Plugin, Subject, always, always_pull_images, certificate_approval, certificate_requester,
-    certificate_signing, certificate_subject_restriction, default_ingress_class, default_storage_class,
-    default_toleration_seconds, deny_service_external_ips, extended_resource_toleration,
-    limit_pod_hard_anti_affinity_topology, limit_ranger, namespace_exists, namespace_lifecycle,
-    node_restriction, owner_references_permission_enforcement, persistent_volume_claim_resize,
-    pod_node_selector, pod_security, pod_toleration_restriction, pod_topology_labels, priority,
-    rbac_escalation, runtime_class, service_account, storage_object_in_use_protection,
-    taint_nodes_by_condition,
+    certificate_signing, certificate_subject_restriction, cluster_trust_bundle_attest, default_ingress_class,
+    default_storage_class, default_toleration_seconds, deny_service_external_ips, event_rate_limit,
+    extended_resource_toleration, image_policy_webhook, limit_pod_hard_anti_affinity_topology, limit_ranger,
+    namespace_auto_provision, namespace_exists, namespace_lifecycle, node_restriction,
+    owner_references_permission_enforcement, persistent_volume_claim_resize, pod_resize_validator,
+    pod_security, pod_topology_labels, priority, rbac_escalation, runtime_class, service_account,
+    storage_object_in_use_protection, taint_nodes_by_condition,
 };
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Name of the plugin that limits the writes of nodes.
 pub(super) const NODE_RESTRICTION: &str = "NodeRestriction";
 /// Name of the RBAC escalation check. In Kubernetes it is part of the storage of roles and not a plugin.
 pub(super) const RBAC_ESCALATION: &str = "RBACEscalation";
+/// Name of the rule that records the requester of a certificate. In Kubernetes it is part of the storage of
+/// signing requests and not a plugin.
+const CERTIFICATE_REQUESTER: &str = "CertificateRequester";
 /// Name of the plugin that checks owner references.
 pub(super) const OWNER_REFERENCES: &str = "OwnerReferencesPermissionEnforcement";
 /// Name of the plugin ResourceQuota. The registry charges quotas, in the commit of the charged object.
@@ -48,6 +56,19 @@ impl Registered {
     }
 }
 
+/// An enabled in-tree plugin, with its configuration.
+pub(super) struct Running {
+    pub(super) registered: &'static Registered,
+    configured: Option<Arc<dyn Plugin>>,
+}
+
+impl Running {
+    /// The plugin with its configuration, or with the defaults.
+    pub(super) fn plugin(&self) -> &dyn Plugin {
+        self.configured.as_deref().unwrap_or(self.registered.plugin)
+    }
+}
+
 const fn on(
     name: &'static str,
     plugin: &'static dyn Plugin,
@@ -69,9 +90,14 @@ const CLAIMS: &[(&str, &str)] = &[("", "persistentvolumeclaims")];
 const SIGNING_REQUESTS: &[(&str, &str)] = &[("certificates.k8s.io", "certificatesigningrequests")];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
+static POD_SECURITY: PodSecurity = PodSecurity::new();
+static POD_NODE_SELECTOR: PodNodeSelector = PodNodeSelector::new();
+static POD_TOLERATION_RESTRICTION: PodTolerationRestriction = PodTolerationRestriction::new();
+
 /// The plugins in Kubernetes' order.
 static PLUGINS: &[Registered] = &[
     off("AlwaysAdmit", &always::AlwaysAdmit, &[]),
+    off(namespace_auto_provision::NAME, &namespace_auto_provision::NamespaceAutoProvision, &[]),
     on("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle, &[]),
     off("NamespaceExists", &namespace_exists::NamespaceExists, &[]),
     off(
@@ -84,11 +110,13 @@ static PLUGINS: &[Registered] = &[
     on(NODE_RESTRICTION, &node_restriction::NodeRestriction, &[]),
     on("TaintNodesByCondition", &taint_nodes_by_condition::TaintNodesByCondition, &[("", "nodes")]),
     off("AlwaysPullImages", &always_pull_images::AlwaysPullImages, PODS),
-    on("PodSecurity", &pod_security::PodSecurity, pod_security::KINDS),
-    off("PodNodeSelector", &pod_node_selector::PodNodeSelector, PODS),
+    off(image_policy_webhook::NAME, &Unconfigured, PODS),
+    on("PodSecurity", &POD_SECURITY, pod_security::KINDS),
+    off("PodNodeSelector", &POD_NODE_SELECTOR, PODS),
     on("Priority", &priority::Priority, &[("", "pods"), ("scheduling.k8s.io", "priorityclasses")]),
     on("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds, PODS),
-    off("PodTolerationRestriction", &pod_toleration_restriction::PodTolerationRestriction, PODS),
+    off("PodTolerationRestriction", &POD_TOLERATION_RESTRICTION, PODS),
+    off(event_rate_limit::NAME, &Unconfigured, &[("", "events")]),
     off("ExtendedResourceToleration", &extended_resource_toleration::ExtendedResourceToleration, PODS),
     on("DefaultStorageClass", &default_storage_class::DefaultStorageClass, CLAIMS),
     on(
@@ -106,6 +134,11 @@ static PLUGINS: &[Registered] = &[
     on("CertificateApproval", &certificate_approval::CertificateApproval, SIGNING_REQUESTS),
     on("CertificateSigning", &certificate_signing::CertificateSigning, SIGNING_REQUESTS),
     on(
+        cluster_trust_bundle_attest::NAME,
+        &cluster_trust_bundle_attest::ClusterTrustBundleAttest,
+        &[cluster_trust_bundle_attest::BUNDLES],
+    ),
+    on(
         "CertificateSubjectRestriction",
         &certificate_subject_restriction::CertificateSubjectRestriction,
         SIGNING_REQUESTS,
@@ -117,7 +150,8 @@ static PLUGINS: &[Registered] = &[
     ),
     off("DenyServiceExternalIPs", &deny_service_external_ips::DenyServiceExternalIps, &[("", "services")]),
     on(pod_topology_labels::NAME, &pod_topology_labels::PodTopologyLabels, PODS),
-    on("CertificateRequester", &certificate_requester::CertificateRequester, SIGNING_REQUESTS),
+    on("PodResizeValidator", &pod_resize_validator::PodResizeValidator, PODS),
+    on(CERTIFICATE_REQUESTER, &certificate_requester::CertificateRequester, SIGNING_REQUESTS),
     on(
         RBAC_ESCALATION,
         &rbac_escalation::RbacEscalation,
@@ -129,7 +163,8 @@ static PLUGINS: &[Registered] = &[
 
 /// The names of Kubernetes' admission plugins that this server has.
 pub fn plugins() -> impl Iterator<Item = &'static str> {
-    let own = PLUGINS.iter().map(|registered| registered.name).filter(|name| *name != RBAC_ESCALATION);
+    const NOT_PLUGINS: [&str; 2] = [RBAC_ESCALATION, CERTIFICATE_REQUESTER];
+    let own = PLUGINS.iter().map(|registered| registered.name).filter(|name| !NOT_PLUGINS.contains(name));
     own.chain(ELSEWHERE)
 }
 
@@ -160,7 +195,10 @@ impl PluginSwitches {
     }
 
     /// The enabled in-tree plugins, in their order.
-    pub(super) fn running(&self) -> Vec<&'static Registered> {
-        PLUGINS.iter().filter(|registered| self.runs(registered.name)).collect()
+    pub(super) fn running(&self, configured: &ConfiguredPlugins) -> Arc<[Running]> {
+        let running = PLUGINS.iter().filter(|registered| self.runs(registered.name));
+        let running =
+            running.map(|registered| Running { registered, configured: configured.get(registered.name) });
+        running.collect()
     }
 }

@@ -1,14 +1,19 @@
 //! Each in-tree plugin over a small cluster.
 
+mod configured;
 mod defaults_of_classes;
 mod optional;
 mod pods;
+pub(super) mod provisioned;
+mod resized_pods;
+mod trust_bundles;
 
-use super::{Admission, Operation, PluginSwitches, Remarks, Subject};
+use super::{Admission, ConfiguredPlugins, Operation, PluginSwitches, Remarks, Subject};
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::{Authorizer, bootstrap};
 use crate::outbound::{Network, ServiceBackends};
 use crate::testing::MapLookup;
+use crate::undecided::Undecided;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::kind;
@@ -47,6 +52,7 @@ struct Case {
     subresource: &'static str,
     old: Option<Value>,
     switches: PluginSwitches,
+    configured: ConfiguredPlugins,
 }
 
 impl Case {
@@ -61,6 +67,7 @@ impl Case {
             subresource: "",
             old: None,
             switches: PluginSwitches::default(),
+            configured: ConfiguredPlugins::default(),
         }
     }
 
@@ -80,14 +87,27 @@ impl Case {
             name: &name,
             seed: 1,
         };
-        let admission = chain(MapLookup::of(self.cluster.iter().cloned())).with(&self.switches);
+        let admission =
+            chain(MapLookup::of(self.cluster.iter().cloned())).with(&self.switches, &self.configured);
         if self.operation == Operation::Delete {
-            admission.validate_in_tree(&subject, None, Some(&object), &mut Remarks::default())?;
+            admission
+                .validate_in_tree(&subject, None, Some(&object), &mut Remarks::default())
+                .map_err(refused)?;
             return Ok(object);
         }
-        admission.mutate_in_tree(&subject, &mut object, self.old.as_ref())?;
-        admission.validate_in_tree(&subject, Some(&object), self.old.as_ref(), &mut Remarks::default())?;
+        admission.mutate_in_tree(&subject, &mut object, self.old.as_ref()).map_err(refused)?;
+        admission
+            .validate_in_tree(&subject, Some(&object), self.old.as_ref(), &mut Remarks::default())
+            .map_err(refused)?;
         Ok(object)
+    }
+}
+
+/// The refusal of a decision that waits for nothing.
+fn refused(undecided: Undecided) -> Status {
+    match undecided {
+        Undecided::Refused(status) => status,
+        Undecided::Pending(_) => panic!("the decision waits"),
     }
 }
 

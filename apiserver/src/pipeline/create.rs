@@ -68,6 +68,9 @@ impl Pipeline {
         let mut attempts = if generated { limits::GENERATE_NAME_ATTEMPTS } else { 1 };
         let version = meta::resource_version(&object).to_owned();
         check_and_reset(&mut target, &mut object)?;
+        if self.admission.provisions_namespaces() {
+            self.provision_namespace(request, &target, options.dry_run).await?;
+        }
         loop {
             attempts -= 1;
             let identity = Identity::generate(&self.nondet);

@@ -1,8 +1,11 @@
-//! Builds authenticators and authorizers from the files that access flags name. Errors name the flag and the
+//! Builds authenticators, authorizers and configured admission plugins from the files that access flags name. Errors name the flag and the
 //! file.
 
+mod admission_file;
 mod authentication_file;
 mod authorization_file;
+
+pub(crate) use admission_file::configured_plugins;
 
 use crate::args::{Authentication, Authorization, IssuerSource, ModeChoice};
 use anyhow::{Context, anyhow};

@@ -229,6 +229,7 @@ fn help_groups_every_flag_of_the_server_under_a_heading() {
             "Audit webhook",
             "Authentication",
             "Authorization",
+            "Admission",
             "Request limits",
             ETCD_API,
             EXTERNAL_ETCD,

@@ -52,6 +52,10 @@ fn adding_ephemeral_containers_changes_nothing_else() {
 #[test]
 fn resizing_containers_changes_nothing_else() {
     simulate(Setup::api_alone(), async |cluster| {
+        let metadata = json!({"name": "n", "labels": {"kubernetes.io/os": "linux"}});
+        let status = json!({"allocatable": {"cpu": "4", "memory": "1Gi"}});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status});
+        cluster.create(node).await;
         let mut pod = manifests::pod("p", json!({"nodeName": "n"}));
         let resources = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
         pod["spec"]["containers"][0]["resources"] = resources("1");

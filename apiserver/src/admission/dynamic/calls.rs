@@ -5,6 +5,7 @@
 use super::authorizer::{AccessChecks, RequesterAuthorizer};
 use super::configurations::Configurations;
 use crate::admission::Remarks;
+use crate::admission::request_effects::RequestEffects;
 use crate::audit;
 use crate::authn::UserInfo;
 use crate::authz::Authorizer;
@@ -32,6 +33,7 @@ pub(crate) struct Calls {
     dependencies: Arc<Dependencies>,
     log: Arc<Mutex<DecisionLog>>,
     access: AccessChecks,
+    effects: Arc<RequestEffects>,
 }
 
 /// The dependencies of calls and expressions. Shared by all requests.
@@ -86,19 +88,29 @@ type Reply = Arc<Result<DecodedResponse, CallError>>;
 
 impl Calls {
     /// No calls yet, by these configurations.
-    pub(super) fn new(configured: Arc<Configurations>, dependencies: Arc<Dependencies>) -> Self {
-        Self { configured, dependencies, log: Arc::default(), access: AccessChecks::default() }
+    pub(super) fn new(
+        configured: Arc<Configurations>,
+        dependencies: Arc<Dependencies>,
+        effects: RequestEffects,
+    ) -> Self {
+        let (log, access) = (Arc::default(), AccessChecks::default());
+        Self { configured, dependencies, log, access, effects: Arc::new(effects) }
     }
 
     /// The calls of a write that webhooks do not see.
     pub(crate) fn none(&self) -> Self {
-        Self::new(Arc::default(), self.dependencies.clone())
+        Self::new(Arc::default(), self.dependencies.clone(), RequestEffects::default())
     }
 
-    /// Whether webhooks or policies may match requests of this operation and plural. If not, no decision is
-    /// pending.
+    /// Whether webhooks or policies may match requests of this operation and plural, or a plugin may wait for
+    /// a server. If not, no decision is pending.
     pub(crate) fn may_match(&self, operation: Operation, plural: &str) -> bool {
-        self.configured.may_match(operation, plural)
+        self.configured.may_match(operation, plural) || self.effects.may_wait(operation, plural)
+    }
+
+    /// What plugins did for this request outside its decisions.
+    pub(in crate::admission) fn effects(&self) -> &Arc<RequestEffects> {
+        &self.effects
     }
 
     /// Begins a decision about this state of the object. Answers about another state are dropped.

@@ -15,6 +15,7 @@ pub(crate) use calls::Calls;
 pub(crate) use options::Options;
 
 use super::Subject;
+use super::request_effects::RequestEffects;
 use crate::authz::Authorizer;
 use crate::kinds::{Kinds, Served};
 use crate::lookup::Lookup;
@@ -61,10 +62,10 @@ impl Dynamic {
     }
 
     /// The calls of one request. The configurations stored now judge it to its end.
-    pub(crate) fn calls(&self) -> Calls {
+    pub(super) fn calls(&self, effects: RequestEffects) -> Calls {
         let configurations = self.configured.now(&*self.dependencies.cluster);
         self.is_costly.store(configurations.is_costly(), Ordering::Relaxed);
-        Calls::new(configurations, self.dependencies.clone())
+        Calls::new(configurations, self.dependencies.clone(), effects)
     }
 
     /// Whether policies have taken several milliseconds for one request, as of the last request that they
@@ -88,7 +89,7 @@ pub(crate) struct Admitted<'a> {
 }
 
 impl Admitted<'_> {
-    /// Whether webhooks or policies may match the request.
+    /// Whether webhooks or policies may match the request, or a plugin may wait.
     pub(crate) fn may_match(&self) -> bool {
         self.calls.may_match(self.subject.operation, self.subject.resource.plural)
     }

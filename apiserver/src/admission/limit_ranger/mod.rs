@@ -4,7 +4,7 @@
 
 mod constraints;
 mod defaults;
-mod totals;
+pub(super) mod totals;
 
 use super::{Operation, Plugin, Subject, row};
 use crate::lookup::Lookup;

@@ -14,7 +14,7 @@ type Amounts = BTreeMap<String, Quantity>;
 
 /// The sum over containers and sidecars, or the maximum needed during initialization if that is more.
 /// Pod-level resources replace the sum. Overhead does not count.
-pub(super) fn of_pod(pod: &Value, side: &str) -> BTreeMap<String, String> {
+pub(in crate::admission) fn of_pod(pod: &Value, side: &str) -> BTreeMap<String, String> {
     let spec = &pod["spec"];
     let mut running = Amounts::new();
     for container in list(&spec["containers"]) {

@@ -3,10 +3,12 @@
 //! annotations and warnings. A namespace can be changed to a stricter `enforce` level, with warnings about
 //! existing pods that violate it.
 //!
-//! The plugin has no configuration file: no namespace, user or runtime class is exempt, and namespaces
-//! without labels are privileged. Existing pods are checked in name order, up to [`POD_SECURITY_PODS`].
+//! A configuration sets the levels of namespaces without labels, and exempts namespaces, users and runtime
+//! classes. Without one nothing is exempt, and namespaces without labels are privileged. Existing pods are
+//! checked in name order, up to [`POD_SECURITY_PODS`].
 
 mod checks;
+mod document;
 mod policy;
 mod significant;
 
@@ -15,6 +17,7 @@ use crate::limits::POD_SECURITY_PODS;
 use crate::lookup::Lookup;
 use crate::registry::namespaces;
 use checks::{Pod, Violation, violations};
+use document::Exemptions;
 use kstore_api::field::ErrorList;
 use kstore_api::kind::Resource;
 use kstore_api::meta;
@@ -49,7 +52,27 @@ fn name_of(label: &str) -> String {
     format!("{PREFIX}{label}")
 }
 
-pub(super) struct PodSecurity;
+pub(super) struct PodSecurity {
+    /// The policy of namespaces without labels.
+    default: Policy,
+    exemptions: Exemptions,
+}
+
+impl PodSecurity {
+    /// The plugin without a configuration.
+    pub(super) const fn new() -> Self {
+        Self { default: Policy::PRIVILEGED, exemptions: Exemptions::new() }
+    }
+
+    /// The plugin by a `PodSecurityConfiguration`.
+    ///
+    /// # Errors
+    /// The field that cannot be used.
+    pub(super) fn configured(document: Value) -> Result<Self, String> {
+        let (default, exemptions) = document::read(document)?;
+        Ok(Self { default, exemptions })
+    }
+}
 
 impl Plugin for PodSecurity {
     fn review(
@@ -71,10 +94,15 @@ impl Plugin for PodSecurity {
             _ => {}
         }
         if subject.resource.plural == "namespaces" {
-            return review_namespace(cluster, subject, new, old, remarks);
+            return self.review_namespace(cluster, subject, (new, old), remarks);
+        }
+        let pod = if is_pod { Some(new) } else { subject.resource.pod_template(new) };
+        if let Some(reason) = self.exemptions.reason(subject, pod.unwrap_or(&Value::Null)) {
+            remarks.note(|| (name_of("exempt"), reason.to_owned()));
+            return Ok(());
         }
         let Some(namespace) = cluster.get(namespaces(), "", subject.namespace) else { return Ok(()) };
-        let (policy, errors) = Policy::of(&namespace);
+        let (policy, errors) = Policy::of(&namespace, self.default);
         if is_pod {
             review_pod(subject, (policy, &errors), new, old, remarks)
         } else {
@@ -162,28 +190,57 @@ fn details(found: &[Violation]) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-fn review_namespace(
-    cluster: &dyn Lookup,
-    subject: &Subject<'_>,
-    new: &Value,
-    old: Option<&Value>,
-    remarks: &mut Remarks,
-) -> Result<(), Status> {
-    let (policy, errors) = Policy::of(new);
-    let before = old.map(Policy::of);
-    let were_wrong = |errors: &ErrorList| {
-        before.as_ref().is_some_and(|(_, before)| before.aggregate() == errors.aggregate())
-    };
-    if !errors.is_empty() && !were_wrong(&errors) {
-        return Err(Status::invalid("", "Namespace", subject.name, &errors));
+impl PodSecurity {
+    fn review_namespace(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        (new, old): (&Value, Option<&Value>),
+        remarks: &mut Remarks,
+    ) -> Result<(), Status> {
+        let (policy, errors) = Policy::of(new, self.default);
+        let before = old.map(|old| Policy::of(old, self.default));
+        let were_wrong = |errors: &ErrorList| {
+            before.as_ref().is_some_and(|(_, before)| before.aggregate() == errors.aggregate())
+        };
+        if !errors.is_empty() && !were_wrong(&errors) {
+            return Err(Status::invalid("", "Namespace", subject.name, &errors));
+        }
+        let is_exempt = self.exemptions.namespaces.contains(subject.name);
+        let Some((before, _)) = before else {
+            if is_exempt {
+                remarks.warnings.extend(self.warning_about_exemption(subject.name, new, policy));
+            }
+            return Ok(());
+        };
+        let (wanted, before) = (policy.enforce, before.enforce);
+        let is_relaxed = wanted.version == before.version && wanted.level <= before.level;
+        if wanted.level == Level::Privileged || wanted == before || is_relaxed {
+            return Ok(());
+        }
+        match is_exempt {
+            true => remarks.warnings.extend(self.warning_about_exemption(subject.name, new, policy)),
+            false => remarks.warnings.extend(warnings_about_pods(cluster, subject.name, wanted)),
+        }
+        Ok(())
     }
-    let Some((before, _)) = before else { return Ok(()) };
-    let (wanted, before) = (policy.enforce, before.enforce);
-    let is_relaxed = wanted.version == before.version && wanted.level <= before.level;
-    if wanted.level != Level::Privileged && wanted != before && !is_relaxed {
-        remarks.warnings.extend(warnings_about_pods(cluster, subject.name, wanted));
+
+    /// A warning about labels of an exempt namespace, which have no effect.
+    fn warning_about_exemption(&self, name: &str, namespace: &Value, policy: Policy) -> Option<String> {
+        if policy.is_privileged() || policy == self.default {
+            return None;
+        }
+        let modes = [("enforce", policy.enforce), ("audit", policy.audit), ("warn", policy.warn)];
+        let has = |label: &str| meta::label(namespace, &name_of(label)).is_some();
+        let labelled = modes.into_iter().filter(|(mode, wanted)| {
+            wanted.level != Level::Privileged && (has(mode) || has(&format!("{mode}-version")))
+        });
+        let texts: Vec<String> = labelled.map(|(mode, wanted)| format!("{mode}={wanted}")).collect();
+        let texts = texts.join(", ");
+        Some(format!(
+            "namespace {name:?} is exempt from Pod Security, and the policy ({texts}) will be ignored"
+        ))
     }
-    Ok(())
 }
 
 /// Warnings about existing pods that violate a level. Pods with the same violations share one text.

@@ -14,7 +14,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         match text {
             "privileged" => Ok(Self::Privileged),
             "baseline" => Ok(Self::Baseline),
@@ -33,7 +33,7 @@ pub(super) enum Version {
 }
 
 impl Version {
-    fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         if text == "latest" {
             return Ok(Self::Latest);
         }
@@ -84,11 +84,17 @@ pub(super) struct Policy {
 }
 
 impl Policy {
+    /// The policy without controls.
+    pub(super) const PRIVILEGED: Self = Self {
+        enforce: LevelVersion::PRIVILEGED,
+        audit: LevelVersion::PRIVILEGED,
+        warn: LevelVersion::PRIVILEGED,
+    };
+
     /// Parses the policy in a namespace's labels, with the errors. An invalid label means restricted for
-    /// `enforce`, and no controls for the other modes.
-    pub(super) fn of(namespace: &Value) -> (Self, ErrorList) {
-        let none = LevelVersion::PRIVILEGED;
-        let mut policy = Self { enforce: none, audit: none, warn: none };
+    /// `enforce`, and no controls for the other modes. Without a label a value is that of `default`.
+    pub(super) fn of(namespace: &Value, default: Self) -> (Self, ErrorList) {
+        let mut policy = default;
         let mut errors = ErrorList::new();
         // Most namespaces have no such label, and every new pod reads the policy.
         let mut labels = meta::labels(namespace).into_iter().flat_map(|labels| labels.keys());
@@ -100,17 +106,23 @@ impl Policy {
         if let Some(level) = enforced {
             policy.enforce.level = level.unwrap_or(Level::Restricted);
         }
-        policy.enforce.version = labels.version("enforce-version", &mut errors).unwrap_or(Version::Latest);
+        if let Some(version) = labels.version("enforce-version", &mut errors) {
+            policy.enforce.version = version;
+        }
         if let Some(level) = labels.read("audit", Level::parse, &mut errors) {
             policy.audit.level = level.unwrap_or(Level::Privileged);
         }
-        policy.audit.version = labels.version("audit-version", &mut errors).unwrap_or(Version::Latest);
+        if let Some(version) = labels.version("audit-version", &mut errors) {
+            policy.audit.version = version;
+        }
         let warned = labels.read("warn", Level::parse, &mut errors);
         if let Some(level) = warned {
             policy.warn.level = level.unwrap_or(Level::Privileged);
         }
         let warned_version = labels.version("warn-version", &mut errors);
-        policy.warn.version = warned_version.unwrap_or(Version::Latest);
+        if let Some(version) = warned_version {
+            policy.warn.version = version;
+        }
         // Without its own level, `warn` warns about templates whose pods `enforce` would refuse later.
         let is_enforced = matches!(enforced, Some(Some(_))) && policy.enforce.level > policy.warn.level;
         if warned.is_none() && is_enforced {

@@ -50,7 +50,7 @@ fn review(
         seed: 1,
     };
     let mut remarks = Remarks { is_recorded: true, ..Remarks::default() };
-    let verdict = PodSecurity.review(&*MapLookup::of(cluster), &subject, Some(new), old, &mut remarks);
+    let verdict = PodSecurity::new().review(&*MapLookup::of(cluster), &subject, Some(new), old, &mut remarks);
     let notes = remarks.notes.into_iter();
     let short = |key: String| key.strip_prefix("pod-security.kubernetes.io/").unwrap().to_owned();
     (verdict, remarks.warnings, notes.map(|note| (short(note.key), note.value)).collect())
@@ -60,24 +60,26 @@ fn review(
 fn labels_choose_level_and_version_of_each_mode() {
     let none = LevelVersion::PRIVILEGED;
     let at = |level, version| LevelVersion { level, version };
-    let (policy, errors) = Policy::of(&namespace(&[]));
+    let (policy, errors) = Policy::of(&namespace(&[]), Policy::PRIVILEGED);
     assert!(errors.is_empty() && policy.is_privileged());
     let labels = [("enforce", "baseline"), ("enforce-version", "v1.30"), ("audit", "restricted")];
-    let (policy, errors) = Policy::of(&namespace(&labels));
+    let (policy, errors) = Policy::of(&namespace(&labels), Policy::PRIVILEGED);
     assert!(errors.is_empty());
     assert_eq!(policy.enforce, at(Level::Baseline, Version::Minor(30)));
     assert_eq!(policy.audit, at(Level::Restricted, Version::Latest));
     assert_eq!(policy.warn, policy.enforce, "what is enforced is warned of");
-    let (policy, _) = Policy::of(&namespace(&[("enforce", "restricted"), ("warn", "privileged")]));
+    let (policy, _) =
+        Policy::of(&namespace(&[("enforce", "restricted"), ("warn", "privileged")]), Policy::PRIVILEGED);
     assert_eq!(policy.warn, none);
-    let (policy, _) = Policy::of(&namespace(&[("enforce", "restricted"), ("warn-version", "v1.2")]));
+    let (policy, _) =
+        Policy::of(&namespace(&[("enforce", "restricted"), ("warn-version", "v1.2")]), Policy::PRIVILEGED);
     assert_eq!(policy.warn, at(Level::Restricted, Version::Minor(2)));
 }
 
 #[test]
 fn invalid_labels_are_errors_and_enforce_restricted() {
     let wrong = [("enforce", "strict"), ("audit", ""), ("warn", "Baseline")];
-    let (policy, errors) = Policy::of(&namespace(&wrong));
+    let (policy, errors) = Policy::of(&namespace(&wrong), Policy::PRIVILEGED);
     assert_eq!(errors.len(), 3);
     let levels = [policy.enforce, policy.audit, policy.warn].map(|mode| mode.level);
     assert_eq!(levels, [Level::Restricted, Level::Privileged, Level::Privileged]);
@@ -91,7 +93,7 @@ fn invalid_labels_are_errors_and_enforce_restricted() {
         ("v1.01", false),
         ("v1.x", false),
     ] {
-        let (_, errors) = Policy::of(&namespace(&[("audit-version", version)]));
+        let (_, errors) = Policy::of(&namespace(&[("audit-version", version)]), Policy::PRIVILEGED);
         assert_eq!(errors.is_empty(), is_right, "{version}");
     }
     let (verdict, ..) = review([], "", &namespace(&wrong), None);

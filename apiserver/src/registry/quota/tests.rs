@@ -1,7 +1,7 @@
 //! Quota charges that race with another process between the read of the quota and the commit.
 
 use super::*;
-use crate::admission::{PluginSwitches, RESOURCE_QUOTA};
+use crate::admission::{ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA};
 use crate::authn::UserInfo;
 use crate::pipeline::Pipeline;
 use crate::request::{Action, Body, Request, WriteOptions};
@@ -86,7 +86,8 @@ async fn quotas_that_take_effect_before_the_commit_are_charged() {
 #[tokio::test(start_paused = true)]
 async fn a_server_without_the_plugin_charges_nothing() {
     let (_, pipeline) = Racing::start(KEY.to_owned(), quota("0", "0")).await;
-    let pipeline = pipeline.with_plugins(PluginSwitches::without([RESOURCE_QUOTA]));
+    let switches = PluginSwitches::without([RESOURCE_QUOTA]);
+    let pipeline = pipeline.with_plugins(switches, &ConfiguredPlugins::default());
     assert_eq!(create(&pipeline, "a").await, Ok(()));
     assert_eq!(used(&pipeline).await, "0");
 }

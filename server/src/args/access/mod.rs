@@ -1,7 +1,8 @@
-//! Flags of authentication, authorization, the audit webhook and the limits of requests.
+//! Flags of admission, authentication, authorization, the audit webhook and the limits of requests.
 //! Names and meanings are kube-apiserver's. One table defines them for `kstore-server` and for its
 //! kube-apiserver replacement. The files that they name are read in `access`.
 
+mod admission;
 mod audit;
 mod authn;
 mod authz;
@@ -9,18 +10,20 @@ mod given;
 mod requests;
 mod table;
 
+pub use admission::AdmissionConfig;
+pub(crate) use admission::known as known_plugin;
 pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
 pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
 pub(crate) use given::{FlagError, FlagValues, duration};
-pub(crate) use table::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS, TABLES};
+pub(crate) use table::{ADMISSION, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS, TABLES};
 
 use crate::dropin::{BOOL, Flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use kstore_apiserver::RequestLimits;
 
-/// Authenticators, authorizers and limits that flags configure.
+/// Authenticators, authorizers, admission plugins and limits that flags configure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessConfig {
     /// The authenticators.
@@ -29,16 +32,19 @@ pub struct AccessConfig {
     pub authorization: Option<Authorization>,
     /// How many requests are served at a time.
     pub request_limits: RequestLimits,
+    /// The admission plugins.
+    pub admission: AdmissionConfig,
 }
 
-/// The authenticators, authorizers and limits that the flags configure.
+/// The authenticators, authorizers, admission plugins and limits that the flags configure.
 ///
 /// # Errors
 /// The first value that cannot be used.
 pub(crate) fn access(flags: &impl FlagValues) -> Result<AccessConfig, FlagError> {
     let authentication = authn::authentication(flags)?;
     let authorization = authz::authorization(flags)?;
-    Ok(AccessConfig { authentication, authorization, request_limits: requests::request_limits(flags)? })
+    let (request_limits, admission) = (requests::request_limits(flags)?, admission::admission(flags)?);
+    Ok(AccessConfig { authentication, authorization, request_limits, admission })
 }
 
 /// The given access flags of `kstore-server`, each with its value.

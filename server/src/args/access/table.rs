@@ -7,7 +7,23 @@ pub(crate) const TABLES: &[(&str, &[Flag])] = &[
     ("Audit webhook", AUDIT_WEBHOOK),
     ("Authentication", AUTHENTICATION),
     ("Authorization", AUTHORIZATION),
+    ("Admission", ADMISSION),
     ("Request limits", REQUEST_LIMITS),
+];
+
+/// Flags of the admission plugins.
+pub(crate) const ADMISSION: &[Flag] = &[
+    honour(
+        "enable-admission-plugins",
+        "PLUGINS",
+        "Admission plugins to run in addition to those that Kubernetes runs by default",
+    ),
+    honour("disable-admission-plugins", "PLUGINS", "Admission plugins not to run"),
+    honour(
+        "admission-control-config-file",
+        "FILE",
+        "Configurations of admission plugins (apiserver.config.k8s.io AdmissionConfiguration)",
+    ),
 ];
 
 /// Flags of the requests that are served at a time.

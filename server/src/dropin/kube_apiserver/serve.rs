@@ -51,6 +51,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     let mut bearers = access::bearers(&config.authentication, &nondet.rng)?;
     bearers.file = identity::token_file(apiserver.tokens.as_ref())?.map(Arc::new);
     let authorization = access::modes(config.authorization.as_ref(), &nondet.rng)?;
+    let configured_plugins = access::configured_plugins(&config.admission, &nondet.rng)?;
     let tokens = Arc::new(identity::tokens(&apiserver.service_accounts)?);
     let front_proxy = identity::front_proxy(apiserver.front_proxy.as_ref())?;
     let listener = listen::bind(&apiserver.listen, "--secure-port").await?;
@@ -66,7 +67,8 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         authorization,
         bearers,
         front_proxies: front_proxies.map(Arc::new),
-        plugins: apiserver.plugins,
+        plugins: config.admission.switches.clone(),
+        configured_plugins,
         request_limits: config.request_limits,
         external_address,
         leaves_endpoints: apiserver.leaves_endpoints,

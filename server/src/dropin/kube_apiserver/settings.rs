@@ -9,7 +9,6 @@ use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
 use crate::dropin::serving::{ServingFiles, address, file, pair, text};
 use kstore_apiserver::ServiceRanges;
-use kstore_apiserver::admission::PluginSwitches;
 use kstore_apiserver::outbound::ServiceBackends;
 use kstore_controllers::{Networks, Selection};
 use std::collections::BTreeSet;
@@ -53,8 +52,6 @@ pub(super) struct Apiserver {
     pub service_accounts: ServiceAccounts,
     /// Client certificate and key files for requests to aggregated API servers.
     pub front_proxy: Option<(PathBuf, PathBuf)>,
-    /// Enabled and disabled admission plugins.
-    pub plugins: PluginSwitches,
 }
 
 /// Authentication of front proxies: their authorities and common names.
@@ -95,8 +92,8 @@ pub(super) fn read(
     let mut access = args::access(flags)?;
     // AlwaysAllow is Kubernetes' default.
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
-    let (plugins, missing) = plugins::switches(flags)?;
-    warnings.extend(missing);
+    plugins::apply(flags, &mut access.admission)?;
+    warnings.append(&mut access.admission.warnings);
     let anonymous = anonymous(flags, &access, warnings);
     let listen = listen(flags)?;
     let ExtraComponents { components, controllers, nodes } = extra_components(variable, warnings)?;
@@ -127,7 +124,6 @@ pub(super) fn read(
         tokens: file(flags, "token-auth-file"),
         service_accounts: service_accounts(flags)?,
         front_proxy: pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?,
-        plugins,
     })
 }
 

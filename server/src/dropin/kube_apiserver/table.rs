@@ -1,13 +1,13 @@
 //! The flags of kube-apiserver 1.36, each with its verdict.
 
-use crate::args::{AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS};
+use crate::args::{ADMISSION, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS};
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 use kstore_api::kubernetes_release;
 
 /// All flags of kube-apiserver, in the syntax of pflag.
 pub(super) const TABLE: Table = Table {
-    groups: &[EVERY_PROGRAM, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS, FLAGS],
+    groups: &[EVERY_PROGRAM, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, ADMISSION, REQUEST_LIMITS, FLAGS],
     dialect: Dialect::Pflag,
 };
 
@@ -62,8 +62,6 @@ const FLAGS: &[Flag] = &[
     ),
     honour("service-account-signing-key-file", "string", "private key that signs tokens: RSA or P-256"),
     honour("api-audiences", "strings", "audiences of this apiserver (default: the issuers)"),
-    honour("enable-admission-plugins", "strings", "admission plugins to run in addition to the default ones"),
-    honour("disable-admission-plugins", "strings", "admission plugins not to run"),
     honour("admission-control", "strings", "the only admission plugins to run; empty for none"),
     honour(
         "service-cluster-ip-range",
@@ -135,7 +133,6 @@ const FLAGS: &[Flag] = &[
         "kstore does not compress audit logs",
     ),
     refuse_unless("audit-log-version", "string", &["audit.k8s.io/v1"], "kstore writes audit.k8s.io/v1 only"),
-    refuse("admission-control-config-file", "string", "kstore's admission plugins have no configuration"),
     refuse("tls-sni-cert-key", "string", "kstore serves with one certificate"),
     refuse(
         "kubelet-client-certificate",

@@ -29,6 +29,11 @@ fn modes_of(apiserver: &Apiserver) -> Vec<ModeChoice> {
     }
 }
 
+fn switches_of(apiserver: &Apiserver) -> PluginSwitches {
+    let Api::Here { access, .. } = &apiserver.config.api else { panic!("no apiserver") };
+    access.admission.switches.clone()
+}
+
 const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=D \
     --client-ca-file=D/client-cert-auth-ca.crt --disable-admission-plugins=ServiceAccount \
     --etcd-servers=http://127.0.0.1:7 --secure-port=8 --service-account-issuer=https://127.0.0.1:8/ \
@@ -58,7 +63,7 @@ fn envtest_flags_start_an_apiserver_without_other_components() {
     assert_eq!(apiserver.service_accounts.issuers, ["https://127.0.0.1:8/"]);
     let modes = modes_of(&apiserver);
     assert_eq!(modes, [ModeChoice::Rbac]);
-    assert_eq!(apiserver.plugins, PluginSwitches::without(["ServiceAccount"]));
+    assert_eq!(switches_of(&apiserver), PluginSwitches::without(["ServiceAccount"]));
 }
 
 #[test]
@@ -106,7 +111,8 @@ fn unsupported_apiserver_flags_are_refused_with_the_reason() {
             "to enable automatic reload, --encryption-provider-config must be set",
         ),
         ("--storage-backend=etcd2", "etcd v3 only"),
-        ("--enable-admission-plugins=EventRateLimit", "does not have the admission plugin EventRateLimit"),
+        ("--enable-admission-plugins=CertificateRequester", "\"CertificateRequester\" is unknown"),
+        ("--admission-control=RBACEscalation", "admission plugin \"RBACEscalation\" is unknown"),
         ("--disable-admission-plugins=NoSuchPlugin", "admission plugin \"NoSuchPlugin\" is unknown"),
         ("--feature-gates=NoSuchGate=true", "unrecognized feature gate"),
         ("--runtime-config=apps/v9=true", "does not serve this API"),
@@ -154,7 +160,7 @@ fn audit_needs_a_policy_and_a_destination() {
 
 #[test]
 fn admission_plugins_are_enabled_and_disabled_by_name() {
-    let disabled = |flags: &str| read(&format!("{NEEDED} {flags}")).unwrap().0.plugins.disabled;
+    let disabled = |flags: &str| switches_of(&read(&format!("{NEEDED} {flags}")).unwrap().0).disabled;
     assert_eq!(
         disabled("--disable-admission-plugins=ResourceQuota,NamespaceLifecycle"),
         ["NamespaceLifecycle", "ResourceQuota"].into()
@@ -164,12 +170,14 @@ fn admission_plugins_are_enabled_and_disabled_by_name() {
     assert!(all.contains("NamespaceLifecycle") && all.contains("MutatingAdmissionWebhook"), "{all:?}");
     assert!(!disabled("--admission-control=NamespaceLifecycle").contains("NamespaceLifecycle"));
     let (_, warnings) = read(&format!(
-        "{ENVTEST} --enable-admission-plugins=ClusterTrustBundleAttest,MutatingAdmissionWebhook"
+        "{ENVTEST} --enable-admission-plugins=ClusterTrustBundleAttest,NodeDeclaredFeatureValidator"
     ))
     .unwrap();
     assert_eq!(
         warnings,
-        ["--enable-admission-plugins: kstore does not have the admission plugin ClusterTrustBundleAttest"]
+        [
+            "--enable-admission-plugins: kstore does not have the admission plugin NodeDeclaredFeatureValidator"
+        ]
     );
 }
 

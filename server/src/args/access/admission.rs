@@ -1,0 +1,122 @@
+//! Flags of the admission plugins. The configuration file is read in `access`.
+
+use super::{FlagError, FlagValues};
+use kstore_apiserver::admission::{self, PluginSwitches};
+use std::path::PathBuf;
+
+const ENABLE: &str = "enable-admission-plugins";
+const DISABLE: &str = "disable-admission-plugins";
+/// Plugins that Kubernetes enables by default and that this server does not have. Three of them are about
+/// kinds or fields of features that are off by default.
+const MISSING: [&str; 4] =
+    ["PodGroupProtection", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation"];
+
+/// The admission plugins that flags select.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdmissionConfig {
+    /// The enabled and disabled plugins.
+    pub switches: PluginSwitches,
+    /// File of the plugins' configurations.
+    pub file: Option<PathBuf>,
+    /// Warnings about enabled plugins that this server does not have.
+    pub warnings: Vec<String>,
+}
+
+/// The plugins that the flags select.
+///
+/// # Errors
+/// The first unknown plugin, or one that is both enabled and disabled.
+pub(super) fn admission(flags: &impl FlagValues) -> Result<AdmissionConfig, FlagError> {
+    let mut config =
+        AdmissionConfig { file: flags.file("admission-control-config-file"), ..Default::default() };
+    for name in flags.elements(ENABLE) {
+        config.switches.enabled.extend(known(ENABLE, &name, &mut config.warnings)?);
+    }
+    for name in flags.elements(DISABLE) {
+        match admission::plugins().find(|plugin| *plugin == name) {
+            Some(plugin) if config.switches.enabled.contains(plugin) => {
+                return Err(FlagError::new(DISABLE, &name, "--enable-admission-plugins has it, too"));
+            }
+            Some(plugin) => drop(config.switches.disabled.insert(plugin)),
+            None if MISSING.contains(&name.as_str()) => {}
+            None => return Err(FlagError::new(DISABLE, &name, unknown(&name))),
+        }
+    }
+    Ok(config)
+}
+
+/// Looks up a plugin that a flag enables. `None`, with a warning, for a plugin that Kubernetes enables by default
+/// and kstore does not have: such a flag changes nothing in Kubernetes either.
+pub(crate) fn known(
+    flag: &'static str,
+    name: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Option<&'static str>, FlagError> {
+    if let Some(plugin) = admission::plugins().find(|plugin| *plugin == name) {
+        return Ok(Some(plugin));
+    }
+    if MISSING.contains(&name) {
+        warnings.push(format!("--{flag}: kstore does not have the admission plugin {name}"));
+        return Ok(None);
+    }
+    Err(FlagError::new(flag, name, unknown(name)))
+}
+
+fn unknown(name: &str) -> String {
+    format!("admission plugin {name:?} is unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::given::TestFlags;
+    use super::*;
+
+    #[test]
+    fn plugins_are_switched_by_name() {
+        let read = |flags: &[(&'static str, &'static str)]| {
+            admission(&TestFlags(flags.to_vec())).map_err(|error| error.reason)
+        };
+        let both = read(&[(ENABLE, "NamespaceAutoProvision,AlwaysDeny"), (DISABLE, "PodSecurity, Priority")]);
+        let switches = PluginSwitches {
+            enabled: ["NamespaceAutoProvision", "AlwaysDeny"].into(),
+            disabled: ["PodSecurity", "Priority"].into(),
+        };
+        assert_eq!(both, Ok(AdmissionConfig { switches, ..AdmissionConfig::default() }));
+        assert_eq!(read(&[(ENABLE, ""), (DISABLE, "")]), Ok(AdmissionConfig::default()));
+        let file = read(&[("admission-control-config-file", "f")]).unwrap().file;
+        assert_eq!(file, Some("f".into()));
+        for (flags, expected) in [
+            ([(ENABLE, "AlwaysDeny"), (DISABLE, "AlwaysDeny")], "--enable-admission-plugins has it, too"),
+            ([(ENABLE, "NoSuchPlugin"), (DISABLE, "")], "admission plugin \"NoSuchPlugin\" is unknown"),
+            ([(ENABLE, ""), (DISABLE, "RBACEscalation")], "admission plugin \"RBACEscalation\" is unknown"),
+        ] {
+            assert_eq!(read(&flags), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_missing_plugin_of_the_default_set_yields_a_warning_if_it_is_enabled() {
+        for name in MISSING {
+            let enabled = admission(&TestFlags(vec![(ENABLE, name)])).unwrap();
+            let text = format!("--{ENABLE}: kstore does not have the admission plugin {name}");
+            assert_eq!((enabled.switches, enabled.warnings), (PluginSwitches::default(), vec![text]));
+            assert_eq!(admission(&TestFlags(vec![(DISABLE, name)])), Ok(AdmissionConfig::default()));
+        }
+    }
+
+    #[test]
+    fn every_plugin_of_kubernetes_default_set_is_known() {
+        const DEFAULT: &str = "NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, PodSecurity, \
+            Priority, DefaultTolerationSeconds, DefaultStorageClass, StorageObjectInUseProtection, \
+            PodGroupProtection, PersistentVolumeClaimResize, RuntimeClass, CertificateApproval, \
+            CertificateSigning, ClusterTrustBundleAttest, CertificateSubjectRestriction, DefaultIngressClass, \
+            PodTopologyLabels, PodGroupWorkloadExists, NodeDeclaredFeatureValidator, JobValidation, \
+            PodResizeValidator, MutatingAdmissionPolicy, MutatingAdmissionWebhook, ValidatingAdmissionPolicy, \
+            ValidatingAdmissionWebhook, ResourceQuota";
+        let own: Vec<&str> = admission::plugins().collect();
+        for name in DEFAULT.split(',').map(str::trim) {
+            let is_on = own.contains(&name) && PluginSwitches::default().runs(name);
+            assert_ne!(is_on, MISSING.contains(&name), "{name}");
+        }
+    }
+}
