@@ -1,5 +1,6 @@
 //! The ABAC mode: policies from a file, one JSON object per line. Pure.
 
+use super::rule::url_matches;
 use super::{Attributes, Decision, Target};
 use crate::authn::AUTHENTICATED;
 use serde::Deserialize;
@@ -120,10 +121,7 @@ impl Policy {
             Target::Resource { group, resource, namespace, .. } => {
                 is(&self.namespace, namespace) && is(&self.resource, resource) && is(&self.api_group, group)
             }
-            Target::Path(path) => match self.non_resource_path.strip_suffix('*') {
-                Some(start) => path.starts_with(start),
-                None => self.non_resource_path == *path,
-            },
+            Target::Path(path) => url_matches(&self.non_resource_path, path),
         }
     }
 }

@@ -5,8 +5,12 @@ pub mod abac;
 pub mod authorizer;
 pub mod bootstrap;
 pub mod coverage;
+#[cfg(test)]
+mod decisions;
 pub(crate) mod node;
 pub mod policy;
+#[cfg(test)]
+mod properties;
 pub mod rbac;
 pub mod rule;
 #[cfg(test)]
