@@ -17,7 +17,7 @@ mod store;
 
 pub(crate) use access::{
     AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS, access,
-    audit_webhook, duration,
+    audit_webhook,
 };
 pub use access::{
     AccessConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice, TokenWebhookFile,
@@ -458,6 +458,7 @@ impl ServeArgs {
             (Some(_), Some(flag)) => return Err(UsageError::OwnStoreOnly(flag)),
             (Some(etcd), None) => Storage::External { etcd, dir: storage.dir() },
         };
+        let access = Box::new(self.cluster.access()?);
         Ok(Api::Here {
             storage,
             listen: self.listen,
@@ -468,7 +469,7 @@ impl ServeArgs {
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
-            access: Box::new(access(&self.cluster.access)?),
+            access,
             encryption: self.encryption.into_file()?,
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(loops, self.cluster.nodes),
@@ -560,6 +561,12 @@ impl ClusterArgs {
     fn apiserver_only_flag_error(&self) -> Option<UsageError> {
         let other = self.audit.given().or_else(|| self.metrics.given()).map(UsageError::NeedsApiserver);
         other.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
+    }
+
+    fn access(&self) -> Result<AccessConfig, FlagError> {
+        let mut config = access(&self.access)?;
+        config.authentication.is_anonymous_flag_given = self.anonymous_auth.is_some();
+        Ok(config)
     }
 
     fn controllers(&self) -> Result<Selection, UsageError> {

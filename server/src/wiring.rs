@@ -347,9 +347,11 @@ pub(crate) fn check_family(ranges: &ServiceRanges, address: SocketAddr) -> anyho
 
 /// Settings of the API server by its flags.
 fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet) -> anyhow::Result<Settings> {
+    let authenticators = crate::access::authenticators(&access.authentication, &nondet.rng)?;
     Ok(Settings {
         audit: audit.map(|audit| audit::open(audit, nondet)).transpose()?,
-        bearers: crate::access::bearers(&access.authentication, &nondet.rng)?,
+        bearers: authenticators.bearers,
+        anonymous: authenticators.anonymous,
         authorization: crate::access::modes(access.authorization.as_ref(), &nondet.rng)?,
         request_limits: access.request_limits,
         ..Settings::default()

@@ -184,14 +184,17 @@ impl Reader {
         let combinations = columns.iter().fold(vec![Vec::new()], |prefixes: Vec<Vec<String>>, words| {
             let longer = |prefix: &Vec<String>| {
                 let prefix = prefix.clone();
-                words.iter().map(move |word| [&prefix[..], &[word.clone()]].concat()).collect::<Vec<_>>()
+                words
+                    .iter()
+                    .map(move |word| [&prefix[..], std::slice::from_ref(word)].concat())
+                    .collect::<Vec<_>>()
             };
             prefixes.iter().flat_map(longer).collect()
         });
         let before = self.table.questions.len();
         for combination in combinations {
             let modes = self.modes.clone();
-            if !self.answered.insert([&[modes.clone()], &combination[..]].concat()) {
+            if !self.answered.insert([std::slice::from_ref(&modes), &combination[..]].concat()) {
                 continue;
             }
             let [who, verb, target, namespace, name, selector] =

@@ -46,7 +46,8 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     let proxies = front_proxies.as_ref().map_or("", |proxies| &proxies.authorities_pem);
     let tls = tls::server_for_clients_of(&serving, &[users, proxies].join("\n"))
         .context("the server's certificate, its key and --client-ca-file cannot be used for TLS")?;
-    let mut bearers = access::bearers(&config.authentication, &nondet.rng)?;
+    let access::Authenticators { mut bearers, anonymous } =
+        access::authenticators(&config.authentication, &nondet.rng)?;
     bearers.file = identity::token_file(apiserver.tokens.as_ref())?.map(Arc::new);
     let authorization = access::modes(config.authorization.as_ref(), &nondet.rng)?;
     let tokens = Arc::new(identity::tokens(&apiserver.service_accounts)?);
@@ -63,6 +64,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     let settings = Settings {
         authorization,
         bearers,
+        anonymous,
         front_proxies: front_proxies.map(Arc::new),
         plugins: apiserver.plugins,
         request_limits: config.request_limits,
