@@ -8,10 +8,16 @@ mod tests;
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets of this crate.
-pub const TARGETS: [FuzzTarget; 4] = [
+pub const TARGETS: [FuzzTarget; 10] = [
+    ("abac", crate::authz::fuzzing::abac),
     ("audit_policy", crate::audit::fuzzing::policy),
+    ("authentication_config", crate::authn::fuzzing::authentication_config),
+    ("authorization_config", crate::authz::fuzzing::authorization_config),
+    ("certificate", crate::authn::fuzzing::certificate),
+    ("certificate_request", crate::pipeline::signing::fuzzing::certificate_request),
     ("encryption", crate::encryption::fuzzing::encryption),
     ("routing", crate::rest::fuzzing::routing),
+    ("token", crate::authn::fuzzing::token),
     ("yaml", crate::decode::fuzzing::yaml),
 ];
 

@@ -17,7 +17,7 @@ mod in_flight;
 mod read;
 mod renewal;
 mod review;
-mod signing;
+pub(crate) mod signing;
 mod subresource;
 mod token;
 mod transact;
@@ -30,7 +30,7 @@ pub use unsupported::LocalComponents;
 
 use crate::admission::{Admission, ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA, ROLE_CHECKS};
 use crate::authn::service_account::TokenAuthenticator;
-use crate::authn::{Bearers, UserInfo};
+use crate::authn::{AnonymousAccess, Bearers, UserInfo};
 use crate::authz::{self, Attributes, Authorizer, More, Selects};
 use crate::cache::{Cache, Entry, Watch};
 use crate::conversion::Converter;
@@ -146,7 +146,7 @@ pub struct Pipeline {
     /// Locked while a CustomResourceDefinition is written.
     definition_writes: tokio::sync::Mutex<()>,
     /// Whether requests without credentials are served.
-    anonymous: bool,
+    anonymous: AnonymousAccess,
 }
 
 impl Pipeline {
@@ -188,7 +188,7 @@ impl Pipeline {
             bearers: Bearers::default(),
             local: LocalComponents::default(),
             definition_writes: tokio::sync::Mutex::default(),
-            anonymous: true,
+            anonymous: AnonymousAccess::Everywhere,
         }
     }
 
@@ -225,10 +225,10 @@ impl Pipeline {
         Self { local, ..self }
     }
 
-    /// Sets whether requests without credentials are served as the user `system:anonymous`, or refused with
+    /// Sets which requests without credentials are served as the user `system:anonymous`. Others are refused with
     /// 401.
     #[must_use]
-    pub fn with_anonymous(self, anonymous: bool) -> Self {
+    pub fn with_anonymous(self, anonymous: AnonymousAccess) -> Self {
         Self { anonymous, ..self }
     }
 

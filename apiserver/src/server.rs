@@ -88,7 +88,7 @@ pub struct Options {
     /// acts.
     pub local_components: LocalComponents,
     /// Whether requests without credentials are served as the user `system:anonymous`; otherwise they are
-    /// refused with 401.
+    /// refused with 401. [`Settings::anonymous`] takes precedence.
     pub anonymous: bool,
     /// HTTPS client for webhooks and aggregated API servers.
     pub outbound: Arc<dyn Outbound>,
@@ -226,7 +226,8 @@ impl ApiServer {
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
         let pipeline = pipeline.with_request_limits(settings.request_limits);
-        let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));
+        let anonymous = settings.anonymous.unwrap_or_else(|| options.anonymous.into());
+        let pipeline = Arc::new(pipeline.with_anonymous(anonymous));
         let mut here = ServerIdentity::new(&options.advertised, options.client_ca, options.front_proxy_ca);
         if settings.leaves_endpoints {
             here = here.without_endpoints();

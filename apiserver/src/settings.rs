@@ -3,7 +3,7 @@
 
 use crate::admission::{ConfiguredPlugins, PluginSwitches};
 use crate::audit::Audit;
-use crate::authn::{Bearers, FrontProxies};
+use crate::authn::{AnonymousAccess, Bearers, FrontProxies};
 use crate::authz::Modes;
 use crate::encryption::Encryption;
 use crate::fairness::RequestLimits;
@@ -17,6 +17,8 @@ pub struct Settings {
     pub authorization: Modes,
     /// Authenticators of bearer tokens, besides the keys of service accounts.
     pub bearers: Bearers,
+    /// Which requests without credentials are served; `None`: all or none, as [`crate::Options::anonymous`] says.
+    pub anonymous: Option<AnonymousAccess>,
     /// Proxies in front of the server that authenticate the users of requests.
     pub front_proxies: Option<Arc<FrontProxies>>,
     /// The admission plugins that are enabled.

@@ -19,7 +19,7 @@ mod store;
 
 pub(crate) use access::{
     ADMISSION, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS, access,
-    audit_webhook, duration, known_plugin,
+    audit_webhook, known_plugin,
 };
 pub use access::{
     AccessConfig, AdmissionConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice,
@@ -434,6 +434,7 @@ impl ServeArgs {
             (Some(_), Some(flag)) => return Err(UsageError::OwnStoreOnly(flag)),
             (Some(etcd), None) => Storage::External { etcd, dir: storage.dir() },
         };
+        let access = Box::new(self.cluster.access()?);
         Ok(Api::Here {
             storage,
             listen: self.listen,
@@ -444,7 +445,7 @@ impl ServeArgs {
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
-            access: Box::new(access(&self.cluster.access)?),
+            access,
             encryption: self.encryption.into_file()?,
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(loops, self.cluster.nodes),
@@ -536,6 +537,12 @@ impl ClusterArgs {
     fn apiserver_only_flag_error(&self) -> Option<UsageError> {
         let other = self.audit.given().or_else(|| self.metrics.given()).map(UsageError::NeedsApiserver);
         other.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
+    }
+
+    fn access(&self) -> Result<AccessConfig, FlagError> {
+        let mut config = access(&self.access)?;
+        config.authentication.is_anonymous_flag_given = self.anonymous_auth.is_some();
+        Ok(config)
     }
 
     fn controllers(&self) -> Result<Selection, UsageError> {

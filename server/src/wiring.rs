@@ -354,9 +354,11 @@ fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet)
     for warning in &access.admission.warnings {
         tracing::warn!("{warning}");
     }
+    let authenticators = crate::access::authenticators(&access.authentication, &nondet.rng)?;
     Ok(Settings {
         audit: audit.map(|audit| audit::open(audit, nondet)).transpose()?,
-        bearers: crate::access::bearers(&access.authentication, &nondet.rng)?,
+        bearers: authenticators.bearers,
+        anonymous: authenticators.anonymous,
         authorization: crate::access::modes(access.authorization.as_ref(), &nondet.rng)?,
         request_limits: access.request_limits,
         plugins: access.admission.switches.clone(),

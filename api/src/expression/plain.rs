@@ -11,6 +11,7 @@ use super::limits::CALL_COST;
 #[derive(Debug)]
 pub struct Expression {
     text: String,
+    checked: kstore_cel::Checked,
     program: kstore_cel::Program,
 }
 
@@ -25,7 +26,7 @@ impl Expression {
         let checked = builder.build().compile(text);
         let checked = checked.map_err(|errors| format!("compilation failed: {errors}"))?;
         let program = checked.program().map_err(|error| format!("program instantiation failed: {error}"))?;
-        Ok(Self { text: text.to_owned(), program })
+        Ok(Self { text: text.to_owned(), checked, program })
     }
 
     /// Compiles a boolean expression, otherwise like [`Expression::compile`].
@@ -47,6 +48,12 @@ impl Expression {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether the expression selects a member of a variable, in any of the forms that the language has for it.
+    #[must_use]
+    pub fn selects(&self, variable: &str, member: &str) -> bool {
+        self.checked.selects(variable, member)
     }
 
     /// Evaluates the expression with these values of its variables.

@@ -1,9 +1,15 @@
 //! Authentication: turns the credentials of a connection or a request into a [`UserInfo`]. One mechanism per
 //! file. Permissions are in `authz`.
 
+mod anonymous;
+pub mod authentication_file;
 mod bearers;
 mod bootstrap_token;
 mod front_proxy;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+#[cfg(test)]
+mod hostile_tokens;
 pub mod impersonation;
 pub mod oidc;
 pub mod service_account;
@@ -12,6 +18,8 @@ mod token_webhook;
 mod verified;
 pub mod x509;
 
+pub use anonymous::AnonymousAccess;
+pub use authentication_file::AuthenticationFile;
 pub(crate) use bearers::BearerUser;
 pub use bearers::Bearers;
 pub use front_proxy::{FrontProxies, Proxy};
@@ -131,7 +139,7 @@ impl Peer {
 pub struct Terms {
     /// The time at which credentials must be valid.
     pub now: Timestamp,
-    /// Whether a request without credentials is served as the user `system:anonymous`.
+    /// Whether this request is served as the user `system:anonymous` if it has no credentials.
     pub anonymous: bool,
 }
 

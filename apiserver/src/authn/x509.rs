@@ -18,7 +18,11 @@ const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 pub fn identity(certificate: &[u8]) -> Option<ClientCertificate> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();
-    let name = subject.iter_common_name().next()?.as_str().ok().filter(|name| !name.is_empty())?;
+    // Of several common names the last one counts, as in Go, which kube-apiserver relies on.
+    let name = subject.iter_common_name().filter_map(|name| name.as_str().ok()).last()?;
+    if name.is_empty() {
+        return None;
+    }
     let groups = subject.iter_organization().filter_map(|o| o.as_str().ok());
     let mut user = UserInfo::new(name, groups);
     user.uid = subject
@@ -65,6 +69,15 @@ mod tests {
         assert_eq!(user.groups, [MASTERS, AUTHENTICATED]);
         assert!(user.extra[CREDENTIAL_ID][0].starts_with("X509SHA256="));
         assert_eq!(user.uid, "");
+    }
+
+    #[test]
+    fn the_last_of_several_common_names_is_the_user() {
+        let another = DnType::CustomDnType(vec![2, 5, 4, 3]);
+        let der = certificate(&[(DnType::CommonName, "first"), (another.clone(), "last")]);
+        assert_eq!(identity(&der).unwrap().user.username, "last");
+        let der = certificate(&[(DnType::CommonName, "first"), (another, "")]);
+        assert!(identity(&der).is_none(), "an empty name identifies no user");
     }
 
     #[test]

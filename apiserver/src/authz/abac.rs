@@ -1,8 +1,9 @@
 //! The ABAC mode: policies from a file, one JSON object per line. Pure.
 
+use super::rule::url_matches;
 use super::{Attributes, Decision, Target};
 use crate::authn::AUTHENTICATED;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 const VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
 const ANY: &str = "*";
@@ -21,7 +22,7 @@ pub struct AbacError {
     pub reason: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Policy {
     user: String,
@@ -55,6 +56,13 @@ impl Abac {
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let read = |(index, line)| policy(line).map_err(|reason| AbacError { line: index + 1, reason });
         lines.map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The policies as a file, one line each, in the versioned form.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn to_lines(&self) -> Vec<String> {
+        let line = |policy| serde_json::json!({"apiVersion": VERSION, "kind": "Policy", "spec": policy});
+        self.0.iter().map(|policy| line(policy).to_string()).collect()
     }
 
     /// Decides one request.
@@ -120,10 +128,7 @@ impl Policy {
             Target::Resource { group, resource, namespace, .. } => {
                 is(&self.namespace, namespace) && is(&self.resource, resource) && is(&self.api_group, group)
             }
-            Target::Path(path) => match self.non_resource_path.strip_suffix('*') {
-                Some(start) => path.starts_with(start),
-                None => self.non_resource_path == *path,
-            },
+            Target::Path(path) => url_matches(&self.non_resource_path, path),
         }
     }
 }

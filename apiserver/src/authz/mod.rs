@@ -2,11 +2,18 @@
 //! Authentication is in `authn`.
 
 pub mod abac;
+pub mod authorization_file;
 pub mod authorizer;
 pub mod bootstrap;
 pub mod coverage;
+#[cfg(test)]
+mod decisions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub(crate) mod node;
 pub mod policy;
+#[cfg(test)]
+mod properties;
 pub mod rbac;
 pub mod rule;
 #[cfg(test)]

@@ -144,9 +144,10 @@ fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
 }
 
 pub(super) fn url_matches(rule: &str, path: &str) -> bool {
-    match rule.strip_suffix('*') {
-        Some(prefix) => path.starts_with(prefix),
-        None => rule == path,
+    // Kubernetes drops all asterisks at the end of a rule's path.
+    match rule.ends_with('*') {
+        true => path.starts_with(rule.trim_end_matches('*')),
+        false => rule == path,
     }
 }
 
@@ -205,6 +206,15 @@ mod tests {
             let asked =
                 Attributes { user: &user, verb: "get", target: Target::Path(path), more: More::default() };
             assert_eq!(rule.allows(&asked), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn all_asterisks_at_the_end_of_a_path_are_one_wildcard() {
+        for (rule, path, expected) in
+            [("/a/**", "/a/b", true), ("/a/**", "/a", false), ("**", "/", true), ("/a*b", "/a*b", true)]
+        {
+            assert_eq!(url_matches(rule, path), expected, "{rule} {path}");
         }
     }
 

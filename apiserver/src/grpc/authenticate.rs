@@ -68,7 +68,8 @@ impl CallAuthenticator {
     {
         let (mut parts, body) = request.into_parts();
         let trail = self.begin_trail(&parts);
-        let finding = self.grpc.pipeline.authenticate(parts.extensions.get(), &parts.headers);
+        let (peer, path) = (parts.extensions.get(), parts.uri.path());
+        let finding = self.grpc.pipeline.authenticate(peer, &parts.headers, path);
         let found = match &trail {
             None => finding.await,
             Some(trail) => audit::scope(trail.clone(), finding).await,

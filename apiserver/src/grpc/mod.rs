@@ -89,7 +89,9 @@ impl Grpc {
         let user = match request.extensions().get() {
             Some(authenticate::Authenticated(user)) => user.clone(),
             None => {
-                let identified = self.pipeline.authenticate(request.extensions().get(), headers);
+                // A call that reaches this point has no path any more, so it is at none of those that are served
+                // without credentials.
+                let identified = self.pipeline.authenticate(request.extensions().get(), headers, "");
                 let identified = tracing::Instrument::instrument(identified, tracing::debug_span!("authn"));
                 identified.await.map_err(|status| to_grpc(&status))?
             }

@@ -88,5 +88,7 @@ fn signature_error(request: &X509CertificationRequest<'_>) -> &'static str {
     }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 type Named = (Arc<UserInfo>, Vec<String>);
 
 impl Pipeline {
-    /// Authenticates a request. `peer` is what the connection put into the request's extensions.
+    /// Authenticates a request for a path. `peer` is what the connection put into the request's extensions.
     ///
     /// # Errors
     /// 401 for an invalid credential; 403 if the caller may not impersonate the user that the headers name.
@@ -30,22 +30,28 @@ impl Pipeline {
         &self,
         peer: Option<&Peer>,
         headers: &HeaderMap,
+        path: &str,
     ) -> Result<Arc<UserInfo>, Status> {
         let began = Instant::now();
-        let user = self.identify(peer, headers).await;
+        let user = self.identify(peer, headers, path).await;
         let name = user.as_ref().map(|user| user.username.as_str()).map_err(drop);
         self.metrics.authenticated(name, began.elapsed());
         user
     }
 
-    async fn identify(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<Arc<UserInfo>, Status> {
+    async fn identify(
+        &self,
+        peer: Option<&Peer>,
+        headers: &HeaderMap,
+        path: &str,
+    ) -> Result<Arc<UserInfo>, Status> {
         let bearer = match (peer, bearer(headers)) {
             (Some(Peer::Tls { .. }), Some(token)) => {
                 Some(self.token_user(&token, &[]).await.map(|(user, _)| user))
             }
             _ => None,
         };
-        let terms = authn::Terms { now: self.nondet.clock.now(), anonymous: self.anonymous };
+        let terms = authn::Terms { now: self.nondet.clock.now(), anonymous: self.anonymous.serves(path) };
         let look = |bearer| authn::authenticate_peer(peer, headers, bearer, &self.authorizer, terms);
         match look(bearer.clone()).await {
             // The right to impersonate may just have been granted: a 403 counts only after all acknowledged

@@ -210,7 +210,8 @@ impl Rest {
     }
 
     async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
-        let authentication = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
+        let authentication =
+            self.pipeline.authenticate(parts.extensions.get(), &parts.headers, parts.uri.path());
         tracing::Instrument::instrument(authentication, tracing::debug_span!("authn")).await
     }
 

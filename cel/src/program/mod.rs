@@ -9,12 +9,13 @@ mod simplify;
 
 pub(crate) use comprehension::insert_new;
 
-use crate::ast::{Expr, ExprKind};
+use crate::ast::{Expr, ExprKind, Literal};
 use crate::check::{CheckedTree, Reference};
 use crate::cost::estimate::estimate;
 use crate::cost::{CostEstimate, SizeProvider};
 use crate::env::Declarations;
 use crate::error::EvalError;
+use crate::parse::operator;
 use crate::types::Type;
 use crate::value::Val;
 use node::Node;
@@ -50,6 +51,13 @@ impl Checked {
         mentions(&self.tree, &self.tree.ast.root, variable)
     }
 
+    /// Whether the expression selects a member of a variable: `variable.member`, `has(variable.member)`, `variable.?member`,
+    /// `variable["member"]` or `variable[?"member"]`.
+    #[must_use]
+    pub fn selects(&self, variable: &str, member: &str) -> bool {
+        selects(&self.tree.ast.root, variable, member)
+    }
+
     /// The interval of costs of an evaluation, for values of the given sizes.
     #[must_use]
     pub fn estimate(&self, sizes: &dyn SizeProvider) -> CostEstimate {
@@ -69,6 +77,23 @@ impl Checked {
     pub(crate) fn general_program(&self) -> Result<Program, EvalError> {
         plan::plan(&self.tree, &self.declarations, false)
     }
+}
+
+/// Whether a node or one below it selects the member of the variable.
+fn selects(expr: &Expr, variable: &str, member: &str) -> bool {
+    let is_variable = |expr: &Expr| expr.ident().is_some_and(|name| name.trim_start_matches('.') == variable);
+    let is_member = |expr: &Expr| matches!(expr.literal(), Some(Literal::String(text)) if **text == *member);
+    let is_here = match &expr.kind {
+        ExprKind::Select(select) => *select.field == *member && is_variable(&select.operand),
+        ExprKind::Call(call) => match (&*call.function, &call.args[..]) {
+            (operator::INDEX | operator::OPT_INDEX | operator::OPT_SELECT, [operand, key]) => {
+                is_variable(operand) && is_member(key)
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    is_here || expr.children().into_iter().any(|child| selects(child, variable, member))
 }
 
 /// Whether a node mentions a variable of the environment. Variables of comprehensions hide those of the environment.

@@ -119,6 +119,30 @@ fn references_ignore_loop_variables_that_hide_variables_of_the_environment() {
 }
 
 #[test]
+fn selections_of_a_member_are_found_in_all_their_forms() {
+    let builder = Env::builder().library(Library::Optional);
+    let env = builder.variable("claims", Type::Dyn).variable("user", Type::Dyn).build();
+    let selects = |text: &str| env.compile(text).unwrap().selects("claims", "email");
+    for text in [
+        "claims.email",
+        "claims.email.size() > 1",
+        "has(claims.email)",
+        "claims['email']",
+        "claims.?email.orValue('')",
+        "claims[?'email'].hasValue()",
+        "[1].map(x, claims.email)",
+        "{'a': claims.email}",
+        "true ? claims.sub : 'x' + claims.email",
+    ] {
+        assert!(selects(text), "{text}");
+    }
+    for text in ["claims.email_verified", "claims.sub.email", "user.email", "'claims.email'", "claims['sub']"]
+    {
+        assert!(!selects(text), "{text}");
+    }
+}
+
+#[test]
 fn types_of_results_are_known() {
     let env = super::fixture::env();
     let ty = |text: &str| env.compile(text).unwrap().result_type().to_string();

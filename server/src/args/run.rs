@@ -2,7 +2,7 @@
 
 use super::{
     Api, CLUSTER_HISTORY, ClusterArgs, Config, ListenAddress, ProcessRole, Quota, SERVING, Storage,
-    UsageError, access, time,
+    UsageError, time,
 };
 use clap::{Args, ValueEnum};
 use kstore_apiserver::outbound::ServiceBackends;
@@ -140,6 +140,7 @@ impl RunArgs {
         if paths.filter(|path| **path == ManifestPath::Stdin).count() > 1 {
             return Err(UsageError::StdinTwice);
         }
+        let access = Box::new(self.cluster.access()?);
         let api = Api::Here {
             storage: Storage::Memory,
             listen: self.listen,
@@ -150,7 +151,7 @@ impl RunArgs {
             service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
-            access: Box::new(access(&self.cluster.access)?),
+            access,
             encryption: None,
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(&loops, nodes),

@@ -100,6 +100,29 @@ async fn nothing_is_served_without_credentials_if_anonymous_access_is_off() {
 }
 
 #[tokio::test]
+async fn requests_without_credentials_are_served_only_at_the_configured_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("authentication.yaml");
+    let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n\
+        anonymous: {enabled: true, conditions: [{path: /livez}]}\n";
+    std::fs::write(&file, text).unwrap();
+    let flags = ["--nodes", "0", "--authentication-config", file.to_str().unwrap()];
+    let server = Launch::in_memory(SERVER, dir.path()).args(&flags).start().unwrap();
+    let https = https(&server);
+    for (path, expected) in [
+        ("/livez", 200),
+        ("/livez?verbose", 200),
+        ("/livez/ping", 401),
+        ("/readyz", 401),
+        ("/version", 401),
+        ("/api", 401),
+    ] {
+        assert_eq!(https.without_certificate().call("GET", path, "").await.code, expected, "{path}");
+        assert_eq!(https.call("GET", path, "").await.code, 200, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_flood_of_http2_pings_does_not_flood_the_log() {
     /// Number of acknowledgements of pings that the server never sent. HTTP/2 allows them, and each one is
     /// odd.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 const CLAIMS: &str = "claims";
 const USER: &str = "user";
+const UNVERIFIED_EMAIL: &str = "claims.email_verified must be used in claimMappings.username.expression or claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is used in claimMappings.username.expression";
 
 /// The source of one field of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,14 +131,30 @@ impl Mapping {
                 .map(|compiled| (compiled, rule.message.clone()))
                 .map_err(|why| at("userValidationRules", why))
         });
-        Ok(Self {
+        let mapping = Self {
             username: source("claimMappings.username", &config.username)?,
             groups: optional("claimMappings.groups", &config.groups)?,
             uid: optional("claimMappings.uid", &config.uid)?,
             extra: extra.collect::<Result<_, _>>()?,
             claim_rules: claim_rules.collect::<Result<_, _>>()?,
             user_rules: user_rules.collect::<Result<_, _>>()?,
-        })
+        };
+        match mapping.trusts_unverified_email() {
+            false => Ok(mapping),
+            true => Err(at("claimMappings.username.expression", UNVERIFIED_EMAIL.to_owned())),
+        }
+    }
+
+    /// Whether the user name comes from the claim `email` by an expression, and no expression reads whether the
+    /// issuer has verified the address.
+    fn trusts_unverified_email(&self) -> bool {
+        let Compiled::Expression(username) = &self.username else { return false };
+        let rules = self.claim_rules.iter().filter_map(|rule| match rule {
+            CompiledRule::Expression(rule, _) => Some(rule),
+            CompiledRule::Required { .. } => None,
+        });
+        let mut expressions = [username].into_iter().chain(self.extra.iter().map(|(_, of)| of)).chain(rules);
+        username.selects(CLAIMS, "email") && !expressions.any(|of| of.selects(CLAIMS, "email_verified"))
     }
 
     /// Maps verified claims to a user.
@@ -180,10 +197,10 @@ impl Mapping {
         if let Compiled::Claim { claim, .. } = &self.username
             && claim == "email"
         {
-            match &claims["email_verified"] {
-                Value::Null | Value::Bool(true) => {}
-                Value::Bool(false) => return Err("email not verified".to_owned()),
-                _ => return Err("email_verified is neither true nor false".to_owned()),
+            match claims.get("email_verified") {
+                None | Some(Value::Bool(true)) => {}
+                Some(Value::Bool(false) | Value::Null) => return Err("email not verified".to_owned()),
+                Some(_) => return Err("email_verified is neither true nor false".to_owned()),
             }
         }
         text(&self.username, claims)
@@ -312,6 +329,57 @@ mod tests {
     }
 
     #[test]
+    fn an_address_is_a_user_name_only_if_it_is_not_known_to_be_unverified() {
+        let email = config(claim("email", ""));
+        let claims = |verified: Option<bool>| match verified {
+            None => json!({"email": "a@b", "sub": "7"}),
+            Some(verified) => json!({"email": "a@b", "sub": "7", "email_verified": verified}),
+        };
+        assert_eq!(user(&email, &claims(None)).unwrap().username, "a@b");
+        assert_eq!(user(&email, &claims(Some(true))).unwrap().username, "a@b");
+        assert_eq!(user(&email, &claims(Some(false))), Err("email not verified".to_owned()));
+        let subject = config(claim("sub", ""));
+        assert_eq!(user(&subject, &claims(Some(false))).unwrap().username, "7", "other names do not need it");
+    }
+
+    #[test]
+    fn expressions_that_use_the_email_must_use_whether_it_is_verified() {
+        let expression = |text: &str| config(Source::Expression(text.to_owned()));
+        let rule = |expression: &str| ClaimRule::Expression {
+            expression: expression.to_owned(),
+            message: String::new(),
+        };
+        let verified = "claims.?email_verified.orValue(true)";
+        let with_rule =
+            |text: &str, rule: ClaimRule| MappingConfig { claim_rules: vec![rule], ..expression(text) };
+        let with_extra = MappingConfig {
+            extra: vec![("example.com/verified".to_owned(), "string(claims.email_verified)".to_owned())],
+            ..expression("claims.email")
+        };
+        for (config, is_valid) in [
+            (expression("claims.sub"), true),
+            (expression("claims.email_"), true),
+            (expression("claims.email"), false),
+            (expression("'p:' + claims['email']"), false),
+            (expression("claims.email_verified ? claims.email : claims.sub"), true),
+            (with_rule("claims.email", rule(verified)), true),
+            (with_rule("claims.email", rule("claims.sub == '7'")), false),
+            (
+                with_rule(
+                    "claims.email",
+                    ClaimRule::Required { claim: "email_verified".to_owned(), value: "true".to_owned() },
+                ),
+                false,
+            ),
+            (with_extra, true),
+        ] {
+            let compiled = Mapping::compile(&config).map(drop).map_err(|error| error.to_string());
+            let refused = Err(format!("claimMappings.username.expression: {UNVERIFIED_EMAIL}"));
+            assert_eq!(compiled, if is_valid { Ok(()) } else { refused }, "{config:?}");
+        }
+    }
+
+    #[test]
     fn insufficient_claims_are_refused() {
         let required = |value: &str| MappingConfig {
             claim_rules: vec![ClaimRule::Required { claim: "hd".into(), value: value.into() }],
@@ -326,6 +394,7 @@ mod tests {
                 json!({"email": "a", "email_verified": false}),
                 "email not verified",
             ),
+            (config(claim("email", "")), json!({"email": "a", "email_verified": null}), "email not verified"),
             (
                 config(claim("email", "")),
                 json!({"email": "a", "email_verified": "yes"}),

@@ -1,6 +1,8 @@
 //! [`Issuers`]: OpenID Connect issuers whose tokens (JWTs) are accepted. `mapping` maps claims to a user;
 //! `keys` fetches the keys that sign tokens. Tokens of service accounts are in `service_account`.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod keys;
 mod mapping;
 
@@ -13,8 +15,8 @@ use crate::outbound::RemoteError;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
-use jsonwebtoken::{Algorithm, DecodingKey, Validation};
-use keys::Keys;
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
+use keys::{Key, Keys};
 use mapping::Mapping;
 use serde_json::Value;
 use std::fmt;
@@ -128,9 +130,13 @@ fn unverified(token: &str) -> Option<Value> {
     if token.len() > limits::OIDC_TOKEN_BYTES {
         return None;
     }
-    let mut parts = token.split('.');
-    let (_, claims, _) = (parts.next()?, parts.next()?, parts.next()?);
-    let bytes = URL_SAFE_NO_PAD.decode(claims).ok().filter(|_| parts.next().is_none())?;
+    let has_three_parts = token.split('.').count() == 3;
+    has_three_parts.then(|| part(token, 1)).flatten()
+}
+
+/// The JSON of a part of a token: 0 is the header, 1 the claims.
+fn part(token: &str, index: usize) -> Option<Value> {
+    let bytes = URL_SAFE_NO_PAD.decode(token.split('.').nth(index)?).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
@@ -155,28 +161,34 @@ impl Issuer {
     }
 
     async fn identity(&self, token: &str, now: Timestamp) -> Result<UserInfo, String> {
-        let header =
-            jsonwebtoken::decode_header(token).map_err(|error| format!("invalid header: {error}"))?;
-        if !self.algorithms.contains(&header.alg) {
-            return Err(format!("signed with {:?}, which is not allowed", header.alg));
-        }
+        let header = self.header(token)?;
         let mut tried = None;
         for newest in [false, true] {
             let keys = self.keys.get(newest).await?;
             if tried.as_ref().is_some_and(|tried| Arc::ptr_eq(tried, &keys)) {
                 break;
             }
-            let fitting =
-                keys.iter().filter(|key| header.kid.is_none() || key.id.is_none() || key.id == header.kid);
-            for key in fitting {
-                if let Some(claims) = verified(token, header.alg, &key.decoding) {
-                    return self.accept(&claims, now);
-                }
+            if let Some(claims) = verified_by(token, &header, &keys) {
+                return self.accept(&claims, now);
             }
             // The issuer may have rotated its keys.
             tried = Some(keys);
         }
         Err("no key of the issuer verifies the signature".to_owned())
+    }
+
+    /// The header of a token, if its algorithm is allowed and all its extensions are known.
+    fn header(&self, token: &str) -> Result<Header, String> {
+        let header =
+            jsonwebtoken::decode_header(token).map_err(|error| format!("invalid header: {error}"))?;
+        if !self.algorithms.contains(&header.alg) {
+            return Err(format!("signed with {:?}, which is not allowed", header.alg));
+        }
+        // Extensions that a recipient must understand (RFC 7515, 4.1.11). None is understood.
+        match part(token, 0).is_some_and(|members| members.get("crit").is_some()) {
+            true => Err("unsupported crit header".to_owned()),
+            false => Ok(header),
+        }
     }
 
     /// Checks the claims of a token with a valid signature, and maps them to a user.
@@ -203,6 +215,12 @@ impl Issuer {
         }
         self.mapping.user(claims)
     }
+}
+
+/// The claims of a token if one of the keys that its header may name verifies its signature.
+fn verified_by(token: &str, header: &Header, keys: &[Key]) -> Option<Value> {
+    let fits = |key: &&Key| header.kid.is_none() || key.id.is_none() || key.id == header.kid;
+    keys.iter().filter(fits).find_map(|key| verified(token, header.alg, &key.decoding))
 }
 
 /// The claims of a token if the key verifies its signature. A key of another kind than the algorithm's

@@ -120,6 +120,12 @@ async fn forged_and_invalid_tokens_are_refused() {
     let exchanged = format!("{}.{}.{}", parts[0], part(&other), parts[2]);
     let (foreign, _) = key();
     let foreign = jsonwebtoken::encode(&Header::new(Algorithm::ES256), &provider.claims(), &foreign).unwrap();
+    let as_p384 =
+        format!("{}.{}.{}", part(&json!({"alg": "ES384", "kid": provider.kid})), parts[1], parts[2]);
+    let header = part(&json!({"alg": "ES256", "kid": provider.kid, "crit": ["b64"], "b64": false}));
+    let signed = format!("{header}.{}", parts[1]);
+    let signature = jsonwebtoken::crypto::sign(signed.as_bytes(), &provider.key, Algorithm::ES256).unwrap();
+    let extended = format!("{signed}.{signature}");
     let as_rsa = format!("{}.{}.{}", part(&json!({"alg": "RS256", "kid": provider.kid})), parts[1], parts[2]);
     for (token, want) in [
         (changed("aud", json!("other")), "expected an audience"),
@@ -134,6 +140,8 @@ async fn forged_and_invalid_tokens_are_refused() {
         (exchanged, "no key of the issuer"),
         (foreign, "no key of the issuer"),
         (as_rsa, "no key of the issuer"),
+        (as_p384, "no key of the issuer"),
+        (extended, "unsupported crit header"),
     ] {
         let refused = name(&issuers, &token).await.unwrap_err();
         assert!(refused.contains(want), "{want}: {refused}");

@@ -18,6 +18,8 @@ pub struct Authentication {
     pub webhook: Option<TokenWebhookFile>,
     /// OpenID Connect issuers, if any.
     pub issuers: Option<IssuerSource>,
+    /// Whether `--anonymous-auth` is given: an `AuthenticationConfiguration` must not state the same.
+    pub is_anonymous_flag_given: bool,
 }
 
 /// The configuration of OpenID Connect issuers.
@@ -51,6 +53,7 @@ pub(crate) fn authentication(flags: &impl FlagValues) -> Result<Authentication, 
     Ok(Authentication {
         bootstrap_tokens: flags.is_on("enable-bootstrap-token-auth", false)?,
         issuers: issuers(flags)?,
+        is_anonymous_flag_given: false,
         webhook: kubeconfig.map(|kubeconfig| TokenWebhookFile { kubeconfig, version, ttl }),
     })
 }

@@ -73,7 +73,7 @@ pub(crate) trait FlagValues {
 const LONGEST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
 
 /// Parses a duration in Go's notation (`1m30s`, `0.5s`, `500ms`, `0`), from 0 to 292 years.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
+fn duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }

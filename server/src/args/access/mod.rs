@@ -16,7 +16,7 @@ pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
 pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
-pub(crate) use given::{FlagError, FlagValues, duration};
+pub(crate) use given::{FlagError, FlagValues};
 pub(crate) use table::{ADMISSION, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS, TABLES};
 
 use crate::dropin::{BOOL, Flag};

@@ -48,7 +48,8 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     let tls = ServingCertificate::of(&serving, apiserver.serving.files())
         .and_then(|serving| tls::server(serving, authorities))
         .context("the server's certificate and its key cannot be used for TLS")?;
-    let mut bearers = access::bearers(&config.authentication, &nondet.rng)?;
+    let access::Authenticators { mut bearers, anonymous } =
+        access::authenticators(&config.authentication, &nondet.rng)?;
     bearers.file = identity::token_file(apiserver.tokens.as_ref())?.map(Arc::new);
     let authorization = access::modes(config.authorization.as_ref(), &nondet.rng)?;
     let configured_plugins = access::configured_plugins(&config.admission, &nondet.rng)?;
@@ -66,6 +67,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     let settings = Settings {
         authorization,
         bearers,
+        anonymous,
         front_proxies: front_proxies.map(Arc::new),
         plugins: config.admission.switches.clone(),
         configured_plugins,

@@ -94,6 +94,7 @@ pub(super) fn read(
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
     plugins::apply(flags, &mut access.admission)?;
     warnings.append(&mut access.admission.warnings);
+    access.authentication.is_anonymous_flag_given = flags.bool("anonymous-auth").is_some();
     let anonymous = anonymous(flags, &access, warnings);
     let listen = listen(flags)?;
     let ExtraComponents { components, controllers, nodes } = extra_components(variable, warnings)?;

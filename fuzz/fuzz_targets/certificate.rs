@@ -1,0 +1,5 @@
+//! Fuzz target: client certificates.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_apiserver::fuzzing::run("certificate", bytes));
