@@ -5,6 +5,7 @@ mod bearers;
 mod bootstrap_token;
 mod front_proxy;
 pub mod impersonation;
+pub(crate) mod legacy_token;
 pub mod oidc;
 pub mod service_account;
 mod token_file;
