@@ -5,13 +5,16 @@
 use super::UserInfo;
 use super::legacy_token::{TokenSecret, UsedSecret};
 use super::verified::{Verified, VerifiedTokens, digest};
+use crate::limits;
 use crate::lookup::Lookup;
+use crate::rate_limited::RateLimited;
 use crate::token::{Claims, LEGACY_ISSUER, Refused, Tokens};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,12 +69,21 @@ fn in_header(headers: &HeaderMap) -> Option<&str> {
 pub struct TokenAuthenticator {
     tokens: Arc<Tokens>,
     verified: VerifiedTokens,
+    /// Limit of the warning that a use of a token could not be recorded.
+    log_limit: Mutex<RateLimited>,
 }
 
 impl TokenAuthenticator {
     /// An authenticator of the tokens that this key signed.
     pub fn new(tokens: Arc<Tokens>) -> Self {
-        Self { tokens, verified: VerifiedTokens::default() }
+        let log_limit = Mutex::new(RateLimited::every(limits::REPEATED_WARNING));
+        Self { tokens, verified: VerifiedTokens::default(), log_limit }
+    }
+
+    /// Whether a warning may be logged now that a use of a token could not be recorded: the number of those
+    /// suppressed since the last one.
+    pub(crate) fn may_warn(&self) -> Option<u64> {
+        self.log_limit.lock().allow()
     }
 
     /// The key.

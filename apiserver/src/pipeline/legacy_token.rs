@@ -5,6 +5,7 @@ use super::Pipeline;
 use crate::authn::legacy_token::{LAST_USED, UsedSecret};
 use crate::authn::service_account::TokenAuthenticator;
 use crate::bootstrap::own_request;
+use crate::limits::TOKEN_USE_WRITE;
 use crate::provenance::Note;
 use crate::registry::{Decision, WriteContext};
 use crate::request::{Action, GetOptions, Target};
@@ -18,9 +19,15 @@ impl Pipeline {
     pub(super) async fn record_token_use(&self, tokens: &TokenAuthenticator, token: &str) {
         let used = tokens.unmarked_secret(token, &**self.cache(), self.nondet.clock.now());
         let Some(used) = used else { return };
-        if let Err(status) = self.label_secret(&used).await {
+        let labelled = tokio::time::timeout(TOKEN_USE_WRITE, self.label_secret(&used)).await;
+        let error = match labelled {
+            Ok(Ok(())) => return,
+            Ok(Err(status)) => status.message,
+            Err(late) => late.to_string(),
+        };
+        if let Some(suppressed) = tokens.may_warn() {
             let UsedSecret { namespace, name, .. } = &used;
-            tracing::warn!(namespace, name, error = %status.message, "cannot record the use of a secret's token");
+            tracing::warn!(namespace, name, error, suppressed, "cannot record the use of a secret's token");
         }
     }
 
