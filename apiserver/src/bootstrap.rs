@@ -2,11 +2,13 @@
 //! of the API with its addresses, roles and bindings. They are created through the pipeline like any other
 //! object if they are absent, and later changes by users are kept. Only two sets are updated at every start:
 //! the objects that describe this server (`server_identity`) and the grants of the default roles (`roles`).
+//! `token_tracking` has the day since which the use of tokens in Secrets is recorded.
 
 mod network;
 mod objects;
 mod roles;
 mod server_identity;
+mod token_tracking;
 
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::bootstrap as rbac;
@@ -60,7 +62,11 @@ async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdent
     rest.extend(objects::api_services());
     rest.extend(rbac.iter().cloned());
     rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), identity.port()));
-    tokio::try_join!(create_all(pipeline, rest), roles::reconcile(pipeline, &stored))?;
+    tokio::try_join!(
+        create_all(pipeline, rest),
+        roles::reconcile(pipeline, &stored),
+        token_tracking::reconcile(pipeline)
+    )?;
     pipeline.update_flow_schemas().await;
     identity.reconcile(pipeline).await
 }

@@ -243,6 +243,10 @@ pub const CACHE_PANICS: u32 = 5;
 /// The interval of a warning that a client can provoke.
 pub const REPEATED_WARNING: Duration = Duration::from_secs(10);
 
+/// How long a request waits until the use of its Secret's token is recorded: a storage that does not answer must
+/// not keep reads from being served.
+pub const TOKEN_USE_WRITE: Duration = Duration::from_secs(1);
+
 /// The timeout of one call to an external etcd; without a leader it would answer after about seven seconds.
 pub const ETCD_CALL: Duration = Duration::from_secs(5);
 

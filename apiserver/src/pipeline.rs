@@ -14,6 +14,7 @@ mod eviction;
 mod flow_schema;
 mod heavy;
 mod in_flight;
+mod legacy_token;
 mod read;
 mod renewal;
 mod review;

@@ -1,17 +1,20 @@
 //! The workload and cluster controllers: Deployment, ReplicaSet, Job, CronJob, removal of finished Jobs,
 //! garbage collection, namespace deletion, default service accounts, node lifecycle with eviction by taints,
 //! pod garbage collection, disruption budgets, endpoint slices, networks and addresses of services, volumes
-//! and their claims, type checks of admission policies, certificate signing,
-//! aggregation of ClusterRoles.
+//! and their claims, claims to devices, type checks of admission policies, certificate signing, tokens in
+//! Secrets, signatures with bootstrap tokens, aggregation of ClusterRoles.
 //!
 //! [`run`] starts the controllers of a [`Selection`] on shared informers. Each is a plain API client: its
 //! decisions come from a pure `plan` (snapshot and time in, a closed set of actions out), and `apply`
 //! executes the actions. Nothing here knows the store, the scheduler or the kubelet.
 
+mod account_token;
+mod account_token_cleaner;
 mod accounts;
 mod action;
 mod adoption;
 mod apply;
+mod bootstrap_signer;
 mod bootstrap_token_cleaner;
 mod caches;
 mod certificate_approver;
@@ -45,6 +48,7 @@ mod policy_type_checking;
 mod portion;
 mod replicaset;
 mod resource;
+mod resource_claim;
 mod resource_quota;
 mod revision;
 mod root_ca;
@@ -63,6 +67,8 @@ mod volume_binder;
 mod volume_protection;
 mod volume_provisioner;
 
+pub use account_token::{SecretToken, TokenSigner};
+pub use account_token_cleaner::UnusedTokenPeriod;
 pub use accounts::Accounts;
 pub use certificate_signer::{Signing, SigningAuthority, SigningAuthorityError};
 pub use networks::{BadPodNetworks, Blocks, Networks, PodNetworks};

@@ -130,3 +130,6 @@ pub(crate) const ANSWERED_REQUEST: SignedDuration = SignedDuration::from_hours(1
 
 /// How long a CertificateSigningRequest without an answer is kept, as upstream.
 pub(crate) const PENDING_REQUEST: SignedDuration = SignedDuration::from_hours(24);
+
+/// Interval at which the Secret of a service account token is checked for use, as upstream: labels have days.
+pub(crate) const UNUSED_TOKEN_CHECK: Duration = Duration::from_secs(24 * 60 * 60);

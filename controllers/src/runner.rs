@@ -1,5 +1,7 @@
 //! List of all controllers, and their common start and shutdown.
 
+use crate::account_token::TokenSigner;
+use crate::account_token_cleaner::UnusedTokenPeriod;
 use crate::accounts::Accounts;
 use crate::apply::Executor;
 use crate::caches::Caches;
@@ -8,12 +10,13 @@ use crate::networks::Networks;
 use crate::node_lifecycle::Patience;
 use crate::selection::Selection;
 use crate::{
-    bootstrap_token_cleaner, certificate_approver, certificate_cleaner, certificate_signer,
-    cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_slice,
-    endpoint_slice_mirroring, ephemeral_volume, garbage_collector, horizontal_pod_autoscaler, job,
-    load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc, policy_type_checking, replicaset,
-    resource_quota, root_ca, service_account, service_address, service_cidr, stateful_set, taint_eviction,
-    ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
+    account_token, account_token_cleaner, bootstrap_signer, bootstrap_token_cleaner, certificate_approver,
+    certificate_cleaner, certificate_signer, cluster_role_aggregation, cron_job, daemon_set, deployment,
+    disruption, endpoint_slice, endpoint_slice_mirroring, ephemeral_volume, garbage_collector,
+    horizontal_pod_autoscaler, job, load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc,
+    policy_type_checking, replicaset, resource_claim, resource_quota, root_ca, service_account,
+    service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished, volume_binder,
+    volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -39,6 +42,10 @@ pub struct Config {
     pub networks: Networks,
     /// Authority that signs CertificateSigningRequests. None: the signer does not run.
     pub signing: Option<Signing>,
+    /// Signs service account tokens for Secrets. None: the token controller does not run.
+    pub token_signer: Option<TokenSigner>,
+    /// Time without use after which generated service account tokens are invalidated, and later deleted.
+    pub unused_tokens: UnusedTokenPeriod,
     /// Registry for the metrics of controllers and caches.
     pub metrics: Registry,
 }
@@ -54,7 +61,8 @@ pub(crate) struct ControllerEntry {
     pub(crate) aliases: &'static [&'static str],
     /// Sets the controller up, which requests its caches, and returns the future that runs it.
     run: fn(Arc<Cluster>) -> Task,
-    /// The controller's service account in `kube-system`. The role `system:controller:<account>` has its permissions.
+    /// The controller's service account in `kube-system`. The role `system:controller:<account>` has its
+    /// permissions. Empty: the controller writes with the client that fills the caches.
     account: &'static str,
 }
 
@@ -109,13 +117,18 @@ controllers! {
     "certificatesigningrequest-approving-controller" ["csrapproving"] certificate_approver::run, "certificate-controller";
     "certificatesigningrequest-cleaner-controller" ["csrcleaner"] certificate_cleaner::run, "certificate-controller";
     "token-cleaner-controller" ["tokencleaner"] bootstrap_token_cleaner::run, "token-cleaner";
+    "bootstrap-signer-controller" ["bootstrapsigner"] bootstrap_signer::run, "bootstrap-signer";
+    // In Kubernetes it writes with the credentials of kube-controller-manager.
+    "serviceaccount-token-controller" ["serviceaccount-token"] account_token::run, "";
+    "legacy-serviceaccount-token-cleaner-controller" ["legacy-service-account-token-cleaner"] account_token_cleaner::run, "legacy-service-account-token-cleaner";
+    "resourceclaim-controller" ["resource-claim-controller"] resource_claim::run, "resource-claim-controller";
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
 }
 
 /// Inputs for setting up a controller.
 pub(crate) struct Cluster {
-    /// Client that lists and watches for the caches. It has no write permissions: writes use
-    /// [`Cluster::executor`].
+    /// Client that lists and watches for the caches. Writes use [`Cluster::executor`]: of objects other than
+    /// service accounts and Secrets, this client has no write permissions.
     pub client: Client,
     /// Service account of the controller.
     account: &'static str,
@@ -134,7 +147,11 @@ impl Cluster {
 
     /// An executor for one component with another account, where Kubernetes has a separate controller.
     pub(crate) fn executor_of(&self, account: &str, component: &str) -> Executor {
-        let client = self.config.accounts.client(account, &self.client).agent(component);
+        let client = match account {
+            "" => self.client.clone(),
+            account => self.config.accounts.client(account, &self.client),
+        };
+        let client = client.agent(component);
         let sink = ClientSink::new(&client);
         let (recorder, driver) = Recorder::build(sink, component, &self.nondet, &self.stop);
         recorder.metrics(&self.config.metrics);
@@ -172,9 +189,13 @@ pub(crate) enum ReconcileError {
     /// A CertificateSigningRequest was not approved or not signed, and may be later.
     #[error("{0}")]
     Certificate(String),
-    /// The claim of an ephemeral volume belongs to another owner, or is not in the cache yet.
+    /// The claim of an ephemeral volume belongs to another owner, or is not in the cache yet; or a claim to
+    /// devices cannot be created or released.
     #[error("{0}")]
     Claim(String),
+    /// A token for a Secret could not be signed.
+    #[error("cannot sign a service account token: {0}")]
+    Token(String),
 }
 
 impl ReconcileError {
@@ -258,11 +279,8 @@ mod tests {
     fn controller_names_and_accounts_are_valid_user_name_parts() {
         for controller in CONTROLLERS {
             let account = controller.account;
-            assert!(
-                !account.is_empty() && !account.contains(':') && !account.contains('/'),
-                "{}",
-                controller.name
-            );
+            let has_account = !account.is_empty() || controller.name == "serviceaccount-token-controller";
+            assert!(has_account && !account.contains(':') && !account.contains('/'), "{}", controller.name);
             let same = CONTROLLERS.iter().filter(|other| other.name == controller.name);
             assert_eq!(same.count(), 1, "{}", controller.name);
         }

@@ -6,19 +6,15 @@ use std::collections::BTreeSet;
 
 /// Controllers of kube-controller-manager 1.36 that kstore lacks, with their older names.
 const NOT_HERE: &[(&str, &str)] = &[
-    ("bootstrap-signer-controller", "bootstrapsigner"),
     ("cloud-node-lifecycle-controller", "cloud-node-lifecycle"),
     ("device-taint-eviction-controller", ""),
     ("endpoints-controller", "endpoint"),
     ("kube-apiserver-serving-clustertrustbundle-publisher-controller", ""),
-    ("legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner"),
     ("node-route-controller", "route"),
     ("persistentvolume-attach-detach-controller", "attachdetach"),
     ("persistentvolume-expander-controller", "persistentvolume-expander"),
     ("podcertificaterequest-cleaner-controller", ""),
-    ("resourceclaim-controller", "resource-claim-controller"),
     ("selinux-warning-controller", ""),
-    ("serviceaccount-token-controller", "serviceaccount-token"),
     ("storage-version-migrator-controller", ""),
     ("storageversion-garbage-collector-controller", "storage-version-gc"),
     ("volumeattributesclass-protection-controller", ""),

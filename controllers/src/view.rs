@@ -4,7 +4,9 @@
 use crate::action::Target;
 use crate::resource::PODS;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Affinity, PodCondition, PodReadinessGate, Toleration};
+use k8s_openapi::api::core::v1::{
+    Affinity, PodCondition, PodReadinessGate, PodResourceClaim, PodResourceClaimStatus, Toleration,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 use kstore_api::lenient;
 use kstore_informer::{Key, Object, Reference, Revision};
@@ -53,6 +55,7 @@ pub(crate) struct PodSpec {
     pub tolerations: Vec<Toleration>,
     pub containers: Vec<Container>,
     pub readiness_gates: Vec<PodReadinessGate>,
+    pub resource_claims: Vec<PodResourceClaim>,
     /// The volumes with a claim, existing or ephemeral.
     #[serde(rename = "volumes", deserialize_with = "claim_volumes")]
     pub claim_volumes: Vec<ClaimVolume>,
@@ -139,6 +142,7 @@ pub(crate) struct PodStatus {
     pub pod_ips: Vec<Ip>,
     pub container_statuses: Vec<ContainerStatus>,
     pub init_container_statuses: Vec<ContainerStatus>,
+    pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
 }
 
 /// An IP address.

@@ -8,7 +8,7 @@ use crate::metrics_server::WithMetricsServer;
 use crate::phase::Phase;
 use crate::pki::{self, Identity};
 use crate::telemetry::millis;
-use crate::{audit, encryption, external, retention, salvage, wiring};
+use crate::{audit, encryption, external, retention, salvage, token_signer, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{FrontProxy, Network, ServiceBackends};
@@ -18,7 +18,7 @@ use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, LocalComponents, Options, Settings, StartError};
 use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
-use kstore_controllers::{Accounts, Signing};
+use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::Identities;
@@ -108,7 +108,7 @@ pub(crate) async fn everything(
         advertised: api_listener.advertised,
         client_ca: api_listener.client_ca,
         front_proxy_ca: api_listener.front_proxy_ca,
-        tokens: Some(api_listener.tokens),
+        tokens: Some(api_listener.tokens.clone()),
         service_ranges: *service_ranges,
         outbound: Arc::new(outbound.clone()),
         local_components: local_components(parts.config),
@@ -116,10 +116,9 @@ pub(crate) async fn everything(
         settings: api_listener.settings.clone(),
         connections: api_listener.connections,
     };
-    let metrics = Registry::new();
     // The follower ends when the storage closes, which happens when `core` ends. If the follower ends
     // earlier, the process must stop.
-    let follow = |task| core.spawn("watch-cache", task);
+    let (metrics, follow) = (Registry::new(), |task| core.spawn("watch-cache", task));
     let api = match storage {
         Storage::External { etcd, .. } => {
             let storage = external_storage(etcd, core, &parts.nondet)?;
@@ -147,6 +146,7 @@ pub(crate) async fn everything(
         nondet: parts.nondet,
         ca_pem: &parts.ca_pem,
         signing: parts.signing,
+        token_signer: Some(token_signer::of_server(api_listener.tokens)),
         metrics: metrics.clone(),
         phase: loops,
     };
@@ -338,6 +338,7 @@ pub(crate) async fn loops_only(
             nondet,
             ca_pem: &ca_pem,
             signing: None,
+            token_signer: None,
             metrics: Registry::new(),
             phase: loops,
         };
@@ -361,6 +362,8 @@ struct LoopStarter<'a> {
     nondet: Nondet,
     ca_pem: &'a str,
     signing: Option<Signing>,
+    /// Signer of tokens for Secrets; `None` if the key is elsewhere.
+    token_signer: Option<TokenSigner>,
     /// Registry of their metrics.
     metrics: Registry,
     phase: &'a Phase,
@@ -393,6 +396,7 @@ impl LoopStarter<'_> {
                     networks: self.config.networks.clone(),
                     accounts,
                     signing: self.signing.clone(),
+                    token_signer: self.token_signer.clone(),
                     metrics,
                     ..Default::default()
                 };

@@ -30,6 +30,7 @@ mod socket_file;
 mod store_cmd;
 mod telemetry;
 mod tls;
+mod token_signer;
 mod wiring;
 
 pub use args::Cli;

@@ -296,6 +296,29 @@ async fn rolls_out(admin: &Https, programs: &mut [&mut Program]) {
     }
 }
 
+/// A Secret of an account gets a token that the API server accepts.
+async fn secrets_get_good_tokens(admin: &Https, controllers: &mut Program) {
+    let annotations = json!({"kubernetes.io/service-account.name": "default"});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": "t", "annotations": annotations}});
+    assert_eq!(admin.call("POST", &format!("{DEFAULT}/secrets"), &secret.to_string()).await.code, 201);
+    let began = Instant::now();
+    let token = loop {
+        let data = admin.call("GET", &format!("{DEFAULT}/secrets/t"), "").await.json()["data"].clone();
+        if let Some(token) = data["token"].as_str() {
+            break BASE64_STANDARD.decode(token).unwrap();
+        }
+        controllers.check();
+        assert!(began.elapsed() < programs::READY, "{data}: {}", controllers.log());
+        sleep(Duration::from_millis(50)).await;
+    };
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+        "spec": {"token": String::from_utf8(token).unwrap()}});
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let review = admin.call("POST", path, &review.to_string()).await.json();
+    assert_eq!(review["status"]["user"]["username"], "system:serviceaccount:default:default", "{review}");
+}
+
 /// Controllers and scheduler run as separate programs, with a kubeconfig, health checks and metrics. The flags are
 /// those of kwokctl and metacontroller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -313,7 +336,8 @@ async fn controllers_and_scheduler_run_as_separate_programs() {
     let args = words(&format!(
         "{shared} --kubeconfig={shown}/manager.kubeconfig --root-ca-file={shown}/certs/apiserver.crt \
          --node-monitor-period=25s --node-monitor-grace-period=3m20s --secure-port={controllers_port} \
-         --controllers=*,-garbage-collector-controller --use-service-account-credentials=true"
+         --controllers=*,-garbage-collector-controller --use-service-account-credentials=true \
+         --service-account-private-key-file={shown}/certs/sa-signer.key"
     ));
     let mut controllers = Program::start(&folder.join("kube-controller-manager"), &args, &dir);
     let args = words(&format!(
@@ -321,6 +345,7 @@ async fn controllers_and_scheduler_run_as_separate_programs() {
     ));
     let mut scheduler = Program::start(&folder.join("kube-scheduler"), &args, &dir);
     rolls_out(&admin, &mut [&mut envtest.apiserver, &mut controllers, &mut scheduler]).await;
+    secrets_get_good_tokens(&admin, &mut controllers).await;
 
     let published = admin.call("GET", &format!("{DEFAULT}/configmaps/kube-root-ca.crt"), "").await.json();
     let authority = std::fs::read_to_string(dir.join("certs/apiserver.crt")).unwrap();

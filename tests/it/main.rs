@@ -91,6 +91,8 @@ mod story;
 mod supervision;
 /// House rules, checked on the source tree.
 mod tidy;
+/// Tokens in Secrets, signatures with bootstrap tokens, and claims to devices.
+mod tokens_and_claims;
 /// Small controllers: mirrored Endpoints, load balancers, node networks, ephemeral volume claims.
 mod upkeep;
 /// Volumes and claims end to end.

@@ -13,10 +13,10 @@ use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::SharedStorage;
-use kstore_apiserver::token::Tokens;
+use kstore_apiserver::token::{Bound, LegacyClaims, Tokens};
 use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, limits};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
-use kstore_controllers::Accounts;
+use kstore_controllers::{Accounts, TokenSigner, UnusedTokenPeriod};
 use kstore_informer::{Supervisor, TaskGroup};
 use kstore_kubelet_sim::{Handle, Identities, Simulator};
 use kstore_nondet::Nondet;
@@ -46,6 +46,8 @@ pub struct Setup {
     pub service_ranges: ServiceRanges,
     /// Address blocks from which controllers assign.
     pub networks: kstore_controllers::Networks,
+    /// Time without use after which service account tokens are invalidated.
+    pub unused_tokens: UnusedTokenPeriod,
     /// Whether components panic: the scheduler at its first bind, the simulated nodes at their first patch,
     /// and the controllers while both pause.
     pub panics: bool,
@@ -83,6 +85,7 @@ impl Setup {
             storage,
             service_ranges,
             networks,
+            unused_tokens: UnusedTokenPeriod::default(),
             panics,
             is_permuted,
             network,
@@ -293,6 +296,8 @@ impl Cluster {
                 root_ca: "test CA".to_owned(),
                 accounts: accounts(api.clone(), schedule.clone(), refusals.clone()),
                 networks: setup.networks,
+                unused_tokens: setup.unused_tokens,
+                token_signer: outside.tokens.as_ref().map(token_signer),
                 metrics: metrics.clone(),
                 ..Default::default()
             };
@@ -495,6 +500,15 @@ struct ExternalDependencies {
 fn tokens() -> Tokens {
     let key = KeyPair::generate().expect("the machine has randomness");
     Tokens::new(&key.serialize_der()).expect("the key is of the curve P-256")
+}
+
+fn token_signer(tokens: &Arc<Tokens>) -> TokenSigner {
+    let tokens = Arc::clone(tokens);
+    TokenSigner::new(move |token| {
+        let account = Bound { name: token.account.clone(), uid: token.account_uid.clone() };
+        let claims = LegacyClaims::new(&token.namespace, &token.secret, &account);
+        tokens.sign_legacy(&claims).map_err(|error| error.to_string())
+    })
 }
 
 async fn apiserver(

@@ -11,6 +11,7 @@ pub(crate) mod fuzzing;
 #[cfg(test)]
 mod hostile_tokens;
 pub mod impersonation;
+pub(crate) mod legacy_token;
 pub mod oidc;
 pub mod service_account;
 mod token_file;

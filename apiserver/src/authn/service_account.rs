@@ -1,15 +1,20 @@
 //! Bearer tokens of service accounts. A token that this cluster signed is valid while its account, and the
-//! other objects it is bound to, exist: the same objects (by uid), not others of the same name.
+//! other objects it is bound to, exist: the same objects (by uid), not others of the same name. A token
+//! without expiration is valid while its Secret holds it.
 
 use super::UserInfo;
+use super::legacy_token::{TokenSecret, UsedSecret};
 use super::verified::{Verified, VerifiedTokens, digest};
+use crate::limits;
 use crate::lookup::Lookup;
-use crate::token::{Claims, Refused, Tokens};
+use crate::rate_limited::RateLimited;
+use crate::token::{Claims, LEGACY_ISSUER, Refused, Tokens};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +31,9 @@ pub enum Unknown {
     /// An object that the token is bound to does not exist, or is another object of the same name.
     #[error("invalid bearer token: {0} that it is bound to does not exist")]
     Gone(&'static str),
+    /// The Secret of the token has a label that makes the token invalid.
+    #[error("invalid bearer token: the label kubernetes.io/legacy-token-invalid-since is on its secret")]
+    Invalidated,
 }
 
 /// Prefix of the WebSocket protocol in which browsers send a token, since they cannot set headers.
@@ -61,12 +69,21 @@ fn in_header(headers: &HeaderMap) -> Option<&str> {
 pub struct TokenAuthenticator {
     tokens: Arc<Tokens>,
     verified: VerifiedTokens,
+    /// Limit of the warning that a use of a token could not be recorded.
+    log_limit: Mutex<RateLimited>,
 }
 
 impl TokenAuthenticator {
     /// An authenticator of the tokens that this key signed.
     pub fn new(tokens: Arc<Tokens>) -> Self {
-        Self { tokens, verified: VerifiedTokens::default() }
+        let log_limit = Mutex::new(RateLimited::every(limits::REPEATED_WARNING));
+        Self { tokens, verified: VerifiedTokens::default(), log_limit }
+    }
+
+    /// Whether a warning may be logged now that a use of a token could not be recorded: the number of those
+    /// suppressed since the last one.
+    pub(crate) fn may_warn(&self) -> Option<u64> {
+        self.log_limit.lock().allow()
     }
 
     /// The key.
@@ -95,13 +112,28 @@ impl TokenAuthenticator {
         };
         let verified = self.verify(token)?;
         let good = verified.claims.accept(audiences, now)?;
-        match verified.gone(cluster, now) {
-            Some(what) => Err(Unknown::Gone(what)),
-            None => {
-                verified.mark_used();
-                Ok((verified.user.clone(), good))
-            }
+        if let Some(what) = verified.gone(cluster, now) {
+            return Err(Unknown::Gone(what));
         }
+        if let Some(secret) = &verified.secret {
+            secret.check(cluster)?;
+        }
+        verified.mark_used();
+        Ok((verified.user.clone(), good))
+    }
+
+    /// The Secret of a token that was just used, if its label does not have the day of this use yet.
+    pub(crate) fn unmarked_secret(
+        &self,
+        token: &str,
+        cluster: &dyn Lookup,
+        now: Timestamp,
+    ) -> Option<UsedSecret> {
+        // Only tokens of Secrets have this issuer, so that other tokens need no digest here.
+        if !has_legacy_issuer(token) {
+            return None;
+        }
+        self.verify(token).ok()?.secret.as_ref()?.unmarked(cluster, now)
     }
 
     /// The expiry of a token with a valid signature.
@@ -115,21 +147,47 @@ impl TokenAuthenticator {
         if let Some(known) = digest.and_then(|digest| self.verified.get(&digest)) {
             return Ok(known);
         }
-        let claims = self.tokens.verify(token)?;
-        let user = user(&claims);
-        let verified = Arc::new(Verified::new(claims, user));
+        let verified = Arc::new(self.verify_signature(token)?);
         if let Some(digest) = digest {
             self.verified.insert(digest, verified.clone());
         }
         Ok(verified)
     }
+
+    fn verify_signature(&self, token: &str) -> Result<Verified, Refused> {
+        if has_legacy_issuer(token)
+            && let Ok(legacy) = self.tokens.verify_legacy(token)
+        {
+            let claims = legacy.unlimited(self.tokens.audiences());
+            let user = user(&claims);
+            return Ok(Verified::new(claims, user, Some(TokenSecret::new(&legacy, token))));
+        }
+        let claims = self.tokens.verify(token)?;
+        let user = user(&claims);
+        Ok(Verified::new(claims, user, None))
+    }
+}
+
+/// Whether the text looks like a token whose issuer is [`LEGACY_ISSUER`]. Its signature is not verified.
+fn has_legacy_issuer(token: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Issued<'t> {
+        #[serde(borrow)]
+        iss: Cow<'t, str>,
+    }
+    let payload = token.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
+    let issued = |bytes: Vec<u8>| {
+        serde_json::from_slice::<Issued<'_>>(&bytes).is_ok_and(|issued| issued.iss == LEGACY_ISSUER)
+    };
+    payload.is_some_and(issued)
 }
 
 fn user(claims: &Claims) -> UserInfo {
     let of = &claims.cluster;
     let mut user = UserInfo::service_account(&of.namespace, &of.serviceaccount.name);
     user.uid.clone_from(&of.serviceaccount.uid);
-    let mut extra = BTreeMap::from([("credential-id".to_owned(), format!("JTI={}", claims.jti))]);
+    let id = if claims.jti.is_empty() { String::new() } else { format!("JTI={}", claims.jti) };
+    let mut extra = BTreeMap::from([("credential-id".to_owned(), id)]);
     for (what, bound) in [("pod", &of.pod), ("node", &of.node)] {
         for bound in bound.iter() {
             extra.insert(format!("{what}-name"), bound.name.clone());
@@ -259,6 +317,72 @@ mod tests {
         for (step, (objects, now, want)) in cases.into_iter().enumerate() {
             assert_eq!(look(objects, now), want, "step {step}");
         }
+    }
+
+    fn secret(token: &str, labels: Value) -> Value {
+        use base64::engine::general_purpose::STANDARD;
+        json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+            "metadata": {"namespace": "ns", "name": "builder-token", "uid": "u5", "labels": labels},
+            "data": {"token": STANDARD.encode(token)}})
+    }
+
+    fn legacy_token(authenticator: &TokenAuthenticator) -> String {
+        let account = Bound { name: "builder".into(), uid: "u1".into() };
+        let claims = crate::token::LegacyClaims::new("ns", "builder-token", &account);
+        authenticator.tokens().sign_legacy(&claims).unwrap()
+    }
+
+    #[test]
+    fn a_token_of_a_secret_is_valid_while_the_secret_holds_it() {
+        let authenticator = authenticator();
+        let token = legacy_token(&authenticator);
+        let account = || object("ServiceAccount", "builder", "u1");
+        let mut leaving = secret(&token, json!({}));
+        leaving["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:16:40Z");
+        let gone = |what| Err(Unknown::Gone(what));
+        let used = json!({"kubernetes.io/legacy-token-last-used": "1970-01-01"});
+        let invalid = json!({"kubernetes.io/legacy-token-invalid-since": "1970-01-01"});
+        let cases = [
+            (vec![account(), secret(&token, used)], Ok("system:serviceaccount:ns:builder".to_owned())),
+            (vec![account(), secret("another", json!({}))], gone("the secret")),
+            (vec![account(), leaving], gone("the secret")),
+            (vec![account()], gone("the secret")),
+            (vec![secret(&token, json!({}))], gone("the account")),
+            (vec![object("ServiceAccount", "builder", "u2"), secret(&token, json!({}))], gone("the account")),
+            (vec![account(), secret(&token, invalid)], Err(Unknown::Invalidated)),
+        ];
+        for (step, (objects, want)) in cases.into_iter().enumerate() {
+            let found = authenticator.identity(&token, &[], &*MapLookup::of(objects), at(1000));
+            assert_eq!(found.map(|(user, _)| user.username.clone()), want, "step {step}");
+        }
+        let cluster = MapLookup::of([account(), secret(&token, json!({}))]);
+        let (user, good) = authenticator.identity(&token, &[], &*cluster, at(i64::from(u32::MAX))).unwrap();
+        assert_eq!((user.uid.as_str(), &user.extra, good), ("u1", &BTreeMap::new(), vec![ISSUER.to_owned()]));
+        let refused = authenticator.identity(&token, &["vault"], &*cluster, at(1000));
+        assert_eq!(refused, Err(Unknown::Refused(Refused::Audience)), "it is for this API only");
+        assert_eq!(authenticator.expires(&token), None);
+    }
+
+    #[test]
+    fn a_secret_is_marked_with_the_day_of_the_last_use_of_its_token() {
+        let authenticator = authenticator();
+        let token = legacy_token(&authenticator);
+        let marked = |day: &str| secret(&token, json!({"kubernetes.io/legacy-token-last-used": day}));
+        let (day, at) = ("2026-03-01", "2026-03-01T23:59:59Z".parse().unwrap());
+        let cases = [
+            (secret(&token, json!({})), Some(day)),
+            (marked("2026-02-28"), Some(day)),
+            (marked("2026-03-01"), None),
+            (marked("2026-03-02"), None),
+            (marked("2026-03-03"), Some(day)),
+            (secret("another", json!({})), None),
+        ];
+        for (secret, want) in cases {
+            let used = authenticator.unmarked_secret(&token, &*MapLookup::of([secret.clone()]), at);
+            assert_eq!(used.map(|used| used.day).as_deref(), want, "{secret}");
+        }
+        let bound = authenticator.tokens().sign(&claims(None)).unwrap();
+        assert_eq!(authenticator.unmarked_secret(&bound, &*MapLookup::of([]), at), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! each request. Invalid tokens are not cached.
 
 use super::UserInfo;
+use super::legacy_token::TokenSecret;
 use crate::cache::Entry;
 use crate::limits;
 use crate::lookup::Lookup;
@@ -33,13 +34,15 @@ pub(super) struct Verified {
     pub(super) claims: Claims,
     pub(super) user: Arc<UserInfo>,
     bindings: Vec<Binding>,
+    /// The Secret that holds the token; `None` for tokens that are not stored.
+    pub(super) secret: Option<TokenSecret>,
     /// Whether the token authenticated a request since the eviction hand last passed it.
     is_used: AtomicBool,
 }
 
 impl Verified {
-    /// From the claims of a token with a valid signature, and their user.
-    pub(super) fn new(claims: Claims, user: UserInfo) -> Self {
+    /// From the claims of a token with a valid signature, their user, and the Secret that holds the token.
+    pub(super) fn new(claims: Claims, user: UserInfo, secret: Option<TokenSecret>) -> Self {
         let of = &claims.cluster;
         let bind = |what, plural, namespace: &str, bound: Option<&Bound>| {
             bound.map(|bound| Binding::new(what, core(plural), namespace, bound))
@@ -52,7 +55,7 @@ impl Verified {
             bind("the node", "nodes", "", of.node.as_ref().filter(|_| of.pod.is_none())),
         ];
         let bindings = bindings.into_iter().flatten().collect();
-        Self { claims, user: Arc::new(user), bindings, is_used: AtomicBool::new(false) }
+        Self { claims, user: Arc::new(user), bindings, secret, is_used: AtomicBool::new(false) }
     }
 
     /// The first bound object that does not exist any more; `None` if the token is still valid.
@@ -177,7 +180,7 @@ mod tests {
         let account = Bound { name: "builder".into(), uid: "u1".into() };
         let claims =
             Claims::new(("ns", &account), &[ISSUER.to_owned()], Timestamp::UNIX_EPOCH, 600, "id".into());
-        Arc::new(Verified::new(claims, UserInfo::anonymous()))
+        Arc::new(Verified::new(claims, UserInfo::anonymous(), None))
     }
 
     fn digest_of(number: usize) -> Digest {

@@ -110,10 +110,13 @@ impl Pipeline {
         let cache = &**self.cache();
         let look = || tokens.identity(token, audiences, cache, self.nondet.clock.now());
         let mut found = look();
-        if let Err(Unknown::Gone(_)) = found {
-            // The cache may not have the token's account yet.
+        if let Err(Unknown::Gone(_) | Unknown::Invalidated) = found {
+            // The cache may not have the newest state of the token's account or Secret yet.
             self.cache().fresh().await.map_err(error::of_read)?;
             found = look();
+        }
+        if let Ok(_) | Err(Unknown::Invalidated) = found {
+            self.record_token_use(tokens, token).await;
         }
         Ok(found.map_err(|why| why.to_string()))
     }

@@ -2,8 +2,8 @@
 //! certificate, a public key (PKIX) or a private key (PKCS#1, SEC1, PKCS#8), as in kube-apiserver.
 //! [`super::Tokens`] signs and verifies tokens.
 
-use super::BASE64;
 use super::der::{self, Element, Reader};
+use super::{BASE64, LegacyClaims};
 use base64::Engine as _;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use rustls::pki_types::pem::{PemObject as _, SectionKind};
@@ -105,6 +105,14 @@ impl SigningKey {
         let header =
             Header { kid: Some(self.public.id.clone()), typ: None, ..Header::new(self.public.algorithm) };
         jsonwebtoken::encode(&header, claims, &self.private)
+    }
+
+    /// Signs the claims of a token for a Secret.
+    ///
+    /// # Errors
+    /// The private key cannot sign.
+    pub fn sign_legacy(&self, claims: &LegacyClaims) -> Result<String, jsonwebtoken::errors::Error> {
+        self.sign(claims)
     }
 
     /// The public key.

@@ -1,19 +1,22 @@
 //! Service account tokens: JSON web tokens that name an account, audiences, an expiration and a bound object.
 //! [`Tokens`] signs and verifies them; `request` answers TokenRequests; [`crate::authn::service_account`]
-//! looks up the account of a valid token. Tokens are not stored: a token is revoked by deleting its account
-//! or its bound object.
+//! looks up the account of a valid token. These tokens are not stored: a token is revoked by deleting its
+//! account or its bound object. `legacy` has the claims of tokens without expiration, which Secrets hold.
 
 mod claims;
 mod der;
 mod keys;
+mod legacy;
 pub(crate) mod request;
 
 pub use claims::{Bound, Claims, Cluster};
 pub use keys::{KeyError, PublicKey, SigningKey};
+pub use legacy::{LEGACY_ISSUER, LegacyClaims};
 pub(crate) use request::core;
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use jsonwebtoken::Validation;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The issuer of tokens, and their default audience: the name of the API inside a cluster.
@@ -92,12 +95,39 @@ impl Tokens {
         self.signing.sign(claims)
     }
 
+    /// Signs the claims of a token for a Secret.
+    ///
+    /// # Errors
+    /// The private key cannot sign.
+    pub fn sign_legacy(&self, claims: &LegacyClaims) -> Result<String, jsonwebtoken::errors::Error> {
+        self.signing.sign_legacy(claims)
+    }
+
     /// Verifies the signature and issuer of a token, and returns its claims. [`Claims::accept`] checks their
     /// times and audiences.
     ///
     /// # Errors
     /// [`Refused::Foreign`].
     pub fn verify(&self, token: &str) -> Result<Claims, Refused> {
+        self.verify_issued(token, &self.issuers)
+    }
+
+    /// Verifies the signature, issuer and completeness of a token that a Secret holds, and returns its claims.
+    /// The Secret and the account are checked elsewhere.
+    ///
+    /// # Errors
+    /// [`Refused::Foreign`].
+    pub fn verify_legacy(&self, token: &str) -> Result<LegacyClaims, Refused> {
+        let claims: LegacyClaims = self.verify_issued(token, &[LEGACY_ISSUER])?;
+        claims.is_complete().then_some(claims).ok_or(Refused::Foreign)
+    }
+
+    /// The claims of a token from one of `issuers` with a valid signature.
+    fn verify_issued<C: DeserializeOwned>(
+        &self,
+        token: &str,
+        issuers: &[impl AsRef<str>],
+    ) -> Result<C, Refused> {
         let header = jsonwebtoken::decode_header(token).map_err(|_| Refused::Foreign)?;
         let is_named = |key: &&PublicKey| header.kid.as_deref() == Some(key.id());
         // The key with the token's key identifier is tried first; other signers may use other identifiers for
@@ -105,17 +135,7 @@ impl Tokens {
         let named = self.public.iter().filter(is_named);
         let others = self.public.iter().filter(|key| !is_named(key));
         let keys = named.chain(others).filter(|key| key.algorithm() == header.alg);
-        keys.into_iter().find_map(|key| self.verify_by(key, token)).ok_or(Refused::Foreign)
-    }
-
-    fn verify_by(&self, key: &PublicKey, token: &str) -> Option<Claims> {
-        let mut validation = Validation::new(key.algorithm());
-        // `Claims::accept` checks times, by the cluster's clock, and audiences.
-        (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
-        validation.required_spec_claims.clear();
-        validation.set_issuer(&self.issuers);
-        let decoded = jsonwebtoken::decode::<Claims>(token, key.decoding(), &validation);
-        decoded.ok().map(|decoded| decoded.claims)
+        keys.into_iter().find_map(|key| claims_by(key, token, issuers)).ok_or(Refused::Foreign)
     }
 
     /// The public keys as a JSON Web Key Set, for verification outside the cluster.
@@ -136,6 +156,18 @@ impl Tokens {
             "id_token_signing_alg_values_supported": algorithms,
         })
     }
+}
+
+/// The claims of a token that this key signed for one of `issuers`.
+fn claims_by<C: DeserializeOwned>(key: &PublicKey, token: &str, issuers: &[impl AsRef<str>]) -> Option<C> {
+    let mut validation = Validation::new(key.algorithm());
+    // `Claims::accept` checks times, by the cluster's clock, and audiences.
+    (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
+    validation.required_spec_claims.clear();
+    let issuers: Vec<&str> = issuers.iter().map(AsRef::as_ref).collect();
+    validation.set_issuer(&issuers);
+    let decoded = jsonwebtoken::decode::<C>(token, key.decoding(), &validation);
+    decoded.ok().map(|decoded| decoded.claims)
 }
 
 #[cfg(test)]
@@ -198,5 +230,36 @@ pub(crate) mod tests {
         let token = tokens.sign(&claims()).unwrap();
         let decoded = jsonwebtoken::decode::<Claims>(&token, &public, &validation).unwrap();
         assert_eq!(decoded.header.kid, Some(part("kid")));
+    }
+
+    #[test]
+    fn tokens_of_secrets_have_their_own_issuer_and_complete_claims() {
+        let tokens = tokens();
+        let account = Bound { name: "builder".into(), uid: "u1".into() };
+        let claims = LegacyClaims::new("ns", "builder-token", &account);
+        let token = tokens.sign_legacy(&claims).unwrap();
+        assert_eq!(tokens.verify_legacy(&token), Ok(claims.clone()));
+        assert_eq!(tokens.verify(&token), Err(Refused::Foreign));
+        let payload = BASE64.decode(token.split('.').nth(1).unwrap()).unwrap();
+        let payload: Value = serde_json::from_slice(&payload).unwrap();
+        let expected = json!({
+            "iss": "kubernetes/serviceaccount",
+            "kubernetes.io/serviceaccount/namespace": "ns",
+            "kubernetes.io/serviceaccount/secret.name": "builder-token",
+            "kubernetes.io/serviceaccount/service-account.name": "builder",
+            "kubernetes.io/serviceaccount/service-account.uid": "u1",
+            "sub": "system:serviceaccount:ns:builder",
+        });
+        assert_eq!(payload, expected);
+        let bound = tokens.sign(&self::claims()).unwrap();
+        assert_eq!(tokens.verify_legacy(&bound), Err(Refused::Foreign));
+        for bad in [
+            LegacyClaims { sub: "system:serviceaccount:ns:other".into(), ..claims.clone() },
+            LegacyClaims { secret: String::new(), ..claims.clone() },
+            LegacyClaims { iss: "kubernetes".into(), ..claims },
+        ] {
+            let token = tokens.sign_legacy(&bad).unwrap();
+            assert_eq!(tokens.verify_legacy(&token), Err(Refused::Foreign), "{bad:?}");
+        }
     }
 }

@@ -6,6 +6,8 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use plan::expiry;
+
 use crate::apply::Executor;
 use crate::caches::{Sources, Watched};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
@@ -20,13 +22,11 @@ const OF_TYPE: &str = "type=bootstrap.kubernetes.io/token";
 
 /// Informer of the bootstrap tokens.
 #[derive(Clone)]
-struct BootstrapTokens(Informer<Obj<Secret>>);
+pub(crate) struct BootstrapTokens(pub(crate) Informer<Obj<Secret>>);
 
 impl Watched for BootstrapTokens {
     fn start(from: &Sources<'_>) -> Self {
         let params = WatchParams { fields: OF_TYPE.to_owned(), ..WatchParams::default().ns(NAMESPACE) };
-        // This controller only deletes Secrets, and a repeated deletion is harmless, so a run need not wait
-        // for its own writes.
         Self(from.start(
             "bootstrap-tokens",
             Some(crate::resource::resource_of::<Secret>()),

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 
 /// Expiry of the token from its Secret. An unparsable time counts as expired, as in Kubernetes: such a token
 /// is not accepted.
-fn expiry(secret: &Secret) -> Option<Timestamp> {
+pub(crate) fn expiry(secret: &Secret) -> Option<Timestamp> {
     let text = secret.data.as_ref()?.get("expiration")?;
     let text = std::str::from_utf8(&text.0).unwrap_or_default();
     (!text.is_empty()).then(|| text.parse().unwrap_or(Timestamp::MIN))

@@ -4,13 +4,14 @@ use super::{Sources, Watched};
 use crate::claim::{ControlledObject, controller_of};
 use crate::replicaset::kind::decode_replication_controller;
 use crate::resource::{PODS, resource_of};
+use crate::resource_claim;
 use crate::view::{self, Address, Pod};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::{ReplicationController, Service};
 use k8s_openapi::api::networking::v1::IPAddress;
 use kstore_client::{Obj, WatchParams};
-use kstore_informer::{Builder, Index, Informer};
+use kstore_informer::{Builder, Index, Informer, Key};
 use std::net::IpAddr;
 use std::ops::Deref;
 
@@ -23,6 +24,8 @@ pub(crate) enum LookupKey {
     Orphan(String),
     /// The node that a pod is bound to.
     Node(String),
+    /// A ResourceClaim that a pod uses, as `namespace/name`.
+    ResourceClaim(String),
 }
 
 impl LookupKey {
@@ -39,7 +42,7 @@ impl LookupKey {
 #[derive(Clone)]
 pub(crate) struct Pods {
     informer: Informer<Pod>,
-    /// Index by controller or namespace, and by node.
+    /// Index by controller or namespace, by node, and by ResourceClaim.
     pub held: Index<Pod, LookupKey>,
 }
 
@@ -49,6 +52,9 @@ impl Watched for Pods {
             emit(LookupKey::of(pod, &pod.metadata.namespace));
             if !pod.spec.node_name.is_empty() {
                 emit(LookupKey::Node(pod.spec.node_name.clone()));
+            }
+            for claim in resource_claim::used_by(pod) {
+                emit(LookupKey::ResourceClaim(Key::new(&pod.metadata.namespace, claim).to_string()));
             }
         });
         let source = from.multi.project::<core::Pod, _, _>(WatchParams::default(), view::decode_pod);

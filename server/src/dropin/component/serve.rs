@@ -11,10 +11,11 @@ use crate::assembly;
 use crate::dropin::serving::content;
 use crate::tls::ServingCertificate;
 use crate::wiring::{self, Cluster};
-use crate::{listen, tls};
+use crate::{listen, tls, token_signer};
 use anyhow::{Context, anyhow};
+use kstore_apiserver::token::SigningKey;
 use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
-use kstore_controllers::{Accounts, Signing, SigningAuthority};
+use kstore_controllers::{Accounts, Signing, SigningAuthority, TokenSigner};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{Elector, Fence, Leadership};
 use kstore_nondet::Nondet;
@@ -121,22 +122,36 @@ fn read_signing(files: &SigningFiles) -> anyhow::Result<Signing> {
     Ok(Signing { authority, longest: files.longest })
 }
 
+fn read_token_key(file: &Path) -> anyhow::Result<TokenSigner> {
+    const FLAG: &str = "--service-account-private-key-file";
+    let key = SigningKey::from_pem(content(file, FLAG)?.as_bytes());
+    Ok(token_signer::of_key(key.with_context(|| format!("cannot use {FLAG} {}", file.display()))?))
+}
+
 /// Reads the files that the flags name.
 fn read(settings: &Settings, metrics: &Registry) -> anyhow::Result<(Work, Kubeconfig, ElectionSettings)> {
     let metrics = metrics.clone();
     let (mut path, mut election) = (settings.kubeconfig.clone(), settings.election.clone());
     let work = match &settings.part {
-        ComponentSettings::Controllers { selection, root_ca, signing, patience, networks, own_accounts } => {
+        ComponentSettings::Controllers {
+            selection,
+            root_ca,
+            signing,
+            token_key,
+            unused_tokens,
+            patience,
+            networks,
+            own_accounts,
+        } => {
             let root_ca = root_ca.as_deref().map(|file| content(file, "--root-ca-file")).transpose()?;
-            let (root_ca, controllers) = (root_ca.unwrap_or_default(), selection.clone());
-            let (patience, networks) = (*patience, networks.clone());
-            let signing = signing.as_ref().map(read_signing).transpose()?;
             let config = kstore_controllers::Config {
-                root_ca,
-                signing,
-                controllers,
-                patience,
-                networks,
+                root_ca: root_ca.unwrap_or_default(),
+                signing: signing.as_deref().map(read_signing).transpose()?,
+                token_signer: token_key.as_deref().map(read_token_key).transpose()?,
+                unused_tokens: *unused_tokens,
+                controllers: selection.clone(),
+                patience: *patience,
+                networks: networks.clone(),
                 metrics,
                 ..Default::default()
             };

@@ -8,7 +8,7 @@ use crate::dropin::flags::Parsed;
 use crate::dropin::kube_apiserver::feature_gates;
 use crate::dropin::serving::{ServingFiles, address, file, text};
 use jiff::SignedDuration;
-use kstore_controllers::{Blocks, Networks, Patience, PodNetworks, Selection, Signing};
+use kstore_controllers::{Blocks, Networks, Patience, PodNetworks, Selection, Signing, UnusedTokenPeriod};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,7 +45,11 @@ pub(super) enum ComponentSettings {
         /// File of the certificate authority that is published in every namespace.
         root_ca: Option<PathBuf>,
         /// The certificate authority that signs CertificateSigningRequests.
-        signing: Option<SigningFiles>,
+        signing: Option<Box<SigningFiles>>,
+        /// File of the key that signs service account tokens; `None` if no selected controller needs it.
+        token_key: Option<PathBuf>,
+        /// Time without use after which service account tokens are invalidated.
+        unused_tokens: UnusedTokenPeriod,
         /// Periods of the node lifecycle controller.
         patience: Patience,
         /// Address blocks from which controllers allocate pod networks.
@@ -79,14 +83,7 @@ pub(super) fn read(
 ) -> Result<Settings, UsageError> {
     warnings.extend(feature_gates(&flags.list("feature-gates"))?);
     let part = match kind {
-        ComponentKind::ControllerManager => ComponentSettings::Controllers {
-            selection: selection(flags, warnings)?,
-            root_ca: file(flags, "root-ca-file"),
-            signing: signing(flags)?,
-            patience: patience(flags)?,
-            networks: networks(flags)?,
-            own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),
-        },
+        ComponentKind::ControllerManager => controllers(flags, warnings)?,
         ComponentKind::Scheduler => ComponentSettings::Scheduler { config: file(flags, "config") },
     };
     let kubeconfig = file(flags, "kubeconfig");
@@ -111,6 +108,29 @@ pub(super) fn read(
         open_paths,
         election: ElectionSettings::read(flags)?,
     })
+}
+
+fn controllers(flags: &Parsed, warnings: &mut Vec<String>) -> Result<ComponentSettings, UsageError> {
+    let selection = selection(flags, warnings)?;
+    let signs_tokens = selection.names().any(|name| name == "serviceaccount-token-controller");
+    Ok(ComponentSettings::Controllers {
+        selection,
+        root_ca: file(flags, "root-ca-file"),
+        signing: signing(flags)?.map(Box::new),
+        token_key: file(flags, "service-account-private-key-file").filter(|_| signs_tokens),
+        unused_tokens: unused_tokens(flags)?,
+        patience: patience(flags)?,
+        networks: networks(flags)?,
+        own_accounts: flags.bool("use-service-account-credentials").unwrap_or_default(),
+    })
+}
+
+fn unused_tokens(flags: &Parsed) -> Result<UnusedTokenPeriod, UsageError> {
+    const FLAG: &str = "legacy-service-account-token-clean-up-period";
+    let Some(text) = text(flags, FLAG) else { return Ok(UnusedTokenPeriod::default()) };
+    let period = args::time(text).map_err(|reason| UsageError::value(FLAG, text, reason))?;
+    let period = SignedDuration::try_from(period).ok().and_then(UnusedTokenPeriod::new);
+    period.ok_or_else(|| UsageError::value(FLAG, text, "expected a positive duration"))
 }
 
 fn listen(flags: &Parsed) -> Result<Option<ListenAddress>, UsageError> {

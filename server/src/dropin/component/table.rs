@@ -124,7 +124,16 @@ const OF_CONTROLLERS: &[Flag] = &[
         "duration",
         "time that a new node has for its first heartbeat (default 1m0s)",
     ),
-    accept("service-account-private-key-file", "string", ""),
+    honour(
+        "service-account-private-key-file",
+        "string",
+        "private key that signs service account tokens for Secrets: RSA or P-256 (PEM)",
+    ),
+    honour(
+        "legacy-service-account-token-clean-up-period",
+        "duration",
+        "time without use after which generated service account tokens are invalidated, and later deleted (default 8760h)",
+    ),
     accept("min-resync-period", "duration", "12h0m0s"),
     accept("controller-start-interval", "duration", "0s"),
     accept("terminated-pod-gc-threshold", "int32", "12500"),

@@ -6,7 +6,8 @@ use super::settings::{ComponentSettings, Settings, read};
 use crate::args::ListenAddress;
 use crate::dropin::UsageError;
 use crate::dropin::serving::ServingFiles;
-use kstore_controllers::{Networks, Patience, PodNetworks};
+use jiff::SignedDuration;
+use kstore_controllers::{Networks, Patience, PodNetworks, UnusedTokenPeriod};
 use std::time::Duration;
 
 fn settings(kind: ComponentKind, line: &str) -> Result<(Settings, Vec<String>), UsageError> {
@@ -29,7 +30,7 @@ fn controller_manager_accepts_the_flags_of_test_harnesses() {
     assert_eq!(root_ca.as_deref(), Some("certs/apiserver.crt".as_ref()));
     assert_eq!(settings.listen, Some(ListenAddress { host: "0.0.0.0".into(), port: 10257 }));
     assert_eq!(settings.serving, ServingFiles::InMemory);
-    assert_eq!((settings.election, warnings.len()), (ElectionSettings::default(), 1), "{warnings:?}");
+    assert_eq!((settings.election, warnings.len()), (ElectionSettings::default(), 0), "{warnings:?}");
 
     let kwok = "--node-monitor-period=25s --node-monitor-grace-period=3m20s --kubeconfig=F --bind-address=0.0.0.0 \
                 --authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics --secure-port=0 \
@@ -47,6 +48,29 @@ fn controller_manager_accepts_the_flags_of_test_harnesses() {
         warnings.contains(&"--controllers: kstore has no selinux-warning-controller".to_owned()),
         "{warnings:?}"
     );
+}
+
+#[test]
+fn the_token_controller_has_its_key_and_its_period_from_flags() {
+    let parts = |line: &str| {
+        let line = format!("--kubeconfig=F --service-account-private-key-file=K {line}");
+        let (settings, _) = settings(ComponentKind::ControllerManager, &line)?;
+        let ComponentSettings::Controllers { token_key, unused_tokens, .. } = settings.part else {
+            panic!("{:?}", settings.part)
+        };
+        Ok::<_, UsageError>((token_key.is_some(), unused_tokens))
+    };
+    let year = UnusedTokenPeriod::default();
+    assert_eq!(parts("").unwrap(), (true, year));
+    assert_eq!(parts("--controllers=*,-serviceaccount-token").unwrap(), (false, year));
+    let flag = "--legacy-service-account-token-clean-up-period";
+    assert_eq!(
+        parts(&format!("{flag}=48h")).unwrap().1,
+        UnusedTokenPeriod::new(SignedDuration::from_hours(48)).unwrap()
+    );
+    for bad in ["0s", "soon"] {
+        assert!(parts(&format!("{flag}={bad}")).is_err(), "{bad}");
+    }
 }
 
 #[test]

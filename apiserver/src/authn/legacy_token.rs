@@ -1,0 +1,118 @@
+//! [`TokenSecret`]: the Secret that a token without expiration is stored in. The token is valid while the
+//! Secret holds it and has no label `kubernetes.io/legacy-token-invalid-since`. The label
+//! `kubernetes.io/legacy-token-last-used` has the day of its last use, by which the legacy token cleaner finds
+//! unused tokens.
+
+use super::service_account::Unknown;
+use super::verified::{Digest, digest};
+use crate::cache::Entry;
+use crate::lookup::Lookup;
+use crate::token::{LegacyClaims, core};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use kstore_api::meta;
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::sync::{Arc, Weak};
+
+/// Label of a Secret: the day in UTC at which its token was last used.
+pub(crate) const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+/// Label of a Secret: the day from which its token is invalid.
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+/// The Secret of a token with a valid signature.
+#[derive(Debug)]
+pub(super) struct TokenSecret {
+    namespace: String,
+    name: String,
+    /// The storage key.
+    key: String,
+    /// The digest of the token; `None` if the token is too long for a digest and never valid.
+    token: Option<Digest>,
+    /// The newest parsed state, compared by the entry's identity.
+    parsed: Mutex<(Weak<Entry>, SecretState)>,
+}
+
+/// What a Secret says about its token.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct SecretState {
+    /// Whether the Secret holds the token and is not being deleted.
+    has_token: bool,
+    /// Whether the token is marked as invalid.
+    is_invalid: bool,
+    last_used: String,
+}
+
+/// A Secret whose token was used on a day that its label does not have yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UsedSecret {
+    /// The namespace of the Secret.
+    pub namespace: String,
+    /// The name of the Secret.
+    pub name: String,
+    /// The day of the use, as the value of [`LAST_USED`].
+    pub day: String,
+}
+
+impl TokenSecret {
+    /// The Secret that the claims of `token` name.
+    pub(super) fn new(claims: &LegacyClaims, token: &str) -> Self {
+        let key = core("secrets").storage_key(&claims.namespace, &claims.secret);
+        let (namespace, name) = (claims.namespace.clone(), claims.secret.clone());
+        Self { namespace, name, key, token: digest(token), parsed: Mutex::default() }
+    }
+
+    /// Checks that the Secret holds the token and that the token is not marked as invalid.
+    pub(super) fn check(&self, cluster: &dyn Lookup) -> Result<(), Unknown> {
+        let state = self.state(cluster);
+        match (state.has_token, state.is_invalid) {
+            (false, _) => Err(Unknown::Gone("the secret")),
+            (true, true) => Err(Unknown::Invalidated),
+            (true, false) => Ok(()),
+        }
+    }
+
+    /// The Secret, if its label does not have the day of a use at `now` yet. The next day counts as well:
+    /// another server's clock may be ahead.
+    pub(super) fn unmarked(&self, cluster: &dyn Lookup, now: Timestamp) -> Option<UsedSecret> {
+        let state = self.state(cluster);
+        let today = day(now);
+        let is_marked =
+            state.last_used == today || now.checked_add(DAY).is_ok_and(|next| state.last_used == day(next));
+        (state.has_token && !is_marked).then(|| UsedSecret {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            day: today,
+        })
+    }
+
+    /// What the Secret says, parsed once per state.
+    fn state(&self, cluster: &dyn Lookup) -> SecretState {
+        let Some(entry) = cluster.entry(core("secrets"), &self.key) else { return SecretState::default() };
+        let mut parsed = self.parsed.lock();
+        // The weak reference keeps the allocation, so that no newer entry can be at its address.
+        if !std::ptr::eq(parsed.0.as_ptr(), Arc::as_ptr(&entry)) {
+            *parsed = (Arc::downgrade(&entry), self.parse(&entry.parse()));
+        }
+        parsed.1.clone()
+    }
+
+    fn parse(&self, secret: &Value) -> SecretState {
+        let text = secret["data"]["token"].as_str().and_then(|text| STANDARD.decode(text).ok());
+        let stored = text.and_then(|bytes| digest(std::str::from_utf8(&bytes).ok()?));
+        let label = |name: &str| secret["metadata"]["labels"][name].as_str().unwrap_or_default().to_owned();
+        SecretState {
+            has_token: stored.is_some() && stored == self.token && !meta::is_being_deleted(secret),
+            is_invalid: !label(INVALID_SINCE).is_empty(),
+            last_used: label(LAST_USED),
+        }
+    }
+}
+
+/// The day of a moment in UTC, as Kubernetes writes it: `2006-01-02`.
+pub(crate) fn day(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::UTC).date().to_string()
+}
