@@ -62,13 +62,11 @@ async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdent
     rest.extend(objects::api_services());
     rest.extend(rbac.iter().cloned());
     rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), identity.port()));
-    tokio::try_join!(
-        create_all(pipeline, rest),
-        roles::reconcile(pipeline, &stored),
-        token_tracking::reconcile(pipeline)
-    )?;
+    tokio::try_join!(create_all(pipeline, rest), roles::reconcile(pipeline, &stored))?;
     pipeline.update_flow_schemas().await;
-    identity.reconcile(pipeline).await
+    // After the other objects: by now the cache shows the namespaces.
+    tokio::try_join!(token_tracking::reconcile(pipeline), identity.reconcile(pipeline))?;
+    Ok(())
 }
 
 /// Creates missing objects on all threads of the runtime: each takes some microseconds of processor time, and
