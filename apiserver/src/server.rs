@@ -102,6 +102,21 @@ pub struct Options {
 /// A future that the caller must spawn.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// The identity of a server with these settings.
+fn described(
+    identity: ServerIdentity,
+    leaves_endpoints: bool,
+    front_proxies: Option<&FrontProxies>,
+) -> ServerIdentity {
+    let identity = if leaves_endpoints { identity.without_endpoints() } else { identity };
+    match front_proxies {
+        None => identity,
+        Some(proxies) => {
+            identity.with_front_proxies(proxies.authorities_pem.clone(), proxies.allowed_names.clone())
+        }
+    }
+}
+
 /// A running apiserver. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiServer {
@@ -228,14 +243,9 @@ impl ApiServer {
         let pipeline = pipeline.with_request_limits(settings.request_limits);
         let anonymous = settings.anonymous.unwrap_or_else(|| options.anonymous.into());
         let pipeline = Arc::new(pipeline.with_anonymous(anonymous));
-        let mut here = ServerIdentity::new(&options.advertised, options.client_ca, options.front_proxy_ca);
-        if settings.leaves_endpoints {
-            here = here.without_endpoints();
-        }
         let front_proxies = settings.front_proxies;
-        if let Some(proxies) = &front_proxies {
-            here = here.with_front_proxies(proxies.authorities_pem.clone(), proxies.allowed_names.clone());
-        }
+        let here = ServerIdentity::new(&options.advertised, options.client_ca, options.front_proxy_ca);
+        let here = described(here, settings.leaves_endpoints, front_proxies.as_deref());
         if image.is_none() {
             bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         }
