@@ -5,6 +5,7 @@
 //! scheduler and kubelet are clients of this one.
 
 mod access;
+pub mod access_file;
 pub mod admission;
 mod agent;
 mod aggregator;

@@ -4,17 +4,14 @@
 
 use super::AnonymousAccess;
 use super::oidc::{ALGORITHMS, ClaimRule, IssuerConfig, MappingConfig, Source, UserRule};
+use crate::access_file::{AccessFileError, MAX_BYTES, Result, VERSIONS, check, invalid};
 use kstore_api::yaml;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
-const VERSIONS: [&str; 3] =
-    ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const KIND: &str = "AuthenticationConfiguration";
 /// Largest number of issuers in one file, as in Kubernetes.
 const MAX_ISSUERS: usize = 64;
-/// Bytes of the largest file, after its YAML aliases are expanded.
-const MAX_BYTES: usize = 3 << 20;
 
 /// A valid `AuthenticationConfiguration`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,33 +20,6 @@ pub struct AuthenticationFile {
     pub issuers: Vec<IssuerConfig>,
     /// Which requests without credentials are served; `None` if the file does not say it.
     pub anonymous: Option<AnonymousAccess>,
-}
-
-/// Why a text is not a valid `AuthenticationConfiguration`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AuthenticationFileError {
-    /// The text is not a document of this type.
-    #[error("{0}")]
-    Decoding(String),
-    /// A field has an invalid value.
-    #[error("{field}: {reason}")]
-    Invalid {
-        /// The path of the field.
-        field: String,
-        /// Why its value is invalid.
-        reason: String,
-    },
-}
-
-type Result<T> = std::result::Result<T, AuthenticationFileError>;
-
-fn invalid(field: &str, reason: impl Into<String>) -> AuthenticationFileError {
-    AuthenticationFileError::Invalid { field: field.to_owned(), reason: reason.into() }
-}
-
-/// An error about a field, unless the condition holds.
-fn check(holds: bool, field: &str, reason: impl FnOnce() -> String) -> Result<()> {
-    if holds { Ok(()) } else { Err(invalid(field, reason())) }
 }
 
 #[derive(Debug, Deserialize)]
@@ -169,7 +139,7 @@ impl AuthenticationFile {
 
 /// Decodes a document of the right type.
 fn read(text: &[u8]) -> Result<ConfigFile> {
-    let decoding = AuthenticationFileError::Decoding;
+    let decoding = AccessFileError::Decoding;
     let yaml::Document { value, repeated } = yaml::parse(text, MAX_BYTES).map_err(decoding)?;
     if let Some(key) = repeated.first() {
         return Err(decoding(format!("strict decoding error: {key}")));

@@ -2,6 +2,7 @@
 //! strictly: an unknown field or an invalid entry is an error before any connection is opened. Pure.
 
 use super::webhook::{AuthorizationWebhookOptions, FailurePolicy};
+use crate::access_file::{AccessFileError, MAX_BYTES, Result, VERSIONS, check, invalid};
 use crate::authn::ReviewVersion;
 use crate::rest::timeout;
 use kstore_api::yaml;
@@ -10,42 +11,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const VERSIONS: [&str; 3] =
-    ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const KIND: &str = "AuthorizationConfiguration";
 /// Longest timeout of an authorization webhook, as in Kubernetes.
 const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest number of match conditions of one webhook, as in Kubernetes.
 const MAX_CONDITIONS: usize = 64;
-/// Bytes of the largest file, after its YAML aliases are expanded.
-const MAX_BYTES: usize = 3 << 20;
-
-/// Why a text is not a valid `AuthorizationConfiguration`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AuthorizationFileError {
-    /// The text is not a document of this type.
-    #[error("{0}")]
-    Decoding(String),
-    /// A field has an invalid value.
-    #[error("{field}: {reason}")]
-    Invalid {
-        /// The path of the field.
-        field: String,
-        /// Why its value is invalid.
-        reason: String,
-    },
-}
-
-type Result<T> = std::result::Result<T, AuthorizationFileError>;
-
-fn invalid(field: &str, reason: impl Into<String>) -> AuthorizationFileError {
-    AuthorizationFileError::Invalid { field: field.to_owned(), reason: reason.into() }
-}
-
-/// An error about a field, unless the condition holds.
-fn check(holds: bool, field: &str, reason: impl FnOnce() -> String) -> Result<()> {
-    if holds { Ok(()) } else { Err(invalid(field, reason())) }
-}
 
 /// One authorizer of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +128,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<AuthorizerConfig>> {
 
 /// Decodes a document of the right type.
 fn read(text: &[u8]) -> Result<ConfigFile> {
-    let decoding = AuthorizationFileError::Decoding;
+    let decoding = AccessFileError::Decoding;
     let yaml::Document { value, repeated } = yaml::parse(text, MAX_BYTES).map_err(decoding)?;
     if let Some(key) = repeated.first() {
         return Err(decoding(format!("strict decoding error: {key}")));
