@@ -213,7 +213,7 @@ impl Pipeline {
             switches.disabled.extend(ROLE_CHECKS);
         }
         let registry = match switches.runs(RESOURCE_QUOTA) {
-            true => self.registry,
+            true => self.registry.with_limited_resources(configured.limited_resources()),
             false => self.registry.without_quotas(),
         };
         Self { admission: self.admission.with(&switches, configured), registry, ..self }

@@ -2,6 +2,7 @@
 //! it.
 
 use super::evaluator::Evaluator;
+use super::limited::{Coverage, LimitedResource};
 use super::scope::Quota;
 use super::usage::Usage;
 use super::{Amounts, Quantity};
@@ -19,6 +20,8 @@ pub struct Change<'a> {
     pub new: &'a Value,
     /// Whether this is a status write, which reports existing use and is charged even beyond the bounds.
     pub is_report: bool,
+    /// What the kind's objects need a quota for; empty if an object without a quota is free.
+    pub limited: &'a [LimitedResource],
 }
 
 /// Reason why quotas refuse a write. The texts are those of Kubernetes.
@@ -53,6 +56,14 @@ pub enum Refusal {
         /// Hard limits.
         limited: String,
     },
+    /// The object uses limited resources that no quota of the namespace bounds. An administrator must create
+    /// such a quota.
+    #[error("insufficient quota to consume: {0}")]
+    UncoveredResources(String),
+    /// The object matches limited scopes that no quota of the namespace has. An administrator must create such
+    /// a quota.
+    #[error("insufficient quota to match these scopes: {0}")]
+    UncoveredScopes(String),
 }
 
 /// Effect of a write on the quotas of its namespace; each quota is named by its index.
@@ -77,7 +88,9 @@ pub fn charge(quotas: &[Quota], change: &Change<'_>, now: Timestamp) -> Result<C
     let old = change.old.map(|old| evaluator.usage(old));
     let mut charges = Charges::default();
     let mut interested = Vec::new();
+    let mut coverage = Coverage::of(change.limited, evaluator, &new, now);
     for (at, quota) in quotas.iter().enumerate() {
+        coverage.add_scopes(quota, evaluator, &new);
         if !quota.selects(evaluator, &new) {
             continue;
         }
@@ -91,7 +104,15 @@ pub fn charge(quotas: &[Quota], change: &Change<'_>, now: Timestamp) -> Result<C
             continue;
         }
         check(quota, change, &bounded)?;
+        coverage.add_names(&bounded);
         interested.push((at, quota, bounded));
+    }
+    let (names, scopes) = (coverage.uncovered_names(), coverage.uncovered_scopes());
+    if !names.is_empty() {
+        return Err(Refusal::UncoveredResources(names));
+    }
+    if !scopes.is_empty() {
+        return Err(Refusal::UncoveredScopes(scopes));
     }
     for (at, quota, bounded) in interested {
         // A quota has counted the old object only if its scopes matched it.

@@ -5,6 +5,7 @@
 
 mod charge;
 mod evaluator;
+mod limited;
 mod pod;
 mod scope;
 mod usage;
@@ -14,6 +15,7 @@ mod tests;
 
 pub use charge::{Change, Charges, Refusal, charge};
 pub use evaluator::{Evaluator, count_of, kind_of};
+pub use limited::LimitedResource;
 pub use scope::{Quota, Selector};
 pub use usage::Usage;
 

@@ -6,6 +6,7 @@ use super::{Amounts, amounts};
 use crate::meta;
 use crate::object::{list, text};
 use serde_json::Value;
+use std::fmt;
 
 /// Parsed ResourceQuota.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,11 +41,7 @@ impl Quota {
             operator: "Exists".to_owned(),
             values: Vec::new(),
         });
-        let expressions = list(&spec["scopeSelector"]["matchExpressions"]).iter().map(|one| Selector {
-            scope: text(&one["scopeName"]).to_owned(),
-            operator: text(&one["operator"]).to_owned(),
-            values: list(&one["values"]).iter().map(|value| text(value).to_owned()).collect(),
-        });
+        let expressions = list(&spec["scopeSelector"]["matchExpressions"]).iter().map(Selector::of);
         Self {
             name: meta::name(object).to_owned(),
             wanted: amounts(&spec["hard"]),
@@ -56,11 +53,37 @@ impl Quota {
 
     /// Whether an object matches all scopes.
     pub fn selects(&self, evaluator: &Evaluator, usage: &Usage) -> bool {
-        self.scopes.iter().all(|scope| evaluator.has_traits() && scope.matches(&usage.traits))
+        self.scopes.iter().all(|scope| scope.selects(evaluator, usage))
+    }
+}
+
+impl fmt::Display for Selector {
+    /// As Kubernetes prints it: `{PriorityClass In [a b]}`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{} {} [{}]}}", self.scope, self.operator, self.values.join(" "))
     }
 }
 
 impl Selector {
+    /// Parses a scope with its operator and values, as in `scopeSelector.matchExpressions`.
+    pub fn of(expression: &Value) -> Self {
+        Self {
+            scope: text(&expression["scopeName"]).to_owned(),
+            operator: text(&expression["operator"]).to_owned(),
+            values: list(&expression["values"]).iter().map(|value| text(value).to_owned()).collect(),
+        }
+    }
+
+    /// Name of the scope.
+    pub(super) fn scope(&self) -> &str {
+        &self.scope
+    }
+
+    /// Whether this scope matches an object with this use.
+    pub(super) fn selects(&self, evaluator: &Evaluator, usage: &Usage) -> bool {
+        evaluator.has_traits() && self.matches(&usage.traits)
+    }
+
     fn matches(&self, traits: &Traits) -> bool {
         match self.scope.as_str() {
             "Terminating" => traits.is_terminating,

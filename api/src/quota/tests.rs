@@ -1,5 +1,6 @@
 //! Tests of resource use, scopes and charges.
 
+mod limited;
 mod model;
 
 use super::{
@@ -248,7 +249,7 @@ fn judged(
     old: Option<&Value>,
     new: &Value,
 ) -> Result<Charges, Refusal> {
-    charge(quotas, &Change { evaluator, old, new, is_report: false }, NOW)
+    charge(quotas, &Change { evaluator, old, new, is_report: false, limited: &[] }, NOW)
 }
 
 #[test]
@@ -300,7 +301,7 @@ fn updates_are_charged_with_their_increase_and_never_credited() {
         "exceeded quota: q, requested: requests.storage=7Gi, used: requests.storage=4Gi, limited: requests.storage=10Gi"
     );
     let (evaluator, old, new) = (&claims, claim("1Gi"), claim("8Gi"));
-    let report = Change { evaluator, old: Some(&old), new: &new, is_report: true };
+    let report = Change { evaluator, old: Some(&old), new: &new, is_report: true, limited: &[] };
     assert_eq!(
         charge(&one, &report, NOW).unwrap().used,
         [(0, amounts(&json!({"requests.storage": "11Gi"})))]

@@ -7,9 +7,10 @@ use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
 use super::pod_toleration_restriction::PodTolerationRestriction;
 use super::registered::{MUTATING_WEBHOOK, PluginSwitches, RESOURCE_QUOTA, VALIDATING_WEBHOOK, plugins};
-use super::{Plugin, Subject};
+use super::{Plugin, Subject, limited_resources};
 use crate::lookup::Lookup;
 use crate::outbound::Remote;
+use kstore_api::quota::LimitedResource;
 use kstore_api::status::Status;
 use kstore_nondet::Rng;
 use serde::de::DeserializeOwned;
@@ -43,11 +44,16 @@ pub enum ConfigurationError {
 
 /// Plugins with a configuration, by name. Cheap to clone; clones share caches and buckets.
 #[derive(Clone, Default)]
-pub struct ConfiguredPlugins(BTreeMap<&'static str, Arc<dyn Plugin>>);
+pub struct ConfiguredPlugins {
+    plugins: BTreeMap<&'static str, Arc<dyn Plugin>>,
+    /// The configuration of ResourceQuota, which is no [`Plugin`].
+    limited: Option<Arc<[LimitedResource]>>,
+}
 
 impl fmt::Debug for ConfiguredPlugins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        let quota = self.limited.as_ref().map(|_| &RESOURCE_QUOTA);
+        f.debug_set().entries(self.plugins.keys().chain(quota)).finish()
     }
 }
 
@@ -71,7 +77,13 @@ impl ConfiguredPlugins {
                 Arc::new(PodTolerationRestriction::configured(document).map_err(invalid)?)
             }
             event_rate_limit::NAME => Arc::new(EventRateLimit::configured(document).map_err(invalid)?),
-            RESOURCE_QUOTA => return Err(ConfigurationError::Unsupported(name, "limitedResources")),
+            RESOURCE_QUOTA => {
+                let limited = limited_resources::parse(document).map_err(invalid)?;
+                return match self.limited.replace(limited.into()) {
+                    None => Ok(()),
+                    Some(_) => Err(ConfigurationError::Twice(name)),
+                };
+            }
             MUTATING_WEBHOOK | VALIDATING_WEBHOOK => {
                 return Err(ConfigurationError::Unsupported(name, NO_KUBECONFIG));
             }
@@ -94,7 +106,7 @@ impl ConfiguredPlugins {
     }
 
     fn insert(&mut self, name: &'static str, plugin: Arc<dyn Plugin>) -> Result<(), ConfigurationError> {
-        match self.0.insert(name, plugin) {
+        match self.plugins.insert(name, plugin) {
             None => Ok(()),
             Some(_) => Err(ConfigurationError::Twice(name)),
         }
@@ -106,13 +118,18 @@ impl ConfiguredPlugins {
     /// The first plugin without one.
     pub fn check(&self, switches: &PluginSwitches) -> Result<(), ConfigurationError> {
         let needy = [image_policy_webhook::NAME, event_rate_limit::NAME];
-        let missing = needy.into_iter().find(|name| switches.runs(name) && !self.0.contains_key(name));
+        let missing = needy.into_iter().find(|name| switches.runs(name) && !self.plugins.contains_key(name));
         missing.map_or(Ok(()), |name| Err(ConfigurationError::Missing(name)))
     }
 
     /// A plugin with its configuration, if it has one.
     pub(super) fn get(&self, name: &str) -> Option<Arc<dyn Plugin>> {
-        self.0.get(name).cloned()
+        self.plugins.get(name).cloned()
+    }
+
+    /// Kinds whose objects need a quota that covers them.
+    pub(crate) fn limited_resources(&self) -> Arc<[LimitedResource]> {
+        self.limited.clone().unwrap_or_default()
     }
 }
 

@@ -22,6 +22,7 @@ mod extended_resource_toleration;
 mod image_policy_webhook;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
+mod limited_resources;
 mod metrics;
 mod namespace_auto_provision;
 mod namespace_exists;

@@ -53,13 +53,18 @@ pub struct Registry {
     nondet: Nondet,
     ranges: ServiceRanges,
     /// `None` if the plugin ResourceQuota is disabled.
-    quotas: Option<quota::QuotaLedgers>,
+    quotas: Option<quota::QuotaAdmission>,
 }
 
 impl Registry {
     /// A registry over a filled cache and its storage, with the default ranges of Service addresses.
     pub fn new(cache: Arc<Cache>, nondet: Nondet) -> Self {
-        Self { cache, nondet, ranges: ServiceRanges::default(), quotas: Some(quota::QuotaLedgers::default()) }
+        Self {
+            cache,
+            nondet,
+            ranges: ServiceRanges::default(),
+            quotas: Some(quota::QuotaAdmission::default()),
+        }
     }
 
     /// Sets the address ranges of Services.

@@ -15,7 +15,7 @@ use crate::storage::{Guard, Write};
 use bytes::Bytes;
 use kstore_api::kind::{self, Resource};
 use kstore_api::patch::apply::{self, ObjectType};
-use kstore_api::quota::{self, Amounts, Change, Evaluator, Quota};
+use kstore_api::quota::{self, Amounts, Change, Evaluator, LimitedResource, Quota};
 use kstore_api::status::Status;
 use kstore_api::{meta, object, schema};
 use serde_json::Value;
@@ -34,9 +34,25 @@ fn resource_quotas() -> &'static Resource {
 /// Quotas that this process stored and that the cache may not show yet, by storage key.
 type Newest = BTreeMap<String, Arc<Entry>>;
 
+/// The rules of the admission plugin ResourceQuota, and the order of writers that charge quotas.
+#[derive(Default)]
+pub(super) struct QuotaAdmission {
+    ledgers: QuotaLedgers,
+    /// Kinds whose objects need a quota that covers them.
+    limited: Arc<[LimitedResource]>,
+}
+
+impl QuotaAdmission {
+    /// The limits on objects of a kind.
+    fn limited(&self, target: &Target) -> Vec<LimitedResource> {
+        let of_kind = |one: &&LimitedResource| one.concerns(target.resource.group, target.resource.plural);
+        self.limited.iter().filter(of_kind).cloned().collect()
+    }
+}
+
 /// Locks that order the writers that charge quotas, each with the newest quotas. A namespace always maps to
 /// the same lock.
-pub(super) struct QuotaLedgers([Mutex<Newest>; limits::QUOTA_LEDGERS]);
+struct QuotaLedgers([Mutex<Newest>; limits::QUOTA_LEDGERS]);
 
 impl Default for QuotaLedgers {
     fn default() -> Self {
@@ -103,12 +119,19 @@ impl Registry {
         Self { quotas: None, ..self }
     }
 
+    /// Refuses objects of these kinds that no quota covers.
+    #[must_use]
+    pub(crate) fn with_limited_resources(self, limited: Arc<[LimitedResource]>) -> Self {
+        let quotas = self.quotas.map(|quotas| QuotaAdmission { limited, ..quotas });
+        Self { quotas, ..self }
+    }
+
     /// Whether quotas may bound a write, judging by its kind and its namespace.
     pub(super) fn may_be_charged(&self, view: &View, target: &Target, creates: bool) -> bool {
-        self.quotas.is_some()
-            && target.resource.namespaced
+        let Some(quotas) = &self.quotas else { return false };
+        target.resource.namespaced
             && !target.namespace.is_empty()
-            && view.has_any(resource_quotas(), &target.namespace)
+            && (view.has_any(resource_quotas(), &target.namespace) || !quotas.limited(target).is_empty())
             && {
                 let evaluator = evaluator(target);
                 match creates {
@@ -142,22 +165,23 @@ impl Registry {
         judged: JudgedWrite<'_>,
         turn: &mut Option<QuotaTurn<'r>>,
     ) -> Result<Charges, Status> {
-        let Some(ledgers) = &self.quotas else { return Ok(Charges::default()) };
+        let Some(quotas) = &self.quotas else { return Ok(Charges::default()) };
+        let limited = &quotas.limited(judged.target);
         if turn.is_none() {
-            let charged = self.judge(view, judged, None)?;
+            let charged = self.judge(view, judged, (limited, None))?;
             if charged.quotas.is_empty() || !judged.commits {
                 return Ok(charged);
             }
-            *turn = Some(ledgers.turn(QuotaLedgers::index(&judged.target.namespace)).await);
+            *turn = Some(quotas.ledgers.turn(QuotaLedgers::index(&judged.target.namespace)).await);
         }
-        self.judge(view, judged, turn.as_ref())
+        self.judge(view, judged, (limited, turn.as_ref()))
     }
 
     fn judge(
         &self,
         view: &View,
         judged: JudgedWrite<'_>,
-        turn: Option<&QuotaTurn<'_>>,
+        (limited, turn): (&[LimitedResource], Option<&QuotaTurn<'_>>),
     ) -> Result<Charges, Status> {
         let target = judged.target;
         let filter = Filter { namespace: target.namespace.clone(), ..Filter::all(resource_quotas()) };
@@ -169,7 +193,7 @@ impl Registry {
         let quotas: Vec<Quota> = objects.iter().map(Quota::of).collect();
         let evaluator = evaluator(target);
         let is_report = target.subresource == "status";
-        let change = Change { evaluator: &evaluator, old: judged.old, new: judged.new, is_report };
+        let change = Change { evaluator: &evaluator, old: judged.old, new: judged.new, is_report, limited };
         let now = self.nondet.clock.now();
         let quota::Charges { used, pending } = quota::charge(&quotas, &change, now)
             .map_err(|refusal| Status::forbidden(target.resource, &target.name, &refusal.to_string()))?;
@@ -212,7 +236,7 @@ impl Registry {
     /// Locks the quotas of all namespaces in which a transaction charges them, always in the same order.
     pub(crate) async fn quota_turns(&self, stage: &super::Stage) -> Vec<QuotaTurn<'_>> {
         let mut turns = Vec::new();
-        if let Some(ledgers) = &self.quotas {
+        if let Some(QuotaAdmission { ledgers, .. }) = &self.quotas {
             let prefix = resource_quotas().storage_prefix("");
             let namespaces = stage.written_below(&prefix);
             let namespaces = namespaces.iter().filter_map(|rest| rest.split('/').next());

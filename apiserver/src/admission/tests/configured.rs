@@ -110,18 +110,53 @@ fn check_refused<const N: usize>(cases: [(&str, Value, &str); N]) {
 
 #[test]
 fn only_plugins_with_a_configuration_can_be_configured() {
-    let limits = "does not support a configuration of admission plugin ResourceQuota: limitedResources";
     check_refused([
         ("NoSuchPlugin", json!({}), "admission plugin \"NoSuchPlugin\" is unknown"),
         ("CertificateRequester", json!({}), "is unknown"),
         ("NamespaceLifecycle", json!({}), "admission plugin NamespaceLifecycle takes no configuration"),
-        ("ResourceQuota", json!({}), limits),
         ("ValidatingAdmissionWebhook", json!({}), "kubeConfigFile; webhooks are called without credentials"),
     ]);
     let mut twice = ConfiguredPlugins::default();
     twice.configure("PodSecurity", security(&json!({}), &json!({}))).unwrap();
     let refused = twice.configure("PodSecurity", security(&json!({}), &json!({}))).unwrap_err();
     assert_eq!(refused.to_string(), "admission plugin PodSecurity is configured twice");
+}
+
+#[test]
+fn limited_resources_of_quotas_are_read_in_each_version() {
+    let limited = json!([{
+        "resource": "pods", "matchContains": ["cpu"],
+        "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}],
+    }]);
+    for (version, kind) in [
+        ("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"),
+        ("resourcequota.admission.k8s.io/v1beta1", "Configuration"),
+        ("resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
+    ] {
+        let document = json!({"apiVersion": version, "kind": kind, "limitedResources": limited});
+        let mut plugins = ConfiguredPlugins::default();
+        plugins.configure("ResourceQuota", document.clone()).unwrap();
+        let read = plugins.limited_resources();
+        assert!(read[0].concerns("", "pods") && read[0].match_contains == ["cpu"]);
+        assert_eq!(read[0].match_scopes[0].to_string(), "{PriorityClass In [a]}");
+        let twice = plugins.configure("ResourceQuota", document).unwrap_err().to_string();
+        assert_eq!(twice, "admission plugin ResourceQuota is configured twice");
+    }
+    let of = |members: Value| {
+        let mut document =
+            json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration"});
+        document.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        document
+    };
+    check_refused([
+        ("ResourceQuota", json!({}), "expected apiserver.config.k8s.io/v1 ResourceQuotaConfiguration"),
+        ("ResourceQuota", of(json!({"limited": []})), "unknown field `limited`"),
+        (
+            "ResourceQuota",
+            of(json!({"limitedResources": [{}]})),
+            "limitedResources[0].resource: Required value",
+        ),
+    ]);
 }
 
 #[test]

@@ -93,6 +93,24 @@ async fn a_server_without_the_plugin_charges_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn limited_objects_are_refused_in_a_namespace_without_a_quota() {
+    let (storage, pipeline) = Racing::start(KEY.to_owned(), quota("1", "0")).await;
+    let mut configured = ConfiguredPlugins::default();
+    let document = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration",
+        "limitedResources": [{"resource": "configmaps", "matchContains": ["count/"]}],
+    });
+    configured.configure(RESOURCE_QUOTA, document).unwrap();
+    let pipeline = pipeline.with_plugins(PluginSwitches::default(), &configured);
+    assert_eq!(create(&pipeline, "a").await, Ok(()), "the quota bounds them");
+    storage.write(None).await;
+    assert_eq!(
+        create(&pipeline, "b").await.unwrap_err(),
+        "configmaps \"b\" is forbidden: insufficient quota to consume: count/configmaps"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn writers_of_one_process_take_turns() {
     let (storage, pipeline) = Racing::start(KEY.to_owned(), quota("40", "0")).await;
     storage.before_commits([]);
