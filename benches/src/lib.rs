@@ -7,10 +7,13 @@
 //! headline results against bounds.
 
 mod account;
+mod admission;
 mod binary;
 pub mod cel;
 mod churn;
 mod connection;
+mod controllers;
+mod cost_meter;
 mod costs;
 mod custom;
 mod dropin;
@@ -82,6 +85,9 @@ fn measurements(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
         ("writes disk", Box::pin(writes::measure(b(), Storage::Disk))),
         ("writes by the apiserver alone", Box::pin(writes::measure_alone(b()))),
         ("writes under a quota", Box::pin(writes::measure_under_quota(b()))),
+        ("admission of pods", Box::pin(admission::measure(b()))),
+        ("controllers", Box::pin(controllers::measure(b()))),
+        ("lost nodes", Box::pin(controllers::lost_nodes(b()))),
         ("writes and the disk", Box::pin(sync::measure())),
         ("get", Box::pin(get::measure(b()))),
         ("list", Box::pin(list::measure(b()))),

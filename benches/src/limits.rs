@@ -15,7 +15,7 @@ pub(crate) const IDLE: Duration = Duration::from_secs(20);
 pub(crate) const ROLLOUTS: usize = 3;
 
 /// Replicas of the Deployment that is rolled out.
-pub(crate) const REPLICAS: u64 = 500;
+pub(crate) const REPLICAS: usize = 500;
 
 /// How often a server is filled and emptied before its memory is measured.
 pub(crate) const CHURNS: usize = 4;
@@ -138,3 +138,27 @@ pub(crate) const MODEST_PAUSE: Duration = Duration::from_millis(2);
 
 /// Duration of a modest client's requests: enough of them for a 99th percentile.
 pub(crate) const MODEST_REPEAT: Duration = Duration::from_secs(8);
+
+/// Running pods in a namespace that is deleted.
+pub(crate) const NAMESPACE_PODS: usize = 10_000;
+
+/// Objects that a deleted object owns.
+pub(crate) const CASCADE_OBJECTS: usize = 10_000;
+
+/// Deployments of one replica each, at rest.
+pub(crate) const SETTLED_DEPLOYMENTS: usize = 1000;
+
+/// Pods beside a Deployment that is scaled.
+pub(crate) const UNRELATED_PODS: [usize; 3] = [1000, 10_000, 100_000];
+
+/// How often that Deployment is scaled; even, so that it ends as it began.
+pub(crate) const SCALINGS: usize = 200;
+
+/// Numbers of nodes that are lost at once.
+pub(crate) const LOST_NODES: [usize; 2] = [250, 1000];
+
+/// Pods on each of these nodes, on average.
+pub(crate) const LOST_PODS_PER_NODE: usize = 5;
+
+/// Pods that one turn with, or without, admission plugins creates.
+pub(crate) const ADMITTED_PODS: usize = 20_000;

@@ -5,6 +5,7 @@ use crate::limits::CONNECTIONS;
 use crate::process::Server;
 use bytes::Bytes;
 use serde_json::json;
+use std::ops::Range;
 use tokio::task::JoinSet;
 
 /// Collection path of the pods.
@@ -15,9 +16,14 @@ pub(crate) const NODES: usize = 1000;
 
 /// Creates `count` pods, over many connections.
 pub(crate) async fn create(server: &Server, count: usize) -> anyhow::Result<()> {
+    create_range(server, 0..count).await
+}
+
+/// Creates the pods with these numbers, over many connections.
+pub(crate) async fn create_range(server: &Server, numbers: Range<usize>) -> anyhow::Result<()> {
     let mut clients = JoinSet::new();
     for client in 0..CONNECTIONS {
-        clients.spawn(share(server.connect().await?, client, count));
+        clients.spawn(share(server.connect().await?, client, numbers.clone()));
     }
     while let Some(client) = clients.join_next().await {
         client??;
@@ -26,8 +32,8 @@ pub(crate) async fn create(server: &Server, count: usize) -> anyhow::Result<()> 
 }
 
 /// Creates one client's share of the pods.
-async fn share(mut connection: Connection, client: usize, count: usize) -> anyhow::Result<()> {
-    for index in (client..count).step_by(CONNECTIONS) {
+async fn share(mut connection: Connection, client: usize, numbers: Range<usize>) -> anyhow::Result<()> {
+    for index in numbers.skip(client).step_by(CONNECTIONS) {
         connection.create(PODS, pod(index)).await?;
     }
     Ok(())

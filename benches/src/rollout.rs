@@ -2,13 +2,13 @@
 //! ready. Created by kubectl where it is installed (including kubectl's own start), and by one request.
 
 use crate::binary::Binary;
+use crate::controllers::deployment;
 use crate::limits::{REPLICAS, ROLLOUT_TIMEOUT, ROLLOUTS, SETTLE};
 use crate::measurement::Measurement;
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
 use anyhow::{Context, ensure};
-use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
@@ -62,7 +62,7 @@ async fn once(server: &Server, creator: Creator) -> anyhow::Result<Duration> {
     let mut connection = server.connect().await?;
     let started = Instant::now();
     match creator {
-        Creator::Request => drop(connection.create(DEPLOYMENTS, deployment()).await?),
+        Creator::Request => drop(connection.create(DEPLOYMENTS, deployment("many", REPLICAS)).await?),
         Creator::Kubectl => {
             let replicas = format!("--replicas={REPLICAS}");
             let created = kubectl(&["create", "deployment", "many", "--image=nginx", &replicas])
@@ -78,24 +78,6 @@ async fn once(server: &Server, creator: Creator) -> anyhow::Result<Duration> {
             return Ok(started.elapsed());
         }
     }
-}
-
-fn deployment() -> Bytes {
-    let labels = json!({ "app": "many" });
-    let object = json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": { "name": "many" },
-        "spec": {
-            "replicas": REPLICAS,
-            "selector": { "matchLabels": labels },
-            "template": {
-                "metadata": { "labels": labels },
-                "spec": { "containers": [{ "name": "nginx", "image": "nginx" }] },
-            },
-        },
-    });
-    Bytes::from(object.to_string())
 }
 
 async fn is_kubectl_installed() -> bool {
