@@ -15,8 +15,8 @@ use crate::{
     disruption, endpoint_slice, endpoint_slice_mirroring, ephemeral_volume, garbage_collector,
     horizontal_pod_autoscaler, job, load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc,
     policy_type_checking, replicaset, resource_claim, resource_quota, root_ca, service_account,
-    service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished, volume_binder,
-    volume_protection, volume_provisioner,
+    service_address, service_cidr, stateful_set, storage_version_migrator, taint_eviction,
+    trust_bundle_publisher, ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -123,6 +123,8 @@ controllers! {
     "legacy-serviceaccount-token-cleaner-controller" ["legacy-service-account-token-cleaner"] account_token_cleaner::run, "legacy-service-account-token-cleaner";
     "resourceclaim-controller" ["resource-claim-controller"] resource_claim::run, "resource-claim-controller";
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller" [] trust_bundle_publisher::run, "kube-apiserver-serving-clustertrustbundle-publisher";
+    "storage-version-migrator-controller" [] storage_version_migrator::run, "storage-version-migrator-controller";
 }
 
 /// Inputs for setting up a controller.
@@ -193,6 +195,9 @@ pub(crate) enum ReconcileError {
     /// devices cannot be created or released.
     #[error("{0}")]
     Claim(String),
+    /// The resource of a storage version migration is not served yet.
+    #[error("{0}")]
+    Migration(String),
     /// A token for a Secret could not be signed.
     #[error("cannot sign a service account token: {0}")]
     Token(String),
