@@ -109,6 +109,7 @@ controllers! {
     "persistentvolume-binder-controller" ["persistentvolume-binder"] volume_binder::run, "persistent-volume-binder";
     "persistentvolumeclaim-protection-controller" ["pvc-protection"] volume_protection::run_claims, "pvc-protection-controller";
     "persistentvolume-protection-controller" ["pv-protection"] volume_protection::run_volumes, "pv-protection-controller";
+    "volumeattributesclass-protection-controller" [] volume_protection::run_classes, "volumeattributesclass-protection-controller";
     // In Kubernetes these are separate programs beside each storage driver.
     "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";

@@ -15,7 +15,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("podcertificaterequest-cleaner-controller", ""),
     ("selinux-warning-controller", ""),
     ("storageversion-garbage-collector-controller", "storage-version-gc"),
-    ("volumeattributesclass-protection-controller", ""),
 ];
 
 /// Names of the controllers to run.
