@@ -29,6 +29,8 @@ pub const ERRORS_MAX: usize = 100;
 pub const ERROR_BYTES_MAX: usize = 256 * 1024;
 /// Warnings for one object; more than fits into response headers.
 pub const WARNINGS_MAX: usize = 256;
+/// Bytes of a trust bundle.
+pub const TRUST_BUNDLE_MAX: usize = 1024 * 1024;
 /// Malformed blocks skipped in a PEM text; each costs a search of the remaining text.
 pub const PEM_BROKEN_MAX: usize = 100;
 /// Bytes of a generated name before its random suffix: a label minus the suffix.

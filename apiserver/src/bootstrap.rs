@@ -55,11 +55,12 @@ async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdent
     // storage can write many with few syncs.
     // The ServiceCIDR comes before the Service whose address is allocated from it.
     tokio::try_join!(create_all(pipeline, objects::namespaces()), network::reconcile(pipeline))?;
-    let rbac = rbac::objects();
+    let kinds = pipeline.cache().kinds();
+    let rbac = rbac::objects_with(kinds.rows().opt_in());
     let stored: Vec<&Value> = rbac.iter().filter(|object| is_stored(pipeline, object)).collect();
     let mut rest = objects::priority_classes();
     rest.extend(flowcontrol::objects());
-    rest.extend(objects::api_services());
+    rest.extend(objects::api_services(kinds.rows()));
     rest.extend(rbac.iter().cloned());
     rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), identity.port()));
     tokio::try_join!(create_all(pipeline, rest), roles::reconcile(pipeline, &stored))?;

@@ -10,7 +10,6 @@ use crate::registry::Decision;
 use crate::restart;
 use futures::FutureExt as _;
 use kstore_api::crd::deletion::{self, Progress};
-use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -91,9 +90,10 @@ fn awaits_cleanup(definition: &Value) -> bool {
 async fn end(pipeline: &Pipeline, name: &str) {
     let (plural, group) = name.split_once('.').unwrap_or_default();
     loop {
-        let custom = pipeline.cache().kinds().definition(group, plural).cloned();
+        let kinds = pipeline.cache().kinds();
+        let custom = kinds.definition(group, plural).cloned();
         let progress = match custom {
-            Some(_) if kind::groups().any(|known| known == group) => Progress::OverlappingBuiltIn,
+            Some(_) if kinds.rows().is_built_in_group(group) => Progress::OverlappingBuiltIn,
             Some(custom) if custom.definition.established => match empty(pipeline, &custom).await {
                 Ok(()) => Progress::Completed,
                 Err(status) => {

@@ -11,7 +11,7 @@ pub(crate) use view::Views;
 
 use crate::storage::Raw;
 use kstore_api::crd::{Conversion, Definition};
-use kstore_api::kind::{self, CustomRow, Resource, TooManyKinds};
+use kstore_api::kind::{self, CustomRow, OptIn, Resource, TooManyKinds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
@@ -161,9 +161,20 @@ impl CustomVersion {
 }
 
 impl Kinds {
-    /// The built-in kinds without any custom ones.
+    /// The built-in kinds that each server serves.
     pub fn built_in() -> Self {
         Self::default()
+    }
+
+    /// The built-in kinds that each server serves, and the optional ones in `opt_in`.
+    pub fn with_optional(opt_in: OptIn) -> Self {
+        Self::of(opt_in, BTreeMap::new())
+    }
+
+    /// The same kinds without the custom ones.
+    #[must_use]
+    pub fn without_custom(&self) -> Self {
+        Self::with_optional(self.rows.opt_in().clone())
     }
 
     /// The kinds after changes of definitions. `changes` are storage keys with their current values; keys of
@@ -179,10 +190,10 @@ impl Kinds {
                 Err(error) => tracing::error!(key, %error, "a CustomResourceDefinition is not served"),
             }
         }
-        Self::of(definitions)
+        Self::of(self.rows.opt_in().clone(), definitions)
     }
 
-    fn of(definitions: BTreeMap<String, Arc<CustomKind>>) -> Self {
+    fn of(opt_in: OptIn, definitions: BTreeMap<String, Arc<CustomKind>>) -> Self {
         let served = |kind: &Arc<CustomKind>| {
             let is_served = kind.definition.is_served();
             let versions = kind.definition.versions.iter().zip(&kind.rows);
@@ -193,7 +204,7 @@ impl Kinds {
         };
         let rows: Vec<_> = definitions.values().flat_map(served).collect();
         let stored: Vec<_> = definitions.values().map(|kind| kind.storage_row()).collect();
-        Self { rows: kind::Kinds::with_custom(&rows, &stored), definitions }
+        Self { rows: kind::Kinds::new(opt_in, &rows, &stored), definitions }
     }
 
     /// The kinds for another server. Converted objects are not shared, since the other server may have other
@@ -213,7 +224,7 @@ impl Kinds {
             };
             (key.clone(), Arc::new(kind))
         });
-        Arc::new(Self::of(definitions.collect()))
+        Arc::new(Self::of(kinds.rows.opt_in().clone(), definitions.collect()))
     }
 
     /// The rows of the served kinds, for callers that need no definition: discovery, storage keys.
@@ -268,9 +279,9 @@ impl Kinds {
     }
 }
 
-/// The built-in kind that a storage key belongs to, in its stored version.
+/// The built-in kind, optional or not, that a storage key belongs to, in its stored version.
 pub fn built_in_of_key(key: &str) -> Option<&'static Resource> {
-    static BUILT_IN: LazyLock<Kinds> = LazyLock::new(Kinds::built_in);
+    static BUILT_IN: LazyLock<Kinds> = LazyLock::new(|| Kinds::with_optional(OptIn::all()));
     BUILT_IN.of_key(key.as_bytes())
 }
 

@@ -50,6 +50,7 @@ use in_flight::InFlight;
 pub(crate) use in_flight::TOO_MANY;
 use kstore_api::flowcontrol;
 use kstore_api::kind::Resource;
+use kstore_api::kind::opt_in::Features;
 use kstore_api::patch::PatchType;
 use kstore_api::status::{Reason, Status};
 use kstore_nondet::Nondet;
@@ -272,6 +273,11 @@ impl Pipeline {
     /// The watch cache that serves all reads.
     pub fn cache(&self) -> &Arc<Cache> {
         self.registry.cache()
+    }
+
+    /// The optional features of the server.
+    fn features(&self) -> Features {
+        self.cache().kinds().rows().opt_in().features()
     }
 
     /// The registry that stores objects.

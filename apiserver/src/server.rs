@@ -19,6 +19,7 @@ use crate::fairness::upkeep as fairness_upkeep;
 use crate::grpc::Grpc;
 use crate::grpc::authenticate::CallAuthenticator;
 use crate::identity;
+use crate::kinds::Kinds;
 use crate::limits;
 use crate::metrics::{Metrics, Page};
 use crate::outbound::Outbound;
@@ -213,7 +214,10 @@ impl ApiServer {
         };
         let storage = metrics.measure(storage);
         let (memory, follow) = match image {
-            None => ServerMemory::read(storage, metrics.clone()).await?,
+            None => {
+                let kinds = Kinds::with_optional(options.settings.opt_in.clone());
+                ServerMemory::read(storage, kinds, metrics.clone()).await?
+            }
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
         let ServerMemory { cache, provenance } = memory;
@@ -396,12 +400,16 @@ struct ServerMemory {
 
 impl ServerMemory {
     /// Loads everything. The returned task keeps it up to date.
-    async fn read(storage: SharedStorage, metrics: Arc<Metrics>) -> Result<(Self, Task), StartError> {
+    async fn read(
+        storage: SharedStorage,
+        kinds: Kinds,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, Task), StartError> {
         let provenance = Arc::new(Provenance::default());
         let recalled = recall(provenance.clone(), storage.clone()).await.map_err(FillError::from)?;
         let observer = provenance.clone();
         let observe = move |batch: &RawBatch| observer.observe(batch);
-        let (cache, follow) = Cache::fill_counted(storage, metrics, observe).await?;
+        let (cache, follow) = Cache::fill_counted(storage, kinds, metrics, observe).await?;
         // Provenance is complete before the first new batch is observed, so it is in the order of revisions.
         recalled.await.map_err(FillError::from)?;
         Ok((Self { cache, provenance }, Box::pin(follow)))

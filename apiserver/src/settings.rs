@@ -7,6 +7,7 @@ use crate::authn::{AnonymousAccess, Bearers, FrontProxies};
 use crate::authz::Modes;
 use crate::encryption::Encryption;
 use crate::fairness::RequestLimits;
+use kstore_api::kind::OptIn;
 use std::sync::Arc;
 
 /// Settings besides [`crate::Options`]. By default: RBAC, tokens of service accounts only, the admission
@@ -33,6 +34,8 @@ pub struct Settings {
     pub request_limits: RequestLimits,
     /// Encryption of stored objects, if there is any.
     pub encryption: Option<Arc<Encryption>>,
+    /// The optional kinds and features.
+    pub opt_in: OptIn,
     /// Whether the endpoints of the Service `default/kubernetes` are left as they are.
     pub leaves_endpoints: bool,
 }

@@ -2,7 +2,8 @@
 //! garbage collection, namespace deletion, default service accounts, node lifecycle with eviction by taints,
 //! pod garbage collection, disruption budgets, endpoint slices, networks and addresses of services, volumes
 //! and their claims, claims to devices, type checks of admission policies, certificate signing, tokens in
-//! Secrets, signatures with bootstrap tokens, aggregation of ClusterRoles.
+//! Secrets, signatures with bootstrap tokens, aggregation of ClusterRoles, trust bundles, migrations of stored
+//! objects.
 //!
 //! [`run`] starts the controllers of a [`Selection`] on shared informers. Each is a plain API client: its
 //! decisions come from a pure `plan` (snapshot and time in, a closed set of actions out), and `apply`
@@ -43,6 +44,7 @@ mod node_ipam;
 mod node_lifecycle;
 mod node_ttl;
 mod object;
+mod optional_api;
 mod pod_gc;
 mod policy_type_checking;
 mod portion;
@@ -59,8 +61,10 @@ mod service_account;
 mod service_address;
 mod service_cidr;
 mod stateful_set;
+mod storage_version_migrator;
 mod taint_eviction;
 mod template;
+mod trust_bundle_publisher;
 mod ttl_after_finished;
 mod view;
 mod volume_binder;

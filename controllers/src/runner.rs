@@ -15,8 +15,8 @@ use crate::{
     disruption, endpoint_slice, endpoint_slice_mirroring, ephemeral_volume, garbage_collector,
     horizontal_pod_autoscaler, job, load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc,
     policy_type_checking, replicaset, resource_claim, resource_quota, root_ca, service_account,
-    service_address, service_cidr, stateful_set, taint_eviction, ttl_after_finished, volume_binder,
-    volume_protection, volume_provisioner,
+    service_address, service_cidr, stateful_set, storage_version_migrator, taint_eviction,
+    trust_bundle_publisher, ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -109,6 +109,7 @@ controllers! {
     "persistentvolume-binder-controller" ["persistentvolume-binder"] volume_binder::run, "persistent-volume-binder";
     "persistentvolumeclaim-protection-controller" ["pvc-protection"] volume_protection::run_claims, "pvc-protection-controller";
     "persistentvolume-protection-controller" ["pv-protection"] volume_protection::run_volumes, "pv-protection-controller";
+    "volumeattributesclass-protection-controller" [] volume_protection::run_classes, "volumeattributesclass-protection-controller";
     // In Kubernetes these are separate programs beside each storage driver.
     "volume-provisioner" [] volume_provisioner::run, "volume-provisioner";
     "validatingadmissionpolicy-status-controller" ["validatingadmissionpolicy-status"] policy_type_checking::run, "validatingadmissionpolicy-status-controller";
@@ -123,6 +124,8 @@ controllers! {
     "legacy-serviceaccount-token-cleaner-controller" ["legacy-service-account-token-cleaner"] account_token_cleaner::run, "legacy-service-account-token-cleaner";
     "resourceclaim-controller" ["resource-claim-controller"] resource_claim::run, "resource-claim-controller";
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller" [] trust_bundle_publisher::run, "kube-apiserver-serving-clustertrustbundle-publisher";
+    "storage-version-migrator-controller" [] storage_version_migrator::run, "storage-version-migrator-controller";
 }
 
 /// Inputs for setting up a controller.
@@ -193,6 +196,9 @@ pub(crate) enum ReconcileError {
     /// devices cannot be created or released.
     #[error("{0}")]
     Claim(String),
+    /// The resource of a storage version migration is not served yet.
+    #[error("{0}")]
+    Migration(String),
     /// A token for a Secret could not be signed.
     #[error("cannot sign a service account token: {0}")]
     Token(String),

@@ -9,15 +9,12 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("cloud-node-lifecycle-controller", "cloud-node-lifecycle"),
     ("device-taint-eviction-controller", ""),
     ("endpoints-controller", "endpoint"),
-    ("kube-apiserver-serving-clustertrustbundle-publisher-controller", ""),
     ("node-route-controller", "route"),
     ("persistentvolume-attach-detach-controller", "attachdetach"),
     ("persistentvolume-expander-controller", "persistentvolume-expander"),
     ("podcertificaterequest-cleaner-controller", ""),
     ("selinux-warning-controller", ""),
-    ("storage-version-migrator-controller", ""),
     ("storageversion-garbage-collector-controller", "storage-version-gc"),
-    ("volumeattributesclass-protection-controller", ""),
 ];
 
 /// Names of the controllers to run.

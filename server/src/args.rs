@@ -18,12 +18,12 @@ mod run;
 mod store;
 
 pub(crate) use access::{
-    ADMISSION, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS, access,
-    audit_webhook, known_plugin,
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS,
+    access, audit_webhook, known_plugin,
 };
 pub use access::{
     AccessConfig, AdmissionConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice,
-    TokenWebhookFile,
+    OptionalApis, TokenWebhookFile,
 };
 pub use audit::{AuditConfig, AuditDestination};
 pub use certs::{CertsArgs, CertsCommand, KubeconfigArgs, RenewArgs};

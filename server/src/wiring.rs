@@ -351,7 +351,7 @@ pub(crate) fn check_family(ranges: &ServiceRanges, address: SocketAddr) -> anyho
 
 /// Settings of the API server by its flags.
 fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet) -> anyhow::Result<Settings> {
-    for warning in &access.admission.warnings {
+    for warning in access.admission.warnings.iter().chain(&access.apis.warnings) {
         tracing::warn!("{warning}");
     }
     let authenticators = crate::access::authenticators(&access.authentication, &nondet.rng)?;
@@ -363,6 +363,7 @@ fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet)
         request_limits: access.request_limits,
         plugins: access.admission.switches.clone(),
         configured_plugins: crate::access::configured_plugins(&access.admission, &nondet.rng)?,
+        opt_in: access.apis.opt_in.clone(),
         ..Settings::default()
     })
 }

@@ -4,6 +4,7 @@ use crate::cluster::{Cluster, Parts};
 use crate::faults::{FaultInjector, Faults};
 use crate::initial;
 use crate::limits::CONNECTIONS;
+use kstore_api::kind::OptIn;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
@@ -32,6 +33,9 @@ pub enum StartError {
     /// The API server did not start.
     #[error(transparent)]
     ApiServer(#[from] kstore_apiserver::StartError),
+    /// A name of [`Builder::optional_api`] stands for no API.
+    #[error(transparent)]
+    Api(#[from] kstore_api::kind::opt_in::UnknownApi),
     /// An object of [`Builder::apply`] was refused.
     #[error("the manifests of the builder cannot be applied: {0}")]
     Apply(#[from] ApplyError),
@@ -58,11 +62,21 @@ pub struct Builder {
     pub(crate) seed: Option<u64>,
     manifests: Vec<String>,
     faults: Option<Faults>,
+    /// Optional APIs that the server serves.
+    apis: Vec<String>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { nodes: 1, controllers: true, scheduler: true, seed: None, manifests: Vec::new(), faults: None }
+        Self {
+            nodes: 1,
+            controllers: true,
+            scheduler: true,
+            seed: None,
+            manifests: Vec::new(),
+            faults: None,
+            apis: Vec::new(),
+        }
     }
 }
 
@@ -108,6 +122,14 @@ impl Builder {
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = Some(faults);
+        self
+    }
+
+    /// Serves an API that is off by default, as with kube-apiserver's flag `--runtime-config`: a group and version such as
+    /// `certificates.k8s.io/v1beta1`. The feature gates of its kinds are on. Several calls add up.
+    #[must_use]
+    pub fn optional_api(mut self, name: &str) -> Self {
+        self.apis.push(name.to_owned());
         self
     }
 
@@ -182,7 +204,8 @@ impl Builder {
         // Stops the started tasks on every early return and if the caller drops this future, until the cluster owns the token.
         let unfinished = stop.clone().drop_guard();
         tasks.spawn(close_when_stopped(store.clone(), stop.clone()));
-        let options = self.options(&nondet, &stop, tokens.clone());
+        let mut options = self.options(&nondet, &stop, tokens.clone());
+        options.settings.opt_in = OptIn::apis(self.apis.iter().map(String::as_str))?;
         let storage = Arc::new(Embedded::new(store.clone()));
         let spawn = |task| drop(tasks.spawn(task));
         let api = match image {

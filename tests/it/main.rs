@@ -67,6 +67,8 @@ mod node_identities;
 mod nodes;
 /// Unusual objects that the API accepts.
 mod odd_objects;
+/// APIs that are off by default.
+mod optional_apis;
 /// Type checks of expressions in admission policies.
 mod policy_type_checks;
 /// Every component in its own process.

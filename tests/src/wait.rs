@@ -102,7 +102,22 @@ pub async fn watch_until(
     name: &str,
     holds: impl Fn(&Value) -> bool,
 ) -> Value {
-    let source = client.dynamic(gvr).source(WatchParams::default().ns(namespace).name(name));
+    watch_first(client, gvr, WatchParams::default().ns(namespace).name(name), holds).await
+}
+
+/// Watches objects of a real server until one of them `holds`, in real time.
+///
+/// # Panics
+///
+/// The condition does not hold within a minute, which suffices on a busy machine.
+pub async fn watch_first(
+    client: &Client,
+    gvr: Gvr,
+    which: WatchParams,
+    holds: impl Fn(&Value) -> bool,
+) -> Value {
+    let what = format!("{gvr} {which:?}");
+    let source = client.dynamic(gvr).source(which);
     let watching = async {
         let mut frames = source.watch(Start::Initial(ReadAt::Latest)).await.expect("a watch begins");
         while let Some(batch) = frames.next().await {
@@ -114,9 +129,9 @@ pub async fn watch_until(
                 }
             }
         }
-        panic!("the watch of {name} ended");
+        panic!("the watch of {what} ended");
     };
     tokio::time::timeout(Duration::from_secs(60), watching)
         .await
-        .unwrap_or_else(|_| panic!("in vain waited for {name}"))
+        .unwrap_or_else(|_| panic!("in vain waited for {what}"))
 }

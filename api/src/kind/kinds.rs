@@ -1,8 +1,8 @@
-//! Set of the kinds that a server serves at one moment: built-in kinds and those of its
-//! CustomResourceDefinitions. The set is immutable; a server replaces it when a definition changes. It has no
+//! Set of the kinds that a server serves at one moment: built-in kinds, the optional ones that its operator has
+//! chosen, and those of its CustomResourceDefinitions. The set is immutable; a server replaces it when a definition changes. It has no
 //! schemas and no columns of the definitions.
 
-use super::{RESOURCES, Resource, split_api_version};
+use super::{OptIn, Resource, split_api_version};
 use crate::crd::priority;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,8 +13,11 @@ type Rows = BTreeMap<Key, &'static Resource>;
 /// Rows of all served kinds, with the look-ups that requests need.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
+    /// The optional kinds and features of the server.
+    opt_in: OptIn,
     /// Rows of custom resources in the order of discovery: groups by name, preferred versions first, plurals by name.
     custom: Vec<&'static Resource>,
+    /// Rows that not every server serves.
     by_plural: Rows,
     by_kind: Rows,
     /// Rows of storage versions, by the prefix of their keys.
@@ -26,29 +29,41 @@ static BUILT_IN_ROOTS: LazyLock<BTreeMap<&'static str, &'static Resource>> =
     LazyLock::new(|| super::stored().filter_map(|row| Some((row.storage?, row))).collect());
 
 impl Kinds {
-    /// The set of the built-in kinds alone.
+    /// The set of the built-in kinds that each server serves.
     #[must_use]
     pub fn built_in() -> Self {
         Self::default()
     }
 
-    /// The set of the built-in kinds and the given custom ones. `served` are rows of served versions;
-    /// `stored` are rows of storage versions, which need not be served. Rows of a built-in group and plural
-    /// are left out: the built-in kind wins.
+    /// The set of the built-in kinds that each server serves, the optional ones in `opt_in`, and the given custom
+    /// ones. `served` are rows of served versions; `stored` are rows of storage versions, which need not be served.
+    /// Rows of a built-in group and plural are left out: the built-in kind wins.
     #[must_use]
-    pub fn with_custom(served: &[&'static Resource], stored: &[&'static Resource]) -> Self {
-        let mut custom: Vec<_> =
-            served.iter().copied().filter(|row| !is_built_in(row.group, row.plural)).collect();
+    pub fn new(opt_in: OptIn, served: &[&'static Resource], stored: &[&'static Resource]) -> Self {
+        let is_built_in = |row: &&Resource| {
+            let is_same = |own: &Resource| own.group == row.group && own.plural == row.plural;
+            super::RESOURCES.iter().any(is_same) || opt_in.has(row.group, row.plural)
+        };
+        let mut custom: Vec<_> = served.iter().copied().filter(|row| !is_built_in(row)).collect();
         custom.sort_by(|a, b| {
             let versions = || priority::compare(a.version, b.version);
             a.group.cmp(b.group).then_with(versions).then_with(|| a.plural.cmp(b.plural))
         });
+        let further = || opt_in.rows().iter().chain(&custom).copied();
+        let stored = opt_in.rows().iter().chain(stored);
         Self {
-            by_plural: custom.iter().map(|row| ((row.group, row.version, row.plural), *row)).collect(),
-            by_kind: custom.iter().map(|row| ((row.group, row.version, row.kind), *row)).collect(),
-            by_root: stored.iter().filter_map(|row| Some((row.storage?, *row))).collect(),
+            by_plural: further().map(|row| ((row.group, row.version, row.plural), row)).collect(),
+            by_kind: further().map(|row| ((row.group, row.version, row.kind), row)).collect(),
+            by_root: stored.filter_map(|row| Some((row.storage?, *row))).collect(),
             custom,
+            opt_in,
         }
+    }
+
+    /// The optional kinds and features of the server.
+    #[must_use]
+    pub fn opt_in(&self) -> &OptIn {
+        &self.opt_in
     }
 
     /// Row for the group, version and plural of a URL.
@@ -74,19 +89,42 @@ impl Kinds {
     /// custom groups by name.
     pub fn groups(&self) -> impl Iterator<Item = &'static str> {
         let custom = self.custom.chunk_by(|a, b| a.group == b.group).map(|rows| rows[0].group);
-        super::groups().chain(custom.filter(|group| !super::groups().any(|known| known == *group)))
+        self.built_in_groups().chain(custom.filter(|group| !self.is_built_in_group(group)))
+    }
+
+    /// API groups of built-in kinds, in the order of client preference.
+    pub fn built_in_groups(&self) -> impl Iterator<Item = &'static str> {
+        let further = self.opt_in.rows().chunk_by(|a, b| a.group == b.group).map(|rows| rows[0].group);
+        super::groups().chain(further.filter(|group| super::groups().all(|known| known != *group)))
+    }
+
+    /// Whether the group has built-in kinds.
+    #[must_use]
+    pub fn is_built_in_group(&self, group: &str) -> bool {
+        self.built_in_groups().any(|known| known == group)
     }
 
     /// Versions of a group, preferred first.
     pub fn versions(&self, group: &str) -> impl Iterator<Item = &'static str> {
         let rows = self.custom_of(group).chunk_by(|a, b| a.version == b.version);
-        super::versions(group).chain(rows.map(|rows| rows[0].version))
+        self.built_in_versions(group).chain(rows.map(|rows| rows[0].version))
+    }
+
+    /// Versions of a group that have built-in kinds, preferred first.
+    pub fn built_in_versions(&self, group: &str) -> impl Iterator<Item = &'static str> {
+        let further = self.opt_in.rows().chunk_by(|a, b| (a.group, a.version) == (b.group, b.version));
+        let further =
+            further.map(|rows| rows[0]).filter(move |row| row.group == group).map(|row| row.version);
+        super::versions(group)
+            .chain(further.filter(move |version| super::versions(group).all(|known| known != *version)))
     }
 
     /// Resources of one group and version, sorted by plural.
     pub fn resources_of(&self, group: &str, version: &str) -> impl Iterator<Item = &'static Resource> {
         let custom = self.custom_of(group).iter().copied().filter(move |row| row.version == version);
-        super::resources_of(group, version).chain(custom)
+        let further = self.opt_in.rows().iter().copied();
+        let further = further.filter(move |row| row.group == group && row.version == version);
+        super::resources_of(group, version).chain(further).chain(custom)
     }
 
     /// Rows of storage versions, one for each storage prefix, built-in kinds first.
@@ -111,10 +149,6 @@ impl Kinds {
         let rest = &self.custom[from..];
         &rest[..rest.partition_point(|row| row.group == group)]
     }
-}
-
-fn is_built_in(group: &str, plural: &str) -> bool {
-    RESOURCES.iter().any(|row| row.group == group && row.plural == plural)
 }
 
 // The keys of the map are `'static` and the key looked up is not; covariance shortens the lifetime of the
@@ -151,7 +185,7 @@ mod tests {
             row("b.example.com", "v1", "birds"),
             row("apps", "v1", "deployments"),
         ];
-        let kinds = Kinds::with_custom(&rows, &rows[..1]);
+        let kinds = Kinds::new(OptIn::default(), &rows, &rows[..1]);
         let custom = kinds.groups().skip_while(|group| *group != "a.example.com");
         assert_eq!(custom.collect::<Vec<_>>(), ["a.example.com", "b.example.com"]);
         assert_eq!(kinds.versions("b.example.com").collect::<Vec<_>>(), ["v1", "v2beta1"]);
@@ -162,5 +196,27 @@ mod tests {
         assert_eq!(kinds.stored_at("/registry/b.example.com/dogs").unwrap().plural, "dogs");
         assert_eq!(kinds.stored_at("/registry/services/specs").unwrap().plural, "services");
         assert!(!kinds.lookup("apps", "v1", "deployments").unwrap().is_custom(), "the built-in kind wins");
+    }
+
+    #[test]
+    fn optional_kinds_are_served_only_if_chosen() {
+        const MIGRATION: &str = "storagemigration.k8s.io";
+        let rows = [row(MIGRATION, "v1", "widgets"), row(MIGRATION, "v1beta1", "storageversionmigrations")];
+        let (without, with) =
+            (Kinds::new(OptIn::default(), &rows, &[]), Kinds::new(OptIn::all(), &rows, &[]));
+        let find = |kinds: &Kinds| kinds.lookup(MIGRATION, "v1beta1", "storageversionmigrations").unwrap();
+        assert!(find(&without).is_custom() && !find(&with).is_custom(), "the built-in kind wins");
+        assert!(!without.is_built_in_group(MIGRATION) && with.is_built_in_group(MIGRATION));
+        assert_eq!(with.groups().filter(|group| *group == MIGRATION).count(), 1);
+        let bundles =
+            |kinds: &Kinds| kinds.lookup_kind("certificates.k8s.io", "v1beta1", "ClusterTrustBundle");
+        assert!(bundles(&without).is_none() && bundles(&with).is_some());
+        assert_eq!(with.versions("certificates.k8s.io").collect::<Vec<_>>(), ["v1", "v1beta1"]);
+        assert_eq!(without.versions("certificates.k8s.io").collect::<Vec<_>>(), ["v1"]);
+        let plurals = with.resources_of("certificates.k8s.io", "v1beta1").map(|row| row.plural);
+        assert_eq!(plurals.collect::<Vec<_>>(), ["clustertrustbundles"]);
+        assert!(with.stored_at("/registry/clustertrustbundles").is_some());
+        assert!(without.stored_at("/registry/clustertrustbundles").is_none());
+        assert_eq!(with.stored().count(), without.stored().count() + OptIn::all().rows().len());
     }
 }

@@ -4,6 +4,7 @@
 
 mod custom;
 mod kinds;
+pub mod opt_in;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,8 @@ use serde_json::Value;
 
 pub use custom::{CustomRow, MAX_CUSTOM_ROWS, TooManyKinds};
 pub use kinds::Kinds;
-pub use table::RESOURCES;
+pub use opt_in::{OptIn, OptionalKind};
+pub use table::{OPT_IN, RESOURCES};
 
 use crate::rules::KindRules;
 
@@ -296,20 +298,33 @@ fn find<'a>(
     map.get(&key).copied()
 }
 
-/// Row for the group, version and plural of a URL.
+/// Row for the group, version and plural of a URL, among the kinds that each server serves.
 pub fn lookup(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
     find(by_plural(), (group, version, plural))
 }
 
-/// Row for the group, version and kind of an object.
+/// Row for the group, version and kind of an object, among the kinds that each server serves.
 pub fn lookup_kind(group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
     find(by_kind(), (group, version, kind))
 }
 
-/// Row for the `apiVersion` and kind of an object.
+/// Row for the `apiVersion` and kind of an object, among the kinds that each server serves.
 pub fn lookup_api_version(api_version: &str, kind: &str) -> Option<&'static Resource> {
     let (group, version) = split_api_version(api_version);
     lookup_kind(group, version, kind)
+}
+
+/// Rows of all built-in kinds: those that each server serves, then the optional ones.
+pub fn every() -> impl Iterator<Item = &'static Resource> {
+    RESOURCES.iter().chain(OPT_IN.iter().map(|kind| &kind.row))
+}
+
+/// Row for the `apiVersion` and kind of an object, optional kinds included. It does not say whether a server
+/// serves the kind.
+pub fn known(api_version: &str, kind: &str) -> Option<&'static Resource> {
+    let (group, version) = split_api_version(api_version);
+    let is_wanted = |row: &&'static Resource| (row.group, row.version, row.kind) == (group, version, kind);
+    lookup_kind(group, version, kind).or_else(|| OPT_IN.iter().map(|kind| &kind.row).find(is_wanted))
 }
 
 /// Splits an `apiVersion` into group and version: `apps/v1` into (`apps`, `v1`), `v1` into (empty, `v1`).

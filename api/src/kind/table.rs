@@ -73,6 +73,11 @@ group!(registration = "apiregistration.k8s.io", "apiregistration", "v1", registr
 group!(extensions = "apiextensions.k8s.io", "apiextensions", "v1", extensions);
 group!(flowcontrol = "flowcontrol.apiserver.k8s.io", "flowcontrol", "v1", flowcontrol);
 
+// After the macros, which it uses.
+mod opt_in;
+
+pub use opt_in::OPT_IN;
+
 const ALL: &[&str] = &["all"];
 const API_EXTENSIONS: &[&str] = &["api-extensions"];
 const CREATE_GET: &[&str] = &["create", "get"];
@@ -177,7 +182,7 @@ const POD_SUBS: &[Subresource] = &[
 const NAMESPACE: (&str, &str, &str) = ("", "v1", "Namespace");
 const CSR: (&str, &str, &str) = ("certificates.k8s.io", "v1", "CertificateSigningRequest");
 
-/// Every resource served, in discovery order: groups by priority, versions preferred first, then by plural.
+/// Every resource that each server serves, in discovery order: groups by priority, versions preferred first, then by plural.
 pub static RESOURCES: &[Resource] = &[
     core!("bindings", "binding", "Binding", BINDING).virtual_only(CREATE_ONLY),
     core!("componentstatuses", "componentstatus", "ComponentStatus", COMPONENT_STATUS)

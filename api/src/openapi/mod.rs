@@ -248,13 +248,14 @@ pub fn fingerprint(facts: &str) -> String {
 
 /// Sources of documents besides resources and the field table; documents change with these files only. The
 /// lock file stands for the descriptions of `k8s-openapi`.
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 21] = [
     include_str!("../../../Cargo.lock"),
     include_str!("../../schema/facts.txt"),
     include_str!("../crd/openapi/mod.rs"),
     include_str!("../crd/openapi/model.rs"),
     include_str!("../crd/openapi/v2.rs"),
     include_str!("../kind/table.rs"),
+    include_str!("../kind/table/opt_in.rs"),
     include_str!("aggregated.rs"),
     include_str!("custom.rs"),
     include_str!("facts.rs"),

@@ -52,6 +52,7 @@ roots! {
     "io.k8s.api.storage.v1" k8s::api::storage::v1 {
         CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass
     }
+    "io.k8s.api.storagemigration.v1beta1" k8s::api::storagemigration::v1beta1 { StorageVersionMigration }
     "io.k8s.api.admissionregistration.v1" k8s::api::admissionregistration::v1 {
         MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration
         ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
@@ -61,6 +62,7 @@ roots! {
         LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview
     }
     "io.k8s.api.certificates.v1" k8s::api::certificates::v1 { CertificateSigningRequest }
+    "io.k8s.api.certificates.v1beta1" k8s::api::certificates::v1beta1 { ClusterTrustBundle }
     "io.k8s.api.coordination.v1" k8s::api::coordination::v1 { Lease }
     "io.k8s.api.discovery.v1" k8s::api::discovery::v1 { EndpointSlice }
     "io.k8s.api.events.v1" k8s::api::events::v1 { Event }

@@ -3,7 +3,7 @@
 use super::{KindRules, SelectableFields, SubresourceRules};
 use crate::patch::apply::Reset;
 use crate::selector::field::FieldRule;
-use crate::validate::groups::certificates;
+use crate::validate::groups::{certificates, trust_bundle};
 use crate::{strategy, table};
 
 pub(crate) static CERTIFICATE_SIGNING_REQUEST: KindRules = KindRules {
@@ -36,6 +36,14 @@ pub(crate) static CERTIFICATE_SIGNING_REQUEST: KindRules = KindRules {
         },
     ],
     printer: table::cluster::CERTIFICATE_REQUEST,
+    fields: SelectableFields::of(&[("spec.signerName", FieldRule::At(&["spec", "signerName"]))]),
+    ..KindRules::NONE
+};
+
+pub(crate) static CLUSTER_TRUST_BUNDLE: KindRules = KindRules {
+    content: trust_bundle::content,
+    change: trust_bundle::change,
+    printer: table::cluster::TRUST_BUNDLE,
     fields: SelectableFields::of(&[("spec.signerName", FieldRule::At(&["spec", "signerName"]))]),
     ..KindRules::NONE
 };

@@ -30,6 +30,7 @@ pub(crate) mod registration;
 pub(crate) mod resource;
 pub(crate) mod scheduling;
 pub(crate) mod storage;
+pub(crate) mod storage_migration;
 mod subresource;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ pub(crate) const FILES: &[&str] = &[
     include_str!("../../schema/autoscaling_v2.tbl"),
     include_str!("../../schema/batch_v1.tbl"),
     include_str!("../../schema/certificates_v1.tbl"),
+    include_str!("../../schema/certificates_v1beta1.tbl"),
     include_str!("../../schema/coordination_v1.tbl"),
     include_str!("../../schema/core_v1.tbl"),
     include_str!("../../schema/discovery_v1.tbl"),
@@ -31,6 +32,7 @@ pub(crate) const FILES: &[&str] = &[
     include_str!("../../schema/resource_v1.tbl"),
     include_str!("../../schema/scheduling_v1.tbl"),
     include_str!("../../schema/storage_v1.tbl"),
+    include_str!("../../schema/storagemigration_v1beta1.tbl"),
 ];
 
 /// Parsed field table.

@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn selectable_fields_are_sorted_for_every_kind() {
-        for resource in crate::kind::RESOURCES {
+        for resource in crate::kind::every() {
             assert!(own_labels(resource).is_sorted(), "{}", resource.plural);
         }
     }

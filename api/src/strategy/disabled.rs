@@ -4,14 +4,43 @@ use serde_json::Value;
 
 use super::remove;
 use crate::kind::Resource;
+use crate::object::list;
 
 /// Drops disabled members. Runs at create and update, before validation.
 pub(super) fn drop(resource: &Resource, object: &mut Value) {
     (resource.rules.drop_disabled)(object);
-    let template = resource.rules.pod_template.and_then(|path| at(object, path));
-    if let Some(spec) = template.and_then(|template| template.get_mut("spec")) {
+    if let Some(spec) = pod_spec_of(resource, object) {
         pod_spec(spec);
     }
+}
+
+/// Drops ClusterTrustBundles from projected volumes, unless the object `old` that an update replaces has one.
+pub(super) fn drop_trust_bundles(resource: &Resource, object: &mut Value, old: Option<&Value>) {
+    if old.and_then(|old| resource.pod_template(old)).is_some_and(projects_trust_bundles) {
+        return;
+    }
+    for source in pod_spec_of(resource, object).into_iter().flat_map(projections) {
+        remove(source, "clusterTrustBundle");
+    }
+}
+
+/// The pod specification in an object of the kind.
+fn pod_spec_of<'o>(resource: &Resource, object: &'o mut Value) -> Option<&'o mut Value> {
+    resource.rules.pod_template.and_then(|path| at(object, path))?.get_mut("spec")
+}
+
+/// Sources of all projected volumes.
+fn projections(spec: &mut Value) -> impl Iterator<Item = &mut Value> {
+    items(spec, "volumes")
+        .filter_map(|volume| volume.get_mut("projected"))
+        .flat_map(|one| items(one, "sources"))
+}
+
+/// Whether a volume of the pod or template has a ClusterTrustBundle.
+fn projects_trust_bundles(template: &Value) -> bool {
+    let sources =
+        list(&template["spec"]["volumes"]).iter().flat_map(|volume| list(&volume["projected"]["sources"]));
+    sources.into_iter().any(|source| !source["clusterTrustBundle"].is_null())
 }
 
 /// Drops the disabled members of a Node.
@@ -44,13 +73,7 @@ fn pod_spec(spec: &mut Value) {
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         items(spec, list).for_each(stop_signal);
     }
-    for volume in items(spec, "volumes") {
-        let Some(projected) = volume.get_mut("projected") else { continue };
-        for source in items(projected, "sources") {
-            remove(source, "clusterTrustBundle");
-            remove(source, "podCertificate");
-        }
-    }
+    projections(spec).for_each(|source| remove(source, "podCertificate"));
 }
 
 /// Removes the stop signal, and the lifecycle if nothing else is in it.

@@ -20,6 +20,7 @@ mod tests;
 use serde_json::Value;
 
 use crate::kind::Resource;
+use crate::kind::opt_in::Features;
 
 pub use pod::qos_class;
 
@@ -53,6 +54,15 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
         crate::meta::set_generation(new, crate::meta::generation(old));
     } else {
         generation::next(resource, new, old);
+    }
+}
+
+/// Drops members of optional features that the server does not have; runs before [`prepare_create`] and, for
+/// writes of the object itself, before [`prepare_update`]. `old` is the object that an update replaces: a feature
+/// that it uses may stay in use.
+pub fn drop_optional(resource: &Resource, object: &mut Value, old: Option<&Value>, features: Features) {
+    if !features.trust_bundle_projection {
+        disabled::drop_trust_bundles(resource, object, old);
     }
 }
 

@@ -252,13 +252,31 @@ fn fields_of_disabled_features_are_dropped_silently() {
     let template = json!({"spec": {"template": {"spec": spec}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
     for (plural, rolling) in [("statefulsets", json!({})), ("daemonsets", json!({"maxUnavailable": 2}))] {
         let mut object = template.clone();
+        drop_optional(row("apps", plural), &mut object, None, Features::default());
         prepare_create(row("apps", plural), &mut object);
         assert_eq!(object["spec"]["template"]["spec"], kept, "{plural}");
         assert_eq!(object["spec"]["updateStrategy"]["rollingUpdate"], rolling, "{plural}");
         let mut new = template.clone();
+        drop_optional(row("apps", plural), &mut new, Some(&object), Features::default());
         prepare_update(row("apps", plural), "", &mut new, &object);
         assert_eq!(new["spec"], object["spec"], "{plural}");
     }
+}
+
+#[test]
+fn projected_trust_bundles_stay_with_the_feature_or_if_the_stored_object_has_one() {
+    let pod = json!({"spec": {"volumes": [{"name": "v", "projected": {"sources": [{"clusterTrustBundle": {"name": "b"}}]}}]}});
+    let after = |old: Option<&Value>, features: Features| {
+        let mut object = pod.clone();
+        drop_optional(row("", "pods"), &mut object, old, features);
+        object
+    };
+    let with = Features { trust_bundle_projection: true };
+    let without = json!({"spec": {"volumes": [{"name": "v", "projected": {"sources": [{}]}}]}});
+    assert_eq!(after(None, with), pod);
+    assert_eq!(after(None, Features::default()), without);
+    assert_eq!(after(Some(&without), Features::default()), without);
+    assert_eq!(after(Some(&pod), Features::default()), pod);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Table columns of small kinds: namespaces, config maps, secrets, service accounts, quotas, leases, priority
-//! and runtime classes, certificate signing requests.
+//! and runtime classes, certificate signing requests, trust bundles.
 
 use serde_json::Value;
 
@@ -134,3 +134,8 @@ fn certificate_condition(request: &Value) -> String {
     }
     word
 }
+
+pub(crate) const TRUST_BUNDLE: Printer =
+    printer(&[NAME, text("SignerName", "Signer whose trust anchors these are.")], |bundle, _| {
+        vec![name(bundle), or(&bundle["spec"]["signerName"], NONE).into()]
+    });

@@ -33,6 +33,7 @@ use serde_json::Value;
 use crate::field::{ErrorList, FieldError, FieldErrorKind};
 use crate::kind::Resource;
 
+pub use groups::trust_bundle;
 pub use warning::warnings;
 
 /// Errors of a new object: metadata first, then content. Generated names are filled in before.

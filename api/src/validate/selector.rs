@@ -10,7 +10,7 @@ use crate::object::{is_empty, list, text};
 use crate::selector::label::Selector;
 
 /// Checks a `metav1.LabelSelector`, if it is set.
-pub(super) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {
+pub(in crate::validate) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {
     metadata::labels(errors, &path.child("matchLabels"), &selector["matchLabels"]);
     each(path, selector, "matchExpressions", |path, expression| {
         let (operator, values) = (text(&expression["operator"]), list(&expression["values"]));

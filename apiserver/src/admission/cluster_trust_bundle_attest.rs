@@ -1,6 +1,6 @@
 //! ClusterTrustBundleAttest: writing a ClusterTrustBundle with a signer's name requires the verb `attest` on the
-//! resource `signers`, for the signer's name or for all signers of its domain. This server does not serve
-//! ClusterTrustBundles, as a Kubernetes server without the feature gate; the plugin then has nothing to check.
+//! resource `signers`, for the signer's name or for all signers of its domain. The plugin has nothing to check on
+//! servers that do not serve ClusterTrustBundles.
 
 use super::certificate_approval::may;
 use super::rbac_escalation::changes_only_references;

@@ -122,7 +122,11 @@ static PLUGINS: &[Registered] = &[
     on(
         "StorageObjectInUseProtection",
         &storage_object_in_use_protection::StorageObjectInUseProtection,
-        &[("", "persistentvolumeclaims"), ("", "persistentvolumes")],
+        &[
+            ("", "persistentvolumeclaims"),
+            ("", "persistentvolumes"),
+            ("storage.k8s.io", "volumeattributesclasses"),
+        ],
     ),
     off(
         OWNER_REFERENCES,

@@ -1,6 +1,5 @@
-//! StorageObjectInUseProtection: new volumes and claims get the finalizer that keeps them while they are in
-//! use. The controller that removes it also adds it to objects without it. VolumeAttributesClasses get none,
-//! because no controller would remove it.
+//! StorageObjectInUseProtection: new volumes, claims and classes of volume attributes get the finalizer that keeps
+//! them while they are in use. The controller that removes it also adds it to objects without it.
 
 use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;
@@ -10,6 +9,7 @@ use serde_json::Value;
 
 const OF_CLAIMS: &str = "kubernetes.io/pvc-protection";
 const OF_VOLUMES: &str = "kubernetes.io/pv-protection";
+const OF_CLASSES: &str = "kubernetes.io/vac-protection";
 
 pub(super) struct StorageObjectInUseProtection;
 
@@ -26,6 +26,7 @@ impl Plugin for StorageObjectInUseProtection {
         }
         let own = match subject.resource.plural {
             "persistentvolumeclaims" => OF_CLAIMS,
+            "volumeattributesclasses" => OF_CLASSES,
             _ => OF_VOLUMES,
         };
         let mut finalizers: Vec<String> = meta::finalizers(object).map(str::to_owned).collect();

@@ -6,7 +6,7 @@ use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::object::text;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The label of automanaged APIServices.
@@ -52,10 +52,8 @@ impl Ownership {
 /// The writes that bring the stored APIServices (keyed by name) in line with the served kinds. A manually created object is never
 /// changed: it takes precedence for its group and version.
 pub(super) fn plan(kinds: &kind::Kinds, stored: &BTreeMap<Arc<str>, Ownership>) -> Vec<Change> {
-    let built_in: BTreeSet<&str> = kind::groups().collect();
-    let is_built_in = |row: &kind::Resource| {
-        built_in.contains(row.group) && kind::resources_of(row.group, row.version).next().is_some()
-    };
+    let is_built_in =
+        |row: &kind::Resource| kinds.built_in_versions(row.group).any(|version| version == row.version);
     let custom = kinds.custom().chunk_by(|a, b| (a.group, a.version) == (b.group, b.version));
     let custom = custom.map(|rows| rows[0]).filter(|row| !is_built_in(row));
     let served: BTreeMap<String, &kind::Resource> =
@@ -102,7 +100,7 @@ mod tests {
         };
         {
             let rows = CustomRow::rows(&[row], 0).unwrap();
-            kind::Kinds::with_custom(&rows, &rows)
+            kind::Kinds::new(kind::OptIn::default(), &rows, &rows)
         }
     }
 

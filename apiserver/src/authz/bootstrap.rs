@@ -4,9 +4,11 @@
 mod controllers;
 mod kstore;
 mod namespaced;
+mod optional;
 #[cfg(test)]
 mod tests;
 
+use kstore_api::kind::OptIn;
 use serde_json::{Map, Value, json};
 
 /// A rule, with words separated by blanks. `-` is the core group.
@@ -396,6 +398,13 @@ pub fn objects() -> Vec<Value> {
         .chain(kstore::objects())
         .chain(namespaced::objects())
         .collect()
+}
+
+/// All default roles and bindings of a server with optional kinds.
+pub fn objects_with(opt_in: &OptIn) -> Vec<Value> {
+    let mut objects = objects();
+    optional::add(&mut objects, opt_in);
+    objects
 }
 
 impl Role {

@@ -63,6 +63,9 @@ fn none(reason: impl Into<String>) -> Decision {
     Decision::NoOpinion(reason.into())
 }
 
+/// The optional kind that every node can read.
+const TRUST_BUNDLES: (&str, &str) = ("certificates.k8s.io", "clustertrustbundles");
+
 /// A node's request for a resource.
 #[derive(Clone, Copy)]
 struct NodeRequest<'a> {
@@ -92,6 +95,7 @@ impl NodeRequest<'_> {
                 self.get(cluster, |pods| pods.is_on_node("storage.k8s.io", "volumeattachments", self))
             }
             ("", "serviceaccounts") => self.service_account(cluster),
+            TRUST_BUNDLES if self.is_read() && cluster.kinds().rows().opt_in().has(of.0, of.1) => allow(),
             ("coordination.k8s.io", "leases") => self.lease(),
             ("storage.k8s.io", "csinodes") => self.csi_node(),
             ("resource.k8s.io", "resourceslices") => self.resource_slice(asked, cluster),
@@ -99,6 +103,10 @@ impl NodeRequest<'_> {
             ("", "pods") => self.pod(asked, cluster),
             _ => return None,
         })
+    }
+
+    fn is_read(&self) -> bool {
+        self.subresource.is_empty() && matches!(self.verb, "get" | "list" | "watch")
     }
 
     /// Allows access to objects that are related to the node.

@@ -59,7 +59,7 @@ pub(super) fn service_ports(port: u16) -> Value {
 }
 
 /// Priorities of the built-in APIs: group, version, `groupPriorityMinimum`, `versionPriority`.
-const PRIORITIES: [(&str, &str, i64, i64); 21] = [
+const PRIORITIES: [(&str, &str, i64, i64); 23] = [
     ("", "v1", 18_000, 1),
     ("apps", "v1", 17_800, 15),
     ("events.k8s.io", "v1", 17_750, 15),
@@ -69,6 +69,7 @@ const PRIORITIES: [(&str, &str, i64, i64); 21] = [
     ("autoscaling", "v1", 17_500, 15),
     ("batch", "v1", 17_400, 15),
     ("certificates.k8s.io", "v1", 17_300, 15),
+    ("certificates.k8s.io", "v1beta1", 17_300, 9),
     ("networking.k8s.io", "v1", 17_200, 15),
     ("policy", "v1", 17_100, 15),
     ("rbac.authorization.k8s.io", "v1", 17_000, 15),
@@ -81,12 +82,14 @@ const PRIORITIES: [(&str, &str, i64, i64); 21] = [
     ("discovery.k8s.io", "v1", 16_200, 15),
     ("resource.k8s.io", "v1", 16_200, 21),
     ("flowcontrol.apiserver.k8s.io", "v1", 16_100, 21),
+    ("storagemigration.k8s.io", "v1beta1", 15_800, 9),
 ];
 
 /// An APIService for every API that this server serves, except for `apiregistration.k8s.io`.
-pub(super) fn api_services() -> Vec<Value> {
-    let served =
-        PRIORITIES.iter().filter(|(group, version, ..)| kind::resources_of(group, version).next().is_some());
+pub(super) fn api_services(kinds: &kind::Kinds) -> Vec<Value> {
+    let is_built_in =
+        |group: &str, version: &str| kinds.built_in_versions(group).any(|served| served == version);
+    let served = PRIORITIES.iter().filter(|(group, version, ..)| is_built_in(group, version));
     served.map(|(group, version, of_group, of_version)| {
         let mut spec =
             json!({ "version": version, "groupPriorityMinimum": of_group, "versionPriority": of_version });
@@ -109,17 +112,19 @@ pub(super) fn api_services() -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kstore_api::kind::{Kinds, OptIn};
     use std::collections::BTreeSet;
 
     #[test]
     fn every_served_api_but_apiregistration_has_an_apiservice() {
-        let made = api_services();
-        let made: BTreeSet<&str> =
-            made.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect();
-        let groups = kind::groups().filter(|group| *group != "apiregistration.k8s.io");
-        let served: BTreeSet<String> = groups
-            .flat_map(|group| kind::versions(group).map(move |version| format!("{version}.{group}")))
-            .collect();
-        assert_eq!(made, served.iter().map(String::as_str).collect());
+        for kinds in [Kinds::built_in(), Kinds::new(OptIn::all(), &[], &[])] {
+            let made = api_services(&kinds);
+            let made: BTreeSet<&str> =
+                made.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect();
+            let groups = kinds.groups().filter(|group| *group != "apiregistration.k8s.io");
+            let names = |group| kinds.versions(group).map(move |version| format!("{version}.{group}"));
+            let served: BTreeSet<String> = groups.flat_map(names).collect();
+            assert_eq!(made, served.iter().map(String::as_str).collect());
+        }
     }
 }

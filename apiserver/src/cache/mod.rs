@@ -102,17 +102,18 @@ impl Cache {
         storage: SharedStorage,
         observe: impl Fn(&RawBatch) + Send + Sync + 'static,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
-        Self::fill_counted(storage, Arc::default(), observe).await
+        Self::fill_counted(storage, Kinds::built_in(), Arc::default(), observe).await
     }
 
-    /// Fills a cache like [`Cache::fill`], and counts panics of its task in `metrics`. After a panic the
-    /// cache is filled again.
+    /// Fills a cache of these built-in kinds like [`Cache::fill`], and counts panics of its task in `metrics`. After
+    /// a panic the cache is filled again.
     pub(crate) async fn fill_counted(
         storage: SharedStorage,
+        kinds: Kinds,
         metrics: Arc<Metrics>,
         observe: impl Fn(&RawBatch) + Send + Sync + 'static,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
-        let (state, revision, watch) = CacheState::read(&storage).await?;
+        let (state, revision, watch) = CacheState::read(&storage, &kinds).await?;
         let cache = Arc::new(Self {
             storage,
             state: RwLock::new(state),
@@ -278,7 +279,7 @@ impl Cache {
     /// Reads everything again after the history in between was lost. The lost changes are unknown: watches
     /// end, and clients that resume get 410 and list.
     async fn refill(&self) -> Result<Box<dyn RawWatch>, FillError> {
-        let (mut fresh, revision, watch) = CacheState::read(&self.storage).await?;
+        let (mut fresh, revision, watch) = CacheState::read(&self.storage, &self.kinds()).await?;
         let mut state = self.state.write();
         fresh.next_listener = state.next_listener;
         // Before the new revision becomes visible: no watch may claim to have reached it.
@@ -314,13 +315,17 @@ impl Cache {
 }
 
 impl CacheState {
-    /// Reads everything: the contents, their revision, and a watch from there on.
-    async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
+    /// Reads everything: the contents, their revision, and a watch from there on. `kinds` has the built-in kinds; its
+    /// custom ones are replaced by the stored ones.
+    async fn read(
+        storage: &SharedStorage,
+        kinds: &Kinds,
+    ) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
         let items =
             page.items.iter().filter_map(|raw| Some((std::str::from_utf8(&raw.key).ok()?, Some(raw))));
-        let served = Arc::new(Kinds::built_in().with(items));
+        let served = Arc::new(kinds.without_custom().with(items));
         let (kinds, unreadable) = fill::kinds(&served, &page.items, revision);
         drop(page);
         // All keys, not only ROOT: the cache must receive every revision to know its progress.

@@ -2,7 +2,7 @@
 //! and skips the rest. A start with a hundred thousand stored pods must not build a hundred thousand trees,
 //! and managed fields are half of many an object. Skipped parts are still checked to be JSON.
 
-use kstore_api::kind::{RESOURCES, Resource};
+use kstore_api::kind::{self, Resource};
 use kstore_api::selector::field;
 use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -88,8 +88,7 @@ impl FieldProjection {
         type Row = (&'static str, &'static str, &'static str);
         static KINDS: OnceLock<BTreeMap<Row, FieldProjection>> = OnceLock::new();
         let row = |resource: &Resource| (resource.group, resource.version, resource.plural);
-        let kinds =
-            KINDS.get_or_init(|| RESOURCES.iter().map(|kind| (row(kind), Self::of_row(kind))).collect());
+        let kinds = KINDS.get_or_init(|| kind::every().map(|kind| (row(kind), Self::of_row(kind))).collect());
         kinds.get(&row(resource)).expect("every built-in kind is a row of the table")
     }
 

@@ -202,7 +202,7 @@ fn foreign_kind(expected: Expected<'_>, value: &mut Value) -> Option<String> {
             "no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}"
         ));
     }
-    let turned = kind::lookup_api_version(&own, expected.kind)
+    let turned = kind::known(&own, expected.kind)
         .is_some_and(|row| kind == expected.kind && convert::to_version(row, value).is_ok());
     let package = if expected.group.is_empty() { "core" } else { expected.group.split('.').next()? };
     let to = expected.kind;

@@ -142,10 +142,12 @@ impl Pipeline {
         identity.fill(object);
         meta::name(object).clone_into(&mut target.name);
         target.fill_defaults(object);
+        strategy::drop_optional(resource, object, None, self.features());
         strategy::prepare_create(resource, object);
         self.registry.fill_families(&target, object, None)?;
         let span = tracing::debug_span!("validation").entered();
         let mut errors = signing::validate_request(resource, object);
+        errors.extend(signing::validate_trust_bundle(resource, object, None));
         errors.extend(target.validate_new(object));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());

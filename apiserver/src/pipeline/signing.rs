@@ -1,11 +1,13 @@
-//! Validation of the PEM blocks of CertificateSigningRequests that needs cryptography: a request must be
-//! signed with its own key, and an issued certificate must be one. All other validation is in `kstore_api`,
+//! Validation of the PEM blocks of CertificateSigningRequests and ClusterTrustBundles that needs cryptography: a
+//! request must be signed with its own key, an issued certificate must be one, and a trust anchor must be the
+//! certificate of an authority. All other validation is in `kstore_api`,
 //! which has no cryptography.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind::Resource;
+use kstore_api::validate::trust_bundle;
 use serde_json::Value;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::certification_request::X509CertificationRequest;
@@ -41,6 +43,27 @@ pub(super) fn validate_certificate(resource: &Resource, new: &Value, old: &Value
             let fault = "x509: malformed certificate";
             errors.invalid(&Path::new("status.certificate"), "<certificate data>", fault);
         }
+    }
+    errors
+}
+
+/// Validation errors of the certificates of a new or changed trust bundle.
+pub(super) fn validate_trust_bundle(resource: &Resource, new: &Value, old: Option<&Value>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let bundle = &new["spec"]["trustBundle"];
+    let is_bundle = (resource.group, resource.kind) == ("certificates.k8s.io", "ClusterTrustBundle");
+    if !is_bundle || old.is_some_and(|old| old["spec"]["trustBundle"] == *bundle) {
+        return errors;
+    }
+    for (index, der) in trust_bundle::certificates(bundle.as_str().unwrap_or_default()) {
+        let fault = match X509Certificate::from_der(&der) {
+            Ok((rest, certificate)) if rest.is_empty() => match certificate.basic_constraints() {
+                Ok(Some(constraints)) if constraints.value.ca => continue,
+                _ => "does not have the CA bit set",
+            },
+            _ => "does not parse as X.509",
+        };
+        errors.invalid(&Path::new("spec.trustBundle"), "<value omitted>", format!("entry {index} {fault}"));
     }
     errors
 }

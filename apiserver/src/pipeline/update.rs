@@ -227,6 +227,9 @@ impl Pipeline {
             let whole = Expected::of(resource, "");
             decode::canonical(whole, &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         }
+        if target.subresource.is_empty() {
+            strategy::drop_optional(resource, &mut next, Some(&before), self.features());
+        }
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
         target.keep_metadata(&mut next, &before);
         let now = || self.nondet.clock.now_seconds().to_string();
@@ -235,6 +238,7 @@ impl Pipeline {
         let span = tracing::debug_span!("validation").entered();
         let mut errors = target.validate_change(&next, &before, object_warnings);
         errors.extend(signing::validate_certificate(resource, &next, &before));
+        errors.extend(signing::validate_trust_bundle(resource, &next, Some(&before)));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());
         }

@@ -15,7 +15,6 @@ use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
 use kstore_api::crd::openapi as crd;
-use kstore_api::kind;
 use kstore_api::openapi::{self, DocumentScope, GroupVersion, Piece, ResourceDoc, gnostic};
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -363,8 +362,11 @@ fn entries(
         let entry = previous?.documents.get(name).filter(|entry| entry.definitions == definitions)?;
         Some(entry.content.clone())
     };
-    let groups =
-        kind::groups().filter(|group| !group.is_empty()).map(|group| DocumentScope::Group(group.into()));
+    let groups = kinds
+        .rows()
+        .built_in_groups()
+        .filter(|group| !group.is_empty())
+        .map(|group| DocumentScope::Group(group.into()));
     let fixed = [
         DocumentScope::Versions,
         DocumentScope::Groups,

@@ -166,9 +166,7 @@ fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Ro
             Route::UnknownGroup(remainder.location(group))
         }
         // In groups that only custom kinds have, Kubernetes answers unknown resources like unknown paths.
-        None if kstore_api::kind::groups().all(|built_in| built_in != group) => {
-            Route::UnknownGroup(remainder.location(group))
-        }
+        None if !kinds.rows().is_built_in_group(group) => Route::UnknownGroup(remainder.location(group)),
         _ => Route::UnknownResource(remainder.location(group)),
     }
 }

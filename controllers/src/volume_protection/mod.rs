@@ -1,6 +1,6 @@
-//! Volume protection: finalizers keep claims that pods use, and volumes that are bound, from being deleted.
-//! `plan` decides; this file reads the caches and executes the plans. Two controllers, one for claims and one
-//! for volumes.
+//! Volume protection: finalizers keep claims that pods use, volumes that are bound, and classes of volume
+//! attributes that claims or volumes name from being deleted. `plan` decides; this file reads the caches and
+//! executes the plans. Three controllers, one for each kind.
 
 mod plan;
 #[cfg(test)]
@@ -12,6 +12,7 @@ use crate::caches::Pods;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use std::sync::Arc;
@@ -75,6 +76,57 @@ impl Reconcile for Volumes {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let Some(volume) = self.volumes.get(&cx.key) else { return Ok(Next::Done) };
         finish(&self.executor, &cx, plan::volume(&volume)).await
+    }
+}
+
+/// Sets up the controller of classes of volume attributes; the future runs until the cluster stops.
+pub(crate) fn run_classes(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
+    let classes: Informer<Obj<VolumeAttributesClass>> = cluster.caches.get();
+    let claims: Informer<Obj<PersistentVolumeClaim>> = cluster.caches.get();
+    let volumes: Informer<Obj<PersistentVolume>> = cluster.caches.get();
+    let key = |name: &str| Key::new("", name);
+    let controller = cluster
+        .controller("vac-protection")
+        .watch(&classes, |class: &Obj<VolumeAttributesClass>| [class.key()])
+        .watch_deltas(&claims, move |delta: &Delta<Obj<PersistentVolumeClaim>>| {
+            let released = released(delta);
+            released.into_iter().flat_map(|claim| plan::classes_of_claim(claim)).map(key).collect::<Vec<_>>()
+        })
+        .watch_deltas(&volumes, move |delta: &Delta<Obj<PersistentVolume>>| {
+            let released = released(delta);
+            released.and_then(|volume| plan::class_of_volume(volume)).map(key)
+        })
+        .workers(WORKERS);
+    let executor = cluster.executor("volumeattributesclass-protection-controller");
+    work(controller, cluster.stop.clone(), Classes { classes, claims, volumes, executor })
+}
+
+/// The state of an object before a change, which may have named a class that the object names no longer.
+fn released<T>(delta: &Delta<T>) -> Option<&T> {
+    match delta {
+        Delta::Updated { old, .. } => Some(old),
+        Delta::Deleted(last) => Some(last),
+        Delta::Added(_) | Delta::Resync(_) => None,
+    }
+}
+
+struct Classes {
+    classes: Informer<Obj<VolumeAttributesClass>>,
+    claims: Informer<Obj<PersistentVolumeClaim>>,
+    volumes: Informer<Obj<PersistentVolume>>,
+    executor: Executor,
+}
+
+impl Reconcile for Classes {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
+        let (classes, claims, volumes) = cx.cut((&self.classes, &self.claims, &self.volumes)).await?;
+        let Some(class) = classes.get(&cx.key) else { return Ok(Next::Done) };
+        let own = cx.key.name();
+        let is_used = || {
+            claims.iter().any(|claim| plan::classes_of_claim(claim).any(|name| name == own))
+                || volumes.iter().any(|volume| plan::class_of_volume(volume) == Some(own))
+        };
+        finish(&self.executor, &cx, plan::class(class, is_used)).await
     }
 }
 

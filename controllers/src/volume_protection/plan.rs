@@ -1,13 +1,15 @@
-//! Protection finalizers of claims and volumes.
+//! Protection finalizers of claims, volumes and classes of volume attributes.
 
 use crate::action::Action;
 use crate::object::Object;
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kstore_client::Kind;
 
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
+const CLASS: &str = "kubernetes.io/vac-protection";
 
 /// Whether a pod uses a claim of its namespace. Ended pods and unscheduled pods do not.
 pub(super) fn uses(pod: &Pod, claim: &str) -> bool {
@@ -25,6 +27,28 @@ pub(super) fn claim(claim: &PersistentVolumeClaim, is_used: impl FnOnce() -> boo
 pub(super) fn volume(volume: &PersistentVolume) -> Option<Action> {
     let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
     protect(volume, VOLUME, || phase == Some("Bound"))
+}
+
+/// Classes of volume attributes that a claim names: the wanted one, the present one, and that of a change in progress.
+pub(super) fn classes_of_claim(claim: &PersistentVolumeClaim) -> impl Iterator<Item = &str> {
+    let (spec, status) = (claim.spec.as_ref(), claim.status.as_ref());
+    let change = status.and_then(|status| status.modify_volume_status.as_ref());
+    let names = [
+        spec.and_then(|spec| spec.volume_attributes_class_name.as_deref()),
+        status.and_then(|status| status.current_volume_attributes_class_name.as_deref()),
+        change.and_then(|change| change.target_volume_attributes_class_name.as_deref()),
+    ];
+    names.into_iter().flatten().filter(|name| !name.is_empty())
+}
+
+/// The class of volume attributes that a volume names.
+pub(super) fn class_of_volume(volume: &PersistentVolume) -> Option<&str> {
+    volume.spec.as_ref()?.volume_attributes_class_name.as_deref().filter(|name| !name.is_empty())
+}
+
+/// The change of a class's finalizers, if due. `is_used` is called only for terminating classes.
+pub(super) fn class(class: &VolumeAttributesClass, is_used: impl FnOnce() -> bool) -> Option<Action> {
+    protect(class, CLASS, is_used)
 }
 
 fn protect<K: Kind + Clone>(object: &K, finalizer: &str, is_used: impl FnOnce() -> bool) -> Option<Action> {

@@ -1,9 +1,10 @@
 //! Tests of the protection finalizers.
 
-use super::plan::{claim, uses, volume};
+use super::plan::{claim, class, class_of_volume, classes_of_claim, uses, volume};
 use crate::action::Action;
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kstore_client::Kind;
 use serde_json::{Value, from_value, json};
 
@@ -63,4 +64,31 @@ fn a_bound_volume_is_protected() {
     assert_eq!(of("Bound"), None);
     assert_eq!(of("Released"), Some(json!([])));
     assert_eq!(of("Available"), Some(json!([])));
+}
+
+#[test]
+fn a_class_is_protected_while_a_claim_or_volume_names_it() {
+    let of = |have: Value, leaving: bool, used: bool| {
+        let mut metadata = json!({"name": "c", "resourceVersion": "3", "finalizers": have});
+        if leaving {
+            metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let seen = from_value(json!({"metadata": metadata, "driverName": "d"})).unwrap();
+        finalizers::<VolumeAttributesClass>(class(&seen, || used).as_ref())
+    };
+    let ours = "kubernetes.io/vac-protection";
+    assert_eq!(of(json!([]), false, false), Some(json!([ours])));
+    assert_eq!(of(json!([ours]), true, true), None);
+    assert_eq!(of(json!([ours]), true, false), Some(json!([])));
+
+    let claim: PersistentVolumeClaim = from_value(json!({
+        "spec": {"volumeAttributesClassName": "wanted"},
+        "status": {"currentVolumeAttributesClassName": "present",
+            "modifyVolumeStatus": {"status": "InProgress", "targetVolumeAttributesClassName": "target"}},
+    }))
+    .unwrap();
+    assert_eq!(classes_of_claim(&claim).collect::<Vec<_>>(), ["wanted", "present", "target"]);
+    let volume = |class: &str| from_value(json!({"spec": {"volumeAttributesClassName": class}})).unwrap();
+    assert_eq!(class_of_volume(&volume("c")), Some("c"));
+    assert_eq!(class_of_volume(&volume("")), None);
 }

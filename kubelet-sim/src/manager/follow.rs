@@ -6,6 +6,7 @@ use super::sources::SourceOrder;
 use crate::limits::{SECRET_GETS, SOURCE_QUEUE};
 use crate::pod::Keys;
 use crate::pod::source::{SourceKey, SourceKind, SourceState};
+use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kstore_api::lenient;
 use kstore_client::{Api, Client, Kind, WatchParams};
@@ -59,6 +60,10 @@ impl Followers {
                     }
                     SourceKind::Claim => {
                         self.watch(self.client.api::<PersistentVolumeClaim>(), key.clone(), &stop);
+                        None
+                    }
+                    SourceKind::TrustBundle => {
+                        self.watch(self.client.api::<ClusterTrustBundle>(), key.clone(), &stop);
                         None
                     }
                 };

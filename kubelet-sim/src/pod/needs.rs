@@ -86,7 +86,11 @@ impl VolumeNeed {
 }
 
 fn key(pod: &PodObject, kind: SourceKind, name: &str) -> SourceKey {
-    SourceKey { kind, namespace: pod.metadata.namespace.clone(), name: name.to_owned() }
+    let namespace = match kind {
+        SourceKind::TrustBundle => String::new(),
+        SourceKind::ConfigMap | SourceKind::Secret | SourceKind::Claim => pod.metadata.namespace.clone(),
+    };
+    SourceKey { kind, namespace, name: name.to_owned() }
 }
 
 fn not_found(kind: SourceKind, name: &str) -> String {
@@ -138,7 +142,7 @@ fn volume_problem(pod: &PodObject, need: &VolumeNeed, state: &SourceState) -> Op
             let missing = need.keys.iter().find(|key| !keys.contains(*key))?;
             Some(match kind {
                 SourceKind::ConfigMap => format!("configmap references non-existent config key: {missing}"),
-                SourceKind::Secret | SourceKind::Claim => {
+                SourceKind::Secret | SourceKind::Claim | SourceKind::TrustBundle => {
                     format!("references non-existent secret key: {missing}")
                 }
             })

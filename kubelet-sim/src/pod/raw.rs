@@ -102,6 +102,7 @@ struct RawProjected {
 struct RawProjection {
     config_map: Option<RawSource>,
     secret: Option<RawSource>,
+    cluster_trust_bundle: Option<RawSource>,
 }
 
 /// The keys of a ConfigMap or Secret; values are skipped.
@@ -193,11 +194,13 @@ pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNe
         let is_api_access = name.starts_with(API_ACCESS);
         let projections = projections.map(|source| {
             let config_map = source.config_map.filter(|map| !is_api_access || map.name != ROOT_CA);
-            (config_map, source.secret)
+            (config_map, source.secret, source.cluster_trust_bundle)
         });
-        for (config_map, secret) in [(config_map, secret)].into_iter().chain(projections) {
+        for (config_map, secret, bundle) in [(config_map, secret, None)].into_iter().chain(projections) {
             needs.extend(config_map.map(|source| need(SourceKind::ConfigMap, source)));
             needs.extend(secret.map(|source| need(SourceKind::Secret, source)));
+            // A bundle that is found by its signer has no name; the pod does not wait for it.
+            needs.extend(bundle.map(|source| need(SourceKind::TrustBundle, source)));
         }
         let claim =
             persistent_volume_claim.map(|claim| RawSource { name: claim.claim_name, ..RawSource::default() });

@@ -1,4 +1,4 @@
-//! The ConfigMaps, Secrets and claims that pods refer to: whether they exist, and their keys, without values.
+//! The ConfigMaps, Secrets, claims and trust bundles that pods refer to: whether they exist, and their keys, without values.
 //! Pure; `manager::sources` updates it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +12,8 @@ pub enum SourceKind {
     Secret,
     /// A PersistentVolumeClaim.
     Claim,
+    /// A ClusterTrustBundle.
+    TrustBundle,
 }
 
 impl SourceKind {
@@ -21,6 +23,7 @@ impl SourceKind {
             Self::ConfigMap => "configmap",
             Self::Secret => "secret",
             Self::Claim => "persistentvolumeclaim",
+            Self::TrustBundle => "clustertrustbundle.certificates.k8s.io",
         }
     }
 }
@@ -30,7 +33,7 @@ impl SourceKind {
 pub struct SourceKey {
     /// Kind of the object.
     pub kind: SourceKind,
-    /// Namespace of the object, which is the pod's.
+    /// Namespace of the object, which is the pod's; empty for cluster-wide objects.
     pub namespace: String,
     /// Name of the object.
     pub name: String,

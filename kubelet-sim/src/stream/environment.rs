@@ -175,6 +175,10 @@ impl Streams {
                 let text = self.mounted_token(snapshot, pod, token).await;
                 all.extend(text.map(|text| (token.path.clone(), text.into_bytes())));
             }
+            if let Some(bundle) = &source.cluster_trust_bundle {
+                let anchors = self.trust_anchors(bundle).await;
+                all.extend(anchors.map(|anchors| (bundle.path.clone(), anchors.into_bytes())));
+            }
             for file in source.downward_api.iter().flat_map(|api| api.items.iter().flatten()) {
                 let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
                 all.extend(value.map(|value| (file.path.clone(), value.into_bytes())));

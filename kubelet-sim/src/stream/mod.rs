@@ -13,6 +13,7 @@ mod outputs;
 mod port;
 mod program;
 mod tokens;
+mod trust_bundles;
 
 use crate::identities::Identities;
 use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};

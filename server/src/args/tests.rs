@@ -231,6 +231,7 @@ fn help_groups_every_flag_of_the_server_under_a_heading() {
             "Authorization",
             "Admission",
             "Request limits",
+            "Optional APIs",
             ETCD_API,
             EXTERNAL_ETCD,
             LOGGING

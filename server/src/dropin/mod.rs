@@ -12,6 +12,7 @@ mod serving;
 
 pub(crate) use assets::make as make_assets;
 pub(crate) use flags::{BOOL, Flag, honour, parse_bool};
+pub(crate) use kube_apiserver::gates;
 
 use clap::ValueEnum;
 use component::ComponentKind;

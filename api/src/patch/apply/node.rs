@@ -44,7 +44,7 @@ impl<'a> ObjectType<'a> {
         if ty.package.is_version(api_version) {
             return Some((Cow::Borrowed(object), self));
         }
-        let row = kind::lookup_api_version(api_version, ty.name)?;
+        let row = kind::known(api_version, ty.name)?;
         let other = schema::of(row.group, row.version, row.kind)?;
         let mut turned = object.clone();
         turned["apiVersion"] = ty.package.api_version().into();

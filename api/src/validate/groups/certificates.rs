@@ -2,7 +2,7 @@
 //! status. The apiserver checks the contents of PEM blocks and the signature, since this crate has no
 //! cryptography.
 
-mod pem;
+pub(super) mod pem;
 
 use std::collections::BTreeSet;
 
@@ -104,11 +104,16 @@ const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const SIGNER_TEXT: &str = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
 
 fn signer(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
-    if own.is_empty() {
-        return errors.required(path, "");
-    }
     if own == LEGACY_SIGNER {
         return errors.invalid(path, own, "the legacy signerName is not allowed via this API version");
+    }
+    signer_name(errors, path, own);
+}
+
+/// Checks the name of a signer: a domain and a path.
+pub(crate) fn signer_name(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
+    if own.is_empty() {
+        return errors.required(path, "");
     }
     let Some((domain, rest)) = own.split_once('/').filter(|(_, rest)| !rest.contains('/')) else {
         return errors.invalid(path, own, SIGNER_TEXT);

@@ -20,6 +20,8 @@ pub(crate) mod reviews;
 pub(crate) mod scheduling;
 pub(crate) mod service_address;
 pub(crate) mod storage;
+pub(crate) mod storage_migration;
+pub mod trust_bundle;
 
 #[cfg(test)]
 mod tests;

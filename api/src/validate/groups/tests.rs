@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::kind::lookup_api_version;
+use crate::kind::known;
 use crate::{defaults, object, strategy, validate};
 
 #[derive(Deserialize)]
@@ -40,7 +40,7 @@ fn merge(into: &mut Value, from: &Value) {
 impl Case {
     fn judge(mut self) -> Option<String> {
         let sample = self.object.as_ref().unwrap_or(&self.old);
-        let row = lookup_api_version(object::api_version(sample), object::kind(sample));
+        let row = known(object::api_version(sample), object::kind(sample));
         let row = row.unwrap_or_else(|| panic!("{}: no such kind", self.name));
         let complete = |object: &mut Value| {
             if row.namespaced && object["metadata"]["namespace"].is_null() {
@@ -102,4 +102,5 @@ cases! {
     reviews_are_judged = "reviews";
     classes_and_leases_are_judged = "scheduling";
     storage_is_judged = "storage";
+    optional_kinds_are_judged = "optional";
 }

@@ -9,7 +9,7 @@ fn claim(spec: Value, phase: &str) -> Value {
 }
 
 #[test]
-fn new_claims_and_volumes_have_a_protection_finalizer() {
+fn new_claims_volumes_and_attribute_classes_have_a_protection_finalizer() {
     let case = Case::create([]);
     let finalizers = |object: Value| case.admit(object).unwrap()["metadata"]["finalizers"].clone();
     assert_eq!(finalizers(claim(json!({}), "Pending")), json!(["kubernetes.io/pvc-protection"]));
@@ -19,6 +19,9 @@ fn new_claims_and_volumes_have_a_protection_finalizer() {
     let volume =
         json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "v" }, "spec": {} });
     assert_eq!(finalizers(volume), json!(["kubernetes.io/pv-protection"]));
+    let class = json!({ "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": { "name": "c" },
+        "driverName": "d" });
+    assert_eq!(finalizers(class), json!(["kubernetes.io/vac-protection"]));
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! ClusterTrustBundleAttest, over a row of ClusterTrustBundles that the table does not have.
+//! ClusterTrustBundleAttest.
 
 use super::{Operation, UserInfo};
 use crate::admission::cluster_trust_bundle_attest::ClusterTrustBundleAttest;
 use crate::admission::{Plugin, Subject};
 use crate::authn::MASTERS;
 use crate::testing::MapLookup;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use serde_json::{Value, json};
 
 fn bundle(signer: Option<&str>, labels: Value) -> Value {
@@ -14,10 +14,7 @@ fn bundle(signer: Option<&str>, labels: Value) -> Value {
 
 #[test]
 fn a_bundle_of_a_signer_is_written_only_by_users_that_may_attest() {
-    let requests = kind::lookup("certificates.k8s.io", "v1", "certificatesigningrequests").unwrap();
-    let mut row = *requests;
-    row.plural = "clustertrustbundles";
-    let row: &'static Resource = Box::leak(Box::new(row));
+    let row = kind::known("certificates.k8s.io/v1beta1", "ClusterTrustBundle").unwrap();
     let rbac = |kind: &str, name: &str, rest: Value| {
         let mut object = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": name } });
         object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());

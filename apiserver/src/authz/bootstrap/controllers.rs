@@ -339,6 +339,11 @@ pub(super) fn objects() -> impl Iterator<Item = Value> {
     CONTROLLERS.iter().map(role).chain(CONTROLLERS.iter().map(|(account, _)| binding(account)))
 }
 
+/// The role of one service account and its binding.
+pub(super) fn role_and_binding(controller: &(&str, &[Grant])) -> [Value; 2] {
+    [role(controller), binding(controller.0)]
+}
+
 fn role((account, rules): &(&str, &[Grant])) -> Value {
     let mut role = object("ClusterRole", &name(account), &[]);
     role["rules"] = rules.iter().map(Grant::to_value).collect();

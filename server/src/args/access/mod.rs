@@ -1,8 +1,9 @@
-//! Flags of admission, authentication, authorization, the audit webhook and the limits of requests.
+//! Flags of optional APIs, admission, authentication, authorization, the audit webhook and the limits of requests.
 //! Names and meanings are kube-apiserver's. One table defines them for `kstore-server` and for its
 //! kube-apiserver replacement. The files that they name are read in `access`.
 
 mod admission;
+mod apis;
 mod audit;
 mod authn;
 mod authz;
@@ -12,18 +13,21 @@ mod table;
 
 pub use admission::AdmissionConfig;
 pub(crate) use admission::known as known_plugin;
+pub use apis::OptionalApis;
 pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
 pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
 pub(crate) use given::{FlagError, FlagValues};
-pub(crate) use table::{ADMISSION, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS, TABLES};
+pub(crate) use table::{
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS, TABLES,
+};
 
 use crate::dropin::{BOOL, Flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use kstore_apiserver::RequestLimits;
 
-/// Authenticators, authorizers, admission plugins and limits that flags configure.
+/// Authenticators, authorizers, admission plugins, limits and optional APIs that flags configure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessConfig {
     /// The authenticators.
@@ -34,9 +38,11 @@ pub struct AccessConfig {
     pub request_limits: RequestLimits,
     /// The admission plugins.
     pub admission: AdmissionConfig,
+    /// The optional APIs and features.
+    pub apis: OptionalApis,
 }
 
-/// The authenticators, authorizers, admission plugins and limits that the flags configure.
+/// The authenticators, authorizers, admission plugins, limits and optional APIs that the flags configure.
 ///
 /// # Errors
 /// The first value that cannot be used.
@@ -44,7 +50,8 @@ pub(crate) fn access(flags: &impl FlagValues) -> Result<AccessConfig, FlagError>
     let authentication = authn::authentication(flags)?;
     let authorization = authz::authorization(flags)?;
     let (request_limits, admission) = (requests::request_limits(flags)?, admission::admission(flags)?);
-    Ok(AccessConfig { authentication, authorization, request_limits, admission })
+    let apis = apis::optional_apis(flags)?;
+    Ok(AccessConfig { authentication, authorization, request_limits, admission, apis })
 }
 
 /// The given access flags of `kstore-server`, each with its value.

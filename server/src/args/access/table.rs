@@ -9,6 +9,21 @@ pub(crate) const TABLES: &[(&str, &[Flag])] = &[
     ("Authorization", AUTHORIZATION),
     ("Admission", ADMISSION),
     ("Request limits", REQUEST_LIMITS),
+    ("Optional APIs", APIS),
+];
+
+/// Flags of optional APIs and features.
+pub(crate) const APIS: &[Flag] = &[
+    honour(
+        "runtime-config",
+        "APIS",
+        "APIs that are off by default, as API=true: group/version, group/version/resource, api/beta or api/all",
+    ),
+    honour(
+        "feature-gates",
+        "GATES",
+        "Feature gates of Kubernetes, as NAME=BOOL; those of optional APIs have an effect",
+    ),
 ];
 
 /// Flags of the admission plugins.

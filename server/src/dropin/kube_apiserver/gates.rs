@@ -1,13 +1,19 @@
-//! Checks of `--feature-gates` and `--runtime-config`. kstore's features and APIs are fixed: a setting that agrees with them is accepted, one
-//! without effect gives a warning, and one that kstore cannot ignore is refused.
+//! Checks of `--feature-gates` and `--runtime-config`. Most of kstore's features and APIs are fixed: a setting that agrees with them is
+//! accepted, one without effect gives a warning, and one that kstore cannot ignore is refused. [`opt_in`] turns optional APIs and their
+//! features on.
 
 use super::gate_table::{self as table, FeatureGate, GATES, Stage, gate};
-use crate::dropin::{UsageError, parse_bool};
-use kstore_api::kind;
+use crate::args::FlagError;
+use crate::dropin::parse_bool;
+use kstore_api::kind::opt_in::{self, ApiSwitches};
+use kstore_api::kind::{self, OptIn};
 use std::collections::BTreeMap;
 
 /// Gates that are off by default in Kubernetes 1.36 and whose feature this server always has.
 const PRESENT: [&str; 1] = ["MaxUnavailableStatefulSet"];
+
+/// Gates of features that a server has only with them, perhaps with an API of `--runtime-config`.
+const OPTIONAL: [&str; 3] = ["ClusterTrustBundle", "ClusterTrustBundleProjection", "StorageVersionMigrator"];
 
 const FLAG: &str = "feature-gates";
 const APIS: &str = "runtime-config";
@@ -20,12 +26,12 @@ type Explicit<'a> = BTreeMap<&'a str, bool>;
 /// # Errors
 /// A gate that Kubernetes 1.36 does not know, a locked gate with a value other than its default, or a gate that is on while a gate that
 /// it needs is off.
-pub(in crate::dropin) fn feature_gates(settings: &[String]) -> Result<Vec<String>, UsageError> {
+pub(crate) fn feature_gates(settings: &[String]) -> Result<Vec<String>, FlagError> {
     let (mut warnings, mut explicit) = (Vec::new(), Explicit::new());
     for setting in settings {
         // A prefix names the component, which is always `kube` in these programs.
         let (name, on) = gate_setting(setting.strip_prefix("kube:").unwrap_or(setting))
-            .map_err(|reason| UsageError::value(FLAG, setting, reason))?;
+            .map_err(|reason| FlagError::new(FLAG, setting, reason))?;
         explicit.insert(name, on);
         let has_no_effect = if STAGES.contains(&name) {
             true
@@ -33,18 +39,18 @@ pub(in crate::dropin) fn feature_gates(settings: &[String]) -> Result<Vec<String
             if gate.is_locked && on != gate.default {
                 let locked = gate.default;
                 let reason = format!("cannot set feature gate {name} to {on}, feature is locked to {locked}");
-                return Err(UsageError::value(FLAG, setting, reason));
+                return Err(FlagError::new(FLAG, setting, reason));
             }
-            on != (gate.default || PRESENT.contains(&name))
+            on != (gate.default || PRESENT.contains(&name)) && !OPTIONAL.contains(&name)
         } else {
-            return Err(UsageError::value(FLAG, setting, format!("unrecognized feature gate: {name}")));
+            return Err(FlagError::new(FLAG, setting, format!("unrecognized feature gate: {name}")));
         };
         if has_no_effect {
             warnings.push(format!("--{FLAG}={setting} has no effect: kstore cannot change this feature"));
         }
     }
     match unmet(&explicit) {
-        Some(reason) => Err(UsageError::value(FLAG, &settings.join(","), reason)),
+        Some(reason) => Err(FlagError::new(FLAG, &settings.join(","), reason)),
         None => Ok(warnings),
     }
 }
@@ -79,34 +85,45 @@ fn is_on(gate: &FeatureGate, explicit: &Explicit<'_>) -> bool {
     *explicit.get(gate.name).or(stage).unwrap_or(&gate.default)
 }
 
-/// Checks every `API=BOOL` of `--runtime-config` and returns the warnings about those without effect.
+/// The optional APIs and features that `--runtime-config` and `--feature-gates` turn on, and the warnings about APIs that stay off for
+/// want of a gate. [`feature_gates`] checks the gates.
 ///
 /// # Errors
-/// An API that kstore serves is disabled, or an API that it does not serve is enabled.
-pub(super) fn runtime_config(settings: &[String]) -> Result<Vec<String>, UsageError> {
-    let mut warnings = Vec::new();
-    for setting in settings {
+/// An API that every kstore server serves is disabled, or an API that kstore does not have is enabled.
+pub(crate) fn opt_in(apis: &[String], gates: &[String]) -> Result<(OptIn, Vec<String>), FlagError> {
+    let mut switches = ApiSwitches::new();
+    for setting in apis {
         let (name, on) = api_setting(setting)?;
-        if matches!(name, "api/all" | "api/ga" | "api/beta" | "api/alpha" | "api/legacy") {
-            if on || name == "api/alpha" {
-                let what = "kstore serves the same APIs with and without it";
-                warnings.push(format!("--{APIS}={setting} has no effect: {what}"));
-                continue;
-            }
-            return Err(UsageError::value(APIS, setting, "kstore cannot disable APIs"));
+        if !on && disables_fixed_apis(name) {
+            return Err(FlagError::new(APIS, setting, "kstore cannot disable APIs"));
         }
-        match (is_served(name), on) {
-            (true, true) | (false, false) => {}
-            (true, false) => {
-                return Err(UsageError::value(APIS, setting, "kstore cannot disable APIs"));
-            }
-            (false, true) => {
-                let reason = "kstore does not serve this API; remove it from the flag";
-                return Err(UsageError::value(APIS, setting, reason));
-            }
+        if on && !STAGES_OF_APIS.contains(&name) && !opt_in::names_api(name) {
+            let reason = "kstore does not serve this API; remove it from the flag";
+            return Err(FlagError::new(APIS, setting, reason));
         }
+        switches.insert(name, on);
     }
-    Ok(warnings)
+    let explicit: Explicit<'_> = gates
+        .iter()
+        .filter_map(|gate| gate_setting(gate.strip_prefix("kube:").unwrap_or(gate)).ok())
+        .collect();
+    let has_gate = |name: &str| gate(name).is_some_and(|gate| is_on(gate, &explicit));
+    let is_missing =
+        |kind: &&kind::OptionalKind| opt_in::is_on(&kind.row, &switches) && !kind.has_gate(has_gate);
+    let warning = |kind: &kind::OptionalKind| {
+        let (plural, gate) = (kind.row.plural, kind.gate);
+        format!("{plural} are not served, because the feature gate {gate} is off: add --{FLAG}={gate}=true")
+    };
+    let warnings = kind::OPT_IN.iter().filter(is_missing).map(warning).collect();
+    Ok((OptIn::of(&switches, has_gate), warnings))
+}
+
+/// Names that stand for all APIs of a stage.
+const STAGES_OF_APIS: [&str; 5] = ["api/all", "api/ga", "api/beta", "api/alpha", "api/legacy"];
+
+/// Whether `name` stands for APIs that every server serves.
+fn disables_fixed_apis(name: &str) -> bool {
+    matches!(name, "api/all" | "api/ga" | "api/legacy") || is_served(name)
 }
 
 /// Parses `NAME=BOOL`; the error is Kubernetes' text.
@@ -122,15 +139,15 @@ fn gate_setting(setting: &str) -> Result<(&str, bool), String> {
 }
 
 /// Parses `API=BOOL`; an API without a value is enabled.
-fn api_setting(setting: &str) -> Result<(&str, bool), UsageError> {
+fn api_setting(setting: &str) -> Result<(&str, bool), FlagError> {
     let (name, value) = setting.split_once('=').unwrap_or((setting, "true"));
     match parse_bool(value) {
         Some(on) => Ok((name.trim(), on)),
-        None => Err(UsageError::value(APIS, setting, "expected API=true or API=false")),
+        None => Err(FlagError::new(APIS, setting, "expected API=true or API=false")),
     }
 }
 
-/// Whether kstore serves a `group/version`, a `version` of the core group, or a `group/version/resource`.
+/// Whether every kstore server serves a `group/version`, a `version` of the core group, or a `group/version/resource`.
 fn is_served(name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
     match parts[..] {
@@ -156,6 +173,7 @@ mod tests {
             "SidecarContainers=true,GenericWorkload=false",
             "MutatingAdmissionPolicy=true,kube:WatchList=true",
             "MaxUnavailableStatefulSet=true",
+            "ClusterTrustBundle=true,ClusterTrustBundleProjection=true,StorageVersionMigrator=true",
             "DynamicResourceAllocation=true,DRAConsumableCapacity=true",
         ] {
             assert_eq!(gates(silent), Ok(vec![]), "{silent}");
@@ -227,13 +245,36 @@ mod tests {
     }
 
     #[test]
-    fn apis_that_are_not_served_cannot_be_enabled() {
-        let apis = |text: &str| runtime_config(&[text.to_owned()]).map_err(|error| error.to_string());
-        assert_eq!(apis("apps/v1=true"), Ok(vec![]));
-        assert_eq!(apis("v1"), Ok(vec![]));
-        assert_eq!(apis("api/all=true").unwrap().len(), 1);
-        assert!(apis("scheduling.k8s.io/v9=true").unwrap_err().contains("does not serve"));
-        assert!(apis("apps/v1=false").unwrap_err().contains("cannot disable APIs"));
-        assert!(apis("api/all=false").unwrap_err().contains("cannot disable APIs"));
+    fn apis_that_kstore_does_not_have_cannot_be_enabled_and_others_not_disabled() {
+        for accepted in ["apps/v1=true", "v1", "api/all=true", "api/beta=false", "scheduling.k8s.io/v9=false"]
+        {
+            assert!(plurals(accepted, "").is_ok(), "{accepted}");
+        }
+        assert!(plurals("scheduling.k8s.io/v9=true", "").unwrap_err().contains("does not serve"));
+        for refused in ["apps/v1=false", "api/all=false", "api/ga=false"] {
+            assert!(plurals(refused, "").unwrap_err().contains("cannot disable APIs"), "{refused}");
+        }
+    }
+
+    /// Plurals of the optional kinds that the settings turn on, and the number of warnings.
+    fn plurals(apis: &str, gates: &str) -> Result<(Vec<&'static str>, usize), String> {
+        let words = |text: &str| text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        let (apis, gates): (Vec<String>, Vec<String>) = (words(apis), words(gates));
+        let (opt_in, warnings) = opt_in(&apis, &gates).map_err(|error| error.to_string())?;
+        Ok((opt_in.rows().iter().map(|row| row.plural).collect(), warnings.len()))
+    }
+
+    #[test]
+    fn optional_apis_need_the_flag_and_the_gate() {
+        const BUNDLES: &str = "certificates.k8s.io/v1beta1=true";
+        assert_eq!(plurals(BUNDLES, "ClusterTrustBundle=true"), Ok((vec!["clustertrustbundles"], 0)));
+        assert_eq!(plurals(BUNDLES, "kube:AllBeta=true"), Ok((vec!["clustertrustbundles"], 0)));
+        assert_eq!(plurals(BUNDLES, ""), Ok((vec![], 1)), "kube-apiserver warns, too");
+        assert_eq!(plurals("", "ClusterTrustBundle=true"), Ok((vec![], 0)));
+        let all = "ClusterTrustBundle=true,StorageVersionMigrator=true";
+        let both = vec!["clustertrustbundles", "storageversionmigrations"];
+        assert_eq!(plurals("api/beta=true", all), Ok((both, 0)));
+        let one = "api/all=true,storagemigration.k8s.io/v1beta1=false";
+        assert_eq!(plurals(one, all), Ok((vec!["clustertrustbundles"], 0)));
     }
 }

@@ -3,7 +3,7 @@
 
 mod audit;
 mod gate_table;
-mod gates;
+pub(crate) mod gates;
 mod identity;
 mod plugins;
 mod serve;

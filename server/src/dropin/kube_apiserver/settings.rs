@@ -1,6 +1,6 @@
 //! [`Apiserver`]: the checked settings of kube-apiserver's flags and environment variables. Reads no files.
 
-use super::{audit, gates, plugins};
+use super::{audit, plugins};
 use crate::args::{
     self, AccessConfig, Api, Authorization, Component, Config, EncryptionFile, ExternalEtcd, History,
     ListenAddress, MetricsServer, ModeChoice, Quota, Storage,
@@ -82,8 +82,6 @@ pub(super) fn read(
     variable: impl Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,
 ) -> Result<Apiserver, UsageError> {
-    warnings.extend(gates::feature_gates(&flags.list("feature-gates"))?);
-    warnings.extend(gates::runtime_config(&flags.list("runtime-config"))?);
     if !flags.has("allow-privileged") {
         let text =
             "privileged containers are allowed; kube-apiserver refuses them without --allow-privileged";
@@ -94,6 +92,7 @@ pub(super) fn read(
     access.authorization.get_or_insert_with(|| Authorization::Modes(vec![ModeChoice::AlwaysAllow]));
     plugins::apply(flags, &mut access.admission)?;
     warnings.append(&mut access.admission.warnings);
+    warnings.append(&mut access.apis.warnings);
     access.authentication.is_anonymous_flag_given = flags.bool("anonymous-auth").is_some();
     let anonymous = anonymous(flags, &access, warnings);
     let listen = listen(flags)?;

@@ -1,13 +1,22 @@
 //! The flags of kube-apiserver 1.36, each with its verdict.
 
-use crate::args::{ADMISSION, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS};
+use crate::args::{ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS};
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 use kstore_api::kubernetes_release;
 
 /// All flags of kube-apiserver, in the syntax of pflag.
 pub(super) const TABLE: Table = Table {
-    groups: &[EVERY_PROGRAM, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, ADMISSION, REQUEST_LIMITS, FLAGS],
+    groups: &[
+        EVERY_PROGRAM,
+        AUDIT_WEBHOOK,
+        AUTHENTICATION,
+        AUTHORIZATION,
+        ADMISSION,
+        REQUEST_LIMITS,
+        APIS,
+        FLAGS,
+    ],
     dialect: Dialect::Pflag,
 };
 
@@ -100,8 +109,6 @@ const FLAGS: &[Flag] = &[
     honour("requestheader-uid-headers", "strings", "only X-Remote-Uid is supported"),
     honour("requestheader-group-headers", "strings", "only X-Remote-Group is supported"),
     honour("requestheader-extra-headers-prefix", "strings", "only X-Remote-Extra- is supported"),
-    honour("runtime-config", "mapStringBool", "APIs to enable; kstore cannot change its APIs"),
-    honour("feature-gates", "mapStringBool", "feature gates to set; kstore cannot change its features"),
     refuse_unless(
         "allow-privileged",
         BOOL,

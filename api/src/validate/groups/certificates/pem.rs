@@ -1,5 +1,5 @@
 //! PEM parser with the rules of Go's decoder: text around blocks and malformed blocks are skipped. The
-//! decoded contents are not interpreted.
+//! contents are decoded and not interpreted.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,15 +11,17 @@ const DASHES: &str = "-----";
 
 /// PEM block: its label, headers and contents.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Block<'t> {
+pub(in super::super) struct Block<'t> {
     /// Type of the block, such as `CERTIFICATE`.
-    pub(super) label: &'t str,
+    pub(in super::super) label: &'t str,
     /// Whether `Name: value` lines precede the contents.
-    pub(super) has_headers: bool,
+    pub(in super::super) has_headers: bool,
+    /// The decoded contents.
+    pub(in super::super) contents: Vec<u8>,
 }
 
 /// Blocks of a text, in order. The search ends after [`PEM_BROKEN_MAX`] malformed blocks.
-pub(super) fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
+pub(in super::super) fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
     let (mut rest, mut broken) = (text, 0);
     std::iter::from_fn(move || {
         while broken < PEM_BROKEN_MAX {
@@ -59,8 +61,8 @@ fn block(text: &str) -> Option<(Block<'_>, &str)> {
     let has_headers = inside.lines().next().is_some_and(|line| header(&line));
     let contents = inside.lines().skip_while(header).flat_map(str::split_whitespace);
     let contents: String = contents.collect();
-    STANDARD.decode(contents).ok()?;
-    Some((Block { label, has_headers }, left))
+    let contents = STANDARD.decode(contents).ok()?;
+    Some((Block { label, has_headers, contents }, left))
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ use crate::field::{ErrorList, Path};
 use crate::limits::{TOKEN_SECONDS_MAX, TOKEN_SECONDS_MIN};
 use crate::object::{int, list, text};
 use crate::validate::check::{relative_unreserved, required};
+use crate::validate::groups::certificates::signer_name;
+use crate::validate::groups::trust_bundle;
+use crate::validate::selector;
 
 /// File paths already used in the volume, and the path for messages about duplicates.
 struct TakenPaths<'p> {
@@ -58,6 +61,47 @@ fn one(errors: &mut ErrorList, path: &Path<'_>, projection: &Value, taken: &mut 
     }
     if !projection["serviceAccountToken"].is_null() {
         token(errors, &path.child("serviceAccountToken"), &projection["serviceAccountToken"], taken.volume);
+    }
+    if !projection["clusterTrustBundle"].is_null() {
+        // The path in Kubernetes' errors.
+        trust_bundle(errors, &path.child("clusterTrustBundlePEM"), &projection["clusterTrustBundle"]);
+        let place = text(&projection["clusterTrustBundle"]["path"]);
+        taken.take(errors, place, place);
+    }
+}
+
+fn trust_bundle(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
+    let own = text(&source["name"]);
+    match (source["name"].is_null(), source["signerName"].is_null()) {
+        (false, false) => errors.invalid(path, source, "only one of name and signerName may be used"),
+        (true, true) => errors.required(path, "either name or signerName must be specified"),
+        (false, true) => {
+            if own.is_empty() {
+                errors.required(&path.child("name"), "must be a valid object name");
+            }
+            for fault in trust_bundle::reference_faults(own) {
+                errors.invalid(
+                    &path.child("name"),
+                    own,
+                    format!("not a valid clustertrustbundlename: {fault}"),
+                );
+            }
+            if !source["labelSelector"].is_null() {
+                let detail = "labelSelector must be unset if name is specified";
+                errors.invalid(&path.child("labelSelector"), &source["labelSelector"], detail);
+            }
+        }
+        (true, false) => {
+            if text(&source["signerName"]).is_empty() {
+                errors.required(&path.child("signerName"), "must be a valid signer name");
+            }
+            signer_name(errors, &path.child("signerName"), text(&source["signerName"]));
+            selector::label_selector(errors, &path.child("labelSelector"), &source["labelSelector"]);
+        }
+    }
+    match text(&source["path"]) {
+        "" => errors.required(&path.child("path"), ""),
+        place => relative_unreserved(errors, &path.child("path"), place),
     }
 }
 

@@ -1,0 +1,198 @@
+//! [`OptIn`]: the built-in kinds and features that a server has only if its operator asks for them, as with
+//! kube-apiserver's flags `--runtime-config` and `--feature-gates`. The rows are in `table/opt_in.rs`. A server
+//! without a choice serves [`super::RESOURCES`] only, and its documents do not show the other kinds.
+//!
+//! # Adding an optional kind
+//!
+//! 1. A row in `table/opt_in.rs`, with the feature gate that it needs, or an empty text.
+//! 2. Its rules, schema, client type and so on, like those of a kind that is always served.
+//! 3. A group or version that no other row has: its priority in `PRIORITIES` of `apiserver/src/bootstrap/objects.rs`.
+//!
+//! [`super::lookup`] and [`super::RESOURCES`] never have the row. Code that serves requests asks the [`super::Kinds`]
+//! of its server; code that only needs the rules of an object that exists asks [`super::known`].
+
+use super::{OPT_IN, Resource};
+use std::collections::BTreeMap;
+
+/// A built-in kind that is off by default.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionalKind {
+    /// Feature gate that must be on as well; empty if there is none.
+    pub gate: &'static str,
+    /// The row of the kind.
+    pub row: Resource,
+}
+
+/// Features of other kinds that are off by default in Kubernetes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Whether pods can project ClusterTrustBundles (`ClusterTrustBundleProjection`).
+    pub trust_bundle_projection: bool,
+}
+
+/// The optional kinds and features of one server. The default has none.
+#[derive(Clone, Debug, Default)]
+pub struct OptIn {
+    rows: Vec<&'static Resource>,
+    features: Features,
+}
+
+/// Error: a name of `--runtime-config` that stands for no API of this server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("kstore does not have the API {name:?}")]
+pub struct UnknownApi {
+    /// The name.
+    pub name: String,
+}
+
+/// Values of `--runtime-config` by API: `api/all`, `api/beta`, a `group/version`, or a `group/version/resource`.
+/// The most specific value decides.
+pub type ApiSwitches<'a> = BTreeMap<&'a str, bool>;
+
+impl PartialEq for OptIn {
+    fn eq(&self, other: &Self) -> bool {
+        let ids = |opt_in: &Self| opt_in.rows.iter().map(|row| row.id()).collect::<Vec<_>>();
+        ids(self) == ids(other) && self.features == other.features
+    }
+}
+
+impl Eq for OptIn {}
+
+impl OptIn {
+    /// The optional kinds that `switches` turn on and whose feature gate is on.
+    #[must_use]
+    pub fn of(switches: &ApiSwitches<'_>, has_gate: impl Fn(&str) -> bool) -> Self {
+        let served = OPT_IN.iter().filter(|kind| is_on(&kind.row, switches) && kind.has_gate(&has_gate));
+        let features = Features { trust_bundle_projection: has_gate(TRUST_BUNDLE_PROJECTION) };
+        Self { rows: served.map(|kind| &kind.row).collect(), features }
+    }
+
+    /// The optional kinds of these APIs (`group/version` or `group/version/resource`), with all optional features.
+    ///
+    /// # Errors
+    /// The first name that stands for no API.
+    pub fn apis<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownApi> {
+        let switches: ApiSwitches<'_> = names.into_iter().map(|name| (name, true)).collect();
+        match switches.keys().find(|name| !names_api(name)) {
+            Some(name) => Err(UnknownApi { name: (*name).to_owned() }),
+            None => Ok(Self::of(&switches, |_| true)),
+        }
+    }
+
+    /// All optional kinds and features.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::of(&ApiSwitches::from([(ALL, true)]), |_| true)
+    }
+
+    /// Rows of the optional kinds, in the order of discovery.
+    #[must_use]
+    pub fn rows(&self) -> &[&'static Resource] {
+        &self.rows
+    }
+
+    /// The optional features.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.features
+    }
+
+    /// Whether the kind with this group and plural is among them, in any version.
+    #[must_use]
+    pub fn has(&self, group: &str, plural: &str) -> bool {
+        self.rows.iter().any(|row| row.group == group && row.plural == plural)
+    }
+}
+
+impl OptionalKind {
+    /// Whether the kind's feature gate is on, if it needs one.
+    pub fn has_gate(&self, has_gate: impl Fn(&str) -> bool) -> bool {
+        self.gate.is_empty() || has_gate(self.gate)
+    }
+}
+
+/// Feature gate of projected ClusterTrustBundles.
+const TRUST_BUNDLE_PROJECTION: &str = "ClusterTrustBundleProjection";
+
+/// Name that stands for every API.
+const ALL: &str = "api/all";
+
+/// Whether the switches turn an optional kind on. Its feature gate is another condition.
+#[must_use]
+pub fn is_on(row: &Resource, switches: &ApiSwitches<'_>) -> bool {
+    let version = row.api_version();
+    let resource = format!("{version}/{}", row.plural);
+    let stage = if row.version.contains("alpha") { "api/alpha" } else { "api/beta" };
+    let names = [&resource, &version, stage, ALL];
+    names.into_iter().find_map(|name| switches.get(name).copied()).unwrap_or(false)
+}
+
+/// Whether a `group/version`, a `version` of the core group, or a `group/version/resource` has kinds, optional
+/// or not.
+#[must_use]
+pub fn names_api(name: &str) -> bool {
+    super::every().any(|row| is_named(row, name))
+}
+
+/// Whether `name` is the group and version of the row, with or without its plural.
+fn is_named(row: &Resource, name: &str) -> bool {
+    let version = row.api_version();
+    name.strip_prefix(&version)
+        .is_some_and(|rest| rest.is_empty() || rest.strip_prefix('/') == Some(row.plural))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRUST_BUNDLES: &str = "certificates.k8s.io/v1beta1/clustertrustbundles";
+
+    fn plurals(switches: &[(&str, bool)], gates: &[&str]) -> Vec<&'static str> {
+        let opt_in = OptIn::of(&switches.iter().copied().collect(), |gate| gates.contains(&gate));
+        opt_in.rows().iter().map(|row| row.plural).collect()
+    }
+
+    #[test]
+    fn an_optional_kind_needs_its_api_and_its_gate() {
+        let gates = ["ClusterTrustBundle"];
+        let api = "certificates.k8s.io/v1beta1";
+        assert_eq!(plurals(&[(api, true)], &gates), ["clustertrustbundles"]);
+        assert!(plurals(&[(api, true)], &[]).is_empty());
+        assert!(plurals(&[], &gates).is_empty());
+        assert!(OptIn::default().rows().is_empty());
+    }
+
+    #[test]
+    fn the_most_specific_switch_decides() {
+        let gates = ["ClusterTrustBundle"];
+        let with = |switches: &[(&str, bool)]| plurals(switches, &gates) == ["clustertrustbundles"];
+        assert!(with(&[("api/all", true)]));
+        assert!(with(&[("api/beta", true), ("api/all", false)]));
+        assert!(!with(&[("api/alpha", true)]));
+        assert!(!with(&[("api/all", true), ("certificates.k8s.io/v1beta1", false)]));
+        assert!(with(&[("certificates.k8s.io/v1beta1", false), (TRUST_BUNDLES, true)]));
+        assert!(!with(&[("certificates.k8s.io/v1beta1", true), (TRUST_BUNDLES, false)]));
+    }
+
+    #[test]
+    fn features_follow_their_gates() {
+        let projects = |gates: &'static [&str]| {
+            OptIn::of(&ApiSwitches::new(), |gate| gates.contains(&gate)).features().trust_bundle_projection
+        };
+        assert!(projects(&["ClusterTrustBundleProjection"]) && !projects(&["ClusterTrustBundle"]));
+    }
+
+    #[test]
+    fn apis_are_chosen_by_group_and_version_or_by_resource() {
+        for name in ["certificates.k8s.io/v1beta1", TRUST_BUNDLES] {
+            let opt_in = OptIn::apis([name]).unwrap();
+            assert!(opt_in.has("certificates.k8s.io", "clustertrustbundles"), "{name}");
+            assert_eq!(opt_in.rows().len(), 1, "{name}");
+        }
+        assert_eq!(OptIn::all().rows().len(), OPT_IN.len());
+        for name in ["certificates.k8s.io/v9", "certificates.k8s.io/v1beta1/others", "", "v1beta1"] {
+            assert_eq!(OptIn::apis([name]).unwrap_err(), UnknownApi { name: name.to_owned() });
+        }
+        assert!(names_api("v1") && names_api("apps/v1/deployments") && !names_api("apps"));
+    }
+}

@@ -1,0 +1,36 @@
+//! The rows of kinds that are off by default, each with the feature gate that it needs besides
+//! `--runtime-config`. `kind::opt_in` chooses among them.
+
+use super::{ALL_VERBS, DefaultPropagation, GenerationRule, NameRule, Resource, status};
+use crate::kind::OptionalKind;
+
+group!(certificates_beta = "certificates.k8s.io", "certificates", "v1beta1", certificates);
+group!(migration = "storagemigration.k8s.io", "storagemigration", "v1beta1", storage_migration);
+
+/// Every kind that a server serves only if asked, in the order of [`super::RESOURCES`].
+pub static OPT_IN: &[OptionalKind] = &[
+    OptionalKind {
+        gate: "ClusterTrustBundle",
+        row: certificates_beta!(
+            "clustertrustbundles",
+            "clustertrustbundle",
+            "ClusterTrustBundle",
+            CLUSTER_TRUST_BUNDLE
+        )
+        .cluster()
+        .named(NameRule::PathSegment)
+        .conditional(),
+    },
+    OptionalKind {
+        gate: "StorageVersionMigrator",
+        row: migration!(
+            "storageversionmigrations",
+            "storageversionmigration",
+            "StorageVersionMigration",
+            STORAGE_VERSION_MIGRATION
+        )
+        .cluster()
+        .subs(&[status("storagemigration.k8s.io", "v1beta1", "StorageVersionMigration")])
+        .conditional(),
+    },
+];

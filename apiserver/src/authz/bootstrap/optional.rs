@@ -1,0 +1,86 @@
+//! Grants for optional kinds, as data: they exist only on servers that serve the kind, as in Kubernetes with the
+//! feature gate.
+
+use super::{Grant, Named, On, READ, RECORD_EVENTS, controllers};
+use kstore_api::kind::OptIn;
+use serde_json::Value;
+
+/// Grants for one optional kind.
+struct OptionalGrants {
+    /// Group and plural of the kind.
+    kind: (&'static str, &'static str),
+    /// Rules that existing ClusterRoles have in addition.
+    additions: &'static [(&'static str, Grant)],
+    /// Service account of the kind's controller, and the rules of its role.
+    controller: (&'static str, &'static [Grant]),
+}
+
+const READ_BUNDLES: Grant = On(READ, "certificates.k8s.io", "clustertrustbundles");
+
+const OPTIONAL: &[OptionalGrants] = &[
+    OptionalGrants {
+        kind: ("certificates.k8s.io", "clustertrustbundles"),
+        additions: &[("system:node", READ_BUNDLES), ("system:kstore:kubelet-sim", READ_BUNDLES)],
+        controller: (
+            "kube-apiserver-serving-clustertrustbundle-publisher",
+            &[
+                Named("attest", "certificates.k8s.io", "signers", "kubernetes.io/kube-apiserver-serving"),
+                On("create delete list update watch", "certificates.k8s.io", "clustertrustbundles"),
+                RECORD_EVENTS,
+            ],
+        ),
+    },
+    OptionalGrants {
+        kind: ("storagemigration.k8s.io", "storageversionmigrations"),
+        additions: &[],
+        controller: (
+            "storage-version-migrator-controller",
+            &[
+                // An applied patch of a deleted object counts as its creation, which its UID then refuses.
+                On("create list patch", "*", "*"),
+                On("update", "storagemigration.k8s.io", "storageversionmigrations/status"),
+            ],
+        ),
+    },
+];
+
+/// Adds the grants for the optional kinds of a server to its default roles and bindings.
+pub(super) fn add(objects: &mut Vec<Value>, opt_in: &OptIn) {
+    for grants in OPTIONAL.iter().filter(|grants| opt_in.has(grants.kind.0, grants.kind.1)) {
+        for (name, rule) in grants.additions {
+            let is_role =
+                |object: &&mut Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == *name;
+            let rules = objects.iter_mut().find(is_role).and_then(|role| role["rules"].as_array_mut());
+            rules.expect("the table names default roles").push(rule.to_value());
+        }
+        objects.extend(controllers::role_and_binding(&grants.controller));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authz::bootstrap;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn grants_for_optional_kinds_exist_only_with_the_kind() {
+        let names = |opt_in: &OptIn| -> BTreeSet<String> {
+            bootstrap::objects_with(opt_in)
+                .iter()
+                .map(|object| format!("{} {}", object["kind"], object["metadata"]["name"]))
+                .collect()
+        };
+        let (without, with) = (names(&OptIn::default()), names(&OptIn::all()));
+        let added: Vec<&String> = with.difference(&without).collect();
+        assert_eq!(added.len(), 2 * OPTIONAL.len(), "{added:?}");
+        let reads = |opt_in: &OptIn, role: &str| {
+            let objects = bootstrap::objects_with(opt_in);
+            let role = objects.iter().find(|object| object["metadata"]["name"] == role).unwrap();
+            role["rules"].as_array().unwrap().contains(&READ_BUNDLES.to_value())
+        };
+        for role in ["system:node", "system:kstore:kubelet-sim"] {
+            assert!(!reads(&OptIn::default(), role) && reads(&OptIn::all(), role), "{role}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Controllers of kinds that the server may not serve: whether it does is asked once, when the controllers start.
+
+use crate::resource::{gvr, resource_of};
+use crate::runner::Cluster;
+use kstore_client::{Kind, ListParams};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Wait between questions while the server does not answer, for example because it is starting.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Whether the server serves the kind. Waits until the server answers; false if the cluster stops before.
+pub(crate) async fn is_served<K: Kind>(cluster: &Cluster) -> bool {
+    let api = cluster.client.dynamic(gvr(&resource_of::<K>()));
+    let any = ListParams::default();
+    loop {
+        let asked = api.list_first("", &any, NonZeroU32::MIN);
+        let answer = tokio::select! {
+            biased;
+            () = cluster.stop.cancelled() => return false,
+            answer = asked => answer,
+        };
+        match answer {
+            Ok(_) => return true,
+            Err(error) if error.is_not_found() => return false,
+            Err(error) => tracing::debug!(%error, "whether an optional API is served is not known yet"),
+        }
+        tokio::select! {
+            biased;
+            () = cluster.stop.cancelled() => return false,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
+}

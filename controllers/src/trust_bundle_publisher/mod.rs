@@ -1,0 +1,69 @@
+//! Trust bundle publisher: publishes the certificate authority of the API server as a ClusterTrustBundle of the
+//! signer `kubernetes.io/kube-apiserver-serving`, and deletes other bundles of that signer. `plan` decides; this file
+//! reads the cache and executes the plan. It runs only if the server serves ClusterTrustBundles.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Executor;
+use crate::caches::{Sources, Watched};
+use crate::optional_api;
+use crate::resource::resource_of;
+use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
+use kstore_client::{Obj, WatchParams};
+use kstore_informer::{Action as Next, Builder, Causes, Context, Informer, Key};
+use std::sync::Arc;
+
+/// One worker: there is one bundle to publish.
+const WORKERS: usize = 1;
+
+/// Runs the controller until the cluster stops. Without a certificate there is nothing to publish.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    if cluster.config.root_ca.is_empty() || !optional_api::is_served::<ClusterTrustBundle>(&cluster).await {
+        return;
+    }
+    let bundles: SignerBundles = cluster.caches.get();
+    let all = Key::new("", plan::SIGNER);
+    let of_any = all.clone();
+    let controller = cluster
+        .controller("clustertrustbundle-publisher")
+        .watch(&bundles.0, move |_: &Obj<ClusterTrustBundle>| [of_any.clone()])
+        .workers(WORKERS);
+    controller.queue().add(all, Causes::none());
+    let executor = cluster.executor("kube-apiserver-serving-clustertrustbundle-publisher");
+    let stop = cluster.stop.clone();
+    work(controller, stop, Publisher { cluster, bundles, executor }).await;
+}
+
+/// Informer of the bundles of the signer.
+#[derive(Clone)]
+struct SignerBundles(Informer<Obj<ClusterTrustBundle>>);
+
+impl Watched for SignerBundles {
+    fn start(from: &Sources<'_>) -> Self {
+        let own = WatchParams::default().fields(&format!("spec.signerName={}", plan::SIGNER));
+        let builder = Builder::new(from.multi.source::<ClusterTrustBundle>(own));
+        Self(from.start("clustertrustbundles", Some(resource_of::<ClusterTrustBundle>()), builder))
+    }
+}
+
+struct Publisher {
+    cluster: Arc<Cluster>,
+    bundles: SignerBundles,
+    executor: Executor,
+}
+
+impl Reconcile for Publisher {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
+        let stored = self.bundles.0.list();
+        let bundles: Vec<&ClusterTrustBundle> = stored.iter().map(|bundle| &***bundle).collect();
+        let actions = plan::plan(&bundles, &self.cluster.config.root_ca);
+        match self.executor.execute(&cx, &actions).await.result() {
+            // Another client created it; the cache will show it.
+            Err(error) if error.is_already_exists() => Ok(Next::Done),
+            other => Ok(other.map(|()| Next::Done)?),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Trust anchors in projected volumes: the certificates of one ClusterTrustBundle, or of the bundles of a signer.
+
+use super::Streams;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
+use k8s_openapi::api::core::v1::ClusterTrustBundleProjection;
+use kstore_api::selector::label::Selector;
+use kstore_api::validate::trust_bundle;
+use kstore_client::ListParams;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// Length of a line of base64 in PEM.
+const LINE: usize = 64;
+
+impl Streams {
+    /// The file with the trust anchors of a projection (PEM); `None` if the bundle cannot be read.
+    pub(super) async fn trust_anchors(&self, source: &ClusterTrustBundleProjection) -> Option<String> {
+        let api = self.client.api::<ClusterTrustBundle>();
+        if let Some(name) = &source.name {
+            let bundle = api.get("", name).await.ok()?;
+            return Some(anchors([bundle.spec.trust_bundle.as_str()]));
+        }
+        let signer = source.signer_name.as_deref().unwrap_or_default();
+        let of_signer = ListParams::default().fields(&format!("spec.signerName={signer}"));
+        let (bundles, _) = api.list("", &of_signer).await.ok()?;
+        // Without a selector no bundle matches; an empty selector matches all.
+        let selector = serde_json::to_value(&source.label_selector).ok()?;
+        let selector = Selector::from_object(&selector).ok()?;
+        let none = BTreeMap::new();
+        let chosen = bundles
+            .iter()
+            .filter(|bundle| selector.matches(bundle.metadata.labels.as_ref().unwrap_or(&none)));
+        Some(anchors(chosen.map(|bundle| bundle.spec.trust_bundle.as_str())))
+    }
+}
+
+/// The certificates of several bundles, each once, without the text around them.
+fn anchors<'b>(bundles: impl IntoIterator<Item = &'b str>) -> String {
+    let certificates = bundles.into_iter().flat_map(trust_bundle::certificates).map(|(_, der)| der);
+    let certificates: BTreeSet<Vec<u8>> = certificates.collect();
+    let mut pem = String::new();
+    for der in certificates {
+        pem.push_str("-----BEGIN CERTIFICATE-----\n");
+        let text = STANDARD.encode(der);
+        for start in (0..text.len()).step_by(LINE) {
+            let line = &text[start..text.len().min(start + LINE)];
+            writeln!(pem, "{line}").expect("writing to a String does not fail");
+        }
+        pem.push_str("-----END CERTIFICATE-----\n");
+    }
+    pem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pem(contents: &str) -> String {
+        format!("-----BEGIN CERTIFICATE-----\n{contents}\n-----END CERTIFICATE-----\n")
+    }
+
+    #[test]
+    fn anchors_are_written_once_and_without_other_text() {
+        let (one, two) = (pem("AAAA"), pem("BBBB"));
+        let first = format!("a comment\n{two}{one}");
+        assert_eq!(anchors([first.as_str(), one.as_str()]), format!("{one}{two}"));
+        assert_eq!(anchors([]), "");
+        let long = anchors([pem(&"A".repeat(100)).as_str()]);
+        assert_eq!(long.lines().map(str::len).collect::<Vec<_>>(), [27, 64, 36, 25]);
+    }
+}

@@ -1,0 +1,46 @@
+//! Flags of optional APIs and features.
+
+use super::{FlagError, FlagValues};
+use crate::dropin::gates;
+use kstore_api::kind::OptIn;
+
+/// The optional APIs and features that the flags turn on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionalApis {
+    /// The kinds and features.
+    pub opt_in: OptIn,
+    /// Settings without effect.
+    pub warnings: Vec<String>,
+}
+
+/// The optional APIs and features that the flags turn on.
+///
+/// # Errors
+/// A feature gate or an API that cannot be set to this value.
+pub(super) fn optional_apis(flags: &impl FlagValues) -> Result<OptionalApis, FlagError> {
+    let gates = flags.elements("feature-gates");
+    let mut warnings = gates::feature_gates(&gates)?;
+    let (opt_in, ineffective) = gates::opt_in(&flags.elements("runtime-config"), &gates)?;
+    warnings.extend(ineffective);
+    Ok(OptionalApis { opt_in, warnings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::given::TestFlags;
+    use super::*;
+
+    #[test]
+    fn optional_apis_follow_both_flags() {
+        let read = |flags: &[(&'static str, &'static str)]| optional_apis(&TestFlags(flags.to_vec()));
+        assert_eq!(read(&[]).unwrap(), OptionalApis::default());
+        let api = ("runtime-config", "certificates.k8s.io/v1beta1=true,api/ga=true");
+        let gates = ("feature-gates", "ClusterTrustBundle=true,ClusterTrustBundleProjection=true");
+        let apis = read(&[api, gates]).unwrap();
+        assert!(apis.opt_in.has("certificates.k8s.io", "clustertrustbundles"));
+        assert!(apis.opt_in.features().trust_bundle_projection && apis.warnings.is_empty());
+        assert_eq!(read(&[api]).unwrap().warnings.len(), 1);
+        assert_eq!(read(&[("feature-gates", "Nothing=true")]).unwrap_err().name, "feature-gates");
+        assert_eq!(read(&[("runtime-config", "apps/v1=false")]).unwrap_err().name, "runtime-config");
+    }
+}
