@@ -15,6 +15,7 @@ mod configuration;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod deny_exec;
 mod deny_service_external_ips;
 pub(crate) mod dynamic;
 mod event_rate_limit;
@@ -39,6 +40,7 @@ mod rbac_escalation;
 mod registered;
 mod request_effects;
 mod runtime_class;
+mod security_context_deny;
 mod service_account;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
@@ -152,6 +154,12 @@ trait Plugin: Send + Sync {
         old: Option<&Value>,
     ) -> Result<(), Status> {
         let _ = (cluster, subject, new, old);
+        Ok(())
+    }
+
+    /// Refuses a stream to an object, such as a command in a pod.
+    fn connect(&self, cluster: &dyn Lookup, subject: &Subject<'_>) -> Result<(), Status> {
+        let _ = (cluster, subject);
         Ok(())
     }
 
@@ -359,8 +367,27 @@ impl Admission {
         node_restriction::restrict(&*self.cluster, subject, Some(posted), None)
     }
 
-    /// Runs only webhooks and policies, for objects that are not stored as sent, such as bindings or options
-    /// of streams.
+    /// Whether an in-tree plugin may refuse streams to pods.
+    pub(crate) fn reviews_streams(&self) -> bool {
+        self.running.iter().any(|running| running.registered.reviews_streams())
+    }
+
+    /// Admits a stream with these options. Changes of the options are dropped: the stream opens with the
+    /// client's options.
+    ///
+    /// # Errors
+    /// The first refusal; or pending, if a webhook's answer is missing.
+    pub(crate) fn admit_stream(&self, admitted: &Admitted<'_>, options: &Value) -> Result<(), Undecided> {
+        let options = &mut options.clone();
+        self.mutate_dynamically(admitted, options, None, |_| Ok(()))?;
+        if self.reviews_streams() {
+            let subject = &admitted.subject;
+            self.each("validate", subject, |plugin| Ok(plugin.connect(&*self.cluster, subject)?))?;
+        }
+        self.validate_dynamically(admitted, Some(options), None)
+    }
+
+    /// Runs only webhooks and policies, for objects that are not stored as sent, such as bindings.
     ///
     /// # Errors
     /// The first refusal; or pending, if a webhook's answer is missing.
