@@ -9,9 +9,11 @@ mod view;
 pub(crate) use conversions::{Conversions, Missing};
 pub(crate) use view::Views;
 
+use crate::cache::Entry;
 use crate::storage::Raw;
 use kstore_api::crd::{Conversion, Definition};
 use kstore_api::kind::{self, CustomRow, Resource, TooManyKinds};
+use kstore_api::{crd, initializers, object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
@@ -24,6 +26,9 @@ pub struct Kinds {
     rows: kind::Kinds,
     /// Custom kinds by the storage key of their definition.
     definitions: BTreeMap<String, Arc<CustomKind>>,
+    /// The kind of an enabled alpha feature, declared without a stored definition. A stored definition of the
+    /// same name takes its place.
+    opt_in: Option<Arc<CustomKind>>,
 }
 
 /// A custom kind: one definition with a row for each of its versions.
@@ -44,6 +49,8 @@ pub struct CustomKind {
     pub(crate) conversions: Conversions,
     /// The rows of the versions, in the order of `definition.versions`.
     rows: Vec<&'static Resource>,
+    /// The definition as an entry, if it is not stored.
+    pub(crate) unstored: Option<Arc<Entry>>,
 }
 
 /// One version of a custom kind, by whose schema and rules a request is judged.
@@ -98,7 +105,19 @@ impl CustomKind {
             created: raw.created,
             conversions: Conversions::default(),
             rows,
+            unstored: None,
         })
+    }
+
+    /// The kind InitializerConfiguration. Its definition is not stored: its revision is that of an absent key.
+    fn initializer_configurations() -> Self {
+        let stored = object::encode_stored(&initializers::definition());
+        let key = definition_key(initializers::GROUP, initializers::PLURAL);
+        let raw = Raw { key: key.into(), value: stored.into(), undecrypted: None, revision: 0, created: 0 };
+        let kind = Self::of(&raw, None).expect("the definition is valid, and has one of the first rows");
+        let row = kind::lookup(crd::GROUP, "v1", "customresourcedefinitions");
+        let entry = row.and_then(|row| Entry::from_raw(row, &raw).ok());
+        Self { unstored: entry.map(Arc::new), ..kind }
     }
 
     /// The row of the version in which objects are stored.
@@ -166,6 +185,11 @@ impl Kinds {
         Self::default()
     }
 
+    /// The built-in kinds and InitializerConfiguration.
+    pub(crate) fn with_initializers() -> Self {
+        Self::of(BTreeMap::new(), Some(Arc::new(CustomKind::initializer_configurations())))
+    }
+
     /// The kinds after changes of definitions. `changes` are storage keys with their current values; keys of
     /// other kinds are ignored. A definition that cannot be served is left out and logged.
     #[must_use]
@@ -179,10 +203,14 @@ impl Kinds {
                 Err(error) => tracing::error!(key, %error, "a CustomResourceDefinition is not served"),
             }
         }
-        Self::of(definitions)
+        definitions.retain(|_, kind| kind.unstored.is_none());
+        Self::of(definitions, self.opt_in.clone())
     }
 
-    fn of(definitions: BTreeMap<String, Arc<CustomKind>>) -> Self {
+    fn of(mut definitions: BTreeMap<String, Arc<CustomKind>>, opt_in: Option<Arc<CustomKind>>) -> Self {
+        if let Some(kind) = &opt_in {
+            definitions.entry(kind.key.clone()).or_insert_with(|| kind.clone());
+        }
         let served = |kind: &Arc<CustomKind>| {
             let is_served = kind.definition.is_served();
             let versions = kind.definition.versions.iter().zip(&kind.rows);
@@ -193,7 +221,7 @@ impl Kinds {
         };
         let rows: Vec<_> = definitions.values().flat_map(served).collect();
         let stored: Vec<_> = definitions.values().map(|kind| kind.storage_row()).collect();
-        Self { rows: kind::Kinds::with_custom(&rows, &stored), definitions }
+        Self { rows: kind::Kinds::with_custom(&rows, &stored), definitions, opt_in }
     }
 
     /// The kinds for another server. Converted objects are not shared, since the other server may have other
@@ -209,11 +237,12 @@ impl Kinds {
                 key: kind.key.clone(),
                 rows: kind.rows.clone(),
                 conversions: Conversions::default(),
+                unstored: kind.unstored.clone(),
                 ..**kind
             };
             (key.clone(), Arc::new(kind))
         });
-        Arc::new(Self::of(definitions.collect()))
+        Arc::new(Self::of(definitions.collect(), kinds.opt_in.clone()))
     }
 
     /// The rows of the served kinds, for callers that need no definition: discovery, storage keys.

@@ -8,6 +8,7 @@ mod image;
 mod reflection;
 
 use crate::access::AccessRecord;
+use crate::admission::PluginSwitches;
 use crate::aggregator::{self, Aggregator};
 use crate::authn::{FrontProxies, Peer, UserInfo};
 use crate::authz::Authorizer;
@@ -213,7 +214,7 @@ impl ApiServer {
         };
         let storage = metrics.measure(storage);
         let (memory, follow) = match image {
-            None => ServerMemory::read(storage, metrics.clone()).await?,
+            None => ServerMemory::read(storage, &options.settings.plugins, metrics.clone()).await?,
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
         let ServerMemory { cache, provenance } = memory;
@@ -396,12 +397,16 @@ struct ServerMemory {
 
 impl ServerMemory {
     /// Loads everything. The returned task keeps it up to date.
-    async fn read(storage: SharedStorage, metrics: Arc<Metrics>) -> Result<(Self, Task), StartError> {
+    async fn read(
+        storage: SharedStorage,
+        plugins: &PluginSwitches,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, Task), StartError> {
         let provenance = Arc::new(Provenance::default());
         let recalled = recall(provenance.clone(), storage.clone()).await.map_err(FillError::from)?;
         let observer = provenance.clone();
         let observe = move |batch: &RawBatch| observer.observe(batch);
-        let (cache, follow) = Cache::fill_counted(storage, metrics, observe).await?;
+        let (cache, follow) = Cache::fill_counted(storage, plugins.kinds(), metrics, observe).await?;
         // Provenance is complete before the first new batch is observed, so it is in the order of revisions.
         recalled.await.map_err(FillError::from)?;
         Ok((Self { cache, provenance }, Box::pin(follow)))

@@ -21,6 +21,7 @@ pub(crate) mod dynamic;
 mod event_rate_limit;
 mod extended_resource_toleration;
 mod image_policy_webhook;
+mod initializers;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod metrics;
@@ -59,6 +60,7 @@ use crate::undecided::Undecided;
 pub use configuration::{ConfigurationError, ConfiguredPlugins};
 use dynamic::{Admitted, Calls, Dynamic};
 pub use image_policy_webhook::ImagePolicyOptions;
+use initializers::ConfiguredInitializers;
 pub use kstore_api::admission::Operation;
 use kstore_api::admission::Reinvocation;
 use kstore_api::admission::review::AuditAnnotation;
@@ -209,6 +211,8 @@ pub struct Admission {
     running: Arc<[Running]>,
     /// Whether images of pods are reviewed.
     reviews_images: bool,
+    /// Which objects wait for initializers.
+    initializers: Arc<ConfiguredInitializers>,
 }
 
 impl Admission {
@@ -229,6 +233,7 @@ impl Admission {
             switches: Arc::new(switches),
             running,
             reviews_images: false,
+            initializers: Arc::default(),
         }
     }
 
@@ -246,6 +251,11 @@ impl Admission {
         self.switches.runs(namespace_auto_provision::NAME)
     }
 
+    /// Whether new objects wait for initializers.
+    pub(crate) fn initializes(&self) -> bool {
+        self.switches.runs(initializers::NAME)
+    }
+
     /// Whether a plugin that calls webhooks or evaluates policies is enabled.
     fn runs(&self, plugin: &str) -> bool {
         !self.switches.disabled.contains(plugin)
@@ -260,7 +270,8 @@ impl Admission {
     /// The calls of one request, before the first. Webhooks do not see the server's own writes, such as the
     /// initial objects of every cluster: otherwise a server could not start while a webhook is down.
     pub(crate) fn calls(&self, user: &UserInfo) -> Calls {
-        let calls = self.dynamic.calls(RequestEffects::new(self.reviews_images));
+        let effects = RequestEffects::new(self.reviews_images, self.initializes());
+        let calls = self.dynamic.calls(effects);
         if user.username == SELF { calls.none() } else { calls }
     }
 
@@ -319,7 +330,8 @@ impl Admission {
         old: Option<&Value>,
     ) -> Result<(), Undecided> {
         self.mutate_in_tree(&admitted.subject, new, old)?;
-        self.mutate_dynamically(admitted, new, old, |new| self.mutate_in_tree(&admitted.subject, new, old))
+        self.mutate_dynamically(admitted, new, old, |new| self.mutate_in_tree(&admitted.subject, new, old))?;
+        self.initializers.admit(&*self.cluster, admitted, new, old)
     }
 
     /// Applies all policies and webhooks to `new`; `between` runs before each round but the first.

@@ -10,12 +10,13 @@ use super::{
     Plugin, Subject, always, always_pull_images, certificate_approval, certificate_requester,
     certificate_signing, certificate_subject_restriction, cluster_trust_bundle_attest, default_ingress_class,
     default_storage_class, default_toleration_seconds, deny_service_external_ips, event_rate_limit,
-    extended_resource_toleration, image_policy_webhook, limit_pod_hard_anti_affinity_topology, limit_ranger,
-    namespace_auto_provision, namespace_exists, namespace_lifecycle, node_restriction,
+    extended_resource_toleration, image_policy_webhook, initializers, limit_pod_hard_anti_affinity_topology,
+    limit_ranger, namespace_auto_provision, namespace_exists, namespace_lifecycle, node_restriction,
     owner_references_permission_enforcement, persistent_volume_claim_resize, pod_resize_validator,
     pod_security, pod_topology_labels, priority, rbac_escalation, runtime_class, security_context_deny,
     service_account, storage_object_in_use_protection, taint_nodes_by_condition,
 };
+use crate::kinds::Kinds;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -160,6 +161,8 @@ static PLUGINS: &[Registered] = &[
         &[("networking.k8s.io", "ingresses")],
     ),
     off("DenyServiceExternalIPs", &deny_service_external_ips::DenyServiceExternalIps, &[("", "services")]),
+    // Runs after mutating webhooks, as in Kubernetes, and not as a plugin of this list.
+    off(initializers::NAME, &initializers::Initializers, &[]),
     on(pod_topology_labels::NAME, &pod_topology_labels::PodTopologyLabels, PODS),
     on("PodResizeValidator", &pod_resize_validator::PodResizeValidator, PODS),
     on(CERTIFICATE_REQUESTER, &certificate_requester::CertificateRequester, SIGNING_REQUESTS),
@@ -203,6 +206,14 @@ impl PluginSwitches {
                 .is_none_or(|registered| registered.runs_by_default)
         };
         !self.disabled.contains(plugin) && (self.enabled.contains(plugin) || by_default(plugin))
+    }
+
+    /// The kinds that a server with these plugins serves without any stored definition.
+    pub(crate) fn kinds(&self) -> Kinds {
+        match self.runs(initializers::NAME) {
+            true => Kinds::with_initializers(),
+            false => Kinds::built_in(),
+        }
     }
 
     /// The enabled in-tree plugins, in their order.

@@ -2,6 +2,7 @@
 //! revisions before or within the kept recent changes.
 
 use super::*;
+use crate::kinds::Kinds;
 use crate::limits;
 use crate::storage::embedded::Embedded;
 use crate::storage::{Commit, SharedStorage, Write};
@@ -271,7 +272,8 @@ async fn a_panic_of_the_cache_task_ends_watches_and_refills_the_cache() {
         assert_ne!(seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed), 3, "the fourth change");
     };
     let storage = Arc::new(Embedded::new(store));
-    let (cache, follow) = Cache::fill_counted(storage, metrics.clone(), observe).await.unwrap();
+    let (cache, follow) =
+        Cache::fill_counted(storage, Kinds::built_in(), metrics.clone(), observe).await.unwrap();
     let task = tokio::spawn(follow);
     let filters = vec![Filter::all(maps())];
     let mut watch = Watch::start(cache.clone(), filters.clone(), WatchStart::State).await.unwrap();
