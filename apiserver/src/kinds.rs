@@ -345,7 +345,25 @@ impl<'k> KeyPlace<'k> {
 
 #[cfg(test)]
 mod tests {
-    use super::Kinds;
+    use super::*;
+
+    #[test]
+    fn initializer_configurations_are_served_with_and_without_a_stored_definition() {
+        let find =
+            |kinds: &Kinds| kinds.lookup(initializers::GROUP, initializers::VERSION, initializers::PLURAL);
+        assert!(find(&Kinds::built_in()).is_none());
+        let kinds = Kinds::with_initializers();
+        let own = find(&kinds).unwrap().custom.unwrap();
+        assert!(own.definition().is_served() && own.kind.unstored.is_some());
+        assert_eq!((own.kind.revision, own.kind.storage_row().plural), (0, initializers::PLURAL));
+        let value = object::encode_stored(&initializers::definition()).into();
+        let key = own.kind.key.clone();
+        let raw = Raw { key: key.clone().into(), value, undecrypted: None, revision: 7, created: 7 };
+        let stored = kinds.with([(key.as_str(), Some(&raw))].into_iter());
+        assert_eq!(find(&stored).unwrap().custom.unwrap().kind.revision, 7);
+        let removed = stored.with([(key.as_str(), None)].into_iter());
+        assert_eq!(find(&removed).unwrap().custom.unwrap().kind.revision, 0);
+    }
 
     #[test]
     fn keys_of_other_writers_belong_to_no_kind_and_cause_no_panic() {

@@ -142,7 +142,7 @@ impl Initializers {
         match (old, new) {
             (None, Some(_)) => {
                 let text = "field is immutable once initialization has completed";
-                errors.invalid_raw(&path, "null", text);
+                errors.invalid(&path, "null", text);
             }
             (Some(old), Some(new)) if old.result.is_some() && new.result != old.result => {
                 errors.invalid(&path.child(RESULT), &new.result, "field is immutable");

@@ -40,7 +40,7 @@ fn initializers_are_only_removed_and_a_failure_is_final() {
     assert_eq!(check(Some(&failed("no")), Some(&waiting)), "");
     assert_eq!(
         check(Some(&waiting), None),
-        "metadata.initializers: Invalid value: null: field is immutable once initialization has completed"
+        "metadata.initializers: Invalid value: \"null\": field is immutable once initialization has completed"
     );
     assert!(check(Some(&failed("other")), Some(&failed("no"))).contains("field is immutable"));
     let short = Initializers::waiting_for(vec!["a.b".to_owned()]);

@@ -211,6 +211,8 @@ pub struct Admission {
     running: Arc<[Running]>,
     /// Whether images of pods are reviewed.
     reviews_images: bool,
+    /// Whether new objects wait for initializers.
+    initializes: bool,
     /// Which objects wait for initializers.
     initializers: Arc<ConfiguredInitializers>,
 }
@@ -233,6 +235,7 @@ impl Admission {
             switches: Arc::new(switches),
             running,
             reviews_images: false,
+            initializes: false,
             initializers: Arc::default(),
         }
     }
@@ -242,8 +245,8 @@ impl Admission {
     pub(crate) fn with(self, switches: &PluginSwitches, configured: &ConfiguredPlugins) -> Self {
         let name = image_policy_webhook::NAME;
         let reviews_images = switches.runs(name) && configured.get(name).is_some();
-        let running = switches.running(configured);
-        Self { switches: Arc::new(switches.clone()), running, reviews_images, ..self }
+        let (running, initializes) = (switches.running(configured), switches.runs(initializers::NAME));
+        Self { switches: Arc::new(switches.clone()), running, reviews_images, initializes, ..self }
     }
 
     /// Whether missing namespaces of new objects are created.
@@ -253,7 +256,7 @@ impl Admission {
 
     /// Whether new objects wait for initializers.
     pub(crate) fn initializes(&self) -> bool {
-        self.switches.runs(initializers::NAME)
+        self.initializes
     }
 
     /// Whether a plugin that calls webhooks or evaluates policies is enabled.
