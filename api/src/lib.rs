@@ -15,6 +15,7 @@ pub mod flowcontrol;
 pub mod fuzzing;
 #[cfg(test)]
 mod growth_tests;
+pub mod initializers;
 pub mod kind;
 pub mod lenient;
 pub mod limits;

@@ -16,7 +16,7 @@ use kstore_api::patch::apply::{self, ApplyError, ObjectType};
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::structural::{MetadataError, Origin};
-use kstore_api::{object, wire, yaml};
+use kstore_api::{initializers, object, wire, yaml};
 use serde_json::{Map, Value, json};
 
 pub(crate) use patch::{Configuration, Patch, patch, patched};
@@ -29,6 +29,8 @@ pub(crate) struct Expected<'a> {
     pub kind: &'static str,
     /// The version of a custom kind, with its schema; `None` for kinds in the table of built-in types.
     pub custom: Option<&'a CustomVersion>,
+    /// Whether `metadata.initializers` is kept. Otherwise it is a field that the kind does not have.
+    pub has_initializers: bool,
 }
 
 impl Expected<'static> {
@@ -38,7 +40,7 @@ impl Expected<'static> {
             Some(sub) => (sub.group, sub.version, sub.kind),
             None => (resource.group, resource.version, resource.kind),
         };
-        Self { group, version, kind, custom: None }
+        Self { group, version, kind, custom: None, has_initializers: false }
     }
 }
 
@@ -46,6 +48,11 @@ impl<'a> Expected<'a> {
     /// The kind of the body of a request to a target.
     pub(crate) fn at(target: &'a Target) -> Self {
         Expected { custom: target.schema(), ..Expected::of(target.resource, target.subresource) }
+    }
+
+    /// The kind on a server with or without initializers.
+    pub(crate) fn with_initializers(self, has_initializers: bool) -> Self {
+        Self { has_initializers, ..self }
     }
 
     pub(crate) fn api_version(&self) -> String {
@@ -251,10 +258,15 @@ fn normalize(expected: Expected<'_>, value: &mut Value) -> Result<Vec<decode::Fi
 type Normalized = Result<Vec<decode::FieldProblem>, MetadataError>;
 
 fn normalize_as(expected: Expected<'_>, value: &mut Value, mode: decode::Mode) -> Result<Normalized, Status> {
-    match expected.custom {
-        Some(custom) => Ok(custom.version().tree.read(value, Origin::Request)),
-        None => Ok(decode::normalize(value, type_of(expected)?, mode).map_err(Into::into)),
+    let initializers = if expected.has_initializers { initializers::take(value) } else { None };
+    let read = match expected.custom {
+        Some(custom) => custom.version().tree.read(value, Origin::Request),
+        None => decode::normalize(value, type_of(expected)?, mode).map_err(Into::into),
+    };
+    if initializers.is_some() {
+        initializers::put(value, initializers);
     }
+    Ok(read)
 }
 
 fn type_of(expected: Expected<'_>) -> Result<&'static schema::Type, Status> {

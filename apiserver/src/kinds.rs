@@ -9,9 +9,11 @@ mod view;
 pub(crate) use conversions::{Conversions, Missing};
 pub(crate) use view::Views;
 
+use crate::cache::Entry;
 use crate::storage::Raw;
 use kstore_api::crd::{Conversion, Definition};
 use kstore_api::kind::{self, CustomRow, OptIn, Resource, TooManyKinds};
+use kstore_api::{crd, initializers, object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
@@ -24,6 +26,9 @@ pub struct Kinds {
     rows: kind::Kinds,
     /// Custom kinds by the storage key of their definition.
     definitions: BTreeMap<String, Arc<CustomKind>>,
+    /// The kind InitializerConfiguration of servers with initializers, declared without a stored definition. A
+    /// stored definition of the same name takes its place.
+    initializers: Option<Arc<CustomKind>>,
 }
 
 /// A custom kind: one definition with a row for each of its versions.
@@ -44,6 +49,8 @@ pub struct CustomKind {
     pub(crate) conversions: Conversions,
     /// The rows of the versions, in the order of `definition.versions`.
     rows: Vec<&'static Resource>,
+    /// The definition as an entry, if it is not stored.
+    pub(crate) unstored: Option<Arc<Entry>>,
 }
 
 /// One version of a custom kind, by whose schema and rules a request is judged.
@@ -98,7 +105,19 @@ impl CustomKind {
             created: raw.created,
             conversions: Conversions::default(),
             rows,
+            unstored: None,
         })
+    }
+
+    /// The kind InitializerConfiguration. Its definition is not stored: its revision is that of an absent key.
+    fn initializer_configurations() -> Self {
+        let stored = object::encode_stored(&initializers::definition());
+        let key = definition_key(initializers::GROUP, initializers::PLURAL);
+        let raw = Raw { key: key.into(), value: stored.into(), undecrypted: None, revision: 0, created: 0 };
+        let kind = Self::of(&raw, None).expect("the definition is valid, and has one of the first rows");
+        let row = kind::lookup(crd::GROUP, "v1", "customresourcedefinitions");
+        let entry = row.and_then(|row| Entry::from_raw(row, &raw).ok());
+        Self { unstored: entry.map(Arc::new), ..kind }
     }
 
     /// The row of the version in which objects are stored.
@@ -168,13 +187,14 @@ impl Kinds {
 
     /// The built-in kinds that each server serves, and the optional ones in `opt_in`.
     pub fn with_optional(opt_in: OptIn) -> Self {
-        Self::of(opt_in, BTreeMap::new())
+        Self::of(opt_in, BTreeMap::new(), None)
     }
 
-    /// The same kinds without the custom ones.
+    /// These kinds and InitializerConfiguration.
     #[must_use]
-    pub fn without_custom(&self) -> Self {
-        Self::with_optional(self.rows.opt_in().clone())
+    pub(crate) fn with_initializers(self) -> Self {
+        let initializers = Arc::new(CustomKind::initializer_configurations());
+        Self::of(self.rows.opt_in().clone(), self.definitions, Some(initializers))
     }
 
     /// The kinds after changes of definitions. `changes` are storage keys with their current values; keys of
@@ -190,10 +210,18 @@ impl Kinds {
                 Err(error) => tracing::error!(key, %error, "a CustomResourceDefinition is not served"),
             }
         }
-        Self::of(self.rows.opt_in().clone(), definitions)
+        definitions.retain(|_, kind| kind.unstored.is_none());
+        Self::of(self.rows.opt_in().clone(), definitions, self.initializers.clone())
     }
 
-    fn of(opt_in: OptIn, definitions: BTreeMap<String, Arc<CustomKind>>) -> Self {
+    fn of(
+        opt_in: OptIn,
+        mut definitions: BTreeMap<String, Arc<CustomKind>>,
+        initializers: Option<Arc<CustomKind>>,
+    ) -> Self {
+        if let Some(kind) = &initializers {
+            definitions.entry(kind.key.clone()).or_insert_with(|| kind.clone());
+        }
         let served = |kind: &Arc<CustomKind>| {
             let is_served = kind.definition.is_served();
             let versions = kind.definition.versions.iter().zip(&kind.rows);
@@ -204,7 +232,7 @@ impl Kinds {
         };
         let rows: Vec<_> = definitions.values().flat_map(served).collect();
         let stored: Vec<_> = definitions.values().map(|kind| kind.storage_row()).collect();
-        Self { rows: kind::Kinds::new(opt_in, &rows, &stored), definitions }
+        Self { rows: kind::Kinds::new(opt_in, &rows, &stored), definitions, initializers }
     }
 
     /// The kinds for another server. Converted objects are not shared, since the other server may have other
@@ -220,11 +248,12 @@ impl Kinds {
                 key: kind.key.clone(),
                 rows: kind.rows.clone(),
                 conversions: Conversions::default(),
+                unstored: kind.unstored.clone(),
                 ..**kind
             };
             (key.clone(), Arc::new(kind))
         });
-        Arc::new(Self::of(kinds.rows.opt_in().clone(), definitions.collect()))
+        Arc::new(Self::of(kinds.rows.opt_in().clone(), definitions.collect(), kinds.initializers.clone()))
     }
 
     /// The rows of the served kinds, for callers that need no definition: discovery, storage keys.
@@ -327,7 +356,25 @@ impl<'k> KeyPlace<'k> {
 
 #[cfg(test)]
 mod tests {
-    use super::Kinds;
+    use super::*;
+
+    #[test]
+    fn initializer_configurations_are_served_with_and_without_a_stored_definition() {
+        let find =
+            |kinds: &Kinds| kinds.lookup(initializers::GROUP, initializers::VERSION, initializers::PLURAL);
+        assert!(find(&Kinds::built_in()).is_none());
+        let kinds = Kinds::built_in().with_initializers();
+        let own = find(&kinds).unwrap().custom.unwrap();
+        assert!(own.definition().is_served() && own.kind.unstored.is_some());
+        assert_eq!((own.kind.revision, own.kind.storage_row().plural), (0, initializers::PLURAL));
+        let value = object::encode_stored(&initializers::definition()).into();
+        let key = own.kind.key.clone();
+        let raw = Raw { key: key.clone().into(), value, undecrypted: None, revision: 7, created: 7 };
+        let stored = kinds.with([(key.as_str(), Some(&raw))].into_iter());
+        assert_eq!(find(&stored).unwrap().custom.unwrap().kind.revision, 7);
+        let removed = stored.with([(key.as_str(), None)].into_iter());
+        assert_eq!(find(&removed).unwrap().custom.unwrap().kind.revision, 0);
+    }
 
     #[test]
     fn keys_of_other_writers_belong_to_no_kind_and_cause_no_panic() {

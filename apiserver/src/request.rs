@@ -307,6 +307,8 @@ pub struct WriteOptions {
     pub force: bool,
     /// How the write updates managed fields.
     pub managed_fields: ManagedFieldsUpdate,
+    /// Creates only: whether to answer at once, even if the object waits for initializers.
+    pub includes_uninitialized: bool,
 }
 
 /// How a write updates the managed fields of an object.

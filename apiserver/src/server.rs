@@ -215,7 +215,7 @@ impl ApiServer {
         let storage = metrics.measure(storage);
         let (memory, follow) = match image {
             None => {
-                let kinds = Kinds::with_optional(options.settings.opt_in.clone());
+                let kinds = options.settings.plugins.kinds(options.settings.opt_in.clone());
                 ServerMemory::read(storage, kinds, metrics.clone()).await?
             }
             Some(image) => image.memory(storage, metrics.clone()).await?,

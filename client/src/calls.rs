@@ -77,6 +77,7 @@ impl Calls {
             limit: limit.into(),
             r#continue: next.to_owned(),
             revision: wire(params.at.unwrap_or_default()),
+            include_uninitialized: params.uninitialized,
         };
         let mut grpc = self.client.grpc();
         let mut chunks = bounded(grpc.list(self.client.request(message))).await?;

@@ -69,6 +69,7 @@ impl<T: Object> Source<T> {
             r#ref: Some(gvr.reference(&self.params.ns, &self.params.name, "")),
             label_selector: self.params.labels.clone(),
             field_selector: self.params.fields.clone(),
+            include_uninitialized: self.params.uninitialized,
         };
         self.resources().map(selector).collect()
     }
@@ -104,7 +105,8 @@ impl<T: Object> Source<T> {
             (name, "") => format!("metadata.name={name}"),
             (name, fields) => format!("metadata.name={name},{fields}"),
         };
-        ListParams { labels: self.params.labels.clone(), fields, at }
+        let uninitialized = self.params.uninitialized;
+        ListParams { labels: self.params.labels.clone(), fields, at, uninitialized }
     }
 
     fn take(&self, json: &[u8], page: &mut Page<T>) {

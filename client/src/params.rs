@@ -13,6 +13,8 @@ pub struct ListParams {
     pub fields: String,
     /// The revision of the state; `None` for the newest.
     pub at: Option<Revision>,
+    /// Whether to list objects, too, that wait for initializers.
+    pub uninitialized: bool,
 }
 
 impl ListParams {
@@ -29,6 +31,13 @@ impl ListParams {
         selector.clone_into(&mut self.fields);
         self
     }
+
+    /// Extends the list to objects that wait for initializers.
+    #[must_use]
+    pub fn include_uninitialized(mut self) -> Self {
+        self.uninitialized = true;
+        self
+    }
 }
 
 /// The parameters of a watch.
@@ -42,6 +51,8 @@ pub struct WatchParams {
     pub labels: String,
     /// The field selector, such as `spec.nodeName=node-1`; empty for all objects.
     pub fields: String,
+    /// Whether to watch objects, too, that wait for initializers.
+    pub uninitialized: bool,
 }
 
 impl WatchParams {
@@ -70,6 +81,13 @@ impl WatchParams {
     #[must_use]
     pub fn fields(mut self, selector: &str) -> Self {
         selector.clone_into(&mut self.fields);
+        self
+    }
+
+    /// Extends the watch to objects that wait for initializers.
+    #[must_use]
+    pub fn include_uninitialized(mut self) -> Self {
+        self.uninitialized = true;
         self
     }
 }

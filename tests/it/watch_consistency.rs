@@ -45,11 +45,8 @@ impl WatchView {
             ..Default::default()
         };
         let labels = if self.color.is_empty() { String::new() } else { format!("color={}", self.color) };
-        let selector = pb::WatchSelector {
-            r#ref: Some(reference),
-            label_selector: labels,
-            field_selector: String::new(),
-        };
+        let selector =
+            pb::WatchSelector { r#ref: Some(reference), label_selector: labels, ..Default::default() };
         pb::WatchRequest { selectors: vec![selector], after_revision, progress }
     }
 

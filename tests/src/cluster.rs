@@ -10,6 +10,7 @@ use crate::refusals::Refusals;
 use crate::schedule::Schedule;
 use crate::webhooks::Webhooks;
 use kstore_api::kind;
+use kstore_apiserver::admission::PluginSwitches;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::SharedStorage;
@@ -58,6 +59,8 @@ pub struct Setup {
     pub network: bool,
     /// Whether the cluster may start with the initial objects that another one with this seed has created.
     pub shares_initial_objects: bool,
+    /// Admission plugins that run in addition to the default ones.
+    pub plugins: Vec<&'static str>,
 }
 
 /// Which loops run beside the apiserver.
@@ -90,6 +93,7 @@ impl Setup {
             is_permuted,
             network,
             shares_initial_objects: true,
+            plugins: Vec::new(),
         }
     }
 
@@ -135,6 +139,13 @@ impl Setup {
     #[must_use]
     pub fn network(mut self) -> Self {
         self.network = true;
+        self
+    }
+
+    /// Enables admission plugins that are off by default.
+    #[must_use]
+    pub fn plugins(mut self, plugins: &[&'static str]) -> Self {
+        self.plugins = plugins.to_vec();
         self
     }
 
@@ -262,12 +273,19 @@ impl Cluster {
             Loops::None => LocalComponents::default(),
         };
         let (webhooks, refusals) = (Webhooks::default(), Refusals::default());
+        let plugins =
+            || PluginSwitches { enabled: setup.plugins.iter().copied().collect(), ..Default::default() };
         let outside = match setup.network {
             true => ExternalDependencies {
                 outbound: Arc::new(Network::new(ServiceBackends::default())),
                 tokens: Some(Arc::new(tokens())),
+                plugins: plugins(),
             },
-            false => ExternalDependencies { outbound: Arc::new(webhooks.clone()), tokens: None },
+            false => ExternalDependencies {
+                outbound: Arc::new(webhooks.clone()),
+                tokens: None,
+                plugins: plugins(),
+            },
         };
         let api = apiserver(
             (schedule.storage(backing_store.storage()), memory),
@@ -489,12 +507,14 @@ fn with_panic<F>(run: impl Fn(CancellationToken) -> F) -> impl FnMut(TaskGroup) 
     }
 }
 
-/// External dependencies that the cluster's apiservers share.
+/// External dependencies and settings that the cluster's apiservers share.
 struct ExternalDependencies {
     /// The network to webhooks.
     outbound: Arc<dyn Outbound>,
     /// The key of service account tokens.
     tokens: Option<Arc<Tokens>>,
+    /// The admission plugins.
+    plugins: PluginSwitches,
 }
 
 fn tokens() -> Tokens {
@@ -530,7 +550,10 @@ async fn apiserver(
         local_components,
         anonymous: true,
         outbound: Arc::clone(&outside.outbound),
-        settings: kstore_apiserver::Settings::default(),
+        settings: kstore_apiserver::Settings {
+            plugins: outside.plugins.clone(),
+            ..kstore_apiserver::Settings::default()
+        },
         connections: limits::CONNECTIONS,
     };
     let follow = |task| drop(tasks.spawn(task));

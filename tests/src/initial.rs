@@ -26,7 +26,8 @@ static KEPT: Mutex<VecDeque<(Origin, Arc<InitialImage>)>> = Mutex::new(VecDeque:
 
 /// Returns the initial objects of a cluster; `None` if it creates its own. Blocks while they are created.
 pub(crate) fn image(setup: &Setup) -> Option<Arc<InitialImage>> {
-    let is_shared = setup.shares_initial_objects && setup.service_ranges == Default::default();
+    let has_defaults = setup.service_ranges == Default::default() && setup.plugins.is_empty();
+    let is_shared = setup.shares_initial_objects && has_defaults;
     if !is_shared {
         return None;
     }

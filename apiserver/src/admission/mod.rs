@@ -15,11 +15,13 @@ mod configuration;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod deny_exec;
 mod deny_service_external_ips;
 pub(crate) mod dynamic;
 mod event_rate_limit;
 mod extended_resource_toleration;
 mod image_policy_webhook;
+mod initializers;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod limited_resources;
@@ -40,6 +42,7 @@ mod rbac_escalation;
 mod registered;
 mod request_effects;
 mod runtime_class;
+mod security_context_deny;
 mod service_account;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
@@ -58,6 +61,7 @@ use crate::undecided::Undecided;
 pub use configuration::{ConfigurationError, ConfiguredPlugins};
 use dynamic::{Admitted, Calls, Dynamic};
 pub use image_policy_webhook::ImagePolicyOptions;
+use initializers::ConfiguredInitializers;
 pub use kstore_api::admission::Operation;
 use kstore_api::admission::Reinvocation;
 use kstore_api::admission::review::AuditAnnotation;
@@ -156,6 +160,12 @@ trait Plugin: Send + Sync {
         Ok(())
     }
 
+    /// Refuses a stream to an object, such as a command in a pod.
+    fn connect(&self, cluster: &dyn Lookup, subject: &Subject<'_>) -> Result<(), Status> {
+        let _ = (cluster, subject);
+        Ok(())
+    }
+
     /// Refuses invalid requests like [`Plugin::validate`], and adds warnings and audit annotations.
     fn review(
         &self,
@@ -202,6 +212,10 @@ pub struct Admission {
     running: Arc<[Running]>,
     /// Whether images of pods are reviewed.
     reviews_images: bool,
+    /// Whether new objects wait for initializers.
+    initializes: bool,
+    /// Which objects wait for initializers.
+    initializers: Arc<ConfiguredInitializers>,
 }
 
 impl Admission {
@@ -222,6 +236,8 @@ impl Admission {
             switches: Arc::new(switches),
             running,
             reviews_images: false,
+            initializes: false,
+            initializers: Arc::default(),
         }
     }
 
@@ -230,13 +246,18 @@ impl Admission {
     pub(crate) fn with(self, switches: &PluginSwitches, configured: &ConfiguredPlugins) -> Self {
         let name = image_policy_webhook::NAME;
         let reviews_images = switches.runs(name) && configured.get(name).is_some();
-        let running = switches.running(configured);
-        Self { switches: Arc::new(switches.clone()), running, reviews_images, ..self }
+        let (running, initializes) = (switches.running(configured), switches.runs(initializers::NAME));
+        Self { switches: Arc::new(switches.clone()), running, reviews_images, initializes, ..self }
     }
 
     /// Whether missing namespaces of new objects are created.
     pub(crate) fn provisions_namespaces(&self) -> bool {
         self.switches.runs(namespace_auto_provision::NAME)
+    }
+
+    /// Whether new objects wait for initializers.
+    pub(crate) fn initializes(&self) -> bool {
+        self.initializes
     }
 
     /// Whether a plugin that calls webhooks or evaluates policies is enabled.
@@ -253,7 +274,8 @@ impl Admission {
     /// The calls of one request, before the first. Webhooks do not see the server's own writes, such as the
     /// initial objects of every cluster: otherwise a server could not start while a webhook is down.
     pub(crate) fn calls(&self, user: &UserInfo) -> Calls {
-        let calls = self.dynamic.calls(RequestEffects::new(self.reviews_images));
+        let effects = RequestEffects::new(self.reviews_images, self.initializes());
+        let calls = self.dynamic.calls(effects);
         if user.username == SELF { calls.none() } else { calls }
     }
 
@@ -312,7 +334,8 @@ impl Admission {
         old: Option<&Value>,
     ) -> Result<(), Undecided> {
         self.mutate_in_tree(&admitted.subject, new, old)?;
-        self.mutate_dynamically(admitted, new, old, |new| self.mutate_in_tree(&admitted.subject, new, old))
+        self.mutate_dynamically(admitted, new, old, |new| self.mutate_in_tree(&admitted.subject, new, old))?;
+        self.initializers.admit(&*self.cluster, admitted, new, old)
     }
 
     /// Applies all policies and webhooks to `new`; `between` runs before each round but the first.
@@ -360,8 +383,27 @@ impl Admission {
         node_restriction::restrict(&*self.cluster, subject, Some(posted), None)
     }
 
-    /// Runs only webhooks and policies, for objects that are not stored as sent, such as bindings or options
-    /// of streams.
+    /// Whether an in-tree plugin may refuse streams to pods.
+    pub(crate) fn reviews_streams(&self) -> bool {
+        self.running.iter().any(|running| running.registered.reviews_streams())
+    }
+
+    /// Admits a stream with these options. Changes of the options are dropped: the stream opens with the
+    /// client's options.
+    ///
+    /// # Errors
+    /// The first refusal; or pending, if a webhook's answer is missing.
+    pub(crate) fn admit_stream(&self, admitted: &Admitted<'_>, options: &Value) -> Result<(), Undecided> {
+        let options = &mut options.clone();
+        self.mutate_dynamically(admitted, options, None, |_| Ok(()))?;
+        if self.reviews_streams() {
+            let subject = &admitted.subject;
+            self.each("validate", subject, |plugin| Ok(plugin.connect(&*self.cluster, subject)?))?;
+        }
+        self.validate_dynamically(admitted, Some(options), None)
+    }
+
+    /// Runs only webhooks and policies, for objects that are not stored as sent, such as bindings.
     ///
     /// # Errors
     /// The first refusal; or pending, if a webhook's answer is missing.

@@ -2,6 +2,7 @@
 //! default. Webhooks, policies and quotas run after them and are implemented elsewhere.
 
 use super::configuration::{ConfiguredPlugins, Unconfigured};
+use super::deny_exec::DenyExec;
 use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
 use super::pod_toleration_restriction::PodTolerationRestriction;
@@ -9,12 +10,14 @@ use super::{
     Plugin, Subject, always, always_pull_images, certificate_approval, certificate_requester,
     certificate_signing, certificate_subject_restriction, cluster_trust_bundle_attest, default_ingress_class,
     default_storage_class, default_toleration_seconds, deny_service_external_ips, event_rate_limit,
-    extended_resource_toleration, image_policy_webhook, limit_pod_hard_anti_affinity_topology, limit_ranger,
-    namespace_auto_provision, namespace_exists, namespace_lifecycle, node_restriction,
+    extended_resource_toleration, image_policy_webhook, initializers, limit_pod_hard_anti_affinity_topology,
+    limit_ranger, namespace_auto_provision, namespace_exists, namespace_lifecycle, node_restriction,
     owner_references_permission_enforcement, persistent_volume_claim_resize, pod_resize_validator,
-    pod_security, pod_topology_labels, priority, rbac_escalation, runtime_class, service_account,
-    storage_object_in_use_protection, taint_nodes_by_condition,
+    pod_security, pod_topology_labels, priority, rbac_escalation, runtime_class, security_context_deny,
+    service_account, storage_object_in_use_protection, taint_nodes_by_condition,
 };
+use crate::kinds::Kinds;
+use kstore_api::kind::OptIn;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -33,6 +36,8 @@ pub(super) const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
 pub(super) const MUTATING_WEBHOOK: &str = "MutatingAdmissionWebhook";
 pub(super) const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";
 pub(super) const VALIDATING_WEBHOOK: &str = "ValidatingAdmissionWebhook";
+const DENY_ESCALATING_EXEC: &str = "DenyEscalatingExec";
+const DENY_EXEC_ON_PRIVILEGED: &str = "DenyExecOnPrivileged";
 /// Plugins that do not implement [`Plugin`]: they wait for webhooks, or are part of a commit.
 const ELSEWHERE: [&str; 5] =
     [MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK, RESOURCE_QUOTA];
@@ -53,6 +58,11 @@ impl Registered {
         let resource = subject.resource;
         self.kinds.is_empty()
             || self.kinds.iter().any(|(group, plural)| *plural == resource.plural && *group == resource.group)
+    }
+
+    /// Whether the plugin may refuse streams to pods.
+    pub(super) fn reviews_streams(&self) -> bool {
+        matches!(self.name, DENY_ESCALATING_EXEC | DENY_EXEC_ON_PRIVILEGED)
     }
 }
 
@@ -100,6 +110,7 @@ static PLUGINS: &[Registered] = &[
     off(namespace_auto_provision::NAME, &namespace_auto_provision::NamespaceAutoProvision, &[]),
     on("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle, &[]),
     off("NamespaceExists", &namespace_exists::NamespaceExists, &[]),
+    off(security_context_deny::NAME, &security_context_deny::SecurityContextDeny, PODS),
     off(
         "LimitPodHardAntiAffinityTopology",
         &limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology,
@@ -116,6 +127,8 @@ static PLUGINS: &[Registered] = &[
     on("Priority", &priority::Priority, &[("", "pods"), ("scheduling.k8s.io", "priorityclasses")]),
     on("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds, PODS),
     off("PodTolerationRestriction", &POD_TOLERATION_RESTRICTION, PODS),
+    off(DENY_ESCALATING_EXEC, &DenyExec::ESCALATING, PODS),
+    off(DENY_EXEC_ON_PRIVILEGED, &DenyExec::ON_PRIVILEGED, PODS),
     off(event_rate_limit::NAME, &Unconfigured, &[("", "events")]),
     off("ExtendedResourceToleration", &extended_resource_toleration::ExtendedResourceToleration, PODS),
     on("DefaultStorageClass", &default_storage_class::DefaultStorageClass, CLAIMS),
@@ -153,6 +166,8 @@ static PLUGINS: &[Registered] = &[
         &[("networking.k8s.io", "ingresses")],
     ),
     off("DenyServiceExternalIPs", &deny_service_external_ips::DenyServiceExternalIps, &[("", "services")]),
+    // Runs after mutating webhooks, as in Kubernetes, and not as a plugin of this list.
+    off(initializers::NAME, &initializers::Initializers, &[]),
     on(pod_topology_labels::NAME, &pod_topology_labels::PodTopologyLabels, PODS),
     on("PodResizeValidator", &pod_resize_validator::PodResizeValidator, PODS),
     on(CERTIFICATE_REQUESTER, &certificate_requester::CertificateRequester, SIGNING_REQUESTS),
@@ -196,6 +211,12 @@ impl PluginSwitches {
                 .is_none_or(|registered| registered.runs_by_default)
         };
         !self.disabled.contains(plugin) && (self.enabled.contains(plugin) || by_default(plugin))
+    }
+
+    /// The kinds that a server with these plugins and optional kinds serves without any stored definition.
+    pub(crate) fn kinds(&self, opt_in: OptIn) -> Kinds {
+        let kinds = Kinds::with_optional(opt_in);
+        if self.runs(initializers::NAME) { kinds.with_initializers() } else { kinds }
     }
 
     /// The enabled in-tree plugins, in their order.

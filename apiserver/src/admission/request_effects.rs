@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 pub(crate) struct RequestEffects {
     /// Whether images of pods are reviewed.
     reviews_images: bool,
+    /// Whether new objects wait for initializers.
+    initializes: bool,
     /// Whether the limits of events accepted the request.
     pub(super) event_limits: OnceLock<Result<(), Status>>,
     /// The latest image review and its verdict.
@@ -20,13 +22,20 @@ pub(crate) struct RequestEffects {
 
 impl RequestEffects {
     /// No effects yet. With `reviews_images` a decision about a pod may wait for the image policy webhook.
-    pub(super) fn new(reviews_images: bool) -> Self {
-        Self { reviews_images, ..Self::default() }
+    /// With `initializes` a decision may wait for an authorization webhook.
+    pub(super) fn new(reviews_images: bool, initializes: bool) -> Self {
+        Self { reviews_images, initializes, ..Self::default() }
     }
 
-    /// Whether decisions about such requests may wait for the image policy webhook.
+    /// Whether new objects wait for initializers.
+    pub(super) fn initializes(&self) -> bool {
+        self.initializes
+    }
+
+    /// Whether decisions about such requests may wait for a server.
     pub(super) fn may_wait(&self, operation: Operation, plural: &str) -> bool {
-        self.reviews_images && plural == "pods" && matches!(operation, Operation::Create | Operation::Update)
+        let waits = self.initializes || self.reviews_images && plural == "pods";
+        waits && matches!(operation, Operation::Create | Operation::Update)
     }
 
     /// The verdict on an image review that this request waited for.

@@ -6,6 +6,7 @@ mod optional;
 mod pods;
 pub(super) mod provisioned;
 mod resized_pods;
+mod streams;
 mod trust_bundles;
 
 use super::{Admission, ConfiguredPlugins, Operation, PluginSwitches, Remarks, Subject};

@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::kind::Resource;
 use kstore_api::object::NotStoredForm;
 use kstore_api::selector::{field, label};
-use kstore_api::{meta, object};
+use kstore_api::{initializers, meta, object};
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 
@@ -29,6 +29,8 @@ pub struct Entry {
     stored: Bytes,
     /// Offset of the metadata in `stored`.
     metadata: usize,
+    /// Whether the object waits for initializers.
+    is_uninitialized: bool,
     strings: PackedStrings,
     /// The object as a protobuf message, if it was requested and there was space to keep it.
     message: OnceLock<message::CachedMessage>,
@@ -115,6 +117,7 @@ impl Entry {
             written: revision,
             stored,
             metadata,
+            is_uninitialized: initializers::is_uninitialized(value),
             strings,
             message: OnceLock::new(),
             value: OnceLock::new(),
@@ -148,6 +151,11 @@ impl Entry {
             views: Views::default(),
             ..*self
         }
+    }
+
+    /// Whether the object waits for initializers, so that lists and watches hide it.
+    pub fn is_uninitialized(&self) -> bool {
+        self.is_uninitialized
     }
 
     /// The revision that wrote the object's bytes.

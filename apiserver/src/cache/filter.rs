@@ -20,6 +20,8 @@ pub struct Filter {
     pub fields: field::Selector,
     /// Requirements on selectable fields that a version of a custom kind declares.
     pub declared: Option<DeclaredFields>,
+    /// Whether objects that wait for initializers match.
+    pub includes_uninitialized: bool,
 }
 
 /// Field requirements of a request to a custom kind, other than name and namespace.
@@ -43,6 +45,7 @@ impl Filter {
             labels: label::Selector::everything(),
             fields: field::Selector::everything(),
             declared: None,
+            includes_uninitialized: true,
         }
     }
 
@@ -50,6 +53,7 @@ impl Filter {
     pub fn matches(&self, entry: &Entry) -> bool {
         (self.namespace.is_empty() || self.namespace == entry.namespace())
             && (self.name.is_empty() || self.name == entry.name())
+            && (self.includes_uninitialized || !entry.is_uninitialized())
             && self.labels.matches(&entry.labels())
             && self.fields.matches_fields(|label| entry.field(label))
     }
@@ -65,10 +69,10 @@ impl Filter {
         self.fields.required(indexed_field(self.resource)?)
     }
 
-    /// Whether the filter has label or field requirements. The remaining items of a list cannot be counted
+    /// Whether the filter has label or field requirements, or hides objects that are not initialized. The remaining items of a list cannot be counted
     /// then without evaluating them.
     pub fn selects(&self) -> bool {
-        !self.labels.is_everything() || !self.fields.is_everything()
+        !self.labels.is_everything() || !self.fields.is_everything() || !self.includes_uninitialized
     }
 }
 

@@ -14,8 +14,13 @@ use std::sync::OnceLock;
 type Path = &'static [&'static str];
 
 /// Paths that are read of every kind.
-const IDENTITY: [Path; 4] =
-    [&["metadata", "name"], &["metadata", "namespace"], &["metadata", "uid"], &["metadata", "labels"]];
+const IDENTITY: [Path; 5] = [
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "uid"],
+    &["metadata", "labels"],
+    &["metadata", "initializers"],
+];
 
 /// Decodes only identity, labels and the selectable fields of the kind.
 pub(super) fn read(bytes: &[u8], resource: &Resource) -> Result<Value, serde_json::Error> {

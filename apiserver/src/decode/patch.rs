@@ -124,14 +124,14 @@ fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
 /// 422 about the field `patch` if the result is not an object of the kind, or if strict validation refuses
 /// it; 400 if the result is in another namespace.
 pub(crate) fn patched(
-    target: &Target,
+    (target, has_initializers): (&Target, bool),
     patch: &Patch,
     value: &mut Value,
     again: impl Fn() -> Result<Value, Status>,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
-    let expected = Expected::at(target);
+    let expected = Expected::at(target).with_initializers(has_initializers);
     // The value in an error: the patch itself for a strategic merge, otherwise the result. Nearly every patch
     // succeeds, so the result is computed again for an error instead of being cloned for each patch.
     let shown = || match patch.kind {

@@ -21,6 +21,7 @@ pub(super) async fn serve(
     let message = request.into_inner();
     let target = target(&caller.kinds, message.r#ref)?;
     let filter = filter(&target, &message.label_selector, &message.field_selector)?;
+    let filter = grpc.pipeline.shown(filter, message.include_uninitialized);
     let at = if message.revision > 0 { ListAt::Exact(message.revision) } else { ListAt::Newest };
     let options = ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at };
     chunked(grpc, caller, target, Action::List(options)).await
@@ -57,6 +58,7 @@ pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filt
             .and_then(|selector| selector.check(target.resource))
             .map_err(|e| refuse(e.to_string()))?,
         declared: None,
+        includes_uninitialized: true,
     })
 }
 

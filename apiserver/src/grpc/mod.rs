@@ -204,6 +204,7 @@ impl Caller {
             },
             force: false,
             managed_fields: ManagedFieldsUpdate::Tracked,
+            includes_uninitialized: false,
         }
     }
 }

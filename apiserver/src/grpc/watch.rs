@@ -43,6 +43,7 @@ pub(super) async fn serve(
             return Err(to_grpc(&no_such_method()));
         }
         let selected = filter(&target, &selector.label_selector, &selector.field_selector)?;
+        let selected = grpc.pipeline.shown(selected, selector.include_uninitialized);
         filters.push(filter_by_version(&selected, target.custom.as_ref()));
         kinds.push(Served { resource: target.resource, custom: target.custom });
     }

@@ -81,8 +81,8 @@ impl Pipeline {
         self.admission(request).admit_dynamic(&admitted, scale, Some(old))
     }
 
-    /// Sends the options of a stream (exec, attach, port-forward) to webhooks before it connects, as
-    /// Kubernetes does.
+    /// Admits a stream (exec, attach, port-forward, proxy) before it connects, as Kubernetes does. Webhooks get
+    /// its options.
     ///
     /// # Errors
     /// The first refusal.
@@ -93,7 +93,8 @@ impl Pipeline {
         options: impl FnOnce() -> Value,
     ) -> Result<(), Status> {
         let calls = self.admission.calls(user);
-        if !calls.may_match(Operation::Connect, target.resource.plural) {
+        let may_match = calls.may_match(Operation::Connect, target.resource.plural);
+        if !may_match && !self.admission.reviews_streams() {
             return Ok(());
         }
         self.cache().fresh().await.map_err(of_read)?;
@@ -106,9 +107,7 @@ impl Pipeline {
         };
         decided(|| {
             calls.begin("");
-            // Changes that webhooks make to the options are dropped: the stream opens with the client's
-            // options.
-            self.admission.admit_dynamic(&admitted, &mut options.clone(), None)
+            self.admission.admit_stream(&admitted, &options)
         })
         .await
     }

@@ -6,6 +6,7 @@ use super::{Answer, Pipeline};
 use crate::decode::{self, Configuration, Expected};
 use crate::request::{FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use bytes::Bytes;
+use kstore_api::initializers;
 use kstore_api::kind::Resource;
 use kstore_api::meta;
 use kstore_api::patch::apply::{self, Reset, Write};
@@ -87,6 +88,10 @@ impl Pipeline {
         let merged = apply::apply(live, config, &write, options.force, target.object_type()?);
         let mut merged = merged.map_err(|refused| refused.to_status(target.resource, &target.name))?;
         decode::canonical(expected, &mut merged, FieldValidation::Ignore, &mut Vec::new())?;
+        // A configuration cannot name the initializers: the schema by which it is merged does not have them.
+        if let Some(live) = live.filter(|_| self.initializes()) {
+            initializers::carry(&mut merged, live);
+        }
         Ok(merged)
     }
 

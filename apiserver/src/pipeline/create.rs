@@ -31,8 +31,12 @@ impl Pipeline {
             return self.post_virtual(request, body, options, warnings).await;
         }
         let span = tracing::debug_span!("decode").entered();
-        let mut object =
-            decode::object(Expected::at(&request.target), body, options.field_validation, warnings)?;
+        let mut object = decode::object(
+            self.expected(Expected::at(&request.target)),
+            body,
+            options.field_validation,
+            warnings,
+        )?;
         drop(span);
         warnings.extend(warnings::duplicate_owners(&mut object, ""));
         self.create_decoded(request, object, options, warnings).await

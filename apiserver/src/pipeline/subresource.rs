@@ -122,7 +122,14 @@ impl Pipeline {
             dropped.clear();
             let mut wanted = apply_patch(target, patch, scale, &mut dropped)?;
             let again = || apply_patch(target, patch, scale, &mut Vec::new());
-            decode::patched(target, patch, &mut wanted, again, options.field_validation, &mut dropped)?;
+            decode::patched(
+                (target, false),
+                patch,
+                &mut wanted,
+                again,
+                options.field_validation,
+                &mut dropped,
+            )?;
             self.track_scale(request, options, scale, &mut wanted)?;
             Ok(wanted)
         };
@@ -159,7 +166,7 @@ impl Pipeline {
             if target.custom.is_none() {
                 // Without the zero values of the stored object, as every decoded object: the strategies and rules of an
                 // update compare canonical forms.
-                let whole = Expected::of(target.resource, "");
+                let whole = self.expected(Expected::of(target.resource, ""));
                 decode::canonical(whole, &mut next, FieldValidation::Ignore, &mut Vec::new())?;
             }
             target.rescale(&wanted, &mut next)?;

@@ -27,7 +27,7 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let target = &request.target;
         let span = tracing::debug_span!("decode").entered();
-        let expected = Expected::at(target);
+        let expected = self.expected(Expected::at(target));
         let mut object = decode::object(expected, body, options.field_validation, warnings)?;
         drop(span);
         if target.subresource == "scale" {
@@ -97,7 +97,14 @@ impl Pipeline {
             dropped.clear();
             let mut next = apply_patch(target, &patch, current, &mut dropped)?;
             let again = || apply_patch(target, &patch, current, &mut Vec::new());
-            decode::patched(target, &patch, &mut next, again, validation, &mut dropped)?;
+            decode::patched(
+                (target, self.initializes()),
+                &patch,
+                &mut next,
+                again,
+                validation,
+                &mut dropped,
+            )?;
             dropped.extend(warnings::duplicate_owners(&mut next, " after mutating admission happens"));
             Ok(next)
         };
@@ -182,6 +189,10 @@ impl Pipeline {
         warnings.extend(calls.warnings());
         warnings.extend(object_warnings);
         let updated = updated?;
+        if self.initializes() && !options.dry_run && updated.entry.is_uninitialized() {
+            // Boxed because it is rare: otherwise the future of every write would be larger.
+            Box::pin(self.remove_if_failed(request, &updated.entry)).await?;
+        }
         Ok(Answer::Object(ObjectAnswer {
             entry: updated.entry,
             created: updated.effect == UpdateEffect::Created,
@@ -224,7 +235,7 @@ impl Pipeline {
         // The stored object has the zero values that Kubernetes always prints; canonical form makes both
         // comparable.
         if target.custom.is_none() {
-            let whole = Expected::of(resource, "");
+            let whole = self.expected(Expected::of(resource, ""));
             decode::canonical(whole, &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         }
         if target.subresource.is_empty() {

@@ -34,7 +34,7 @@ impl Query {
         if namespace.is_empty() && resource.namespaced {
             fields.required(field::NAMESPACE).unwrap_or_default().clone_into(&mut namespace);
         }
-        Ok(Filter { resource, namespace, name, labels, fields, declared: None })
+        Ok(Filter { resource, namespace, name, labels, fields, declared: None, includes_uninitialized: true })
     }
 
     /// Parses the options of a LIST.

@@ -328,11 +328,12 @@ impl Rest {
             })?,
         };
         let filter = || query.filter(resource, &path.namespace, &path.name);
+        let shown = |filter| self.pipeline.shown(filter, query.flag(query::UNINITIALIZED));
         let options = query.write_options(operation.options(), &agent)?;
         let action = match operation {
             Operation::Get => Action::Get(query.get_options()?),
-            Operation::List => Action::List(query.list_options(filter()?)?),
-            Operation::Watch => Action::Watch(query.watch_options(filter()?)?),
+            Operation::List => Action::List(query.list_options(shown(filter()?))?),
+            Operation::Watch => Action::Watch(query.watch_options(shown(filter()?))?),
             Operation::Create => Action::Create(self.read_body(headers, body).await?, options),
             Operation::Update => Action::Update(self.read_body(headers, body).await?, options),
             Operation::Patch => {

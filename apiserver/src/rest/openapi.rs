@@ -408,7 +408,7 @@ fn entries(
 
 /// Returns the stored definition of a custom kind.
 pub(super) fn stored_definition(cache: &Cache, custom: &CustomVersion) -> Option<Arc<Stored>> {
-    cache.get(definitions(), &custom.kind.key)
+    custom.kind.unstored.clone().or_else(|| cache.get(definitions(), &custom.kind.key))
 }
 
 fn form(headers: &HeaderMap, protobuf: [&str; 2]) -> Result<DocumentEncoding, Status> {

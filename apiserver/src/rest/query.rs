@@ -9,6 +9,10 @@ use crate::request::{
 };
 use kstore_api::status::Status;
 
+/// The parameter by which lists and watches include objects that wait for initializers, and a create does not
+/// wait for them.
+pub(super) const UNINITIALIZED: &str = "includeUninitialized";
+
 /// The query of a URL. The first value of a repeated parameter counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
@@ -124,6 +128,7 @@ impl Query {
             names_validation: !self.get("fieldValidation").is_empty(),
             force: self.flag("force"),
             managed_fields: ManagedFieldsUpdate::Tracked,
+            includes_uninitialized: self.flag(UNINITIALIZED),
         })
     }
 

@@ -52,7 +52,8 @@ pub(crate) fn source_of(
     first: Gvr,
     rest: impl IntoIterator<Item = Gvr>,
 ) -> Source<OwnershipRecord> {
-    client.dynamic(first).project(WatchParams::default(), decode).and(rest)
+    let all = WatchParams::default().include_uninitialized();
+    client.dynamic(first).project(all, decode).and(rest)
 }
 
 /// Cache of the objects of all built-in kinds.

@@ -128,7 +128,7 @@ impl Namespaces {
         let list = |resource: &Resource| {
             let (api, resource) = (self.executor.client.dynamic(gvr(resource)), resource.clone());
             async move {
-                let all = ListParams::default();
+                let all = ListParams::default().include_uninitialized();
                 let items = match resource == EVENTS {
                     true => api.list_first(namespace, &all, EVENTS_COUNTED).await,
                     false => api.list(namespace, &all).await.map(|(items, _)| items),

@@ -33,6 +33,8 @@ mod habits;
 mod health;
 /// Authentication, impersonation and permissions.
 mod identity;
+/// Initializers: objects that are hidden until programs have changed them.
+mod initializers;
 /// Defaults and validation of kinds in core, apps and batch.
 mod kinds_core;
 /// Kinds of other groups, and objects that exist from the start.

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Origin;
 use crate::field::{FieldError, FieldErrorKind, Path};
+use crate::initializers;
 use crate::schema::decode::{DecodeError, FieldProblem, Mode, normalize};
 use crate::schema::limits::MAX_FIELD_PROBLEMS;
 use crate::schema::object_meta;
@@ -33,7 +34,15 @@ impl Tree {
     ) -> Result<Vec<FieldProblem>, MetadataError> {
         let Some(map) = object.as_object_mut() else { return Ok(Vec::new()) };
         let mut decoder = Decoder { origin, problems: Vec::new() };
+        // The store has the member only if a server with initializers has written it.
+        let initializers = match origin {
+            Origin::Storage => map.get_mut("metadata").and_then(initializers::take_from),
+            Origin::Request | Origin::Conversion => None,
+        };
         decoder.metadata(map, &Path::ROOT)?;
+        if initializers.is_some() {
+            initializers::put(object, initializers);
+        }
         Ok(decoder.problems)
     }
 

@@ -43,7 +43,7 @@ pub(super) fn label_key(errors: &mut ErrorList, path: &Path<'_>, value: &Value) 
 }
 
 /// Checks a fully qualified name of three or more parts.
-pub(super) fn fully_qualified(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
+pub(crate) fn fully_qualified(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     let faults = name::dns1123_subdomain(own);
     if own.is_empty() {
         errors.required(path, "");

@@ -4,8 +4,8 @@
 
 use super::authorizer::{AccessChecks, RequesterAuthorizer};
 use super::configurations::Configurations;
-use crate::admission::Remarks;
 use crate::admission::request_effects::RequestEffects;
+use crate::admission::{Remarks, Subject};
 use crate::audit;
 use crate::authn::UserInfo;
 use crate::authz::Authorizer;
@@ -19,7 +19,9 @@ use kstore_api::admission::policy::{CheckObserver, PolicyCheck};
 use kstore_api::admission::review::transport::HttpAnswer;
 use kstore_api::admission::review::{self, AuditAnnotation, CallError, DecodedResponse};
 use kstore_api::admission::{Operation, Webhook};
-use kstore_api::expression::authorizer::RequestAuthorizer;
+use kstore_api::expression::authorizer::{
+    self as expression, AccessCheck, AccessTarget, RequestAuthorizer, ResourceAccess,
+};
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use parking_lot::Mutex;
@@ -140,6 +142,32 @@ impl Calls {
         let (authorizer, requester) = (self.dependencies.authorizer.clone(), user.clone());
         let access = self.access.clone();
         RequestAuthorizer::new(Arc::new(RequesterAuthorizer { authorizer, requester, access }))
+    }
+
+    /// Whether the sender of a request may use a verb on its object.
+    ///
+    /// # Errors
+    /// [`Undecided::Pending`] until an authorization webhook has answered.
+    pub(in crate::admission) fn may(
+        &self,
+        subject: &Subject<'_>,
+        verb: &str,
+    ) -> Result<expression::Decision, Undecided> {
+        let access = ResourceAccess {
+            group: subject.resource.group.to_owned(),
+            resource: subject.resource.plural.to_owned(),
+            namespace: subject.namespace.to_owned(),
+            name: subject.name.to_owned(),
+            ..ResourceAccess::default()
+        };
+        let check = AccessCheck {
+            subject: expression::Subject::Requester,
+            verb: verb.to_owned(),
+            target: AccessTarget::Resource(access),
+        };
+        let decision = self.authorizer(subject.user).decide(&check);
+        self.check_access_answers()?;
+        Ok(decision)
     }
 
     /// Ends an evaluation whose expressions need an authorization webhook: it is repeated with the answers.

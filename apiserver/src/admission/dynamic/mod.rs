@@ -26,7 +26,9 @@ use calls::Dependencies;
 use configurations::ConfigurationCache;
 use kstore_api::admission::equivalent::{Equivalent, equivalents};
 use kstore_api::admission::{Attributes, ClusterFacts, GroupVersionKind, UserInfo};
+use kstore_api::initializers;
 use kstore_api::kind::{self, Resource};
+use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,6 +94,18 @@ impl Admitted<'_> {
     /// Whether webhooks or policies may match the request, or a plugin may wait.
     pub(crate) fn may_match(&self) -> bool {
         self.calls.may_match(self.subject.operation, self.subject.resource.plural)
+    }
+
+    /// Decodes an object that a webhook or policy changed; neither changes its initializers.
+    ///
+    /// # Errors
+    /// 500 if it is not an object of the kind.
+    fn decode(&self, object: &mut Value, before: Option<&Value>) -> Result<(), Status> {
+        self.target.decode_admitted(object)?;
+        if let Some(before) = before.filter(|_| self.calls.effects().initializes()) {
+            initializers::carry(object, before);
+        }
+        Ok(())
     }
 }
 

@@ -108,7 +108,7 @@ fn call(
     let Some(patch) = answer.verdict? else { return Ok(None) };
     let patched = review::apply_patch(hook, &patch, object.as_deref())?;
     let mut patched = restored(kinds, patched, versions)?;
-    admitted.target.decode_admitted(&mut patched)?;
+    admitted.decode(&mut patched, attributes.object)?;
     admitted.target.fill_defaults(&mut patched);
     Ok(Some(patched))
 }

@@ -55,7 +55,7 @@ pub(crate) fn mutate(
     admitted.calls.check_access_answers()?;
     if let Some(mut changed) = changed? {
         // Decoding removes the added zero values again; the object gets them when it is stored.
-        admitted.target.decode_admitted(&mut changed)?;
+        admitted.decode(&mut changed, Some(new))?;
         *new = changed;
     }
     Ok(())

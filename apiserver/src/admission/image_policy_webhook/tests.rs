@@ -59,7 +59,7 @@ async fn ask(
 ) -> Verdict {
     let user = UserInfo::new("ann", [""; 0]);
     let resource = kind::lookup("", "v1", "pods").unwrap();
-    let effects = Arc::new(RequestEffects::new(true));
+    let effects = Arc::new(RequestEffects::new(true, false));
     loop {
         let subject =
             Subject { user: &user, operation, resource, subresource, namespace: "a", name: "p", seed: 0 };

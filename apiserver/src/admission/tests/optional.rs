@@ -190,3 +190,42 @@ fn a_namespace_must_exist_even_without_its_lifecycle() {
     assert!(case.admit(map("a")).is_ok());
     assert_eq!(case.admit(map("b")).unwrap_err().message, "namespaces \"b\" not found");
 }
+
+#[test]
+fn pods_with_chosen_users_groups_or_selinux_options_are_refused() {
+    let ask = |spec: Value| text(with("SecurityContextDeny", []).admit(pod(spec)));
+    let of_pod = |context: Value| json!({ "containers": [], "securityContext": context });
+    let of_container =
+        |list: &str, context: Value| json!({ list: [{ "name": "a" }, { "securityContext": context }] });
+    let (user, options) = (json!({ "runAsUser": 0 }), json!({ "seLinuxOptions": {} }));
+    for (spec, field) in [
+        (
+            of_pod(json!({ "supplementalGroups": [], "fsGroup": 1 })),
+            "pod.Spec.SecurityContext.SupplementalGroups",
+        ),
+        (of_pod(options.clone()), "pod.Spec.SecurityContext.SELinuxOptions"),
+        (of_pod(user.clone()), "pod.Spec.SecurityContext.RunAsUser"),
+        (of_pod(json!({ "fsGroup": 1 })), "pod.Spec.SecurityContext.FSGroup"),
+        (of_container("containers", options.clone()), "SecurityContext.SELinuxOptions"),
+        (of_container("initContainers", user.clone()), "SecurityContext.RunAsUser"),
+    ] {
+        assert_eq!(
+            ask(spec.clone()),
+            Err(format!("pods \"p\" is forbidden: {field} is forbidden")),
+            "{spec}"
+        );
+        assert_eq!(text(Case::create([]).admit(pod(spec))), Ok(()), "the plugin is off");
+    }
+    for spec in [
+        of_pod(json!({ "runAsNonRoot": true, "runAsGroup": 1 })),
+        of_container("containers", json!({ "privileged": true })),
+        of_container("ephemeralContainers", user.clone()),
+    ] {
+        assert_eq!(ask(spec.clone()), Ok(()), "{spec}");
+    }
+    let update =
+        |subresource| Case { operation: Operation::Update, subresource, ..with("SecurityContextDeny", []) };
+    let old = |case: Case| Case { old: Some(pod(of_pod(user.clone()))), ..case };
+    assert!(old(update("")).admit(pod(of_pod(user.clone()))).is_err());
+    assert!(old(update("status")).admit(pod(of_pod(user.clone()))).is_ok());
+}

@@ -1,0 +1,55 @@
+//! SecurityContextDeny, which Kubernetes had until 1.29: refuses pods that choose their user, SELinux options,
+//! or groups. Ephemeral containers are not checked, as in Kubernetes.
+
+use super::{Operation, Plugin, Subject};
+use crate::lookup::Lookup;
+use kstore_api::object::list;
+use kstore_api::status::Status;
+use serde_json::Value;
+
+/// The name in Kubernetes.
+pub(super) const NAME: &str = "SecurityContextDeny";
+/// Refused fields of a pod's security context, in the order of the checks, with their names in refusals.
+const OF_POD: [(&str, &str); 4] = [
+    ("supplementalGroups", "SupplementalGroups"),
+    ("seLinuxOptions", "SELinuxOptions"),
+    ("runAsUser", "RunAsUser"),
+    ("fsGroup", "FSGroup"),
+];
+/// Refused fields of a container's security context, likewise.
+const OF_CONTAINER: [(&str, &str); 2] = [("seLinuxOptions", "SELinuxOptions"), ("runAsUser", "RunAsUser")];
+
+pub(super) struct SecurityContextDeny;
+
+impl Plugin for SecurityContextDeny {
+    fn validate(
+        &self,
+        _: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        _: Option<&Value>,
+    ) -> Result<(), Status> {
+        let is_write = matches!(subject.operation, Operation::Create | Operation::Update);
+        let Some(pod) = new.filter(|_| is_write && subject.subresource.is_empty()) else { return Ok(()) };
+        match refused_field(&pod["spec"]) {
+            Some(field) => Err(subject.forbidden(&format!("{field} is forbidden"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The path of the first refused field that a pod's spec sets.
+fn refused_field(spec: &Value) -> Option<String> {
+    let of_pod = first_set(&spec["securityContext"], &OF_POD);
+    if let Some(field) = of_pod {
+        return Some(format!("pod.Spec.SecurityContext.{field}"));
+    }
+    let mut containers = list(&spec["initContainers"]).iter().chain(list(&spec["containers"]));
+    let field = containers.find_map(|container| first_set(&container["securityContext"], &OF_CONTAINER))?;
+    Some(format!("SecurityContext.{field}"))
+}
+
+/// The name in refusals of the first of these fields that a security context sets.
+fn first_set(context: &Value, fields: &[(&'static str, &'static str)]) -> Option<&'static str> {
+    fields.iter().find(|(field, _)| !context[*field].is_null()).map(|(_, shown)| *shown)
+}
