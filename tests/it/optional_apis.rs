@@ -70,7 +70,7 @@ async fn optional_apis_are_served_only_if_asked_for() {
     let launch = Launch::in_memory(SERVER, dir.path()).args(&["--components", "apiserver"]);
     let server = launch.start().unwrap();
     for path in paths {
-        assert_eq!(https(&server).call("GET", &format!("/apis/{path}"), "").await.status, 404, "{path}");
+        assert_eq!(https(&server).call("GET", &format!("/apis/{path}"), "").await.code, 404, "{path}");
     }
     let text = https(&server).call("GET", "/openapi/v2", "").await.json().to_string();
     assert!(!text.contains("storageversionmigrations") && !text.contains("clustertrustbundles"));
@@ -80,12 +80,12 @@ async fn optional_apis_are_served_only_if_asked_for() {
     let server = launch.args(&["--runtime-config=api/beta=true", gates]).start().unwrap();
     for path in paths {
         let list = https(&server).call("GET", &format!("/apis/{path}"), "").await;
-        assert_eq!((list.status, list.text("/kind")), (200, "APIResourceList".to_owned()), "{path}");
+        assert_eq!((list.code, list.text("/kind")), (200, "APIResourceList".to_owned()), "{path}");
         let document = https(&server).call("GET", &format!("/openapi/v3/apis/{path}"), "").await;
-        assert_eq!(document.status, 200, "{path}");
+        assert_eq!(document.code, 200, "{path}");
         let (group, version) = path.split_once('/').unwrap();
         let service = format!("/apis/apiregistration.k8s.io/v1/apiservices/{version}.{group}");
-        assert_eq!(https(&server).call("GET", &service, "").await.status, 200, "{path}");
+        assert_eq!(https(&server).call("GET", &service, "").await.code, 200, "{path}");
     }
     let groups = https(&server).call("GET", "/apis", "").await.json();
     let certificates =
@@ -158,6 +158,8 @@ async fn invalid_trust_bundles_are_refused_and_bundles_are_selected_by_signer() 
     let (found, _) = bundles(&client).list("", &selected).await.unwrap();
     assert_eq!(found.len(), 1);
     let mut moved = found[0].clone();
+    (moved["apiVersion"], moved["kind"]) =
+        ("certificates.k8s.io/v1beta1".into(), "ClusterTrustBundle".into());
     moved["spec"]["signerName"] = json!("example.com/y");
     assert!(bundles(&client).update(&moved).await.unwrap_err().to_string().contains("field is immutable"));
     let Some(mut kubectl) = server.kubectl(&["get", "clustertrustbundles"]) else { return };

@@ -76,6 +76,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         leaves_endpoints: apiserver.leaves_endpoints,
         audit,
         encryption: None,
+        opt_in: config.apis.opt_in.clone(),
     };
     let api_listener = ApiListener {
         listener,
