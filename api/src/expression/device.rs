@@ -72,10 +72,7 @@ impl DeviceValue {
 
 /// The values by domain and name. Every other domain has an empty map, so that expressions need not check
 /// whether a device has values of a domain.
-fn by_domain<'n>(
-    driver: &str,
-    values: impl Iterator<Item = (&'n str, Val<'static>)>,
-) -> Val<'static> {
+fn by_domain<'n>(driver: &str, values: impl Iterator<Item = (&'n str, Val<'static>)>) -> Val<'static> {
     let mut domains: BTreeMap<String, Vec<(Val<'static>, Val<'static>)>> = BTreeMap::new();
     for (name, value) in values {
         let (domain, id) = name.split_once('/').unwrap_or((driver, name));

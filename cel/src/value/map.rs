@@ -125,9 +125,7 @@ impl<'a> Map<'a> {
     #[must_use]
     pub fn with_default(self, default: Val<'a>) -> Self {
         match self {
-            Self::Owned(entries) | Self::Defaulted(entries, _) => {
-                Self::Defaulted(entries, Arc::new(default))
-            }
+            Self::Owned(entries) | Self::Defaulted(entries, _) => Self::Defaulted(entries, Arc::new(default)),
             Self::Json(..) => self,
         }
     }
@@ -154,7 +152,9 @@ impl<'a> Map<'a> {
     pub fn get(&self, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
         let Some(key) = Key::of(key) else { return Ok(None) };
         match (self, &key) {
-            (Self::Owned(entries) | Self::Defaulted(entries, _), key) => Ok(entries.get(key).map(|(_, value)| value.clone())),
+            (Self::Owned(entries) | Self::Defaulted(entries, _), key) => {
+                Ok(entries.get(key).map(|(_, value)| value.clone()))
+            }
             (Self::Json(map, shape), Key::String(name)) => {
                 map.get(&**name).map(|value| shape.value(value)).transpose()
             }
