@@ -154,7 +154,9 @@ async fn bind(client: Client, binding: Binding) -> FinishedWrite {
     let outcome = match api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await {
         Ok(_) => Ok(()),
         // A request without a response may have succeeded; the pod shows whether it did.
-        Err(ApiError::Transport(_)) if has_bound(&client, &binding).await => Ok(()),
+        Err(error @ ApiError::Transport(_)) => {
+            bound_revision(&client, &binding).await.map(|_| ()).ok_or(error)
+        }
         Err(error) => Err(error),
     };
     FinishedWrite::Bind(binding, outcome)
@@ -192,11 +194,12 @@ async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> FinishedWrit
     FinishedWrite::Volumes(writes, outcome)
 }
 
-/// Whether a bind without a response succeeded.
-async fn has_bound(client: &Client, binding: &Binding) -> bool {
+/// Whether a bind without a response succeeded: a revision that shows it.
+async fn bound_revision(client: &Client, binding: &Binding) -> Option<Revision> {
     let key = &binding.pod.key;
-    let pod = client.api::<Pod>().get(key.namespace(), key.name()).await;
-    pod.is_ok_and(|pod| is_on(&pod, binding))
+    let pod = client.api::<Pod>().get(key.namespace(), key.name()).await.ok()?;
+    let revision = pod.metadata.resource_version.as_deref().and_then(|text| text.parse().ok());
+    revision.filter(|_| is_on(&pod, binding)).map(Revision)
 }
 
 fn is_on(pod: &Pod, binding: &Binding) -> bool {

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use kstore_nondet::HashMap;
 
+use crate::devices::Devices;
+use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
@@ -17,8 +19,6 @@ use crate::pod_constraints::{Labels, Namespaces};
 use crate::ports::HostPort;
 use crate::resources::RequestedTotal;
 use crate::storage::Storage;
-use crate::devices::Devices;
-use crate::inventory::Inventory;
 
 /// A node with the sums over its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,13 +16,13 @@ use kstore_nondet::{Clock, Nondet};
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{FinishedWrite, Writes};
+use crate::devices::DeviceChange;
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
 use crate::scheduler::{Action, Binding, Change, Notice, Scheduler};
-use crate::devices::DeviceChange;
 use crate::storage::StorageChange;
 use devices::{DeviceInformers, DeviceSubscriptions};
 use storage::{StorageInformers, StorageSubscriptions};

@@ -17,7 +17,12 @@ const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
 /// The sentence for `refusal` of `pod` on this snapshot. `None` without nodes, or if the pod would fit on a
 /// node without its pods of lower priority.
-pub fn why_not(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
+pub fn why_not(
+    snapshot: &Snapshot,
+    inventory: &Inventory,
+    pod: &PodInfo,
+    refusal: &Refusal,
+) -> Option<String> {
     if refusal.nodes == 0 {
         return None;
     }
@@ -94,7 +99,8 @@ mod tests {
         place(&mut cache, "low", "2", 0, "half");
         place(&mut cache, "other", "1500m", 5, "half");
         snapshot.update(&cache);
-        match decide(&snapshot, &Inventory::default(), pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
+        match decide(&snapshot, &Inventory::default(), pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome
+        {
             Outcome::Unfit(refusal) => why_not(&snapshot, &Inventory::default(), pod, &refusal),
             Outcome::Fits(choice) => panic!("{choice:?}"),
         }
@@ -112,7 +118,8 @@ mod tests {
             };
             let nodes = snapshot.nodes().iter().enumerate();
             let nodes = nodes.map(|(at, node)| if at == *slot { &stripped } else { node });
-            match filter::check(pod, &prefilter_state(snapshot, &Inventory::default(), pod, nodes), &stripped) {
+            match filter::check(pod, &prefilter_state(snapshot, &Inventory::default(), pod, nodes), &stripped)
+            {
                 Ok(()) => return None,
                 Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
             }

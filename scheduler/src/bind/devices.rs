@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kstore_client::{ApiError, Client, Patch, Transaction};
-use kstore_informer::Revision;
 use serde_json::json;
 
-use super::{FinishedWrite, has_bound};
+use super::{FinishedWrite, bound_revision};
 use crate::devices::claim::{Allocation, Claim, FINALIZER};
 use crate::devices::plan::DevicePlan;
 use crate::filter::dynamic_resources::Deallocation;
@@ -30,8 +29,7 @@ pub(super) async fn bind_devices(client: Client, binding: Binding, plan: Arc<Dev
     let transaction = transaction.bind(pod.key.namespace(), pod.key.name(), &pod.uid, node);
     let outcome = match transaction.commit().await.map_err(|refused| refused.error) {
         Ok(committed) => Ok(committed.revision()),
-        // A request without a response may have succeeded. The claims show the rest.
-        Err(ApiError::Transport(_)) if has_bound(&client, &binding).await => Ok(Revision(0)),
+        Err(error @ ApiError::Transport(_)) => bound_revision(&client, &binding).await.ok_or(error),
         Err(error) => Err(error),
     };
     FinishedWrite::Devices(binding, outcome)

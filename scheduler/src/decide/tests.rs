@@ -86,7 +86,8 @@ fn the_tie_selects_among_all_best_nodes() {
     (0..3).for_each(|n| cluster.set_node(node(&format!("n{n}"), json!({}))));
     let winners: Vec<String> = (0..4)
         .map(|tie| {
-            match decide(&snapshot(&cluster), &Inventory::default(), &cpu_pod("p", "1"), terms(1, tie)).outcome
+            match decide(&snapshot(&cluster), &Inventory::default(), &cpu_pod("p", "1"), terms(1, tie))
+                .outcome
             {
                 Outcome::Fits(choice) => choice.node.to_string(),
                 Outcome::Unfit(refusal) => panic!("{refusal:?}"),
@@ -152,8 +153,12 @@ fn the_message_lists_counted_reasons_sorted_by_text() {
 
 #[test]
 fn an_empty_cluster_has_its_own_message() {
-    let decision =
-        decide(&snapshot(&ReferenceCluster::default()), &Inventory::default(), &cpu_pod("p", "1"), terms(5, 0));
+    let decision = decide(
+        &snapshot(&ReferenceCluster::default()),
+        &Inventory::default(),
+        &cpu_pod("p", "1"),
+        terms(5, 0),
+    );
     let expected = ReferenceDecision::Nowhere { message: "no nodes available to schedule pods".to_owned() };
     assert_eq!((reference_decision(&decision.outcome), decision.next_start), (expected, 0));
 }
@@ -167,8 +172,13 @@ fn a_node_is_schedulable_again_after_pods_with_the_largest_requests_are_removed(
     huge.iter().for_each(|pod| assert!(cache.set_pod(Arc::clone(pod), &Arc::from("n")).is_none()));
     let mut outcome = |cache: &Cache| {
         snapshot.update(cache);
-        decide(&snapshot, &Inventory::default(), &cpu_pod("p", "4"), Terms { start: 0, tie: 0, percentage: 0 })
-            .outcome
+        decide(
+            &snapshot,
+            &Inventory::default(),
+            &cpu_pod("p", "4"),
+            Terms { start: 0, tie: 0, percentage: 0 },
+        )
+        .outcome
     };
     assert!(matches!(outcome(&cache), Outcome::Unfit(_)));
     huge.iter().for_each(|pod| assert!(cache.remove_pod(&pod.uid).is_some()));

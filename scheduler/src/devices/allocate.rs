@@ -340,7 +340,11 @@ impl<'a> Search<'a> {
         if is_admin {
             return self.chosen[claim].iter().any(|choice| choice.candidate == candidate);
         }
-        self.devices.in_use.is_taken(&found.device.id) || (!found.device.is_shareable && found.users > 0)
+        let in_use = &self.devices.in_use;
+        match found.device.is_shareable {
+            true => in_use.is_taken(&found.device.id),
+            false => found.users > 0 || in_use.is_used(&found.device.id),
+        }
     }
 
     /// Whether the device has the capacity that an alternative requests, beside its other users.
@@ -382,7 +386,8 @@ impl<'a> Search<'a> {
         }
         found.users += 1;
         let requested = &asked.offers[offer].alternative.capacity;
-        let amounts = found.device.is_shareable.then(|| consumed(requested, &found.device.capacity)).flatten();
+        let amounts =
+            found.device.is_shareable.then(|| consumed(requested, &found.device.capacity)).flatten();
         found.shares.extend(amounts.clone());
         self.chosen[claim].push(Choice { slot, offer, candidate, consumed: amounts });
     }
@@ -437,8 +442,8 @@ impl<'a> Search<'a> {
     ) -> Result<bool, String> {
         for (index, text) in selectors.iter().enumerate() {
             let selector = self.devices.selectors.get(text);
-            let selector =
-                selector.map_err(|error| format!("{owner}: selector #{index}: CEL compile error: {error}"))?;
+            let selector = selector
+                .map_err(|error| format!("{owner}: selector #{index}: CEL compile error: {error}"))?;
             let is_match = selector.matches(&device.value).map_err(|error| {
                 format!("{owner}: selector #{index} on device {}: CEL runtime error: {error}", device.id)
             })?;

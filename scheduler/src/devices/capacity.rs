@@ -144,7 +144,12 @@ impl CapacityDoc {
         let read = |text: Option<String>| text.as_deref().and_then(quantity);
         let policy = self.request_policy.map(|policy| RequestPolicy {
             default: read(policy.default),
-            values: policy.valid_values.unwrap_or_default().iter().filter_map(|text| quantity(text)).collect(),
+            values: policy
+                .valid_values
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|text| quantity(text))
+                .collect(),
             range: policy.valid_range.map(|range| Range {
                 min: read(range.min),
                 max: read(range.max),

@@ -104,11 +104,15 @@ impl Pools {
         pools
     }
 
+    /// The slices of a pool in its newest generation, by name.
+    pub(super) fn all_of(&self, id: &PoolId) -> Vec<&Record<Slice>> {
+        let Some(slices) = self.pools.get(id) else { return Vec::new() };
+        let newest = slices.values().map(|slice| slice.generation).max();
+        slices.values().filter(|slice| Some(slice.generation) == newest).map(|slice| &**slice).collect()
+    }
+
     fn of<'a>(&'a self, id: &'a PoolId, node: &NodeInfo) -> Option<NodePool<'a>> {
-        let slices = &self.pools[id];
-        let newest = slices.values().map(|slice| slice.generation).max()?;
-        let all: Vec<&Record<Slice>> =
-            slices.values().filter(|slice| slice.generation == newest).map(|slice| &**slice).collect();
+        let all = self.all_of(id);
         let here: Vec<&Record<Slice>> = all.iter().copied().filter(|slice| slice.is_for(node)).collect();
         let first = here.first()?;
         let slices = if all.len() != first.slice_count {

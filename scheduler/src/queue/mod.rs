@@ -113,7 +113,17 @@ impl Queue {
 
     fn new_pod(&mut self, pod: Arc<PodInfo>, refused_by: PluginSet, now: Timestamp) -> QueuedPod {
         let (cause, entry) = (pod.revision, self.next_entry());
-        QueuedPod { pod, attempts: 0, cause, since: now, refusals: 0, errors: 0, refused_by, queued: now, entry }
+        QueuedPod {
+            pod,
+            attempts: 0,
+            cause,
+            since: now,
+            refusals: 0,
+            errors: 0,
+            refused_by,
+            queued: now,
+            entry,
+        }
     }
 
     /// Applies a change of a waiting pod. Wakes the pod if the change may satisfy a filter that refused it; a

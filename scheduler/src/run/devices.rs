@@ -4,12 +4,12 @@ use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use kstore_client::{MultiSource, WatchParams};
 use kstore_informer::{Informer, Subscription};
 
-use super::storage::changes;
 use super::Caches;
+use super::storage::changes;
+use crate::devices::DeviceChange;
 use crate::devices::claim::{self, Claim};
 use crate::devices::class::{self, Class};
 use crate::devices::slice::{self, Slice};
-use crate::devices::DeviceChange;
 use crate::storage::Record;
 
 /// The informers of the kinds of devices.
