@@ -12,6 +12,8 @@ pub enum SourceKind {
     Secret,
     /// A PersistentVolumeClaim.
     Claim,
+    /// A ResourceClaim.
+    ResourceClaim,
 }
 
 impl SourceKind {
@@ -21,6 +23,7 @@ impl SourceKind {
             Self::ConfigMap => "configmap",
             Self::Secret => "secret",
             Self::Claim => "persistentvolumeclaim",
+            Self::ResourceClaim => "resourceclaim",
         }
     }
 }
@@ -41,7 +44,8 @@ pub struct SourceKey {
 pub enum SourceState {
     /// The API has no such object.
     Missing,
-    /// It exists and has these keys.
+    /// It exists and has these keys. The keys of a ResourceClaim are the uids of the pods for which it is
+    /// reserved.
     Present(BTreeSet<String>),
     /// A claim that is not bound to a volume.
     Unbound,
