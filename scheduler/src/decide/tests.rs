@@ -26,7 +26,9 @@ pub(crate) fn reference_decision(outcome: &Outcome) -> ReferenceDecision {
             best: choice.best,
             feasible: choice.feasible,
         },
-        Outcome::Unfit(refusal) => ReferenceDecision::Nowhere { message: explain::message(refusal, None) },
+        Outcome::Unfit(refusal) => {
+            ReferenceDecision::Nowhere { message: explain::message(refusal, None, None) }
+        }
     }
 }
 
@@ -127,7 +129,7 @@ fn the_message_lists_counted_reasons_sorted_by_text() {
     cluster.set_node(node("cordoned", json!({ "unschedulable": true })));
     let message =
         |pod: &PodInfo| match decide(&snapshot(&cluster), &Inventory::default(), pod, terms(0, 0)).outcome {
-            Outcome::Unfit(refusal) => (explain::message(&refusal, None), refusal.plugins),
+            Outcome::Unfit(refusal) => (explain::message(&refusal, None, None), refusal.plugins),
             Outcome::Fits(choice) => panic!("{choice:?}"),
         };
     let (text, plugins) = message(&cpu_pod("big", "100"));
