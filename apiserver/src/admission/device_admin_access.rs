@@ -69,7 +69,7 @@ fn allocated(new: &Value, old: Option<&Value>) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::authn::UserInfo;
-    use crate::lookup::MapLookup;
+    use crate::testing::MapLookup;
     use kstore_api::kind;
     use serde_json::json;
 

@@ -115,7 +115,8 @@ fn refusals_have_the_words_of_kube_scheduler() {
     s.pod(Change::Set(device_pod("r", &["full"])), at(0));
     assert_eq!(refuse(&mut s, 0).message, refused("resourceclaim in use", "no new claims to deallocate"));
     s.devices(device_class("tpu", &["device.nothing"], json!({})), at(20));
-    assert!(refuse(&mut s, 20).message.contains("request a"), "the class exists, and its selector is faulty");
+    let faulty = refuse(&mut s, 20).message;
+    assert!(faulty.contains("1 class tpu: selector #0: CEL compile error: "), "{faulty}");
 }
 
 #[test]
