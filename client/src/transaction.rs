@@ -1,12 +1,13 @@
 //! [`Transaction`]: several writes at one revision, or none of them. The client collects operations; the
 //! server evaluates them in order.
 
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::{Resource, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kstore_informer::Revision;
 use kstore_proto::kstore::v1 as pb;
 use pb::operation::Kind as Operation;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     ApiError, Client, DeleteParams, Gvr, Patch,
@@ -147,6 +148,18 @@ impl Transaction {
         let reference = Some(gvr.reference(ns, name, ""));
         self.push(&params.options(), |options_json| {
             Operation::Delete(pb::DeleteRequest { r#ref: reference, options_json })
+        })
+    }
+
+    /// Binds a pod with this uid to a node, like [`Api::bind`](crate::Api::bind).
+    pub fn bind(self, ns: &str, pod: &str, uid: &str, node: &str) -> Self {
+        let target = json!({ "apiVersion": "v1", "kind": "Node", "name": node });
+        let metadata = json!({ "namespace": ns, "name": pod, "uid": uid });
+        let binding =
+            json!({ "apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target });
+        let reference = Some(Gvr::of::<Pod>().reference(ns, pod, "binding"));
+        self.push(&binding, |json| {
+            Operation::Create(pb::CreateRequest { r#ref: reference, json, ..Default::default() })
         })
     }
 

@@ -1,5 +1,5 @@
-//! Executes decisions: binds pods and writes their conditions, many at a time, and never blocks on one. The
-//! [scheduler](crate::scheduler) decides what a failed bind means.
+//! Executes decisions: binds pods, with the writes to their claims, and writes their conditions, many at a time,
+//! and never blocks on one. The [scheduler](crate::scheduler) decides what a failed bind means.
 
 use std::sync::Arc;
 
@@ -11,10 +11,12 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+use crate::filter::dynamic_resources::Deallocation;
 use crate::limits::WRITES_IN_FLIGHT;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
 use crate::pod_writes::PodWrites;
 use crate::scheduler::{Binding, Notice, VolumeWrites};
+use devices::bind_devices;
 
 /// Annotation on a volume: the control plane set the reference to the claim and may remove it.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -39,11 +41,15 @@ enum Write {
 pub(crate) enum FinishedWrite {
     /// A bind and its result.
     Bind(Binding, Result<(), ApiError>),
+    /// A bind with the writes to claims of devices: their revision, or the error.
+    Devices(Binding, Result<Revision, ApiError>),
     /// The volumes of a pod's claims: the revision of the write, or the error.
     Volumes(Box<VolumeWrites>, Result<Revision, TransactionError>),
     /// A condition. Its failure is not reported: the scheduler writes the condition again when it changes
     /// again.
     Condition(Uid),
+    /// A deallocation. Its failure is not reported: the claim has users then, or is gone.
+    Deallocation,
 }
 
 impl Writes {
@@ -77,6 +83,11 @@ impl Writes {
         }
     }
 
+    /// Starts to take the devices of a claim away.
+    pub(crate) fn deallocate(&mut self, deallocation: Deallocation, causes: &Causes) {
+        self.tasks.spawn(devices::deallocate(self.client.causes(causes), deallocation));
+    }
+
     /// The next finished write, without waiting.
     pub(crate) fn try_next(&mut self) -> Option<FinishedWrite> {
         self.tasks.try_join_next().map(|done| self.ended(done))
@@ -106,7 +117,10 @@ impl Writes {
         match write {
             Write::Bind(binding) => {
                 let span = tracing::debug_span!("bind", pod = %binding.pod.key, node = %binding.choice.node);
-                self.tasks.spawn(bind(client, binding).instrument(span));
+                match binding.devices.clone() {
+                    None => self.tasks.spawn(bind(client, binding).instrument(span)),
+                    Some(plan) => self.tasks.spawn(bind_devices(client, binding, plan).instrument(span)),
+                };
             }
             Write::Volumes(writes) => {
                 let span = tracing::debug_span!("volumes", pod = %writes.binding.pod.key);
@@ -122,9 +136,10 @@ impl Writes {
     fn ended(&mut self, done: Result<FinishedWrite, tokio::task::JoinError>) -> FinishedWrite {
         let done = done.expect("a write neither panics nor is cancelled before the end");
         let uid = match &done {
-            FinishedWrite::Bind(binding, _) => &binding.pod.uid,
+            FinishedWrite::Bind(binding, _) | FinishedWrite::Devices(binding, _) => &binding.pod.uid,
             FinishedWrite::Volumes(writes, _) => &writes.binding.pod.uid,
             FinishedWrite::Condition(uid) => uid,
+            FinishedWrite::Deallocation => return done,
         };
         if let Some(next) = self.pod_writes.leave(uid) {
             self.start(next);
@@ -139,10 +154,9 @@ async fn bind(client: Client, binding: Binding) -> FinishedWrite {
     let outcome = match api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await {
         Ok(_) => Ok(()),
         // A request without a response may have succeeded; the pod shows whether it did.
-        Err(error @ ApiError::Transport(_)) => match api.get(key.namespace(), key.name()).await {
-            Ok(pod) if is_on(&pod, &binding) => Ok(()),
-            Ok(_) | Err(_) => Err(error),
-        },
+        Err(error @ ApiError::Transport(_)) => {
+            bound_revision(&client, &binding).await.map(|_| ()).ok_or(error)
+        }
         Err(error) => Err(error),
     };
     FinishedWrite::Bind(binding, outcome)
@@ -178,6 +192,14 @@ async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> FinishedWrit
         false => transaction.commit().await.map(|committed| committed.revision()),
     };
     FinishedWrite::Volumes(writes, outcome)
+}
+
+/// Whether a bind without a response succeeded: a revision that shows it.
+async fn bound_revision(client: &Client, binding: &Binding) -> Option<Revision> {
+    let key = &binding.pod.key;
+    let pod = client.api::<Pod>().get(key.namespace(), key.name()).await.ok()?;
+    let revision = pod.metadata.resource_version.as_deref().and_then(|text| text.parse().ok());
+    revision.filter(|_| is_on(&pod, binding)).map(Revision)
 }
 
 fn is_on(pod: &Pod, binding: &Binding) -> bool {
@@ -219,3 +241,5 @@ fn condition(notice: &Notice, now: Timestamp) -> Option<Patch> {
         "status": { "conditions": [condition] },
     })))
 }
+
+mod devices;

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use kstore_nondet::HashMap;
 
+use crate::devices::Devices;
+use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
@@ -146,14 +148,14 @@ struct PlacedPod {
     assumed: bool,
 }
 
-/// The nodes, pods and storage objects of the cluster, with the assumed pods counted on their nodes.
+/// The nodes, pods, storage objects and devices of the cluster, with the assumed pods counted on their nodes.
 #[derive(Default)]
 pub struct Cache {
     nodes: HashMap<Arc<str>, NodeEntry>,
     pods: HashMap<Uid, PlacedPod>,
     order: NodeOrder,
     namespaces: Arc<Namespaces>,
-    storage: Storage,
+    inventory: Inventory,
     /// The node that changed in each generation. Each node occurs once, at its latest change.
     recent: BTreeMap<u64, Arc<str>>,
     generation: u64,
@@ -202,12 +204,27 @@ impl Cache {
 
     /// The claims, volumes and classes.
     pub fn storage(&self) -> &Storage {
-        &self.storage
+        &self.inventory.storage
+    }
+
+    /// The resource claims, device classes and resource slices.
+    pub(crate) fn devices(&self) -> &Devices {
+        &self.inventory.devices
+    }
+
+    /// The storage objects and devices.
+    pub(crate) fn inventory(&self) -> &Inventory {
+        &self.inventory
     }
 
     /// Mutable access to the claims, volumes and classes.
     pub(crate) fn storage_mut(&mut self) -> &mut Storage {
-        &mut self.storage
+        &mut self.inventory.storage
+    }
+
+    /// Mutable access to the claims, classes and slices of devices.
+    pub(crate) fn devices_mut(&mut self) -> &mut Devices {
+        &mut self.inventory.devices
     }
 
     /// The node of this name, if its object exists.
@@ -249,7 +266,7 @@ impl Cache {
     /// Removes a pod, assumed or not. Returns it if the cache counted it.
     pub fn remove_pod(&mut self, uid: &Uid) -> Option<Arc<PodInfo>> {
         let placed = self.pods.remove(uid)?;
-        self.storage.remove_user(&placed.pod);
+        self.inventory.storage.remove_user(&placed.pod);
         self.entry(&placed.node).state.remove(uid);
         self.touch(&placed.node);
         self.drop_if_empty(&placed.node);
@@ -296,7 +313,7 @@ impl Cache {
     }
 
     fn place(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, assumed: bool) {
-        self.storage.add_user(&pod);
+        self.inventory.storage.add_user(&pod);
         self.entry(node).state.add(Arc::clone(&pod));
         self.touch(node);
         let uid = Arc::clone(&pod.uid);

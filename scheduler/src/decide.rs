@@ -5,7 +5,7 @@
 //!
 //! 1. **Candidates.** The nodes in search order ([`Snapshot::nodes`]). If every required affinity term pins
 //!    node names, only the existing nodes of those names, sorted by name. A pod that contradicts itself, or
-//!    whose volumes no node can have, is refused without a look at any node.
+//!    whose volumes or devices no node can have, is refused without a look at any node.
 //! 2. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
 //!    feasible if every filter admits it ([`filter::check`]). The search stops at one feasible node more than
 //!    [`sampling::wanted`]; the search drops that node.
@@ -19,12 +19,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cache::NodeState;
-use crate::filter::{self, Plugin, PluginSet, PreFilterState, Rejection, VolumeRefusal, Volumes};
+use crate::filter::{self, Claims, ClaimsRefusal, Plugin, PluginSet, PreFilterState, Rejection};
+use crate::inventory::Inventory;
 use crate::pod::PodInfo;
 use crate::sampling;
 use crate::score::Scorer;
 use crate::snapshot::Snapshot;
-use crate::storage::Storage;
 
 /// The inputs of a decision besides the pod and the nodes.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ pub struct Refusal {
     /// The number of nodes.
     pub nodes: usize,
     /// The reason for a refusal without a look at any node: the pod contradicts itself, or no node can have
-    /// its volumes.
+    /// its volumes or devices.
     pub contradiction: Option<Cow<'static, str>>,
     /// Each refusing node's index in the snapshot and its refusal, in search order.
     pub rejections: Vec<(usize, Rejection)>,
@@ -95,7 +95,7 @@ impl Refusal {
 }
 
 /// Decides on which node `pod` runs. The module documentation states the rule.
-pub fn decide(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, terms: Terms) -> Decision {
+pub fn decide(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, terms: Terms) -> Decision {
     let all = snapshot.nodes();
     let named = pod.affinity.pinned.as_ref();
     if let Some([]) = named.map(Vec::as_slice)
@@ -103,14 +103,14 @@ pub fn decide(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, terms: Term
     {
         return Decision { outcome: Outcome::Unfit(contradiction(all.len())), next_start: terms.start };
     }
-    let volumes = match Volumes::of(pod, storage) {
+    let claims = match Claims::of(pod, inventory) {
         Err(why) if !all.is_empty() => {
             return Decision { outcome: Outcome::Unfit(unusable(all.len(), why)), next_start: terms.start };
         }
-        volumes => volumes.unwrap_or(None),
+        claims => claims.unwrap_or_default(),
     };
     let prefilter_state =
-        PreFilterState::of(pod, all.iter(), snapshot.has_anti_affinity(), snapshot.namespaces(), volumes);
+        PreFilterState::of(pod, all.iter(), snapshot.has_anti_affinity(), snapshot.namespaces(), claims);
     let check = |slot: usize| filter::check(pod, &prefilter_state, &all[slot]);
     let search = match named {
         None => search(all.len(), |at| at, check, terms),
@@ -191,8 +191,8 @@ fn contradiction(nodes: usize) -> Refusal {
     }
 }
 
-/// The refusal of a pod whose volumes no node can have.
-fn unusable(nodes: usize, refusal: VolumeRefusal) -> Refusal {
+/// The refusal of a pod whose volumes or devices no node can have.
+fn unusable(nodes: usize, refusal: ClaimsRefusal) -> Refusal {
     Refusal {
         nodes,
         contradiction: Some(Cow::Owned(refusal.why)),

@@ -10,9 +10,10 @@ use crate::limits::{EVENT_CUT_MARK, EVENT_MESSAGE_BYTES};
 /// The message for a cluster without nodes.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
 
-/// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons sorted by text. Then
-/// `preemption`, which says why preemption would not help ([`crate::victims`]).
-pub fn message(refusal: &Refusal, preemption: Option<&str>) -> String {
+/// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons sorted by text. Then `devices`, what
+/// was done about the devices of the pod's claims, and `preemption`, which says why preemption would not help
+/// ([`crate::victims`]).
+pub fn message(refusal: &Refusal, devices: Option<&str>, preemption: Option<&str>) -> String {
     if refusal.nodes == 0 {
         return NO_NODES.to_owned();
     }
@@ -20,9 +21,11 @@ pub fn message(refusal: &Refusal, preemption: Option<&str>) -> String {
         Some(reason) => format!("0/{} nodes are available: {reason}.", refusal.nodes),
         None => counted(refusal.nodes, &reasons(refusal)),
     };
-    if let Some(text) = preemption {
-        message.push_str(" preemption: ");
-        message.push_str(text);
+    let preemption = preemption.map(|text| format!("preemption: {text}"));
+    let attempts: Vec<&str> = devices.into_iter().chain(preemption.as_deref()).collect();
+    if !attempts.is_empty() {
+        message.push(' ');
+        message.push_str(&attempts.join(", "));
     }
     message
 }
@@ -81,13 +84,18 @@ mod tests {
     }
 
     #[test]
-    fn the_preemption_message_is_appended() {
+    fn the_messages_about_devices_and_preemption_are_appended() {
         let refusal = Refusal {
             nodes: 2,
             contradiction: Some("c".into()),
             rejections: vec![],
             plugins: Default::default(),
         };
-        assert_eq!(message(&refusal, Some("why not.")), "0/2 nodes are available: c. preemption: why not.");
+        let available = "0/2 nodes are available: c.";
+        assert_eq!(message(&refusal, None, Some("why not.")), format!("{available} preemption: why not."));
+        let both = message(&refusal, Some("not yet"), Some("why not."));
+        assert_eq!(both, format!("{available} not yet, preemption: why not."));
+        assert_eq!(message(&refusal, Some("not yet"), None), format!("{available} not yet"));
+        assert_eq!(message(&refusal, None, None), available);
     }
 }

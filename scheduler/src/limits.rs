@@ -30,6 +30,17 @@ pub const MAX_UNSCHEDULABLE_STAY: SignedDuration = SignedDuration::from_mins(5);
 /// on another node. kube-scheduler's `bindTimeoutSeconds`.
 pub const VOLUME_BIND_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
+/// The number of candidate devices that the search for the devices of a pod examines on one node. A larger search
+/// ends without a result for the node, so that claims with many combinations do not stop the scheduler: 100,000
+/// steps take a few milliseconds.
+pub const ALLOCATION_STEPS: usize = 100_000;
+
+/// The largest number of devices of one claim: `AllocationResultsMaxSize` of the API.
+pub const CLAIM_DEVICES: usize = 32;
+
+/// The largest number of consumers for which a claim is reserved: `ResourceClaimReservedForMaxSize` of the API.
+pub const CLAIM_CONSUMERS: usize = 256;
+
 /// The smallest number of feasible nodes that the search looks for. In smaller clusters it checks every node.
 pub const MIN_FEASIBLE_NODES: usize = 100;
 

@@ -2,6 +2,7 @@
 //! them from JSON; the scheduler never encodes them.
 
 mod decode;
+mod device_claims;
 mod volumes;
 
 use std::sync::Arc;
@@ -74,6 +75,8 @@ pub struct PodInfo {
     pub ports: Vec<HostPort>,
     /// The volumes that matter to scheduling; `None` for most pods.
     pub volumes: Option<Box<PodVolumes>>,
+    /// The resource claims that the pod uses, in the order of its spec.
+    pub device_claims: Vec<ClaimSource>,
     /// The tolerations.
     pub tolerations: Vec<Toleration>,
     /// The node affinity and node selector.
@@ -110,6 +113,29 @@ impl PodClaim {
     /// Namespace and name of the claim of `pod`.
     pub fn key(&self, pod: &PodInfo) -> Key {
         Key::new(pod.key.namespace(), &self.name)
+    }
+}
+
+/// The ResourceClaim of an entry of `spec.resourceClaims`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimSource {
+    /// The claim of this name.
+    Named(String),
+    /// The claim of this name, which was created from a template for the pod.
+    Generated(String),
+    /// No claim was created from the template yet.
+    Missing,
+    /// The pod's status says that the entry needs no claim.
+    Unneeded,
+}
+
+impl ClaimSource {
+    /// The name of the claim, if it is known.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Named(name) | Self::Generated(name) => Some(name),
+            Self::Missing | Self::Unneeded => None,
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use kstore_nondet::{Clock, Nondet};
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{FinishedWrite, Writes};
+use crate::devices::DeviceChange;
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
 use crate::namespace::{self, NamespaceInfo};
@@ -23,6 +24,7 @@ use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
 use crate::scheduler::{Action, Binding, Change, Notice, Scheduler};
 use crate::storage::StorageChange;
+use devices::{DeviceInformers, DeviceSubscriptions};
 use storage::{StorageInformers, StorageSubscriptions};
 
 /// The component's name in provenance and as field manager, the same as kube-scheduler's.
@@ -77,6 +79,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
     let namespaces = multi.project::<Namespace, _, _>(all(), namespace::decode);
     let namespaces = caches.start("scheduler-namespaces", namespaces);
     let storage = StorageInformers::start(&multi, &caches);
+    let devices = DeviceInformers::start(&multi, &caches);
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
@@ -86,14 +89,19 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
 
     // A scheduler with incomplete caches could refuse a pod without reason.
     let known = async {
-        (namespaces.synced().await, storage.synced().await, nodes.synced().await, pods.synced().await)
+        namespaces.synced().await?;
+        storage.synced().await?;
+        devices.synced().await?;
+        nodes.synced().await?;
+        pods.synced().await
     };
-    if let (Ok(()), Ok(()), Ok(()), Ok(())) = known.await {
+    if known.await.is_ok() {
         let rng = nondet.rng.fork("scheduler");
         let scheduler_loop = SchedulerLoop {
             scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng),
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
+            devices: devices.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
             writes: Writes::new(client),
@@ -129,6 +137,7 @@ struct SchedulerLoop {
     scheduler: Scheduler,
     namespaces: Subscription<NamespaceInfo>,
     storage: StorageSubscriptions,
+    devices: DeviceSubscriptions,
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
@@ -150,12 +159,14 @@ impl SchedulerLoop {
         self.writes.shutdown().await;
     }
 
-    /// Reads all pending changes: namespaces, claims, volumes and nodes first, because pods refer to them.
+    /// Reads all pending changes: namespaces, claims, volumes, devices and nodes first, because pods refer to them.
     fn read_changes(&mut self) {
         let namespaces = self.namespaces.try_next();
         self.take_namespaces(namespaces);
         let changes = self.storage.try_next();
         self.take_storage(changes);
+        let changes = self.devices.try_next();
+        self.take_devices(changes);
         let nodes = self.nodes.try_next();
         self.take_nodes(nodes);
         let pods = self.pods.try_next();
@@ -174,6 +185,7 @@ impl SchedulerLoop {
             () = stop.cancelled() => {}
             Some(deltas) = self.namespaces.next() => self.take_namespaces(deltas),
             Some(changes) = self.storage.next() => self.take_storage(changes),
+            Some(changes) = self.devices.next() => self.take_devices(changes),
             Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
             Some(deltas) = self.pods.next() => self.take_pods(deltas),
             done = self.writes.next() => self.ended(done),
@@ -220,7 +232,19 @@ impl SchedulerLoop {
                 tracing::debug!(pod = %writes.binding.pod.key, %error, "failed to bind the volumes");
                 self.scheduler.volumes_refused(&writes, &error.error.to_string());
             }
-            FinishedWrite::Condition(_) => {}
+            FinishedWrite::Devices(binding, Ok(revision)) => {
+                self.scheduler.devices_written(&binding, revision);
+                self.scheduler.bound(&binding.pod.uid);
+                self.record_bound_event(&binding);
+            }
+            FinishedWrite::Devices(binding, Err(error)) => {
+                let now = self.clock.now();
+                tracing::debug!(pod = %binding.pod.key, %error, "failed to bind the pod with its devices");
+                if let Some(notice) = self.scheduler.devices_refused(&binding, &error.to_string(), now) {
+                    self.report(&notice, now);
+                }
+            }
+            FinishedWrite::Condition(_) | FinishedWrite::Deallocation => {}
         }
     }
 
@@ -240,6 +264,9 @@ impl SchedulerLoop {
             Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);
         recorder.record(Occurrence { action: "Scheduling".to_owned(), ..failed });
         self.writes.report(notice, now);
+        if let Some(deallocation) = &notice.deallocation {
+            self.writes.deallocate(deallocation.clone(), &notice.causes());
+        }
     }
 
     fn take_namespaces(&mut self, deltas: Vec<Delta<NamespaceInfo>>) {
@@ -249,6 +276,11 @@ impl SchedulerLoop {
     fn take_storage(&mut self, changes: Vec<StorageChange>) {
         let now = self.clock.now();
         changes.into_iter().for_each(|change| self.scheduler.storage(change, now));
+    }
+
+    fn take_devices(&mut self, changes: Vec<DeviceChange>) {
+        let now = self.clock.now();
+        changes.into_iter().for_each(|change| self.scheduler.devices(change, now));
     }
 
     fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {
@@ -293,6 +325,7 @@ async fn until(deadline: Option<Timestamp>, clock: Clock) {
     }
 }
 
+mod devices;
 mod storage;
 
 #[cfg(test)]

@@ -12,9 +12,12 @@ use kstore_nondet::{HashMap, Rng};
 
 use crate::cache::Cache;
 use crate::decide::{Choice, Outcome, Refusal, Terms, decide};
+use crate::devices::plan::DevicePlan;
+use crate::devices::{DeviceChange, DeviceEvent};
 use crate::event::ClusterEvent;
 use crate::explain;
-use crate::filter::Volumes;
+use crate::filter::dynamic_resources::{self, Deallocation};
+use crate::filter::{Plugin, Volumes};
 use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
 use crate::pod::{PodInfo, PodOwnership, Uid};
@@ -37,7 +40,8 @@ pub enum Change<T> {
 /// A decision about a pod.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Bind the pod. The cache assumes the pod on its node until [`Scheduler::bind_failed`].
+    /// Bind the pod, together with the writes to its resource claims. The cache assumes the pod on its node until
+    /// [`Scheduler::bind_failed`].
     Bind(Binding),
     /// Write which volumes the pod's claims get, and report to [`Scheduler::volumes_written`] or
     /// [`Scheduler::volumes_refused`]. The cache assumes the pod on its node meanwhile. The scheduler binds
@@ -60,6 +64,8 @@ pub struct Binding {
     pub cause: Revision,
     /// The time of the decision.
     pub at: Timestamp,
+    /// The writes to the pod's resource claims; `None` if there are none.
+    pub devices: Option<Arc<DevicePlan>>,
 }
 
 impl Binding {
@@ -92,6 +98,8 @@ pub struct Notice {
     pub message: String,
     /// The revision that made the pod ready.
     pub cause: Revision,
+    /// The claim of devices to deallocate, so that the pod may fit.
+    pub deallocation: Option<Deallocation>,
 }
 
 impl Notice {
@@ -114,6 +122,8 @@ pub enum SchedulingFailure {
     BindFailed,
     /// The pod's claims did not become bound.
     VolumesFailed,
+    /// The API did not accept the devices of the pod's claims.
+    DevicesFailed,
 }
 
 impl SchedulingFailure {
@@ -121,7 +131,7 @@ impl SchedulingFailure {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unfit(_) => "Unschedulable",
-            Self::BindFailed | Self::VolumesFailed => "SchedulerError",
+            Self::BindFailed | Self::VolumesFailed | Self::DevicesFailed => "SchedulerError",
         }
     }
 }
@@ -204,6 +214,18 @@ impl Scheduler {
         }
     }
 
+    /// Processes a change of a claim, class or slice of devices.
+    pub fn devices(&mut self, change: DeviceChange, now: Timestamp) {
+        let revision = change.revision();
+        if let Some(event) = self.cache.devices_mut().apply(change) {
+            self.on_device_event(&event, revision, now);
+        }
+    }
+
+    fn on_device_event(&mut self, event: &DeviceEvent, revision: Revision, now: Timestamp) {
+        self.queue.on_device_event(event, self.cache.devices(), revision, now);
+    }
+
     fn on_storage_event(&mut self, event: &StorageEvent, revision: Revision, now: Timestamp) {
         let storage = self.cache.storage();
         self.queue.on_storage_event(event, storage, revision, now);
@@ -222,7 +244,7 @@ impl Scheduler {
         let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
         let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
-        let decision = decide(&self.snapshot, self.cache.storage(), &queued.pod, terms);
+        let decision = decide(&self.snapshot, self.cache.inventory(), &queued.pod, terms);
         self.start = decision.next_start;
         Some(match decision.outcome {
             Outcome::Fits(choice) => self.assume(queued, choice, now),
@@ -247,12 +269,35 @@ impl Scheduler {
         self.binding.remove(uid);
     }
 
+    /// Records that the API accepted the writes to the claims of a bind at `revision`. The watch will show them.
+    pub fn devices_written(&mut self, binding: &Binding, revision: Revision) {
+        if let Some(plan) = &binding.devices {
+            self.cache.devices_mut().written(&binding.pod.uid, plan, revision);
+        }
+    }
+
     /// Records that the API refused a bind. The resources are free again. If the pod still waits, the
     /// scheduler tries it again after a back-off, and the notice reports `error`. `None` if the pod no longer
     /// waits.
     pub fn bind_failed(&mut self, uid: &Uid, error: &str, now: Timestamp) -> Option<Notice> {
         let message = format!("running Bind plugin \"DefaultBinder\": {error}");
         self.fail(uid, SchedulingFailure::BindFailed, message, now)
+    }
+
+    /// Records that the API refused a bind with writes to claims of devices. The devices are free again;
+    /// otherwise like [`bind_failed`](Self::bind_failed).
+    pub fn devices_refused(&mut self, binding: &Binding, error: &str, now: Timestamp) -> Option<Notice> {
+        self.forget_devices(binding, now);
+        let message = format!("running PreBind plugin \"DynamicResources\": {error}");
+        self.fail(&binding.pod.uid, SchedulingFailure::DevicesFailed, message, now)
+    }
+
+    /// Discards the decision about the devices of a pod; other pods may get them then.
+    fn forget_devices(&mut self, binding: &Binding, now: Timestamp) {
+        let Some(plan) = &binding.devices else { return };
+        if let Some(event) = self.cache.devices_mut().forget(&binding.pod.uid, plan) {
+            self.on_device_event(&event, binding.pod.revision, now);
+        }
     }
 
     fn fail(
@@ -268,7 +313,7 @@ impl Scheduler {
         let queued = queued.filter(|q| q.pod.ownership(&self.name) == PodOwnership::Pending)?;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_failed(queued, now);
-        Some(Notice { pod, failure, message, cause })
+        Some(Notice { pod, failure, message, cause, deallocation: None })
     }
 
     /// Continues with a pod whose wait for volumes is over.
@@ -284,6 +329,7 @@ impl Scheduler {
             }
             Err(why) => {
                 self.forget_volumes(&wait, now);
+                self.forget_devices(&wait.binding, now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
                 self.fail(uid, SchedulingFailure::VolumesFailed, message, now).map(Action::Refuse)
             }
@@ -302,6 +348,7 @@ impl Scheduler {
     fn cancel_wait(&mut self, uid: &Uid, now: Timestamp) -> bool {
         let Some(wait) = self.waits.remove(uid) else { return false };
         self.forget_volumes(&wait, now);
+        self.forget_devices(&wait.binding, now);
         self.binding.remove(uid);
         true
     }
@@ -350,13 +397,16 @@ impl Scheduler {
     }
 
     /// Processes an unassigned pod. The watch may still show an assumed pod as unassigned, while the bind or
-    /// its watch event is in flight.
+    /// its watch event is in flight. A pod whose resource claims do not exist waits for them without an attempt.
     fn pending(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
         if let Some(queued) = self.binding.get_mut(&pod.uid) {
             queued.pod = pod;
         } else if !self.cache.holds(&pod.uid) {
             let span = tracing::debug_span!("queue", pod = %pod.key);
-            span.in_scope(|| self.queue.add(pod, now));
+            span.in_scope(|| match dynamic_resources::is_ready(&pod, self.cache.devices()) {
+                true => self.queue.add(pod, now),
+                false => self.queue.add_waiting(pod, [Plugin::DynamicResources].into_iter().collect(), now),
+            });
         }
     }
 
@@ -381,10 +431,11 @@ impl Scheduler {
     fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Action {
         let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
         let plan = self.volumes(&pod, &choice.node);
+        let devices = self.plan_devices(&queued, &choice.node);
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
         self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
-        let binding = Binding { pod, choice, attempts, cause, at: now };
+        let binding = Binding { pod, choice, attempts, cause, at: now, devices };
         match plan {
             None => Action::Bind(binding),
             Some(plan) => Action::BindVolumes(self.wait_for_volumes(binding, plan)),
@@ -398,6 +449,18 @@ impl Scheduler {
         let node = self.cache.node(node).expect("a pod is admitted to a node that exists");
         let plan = volumes?.plan(node).expect("the filters asked for this plan");
         (!plan.is_empty()).then_some(plan)
+    }
+
+    /// The writes to the resource claims of a pod that the filters admitted to the node; `None` if none are
+    /// needed. The cache assumes them.
+    fn plan_devices(&mut self, queued: &QueuedPod, node: &str) -> Option<Arc<DevicePlan>> {
+        let (pod, shares) = (&queued.pod, self.attempt(queued).fork("shares"));
+        let claims = dynamic_resources::prefilter(pod, self.cache.devices());
+        let claims = claims.expect("a pod that was admitted may have its claims")?;
+        let node = self.cache.node(node).expect("a pod is admitted to a node that exists");
+        let plan = claims.plan(pod, node, &mut || shares.uuid()).expect("the filters asked for this plan");
+        self.cache.devices_mut().assume(&pod.uid, &plan);
+        (!plan.is_empty()).then(|| Arc::new(plan))
     }
 
     fn wait_for_volumes(&mut self, binding: Binding, plan: VolumePlan) -> VolumeWrites {
@@ -415,16 +478,26 @@ impl Scheduler {
     fn refuse(&mut self, queued: QueuedPod, refusal: Refusal, now: Timestamp) -> Notice {
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_refused(queued, refusal.plugins, now);
-        let preemption = victims::why_not(&self.snapshot, self.cache.storage(), &pod, &refusal);
-        let message = explain::message(&refusal, preemption.as_deref());
-        Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause }
+        let deallocation = dynamic_resources::deallocation(&pod, self.cache.devices(), &refusal);
+        let devices = (!pod.device_claims.is_empty()).then(|| match &deallocation {
+            Some(_) => "deallocation of ResourceClaim completed",
+            None if refusal.contradiction.is_some() => "no new claims to deallocate",
+            None => "still not schedulable",
+        });
+        let preemption = victims::why_not(&self.snapshot, self.cache.inventory(), &pod, &refusal);
+        let message = explain::message(&refusal, devices, preemption.as_deref());
+        Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause, deallocation }
     }
 
     /// The tie number. It follows from the seed, the pod and the attempt alone, so that the choice for a pod
     /// does not depend on the number of earlier decisions.
     fn tie(&self, queued: &QueuedPod) -> u64 {
-        let attempt = Rng::seeded(self.seed.wrapping_add(u64::from(queued.attempts)));
-        attempt.fork(&queued.pod.uid).next_u64()
+        self.attempt(queued).next_u64()
+    }
+
+    /// The random numbers of the pod's attempt.
+    fn attempt(&self, queued: &QueuedPod) -> Rng {
+        Rng::seeded(self.seed.wrapping_add(u64::from(queued.attempts))).fork(&queued.pod.uid)
     }
 }
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::devices::{self, DeviceChange};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
 use crate::scheduler::Change;
@@ -230,4 +231,45 @@ fn any_pod_constraints() -> impl Strategy<Value = (Value, Value, Value)> {
     let term = || (key(), selector()).prop_map(|(key, s)| json!({ "topologyKey": key, "labelSelector": s }));
     let terms = move || maybe(proptest::collection::vec(term(), 1..3).prop_map(Value::from));
     (maybe(spread), terms(), terms())
+}
+
+/// A class of devices with these selectors, and the fields of `more` in its spec.
+pub(crate) fn device_class(name: &str, selectors: &[&str], more: Value) -> DeviceChange {
+    let selectors: Vec<Value> =
+        selectors.iter().map(|text| json!({ "cel": { "expression": text } })).collect();
+    let mut value = json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "5" }, "spec": { "selectors": selectors } });
+    merge(&mut value["spec"], more);
+    DeviceChange::Class(set(&value, devices::class::decode))
+}
+
+/// The only slice of a pool of the driver `gpu.x`, which has the name of the slice. `spec` says which nodes can use
+/// the devices.
+pub(crate) fn device_slice(name: &str, spec: Value) -> DeviceChange {
+    let mut value = json!({
+        "metadata": { "name": name, "uid": name, "resourceVersion": "5" },
+        "spec": { "driver": "gpu.x", "pool": { "name": name, "generation": 1, "resourceSliceCount": 1 } },
+    });
+    merge(&mut value["spec"], spec);
+    DeviceChange::Slice(set(&value, devices::slice::decode))
+}
+
+/// A claim with these requests in the namespace of [`pod`], with the fields of `more`.
+pub(crate) fn device_claim(name: &str, requests: Value, more: Value) -> DeviceChange {
+    let mut value = json!({
+        "metadata": { "namespace": "ns", "name": name, "uid": name, "resourceVersion": "5" },
+        "spec": { "devices": { "requests": requests } },
+    });
+    merge(&mut value, more);
+    DeviceChange::Claim(set(&value, devices::claim::decode))
+}
+
+/// A request for this number of devices of the class `gpu`.
+pub(crate) fn gpus(count: usize) -> Value {
+    json!([{ "name": "gpu", "exactly": { "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count } }])
+}
+
+/// An unassigned pod with an entry for each of these resource claims.
+pub(crate) fn device_pod(name: &str, claims: &[&str]) -> Arc<PodInfo> {
+    let entry = |claim: &&str| json!({ "name": claim, "resourceClaimName": claim });
+    pod(name, json!({ "resourceClaims": claims.iter().map(entry).collect::<Vec<_>>() }))
 }

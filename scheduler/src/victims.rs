@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use crate::cache::NodeState;
 use crate::decide::Refusal;
 use crate::explain::{count, counted};
-use crate::filter::{self, Change, PreFilterState, Volumes};
+use crate::filter::{self, Change, Claims, PreFilterState};
+use crate::inventory::Inventory;
 use crate::pod::PodInfo;
 use crate::snapshot::Snapshot;
-use crate::storage::Storage;
 
 const NOT_ELIGIBLE: &str = "not eligible due to preemptionPolicy=Never.";
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
@@ -17,7 +17,12 @@ const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
 /// The sentence for `refusal` of `pod` on this snapshot. `None` without nodes, or if the pod would fit on a
 /// node without its pods of lower priority.
-pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
+pub fn why_not(
+    snapshot: &Snapshot,
+    inventory: &Inventory,
+    pod: &PodInfo,
+    refusal: &Refusal,
+) -> Option<String> {
     if refusal.nodes == 0 {
         return None;
     }
@@ -27,7 +32,7 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
     let mut reasons = BTreeMap::new();
     // One computation serves all nodes: in a full cluster thousands of nodes are examined, and each changes
     // only its own part.
-    let mut prefilter_state = prefilter_state(snapshot, storage, pod, snapshot.nodes().iter());
+    let mut prefilter_state = prefilter_state(snapshot, inventory, pod, snapshot.nodes().iter());
     let resolvable = refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable());
     let mut examined = 0;
     for (slot, _) in resolvable {
@@ -54,16 +59,16 @@ pub fn why_not(snapshot: &Snapshot, storage: &Storage, pod: &PodInfo, refusal: &
     Some(counted(refusal.nodes, &reasons))
 }
 
-/// The state that the filters need. If no node can have the pod's volumes, no node refused the pod, and the
-/// function ignores its volumes.
+/// The state that the filters need. If no node can have the pod's volumes or devices, no node refused the pod,
+/// and the function ignores them.
 fn prefilter_state<'a, 'v>(
     snapshot: &Snapshot,
-    storage: &'v Storage,
+    inventory: &'v Inventory,
     pod: &PodInfo,
     nodes: impl Iterator<Item = &'a NodeState> + Clone,
 ) -> PreFilterState<'v> {
-    let volumes = Volumes::of(pod, storage).unwrap_or(None);
-    PreFilterState::of(pod, nodes, snapshot.has_anti_affinity(), snapshot.namespaces(), volumes)
+    let claims = Claims::of(pod, inventory).unwrap_or_default();
+    PreFilterState::of(pod, nodes, snapshot.has_anti_affinity(), snapshot.namespaces(), claims)
 }
 
 #[cfg(test)]
@@ -94,8 +99,9 @@ mod tests {
         place(&mut cache, "low", "2", 0, "half");
         place(&mut cache, "other", "1500m", 5, "half");
         snapshot.update(&cache);
-        match decide(&snapshot, &Storage::default(), pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
-            Outcome::Unfit(refusal) => why_not(&snapshot, &Storage::default(), pod, &refusal),
+        match decide(&snapshot, &Inventory::default(), pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome
+        {
+            Outcome::Unfit(refusal) => why_not(&snapshot, &Inventory::default(), pod, &refusal),
             Outcome::Fits(choice) => panic!("{choice:?}"),
         }
     }
@@ -112,7 +118,8 @@ mod tests {
             };
             let nodes = snapshot.nodes().iter().enumerate();
             let nodes = nodes.map(|(at, node)| if at == *slot { &stripped } else { node });
-            match filter::check(pod, &prefilter_state(snapshot, &Storage::default(), pod, nodes), &stripped) {
+            match filter::check(pod, &prefilter_state(snapshot, &Inventory::default(), pod, nodes), &stripped)
+            {
                 Ok(()) => return None,
                 Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
             }
@@ -139,8 +146,8 @@ mod tests {
             }
             snapshot.update(&cache);
             let pod = with(&pod, |pod| pod.priority = 2);
-            if let Outcome::Unfit(refusal) = decide(&snapshot, &Storage::default(), &pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
-                assert_eq!(why_not(&snapshot, &Storage::default(), &pod, &refusal), plain_why_not(&snapshot, &pod, &refusal));
+            if let Outcome::Unfit(refusal) = decide(&snapshot, &Inventory::default(), &pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
+                assert_eq!(why_not(&snapshot, &Inventory::default(), &pod, &refusal), plain_why_not(&snapshot, &pod, &refusal));
             }
         }
     }
@@ -172,7 +179,7 @@ mod tests {
             snapshot.update(&cache);
             let pod = with(&crate::testing::pod("p", spec("2")), |pod| pod.priority = 5);
             let Outcome::Unfit(refusal) =
-                decide(&snapshot, &Storage::default(), &pod, Terms { start: 0, tie: 0, percentage: 0 })
+                decide(&snapshot, &Inventory::default(), &pod, Terms { start: 0, tie: 0, percentage: 0 })
                     .outcome
             else {
                 panic!("the cluster is full");
@@ -180,7 +187,7 @@ mod tests {
             let measure = || {
                 let began = std::time::Instant::now();
                 for _ in 0..times {
-                    assert!(why_not(&snapshot, &Storage::default(), &pod, &refusal).is_some());
+                    assert!(why_not(&snapshot, &Inventory::default(), &pod, &refusal).is_some());
                 }
                 began.elapsed()
             };

@@ -312,11 +312,7 @@ fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet, met
 /// Which components run in this process beside the apiserver.
 fn local_components(config: &Config) -> LocalComponents {
     let runs = |component| config.loops.contains(&component);
-    LocalComponents {
-        controllers: runs(Component::Controllers),
-        scheduler: runs(Component::Scheduler),
-        kubelets: runs(Component::KubeletSim),
-    }
+    LocalComponents { controllers: runs(Component::Controllers), kubelets: runs(Component::KubeletSim) }
 }
 
 /// Starts the configured loops as clients of the apiserver that the kubeconfig names.

@@ -279,11 +279,7 @@ impl Builder {
             front_proxy_ca: None,
             tokens,
             service_ranges: ServiceRanges::default(),
-            local_components: LocalComponents {
-                controllers: self.controllers,
-                scheduler: self.scheduler,
-                kubelets: self.nodes > 0,
-            },
+            local_components: LocalComponents { controllers: self.controllers, kubelets: self.nodes > 0 },
             anonymous: true,
             outbound,
             settings: Settings::default(),

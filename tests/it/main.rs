@@ -25,6 +25,8 @@ mod custom_owners;
 mod custom_sources;
 /// Equal seeds give equal histories.
 mod determinism;
+/// Devices for resource claims.
+mod devices;
 /// Disruption budgets and evictions.
 mod disruption;
 /// The replacement programs for kube-apiserver, etcd and others, as test harnesses start them.

@@ -11,7 +11,8 @@ impl Named for Quantity {
     const TYPE: &'static str = "kubernetes.Quantity";
 }
 
-fn ty() -> Type {
+/// Type of quantities.
+pub(super) fn ty() -> Type {
     Type::opaque(Quantity::TYPE)
 }
 

@@ -126,6 +126,11 @@ fn identifier(text: &str) -> Result<Identifier, EvalError> {
     Err(EvalError::other(format!("Invalid character(s) found in prerelease {text:?}")))
 }
 
+/// The CEL value of a version; none for an invalid one.
+pub(super) fn value(text: &str) -> Option<Val<'static>> {
+    Version::parse(text).ok().map(row::value)
+}
+
 /// Functions of the library.
 pub(super) fn overloads() -> Vec<Row> {
     let ty = || Type::opaque(Version::TYPE);

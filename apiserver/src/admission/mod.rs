@@ -17,6 +17,7 @@ mod default_storage_class;
 mod default_toleration_seconds;
 mod deny_exec;
 mod deny_service_external_ips;
+mod device_admin_access;
 pub(crate) mod dynamic;
 mod event_rate_limit;
 mod extended_resource_toleration;

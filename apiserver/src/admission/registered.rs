@@ -9,12 +9,13 @@ use super::pod_toleration_restriction::PodTolerationRestriction;
 use super::{
     Plugin, Subject, always, always_pull_images, certificate_approval, certificate_requester,
     certificate_signing, certificate_subject_restriction, cluster_trust_bundle_attest, default_ingress_class,
-    default_storage_class, default_toleration_seconds, deny_service_external_ips, event_rate_limit,
-    extended_resource_toleration, image_policy_webhook, initializers, limit_pod_hard_anti_affinity_topology,
-    limit_ranger, namespace_auto_provision, namespace_exists, namespace_lifecycle, node_restriction,
-    owner_references_permission_enforcement, persistent_volume_claim_resize, pod_resize_validator,
-    pod_security, pod_topology_labels, priority, rbac_escalation, runtime_class, security_context_deny,
-    service_account, storage_object_in_use_protection, taint_nodes_by_condition,
+    default_storage_class, default_toleration_seconds, deny_service_external_ips, device_admin_access,
+    event_rate_limit, extended_resource_toleration, image_policy_webhook, initializers,
+    limit_pod_hard_anti_affinity_topology, limit_ranger, namespace_auto_provision, namespace_exists,
+    namespace_lifecycle, node_restriction, owner_references_permission_enforcement,
+    persistent_volume_claim_resize, pod_resize_validator, pod_security, pod_topology_labels, priority,
+    rbac_escalation, runtime_class, security_context_deny, service_account, storage_object_in_use_protection,
+    taint_nodes_by_condition,
 };
 use crate::kinds::Kinds;
 use kstore_api::kind::OptIn;
@@ -28,6 +29,9 @@ pub(super) const RBAC_ESCALATION: &str = "RBACEscalation";
 /// Name of the rule that records the requester of a certificate. In Kubernetes it is part of the storage of
 /// signing requests and not a plugin.
 const CERTIFICATE_REQUESTER: &str = "CertificateRequester";
+/// Name of the rule about administrative access to devices. In Kubernetes it is part of the storage of claims and
+/// not a plugin.
+const DEVICE_ADMIN_ACCESS: &str = "DeviceAdminAccess";
 /// Name of the plugin that checks owner references.
 pub(super) const OWNER_REFERENCES: &str = "OwnerReferencesPermissionEnforcement";
 /// Name of the plugin ResourceQuota. The registry charges quotas, in the commit of the charged object.
@@ -171,6 +175,7 @@ static PLUGINS: &[Registered] = &[
     on(pod_topology_labels::NAME, &pod_topology_labels::PodTopologyLabels, PODS),
     on("PodResizeValidator", &pod_resize_validator::PodResizeValidator, PODS),
     on(CERTIFICATE_REQUESTER, &certificate_requester::CertificateRequester, SIGNING_REQUESTS),
+    on(DEVICE_ADMIN_ACCESS, &device_admin_access::DeviceAdminAccess, &device_admin_access::KINDS),
     on(
         RBAC_ESCALATION,
         &rbac_escalation::RbacEscalation,
@@ -182,7 +187,7 @@ static PLUGINS: &[Registered] = &[
 
 /// The names of Kubernetes' admission plugins that this server has.
 pub fn plugins() -> impl Iterator<Item = &'static str> {
-    const NOT_PLUGINS: [&str; 2] = [RBAC_ESCALATION, CERTIFICATE_REQUESTER];
+    const NOT_PLUGINS: [&str; 3] = [RBAC_ESCALATION, CERTIFICATE_REQUESTER, DEVICE_ADMIN_ACCESS];
     let own = PLUGINS.iter().map(|registered| registered.name).filter(|name| !NOT_PLUGINS.contains(name));
     own.chain(ELSEWHERE)
 }

@@ -15,22 +15,19 @@ use crate::request::{Action, Target};
 pub struct LocalComponents {
     /// kstore's controllers.
     pub controllers: bool,
-    /// kstore's scheduler.
-    pub scheduler: bool,
     /// Simulated nodes.
     pub kubelets: bool,
 }
 
 impl LocalComponents {
     /// Every component.
-    pub const ALL: Self = Self { controllers: true, scheduler: true, kubelets: true };
+    pub const ALL: Self = Self { controllers: true, kubelets: true };
 }
 
 /// The component that would have to act on a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Actor {
     Controllers,
-    Scheduler,
     Kubelets,
 }
 
@@ -48,8 +45,6 @@ const fn row(group: &'static str, kind: &'static str, actor: Actor, text: &'stat
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row("resource.k8s.io", "ResourceClaim", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaim"),
-    row("resource.k8s.io", "ResourceClaimTemplate", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaimTemplate"),
     row("networking.k8s.io", "NetworkPolicy", Actor::Kubelets, "this server's nodes are simulated: this NetworkPolicy restricts no traffic"),
     row("storage.k8s.io", "VolumeAttachment", Actor::Controllers, "this server runs no controller for VolumeAttachments: this one is stored and attaches nothing"),
 ];
@@ -67,7 +62,6 @@ pub(super) fn warning(
     let row = ROWS.iter().find(|row| (row.group, row.kind) == (resource.group, resource.kind))?;
     let acts_here = match row.actor {
         Actor::Controllers => local.controllers,
-        Actor::Scheduler => local.scheduler,
         Actor::Kubelets => local.kubelets,
     };
     acts_here.then_some(row.text)
@@ -119,14 +113,14 @@ mod tests {
     #[test]
     fn writers_are_warned_of_objects_that_are_stored_and_not_enforced() {
         let all = LocalComponents::ALL;
-        let claim = ("resource.k8s.io/v1", "ResourceClaim");
-        let text =
-            "this server's scheduler allocates no devices: pods run without those of this ResourceClaim";
-        assert_eq!(warned(all, "ann", claim), Some(text));
+        let policy = ("networking.k8s.io/v1", "NetworkPolicy");
+        let text = "this server's nodes are simulated: this NetworkPolicy restricts no traffic";
+        assert_eq!(warned(all, "ann", policy), Some(text));
+        assert_eq!(warned(all, "ann", ("resource.k8s.io/v1", "ResourceClaim")), None);
         assert_eq!(warned(all, "ann", ("v1", "ConfigMap")), None);
         assert_eq!(warned(all, "ann", ("v1", "LimitRange")), None);
-        assert!(warned(all, "system:serviceaccount:a:b", claim).is_some());
-        assert_eq!(warned(all, "system:apiserver", claim), None);
+        assert!(warned(all, "system:serviceaccount:a:b", policy).is_some());
+        assert_eq!(warned(all, "system:apiserver", policy), None);
     }
 
     #[test]

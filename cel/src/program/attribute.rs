@@ -144,8 +144,10 @@ fn follow<'a>(mut map: &'a JsonObject, mut shape: &'a ObjectShape, attribute: &'
 fn select<'a>(value: &Val<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
     match (value, key) {
         (Val::Object(object), Val::String(field)) => object.get(field),
-        (Val::Map(map), Val::String(Text::Borrowed(name))) => map.get_str(name),
-        (Val::Map(map), key) => map.get(key),
+        (Val::Map(map), Val::String(Text::Borrowed(name))) => {
+            Ok(map.get_str(name)?.or_else(|| map.default_value()))
+        }
+        (Val::Map(map), key) => Ok(map.get(key)?.or_else(|| map.default_value())),
         (Val::List(list), key) => element(list, key),
         (Val::Optional(Some(inner)), key) => select(inner, key),
         _ => Ok(None),

@@ -34,7 +34,7 @@ fn export(value: &Val<'_>, depth: usize) -> Result<Json, EvalError> {
         Val::List(List::Json(items, ..)) => Json::Array(items.to_vec()),
         Val::List(list) => list.iter().map(|item| export(&item?, depth)).collect::<Result<_, _>>()?,
         Val::Map(Map::Json(map, _)) | Val::Object(Object::Json(map, _)) => Json::Object((*map).clone()),
-        Val::Map(Map::Owned(entries)) => {
+        Val::Map(Map::Owned(entries) | Map::Defaulted(entries, _)) => {
             let entry =
                 |(key, value): &(Val<'_>, Val<'_>)| Ok((crate::library::text_of(key), export(value, depth)?));
             Json::Object(entries.values().map(entry).collect::<Result<_, EvalError>>()?)

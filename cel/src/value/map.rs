@@ -101,6 +101,9 @@ pub type MapValue<'a> = (Val<'a>, Val<'a>);
 pub enum Map<'a> {
     /// Entries by key.
     Owned(Arc<BTreeMap<Key<'a>, MapValue<'a>>>),
+    /// Entries by key, and the value that a selection such as `map["key"]` finds under every other key. Everything else, such as `in`
+    /// and iteration, sees the entries alone.
+    Defaulted(Arc<BTreeMap<Key<'a>, MapValue<'a>>>, Arc<Val<'a>>),
     /// A JSON object and the shape of its values.
     Json(&'a serde_json::Map<String, Json>, &'a Shape),
 }
@@ -118,11 +121,20 @@ impl<'a> Map<'a> {
         Ok(Self::Owned(Arc::new(map)))
     }
 
+    /// The map of the same entries in which a selection finds `default` under every other key. A map of a JSON document stays as it is.
+    #[must_use]
+    pub fn with_default(self, default: Val<'a>) -> Self {
+        match self {
+            Self::Owned(entries) | Self::Defaulted(entries, _) => Self::Defaulted(entries, Arc::new(default)),
+            Self::Json(..) => self,
+        }
+    }
+
     /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
-            Self::Owned(entries) => entries.len(),
+            Self::Owned(entries) | Self::Defaulted(entries, _) => entries.len(),
             Self::Json(map, _) => map.len(),
         }
     }
@@ -140,7 +152,9 @@ impl<'a> Map<'a> {
     pub fn get(&self, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
         let Some(key) = Key::of(key) else { return Ok(None) };
         match (self, &key) {
-            (Self::Owned(entries), key) => Ok(entries.get(key).map(|(_, value)| value.clone())),
+            (Self::Owned(entries) | Self::Defaulted(entries, _), key) => {
+                Ok(entries.get(key).map(|(_, value)| value.clone()))
+            }
             (Self::Json(map, shape), Key::String(name)) => {
                 map.get(&**name).map(|value| shape.value(value)).transpose()
             }
@@ -152,18 +166,25 @@ impl<'a> Map<'a> {
     pub(crate) fn get_str(&self, name: &'a str) -> Result<Option<Val<'a>>, EvalError> {
         match self {
             Self::Json(map, shape) => map.get(name).map(|value| shape.value(value)).transpose(),
-            Self::Owned(entries) => {
+            Self::Owned(entries) | Self::Defaulted(entries, _) => {
                 let found = entries.get(&Key::String(Text::Borrowed(name)));
                 Ok(found.map(|(_, value)| value.clone()))
             }
         }
     }
 
+    /// The value that a selection finds under keys without an entry.
+    pub(crate) fn default_value(&self) -> Option<Val<'a>> {
+        if let Self::Defaulted(_, default) = self { Some(Val::clone(default)) } else { None }
+    }
+
     /// The keys, ascending.
     #[must_use]
     pub fn keys(&self) -> Vec<Val<'a>> {
         match self {
-            Self::Owned(entries) => entries.values().map(|(key, _)| key.clone()).collect(),
+            Self::Owned(entries) | Self::Defaulted(entries, _) => {
+                entries.values().map(|(key, _)| key.clone()).collect()
+            }
             Self::Json(map, _) => map.keys().map(|key| Val::str(key)).collect(),
         }
     }

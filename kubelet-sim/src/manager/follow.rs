@@ -8,11 +8,13 @@ use crate::pod::Keys;
 use crate::pod::source::{SourceKey, SourceKind, SourceState};
 use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
+use k8s_openapi::api::resource::v1::ResourceClaim;
 use kstore_api::lenient;
 use kstore_client::{Api, Client, Kind, WatchParams};
 use kstore_informer::{Builder, Informer, Key, Object, Revision, TaskGroup};
 use kstore_nondet::Rng;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
@@ -64,6 +66,10 @@ impl Followers {
                     }
                     SourceKind::TrustBundle => {
                         self.watch(self.client.api::<ClusterTrustBundle>(), key.clone(), &stop);
+                        None
+                    }
+                    SourceKind::ResourceClaim => {
+                        self.watch(self.client.api::<ResourceClaim>(), key.clone(), &stop);
                         None
                     }
                 };
@@ -140,7 +146,7 @@ async fn report(key: SourceKey, informer: Informer<SourceRecord>, reports: mpsc:
     }
 }
 
-/// A referenced object: its identity, its keys, and whether it is a claim that is bound to a volume.
+/// A referenced object: its identity, its keys (the uids of its consumers if it is a resource claim), and whether it is a claim that is bound to a volume.
 #[derive(Debug)]
 struct SourceRecord {
     key: Key,
@@ -169,9 +175,14 @@ impl SourceRecord {
             volume_name: String,
         }
         #[derive(Default, Deserialize)]
-        #[serde(default)]
+        #[serde(default, rename_all = "camelCase")]
         struct Status {
             phase: String,
+            reserved_for: Option<Vec<Consumer>>,
+        }
+        #[derive(Deserialize)]
+        struct Consumer {
+            uid: String,
         }
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -183,7 +194,8 @@ impl SourceRecord {
         }
         let Doc { metadata, data, binary_data, spec, status } = lenient::from_slice(json)?;
         let revision = Revision(metadata.resource_version.parse().unwrap_or(0));
-        let keys = data.into_iter().chain(binary_data).flatten().collect();
+        let consumers = status.reserved_for.into_iter().flatten().map(|consumer| (consumer.uid, IgnoredAny));
+        let keys = data.into_iter().chain(binary_data).flatten().chain(consumers).collect();
         let is_bound = status.phase == "Bound" && !spec.volume_name.is_empty();
         let key = Key::new(&metadata.namespace, &metadata.name);
         Ok(Self { key, uid: metadata.uid, revision, keys, is_bound })
@@ -229,5 +241,7 @@ mod tests {
             ["x", "y"]
         );
         assert!(keys(r#"{"metadata":{"name":"a"},"data":null}"#).is_empty());
+        let claim = r#"{"metadata":{"name":"a"},"status":{"reservedFor":[{"resource":"pods","name":"p","uid":"u"}]}}"#;
+        assert_eq!(keys(claim), ["u"], "of a resource claim");
     }
 }

@@ -1,7 +1,7 @@
 //! The objects that a pod needs before its volumes can be mounted and its containers created, and the
 //! kubelet's messages if they are missing. Pure.
 
-use super::object::PodObject;
+use super::object::{ClaimEntry, PodObject};
 use super::source::{SourceKey, SourceKind, SourceState, Sources};
 use crate::behavior::{self, ImageUser};
 use std::collections::BTreeSet;
@@ -73,7 +73,50 @@ pub fn references(pod: &PodObject) -> BTreeSet<SourceKey> {
     let volumes = pod.spec.volumes.iter().map(|need| need.key(pod));
     let env = pod.containers().filter_map(|spec| spec.needs.as_deref());
     let env = env.flat_map(|needs| &needs.env).map(|need| key(pod, need.kind, &need.name));
-    volumes.chain(env).collect()
+    let entries = pod.spec.resource_claims.iter().filter_map(|entry| claim_of(pod, entry).flatten());
+    let devices = entries.map(|name| key(pod, SourceKind::ResourceClaim, name));
+    volumes.chain(env).chain(devices).collect()
+}
+
+/// The name of the claim of an entry: `Some(None)` if the status says that the entry needs none, `None` if the
+/// claim was not created from its template yet.
+fn claim_of<'p>(pod: &'p PodObject, entry: &'p ClaimEntry) -> Option<Option<&'p str>> {
+    if let Some(name) = &entry.resource_claim_name {
+        return Some(Some(name));
+    }
+    let mut statuses = pod.status.resource_claim_statuses.iter().flatten();
+    let status = statuses.find(|status| status.name == entry.name)?;
+    Some(status.resource_claim_name.as_deref())
+}
+
+/// Whether the pod may use its resource claims. The messages are those of `FailedPrepareDynamicResources`
+/// events.
+pub fn devices(pod: &PodObject, sources: &Sources) -> Readiness {
+    for entry in &pod.spec.resource_claims {
+        let problem = match claim_of(pod, entry) {
+            Some(None) => continue,
+            None => {
+                format!(
+                    "pod \"{}/{}\": ResourceClaim not created yet",
+                    pod.metadata.namespace, pod.metadata.name
+                )
+            }
+            Some(Some(name)) => match sources.get(&key(pod, SourceKind::ResourceClaim, name)) {
+                None => return Readiness::Unknown,
+                Some(SourceState::Present(pods)) if pods.contains(&pod.metadata.uid) => continue,
+                Some(SourceState::Missing) => {
+                    format!("fetch ResourceClaim {name}: resourceclaims.resource.k8s.io \"{name}\" not found")
+                }
+                Some(SourceState::Present(_) | SourceState::Unbound) => format!(
+                    "pod {} ({}) is not allowed to use ResourceClaim {name}",
+                    pod.metadata.name, pod.metadata.uid
+                ),
+            },
+        };
+        let problem = format!("Failed to prepare dynamic resources: prepare dynamic resources: {problem}");
+        return Readiness::Blocked(vec![problem]);
+    }
+    Readiness::Ready
 }
 
 impl VolumeNeed {
@@ -142,7 +185,10 @@ fn volume_problem(pod: &PodObject, need: &VolumeNeed, state: &SourceState) -> Op
             let missing = need.keys.iter().find(|key| !keys.contains(*key))?;
             Some(match kind {
                 SourceKind::ConfigMap => format!("configmap references non-existent config key: {missing}"),
-                SourceKind::Secret | SourceKind::Claim | SourceKind::TrustBundle => {
+                SourceKind::Secret
+                | SourceKind::Claim
+                | SourceKind::TrustBundle
+                | SourceKind::ResourceClaim => {
                     format!("references non-existent secret key: {missing}")
                 }
             })
@@ -306,7 +352,33 @@ mod tests {
         Readiness::Blocked(vec![message.to_owned()])
     }
 
-    use SourceKind::{Claim, ConfigMap, Secret};
+    use SourceKind::{Claim, ConfigMap, ResourceClaim, Secret};
+
+    #[test]
+    fn a_pod_waits_until_its_resource_claims_are_reserved_for_it() {
+        let of = |status: &str| {
+            let entries = "[{name: a, resourceClaimName: x}, {name: b, resourceClaimTemplateName: t}]";
+            let text = format!(
+                "{{metadata: {{name: p, namespace: ns, uid: u}}, spec: {{resourceClaims: {entries}}}, status: {status}}}"
+            );
+            serde_yaml_ng::from_str::<PodObject>(&text).unwrap()
+        };
+        let why = |text: &str| {
+            blocked(&format!("Failed to prepare dynamic resources: prepare dynamic resources: {text}"))
+        };
+        let pod = of("{resourceClaimStatuses: [{name: b, resourceClaimName: p-b}]}");
+        assert_eq!(references(&pod).len(), 2);
+        assert_eq!(devices(&pod, &Sources::default()), Readiness::Unknown);
+        let found = devices(&pod, &sources(&[], &[(ResourceClaim, "x")]));
+        assert_eq!(found, why("fetch ResourceClaim x: resourceclaims.resource.k8s.io \"x\" not found"));
+        let found =
+            devices(&pod, &sources(&[(ResourceClaim, "x", &["u"]), (ResourceClaim, "p-b", &["v"])], &[]));
+        assert_eq!(found, why("pod p (u) is not allowed to use ResourceClaim p-b"));
+        let reserved = sources(&[(ResourceClaim, "x", &["v", "u"]), (ResourceClaim, "p-b", &["u"])], &[]);
+        assert_eq!(devices(&pod, &reserved), Readiness::Ready);
+        assert_eq!(devices(&of("{}"), &reserved), why("pod \"ns/p\": ResourceClaim not created yet"));
+        assert_eq!(devices(&of("{resourceClaimStatuses: [{name: b}]}"), &reserved), Readiness::Ready);
+    }
 
     #[test]
     fn a_pod_without_references_needs_nothing() {

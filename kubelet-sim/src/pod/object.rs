@@ -62,9 +62,21 @@ pub struct PodSpec {
     /// The objects in the pod's volumes; volumes of other kinds are left out.
     #[serde(deserialize_with = "super::raw::volumes")]
     pub volumes: Vec<VolumeNeed>,
+    /// The resource claims that the pod uses.
+    pub resource_claims: Vec<ClaimEntry>,
     pub init_containers: Vec<ContainerSpec>,
     pub containers: Vec<ContainerSpec>,
     pub ephemeral_containers: Vec<ContainerSpec>,
+}
+
+/// An entry of `spec.resourceClaims`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClaimEntry {
+    /// Name of the entry.
+    pub name: String,
+    /// Name of the claim; `None` for a claim from a template, which the status names.
+    pub resource_claim_name: Option<String>,
 }
 
 /// A condition set by another writer, which readiness waits for.

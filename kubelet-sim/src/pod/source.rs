@@ -14,6 +14,8 @@ pub enum SourceKind {
     Claim,
     /// A ClusterTrustBundle.
     TrustBundle,
+    /// A ResourceClaim.
+    ResourceClaim,
 }
 
 impl SourceKind {
@@ -24,6 +26,7 @@ impl SourceKind {
             Self::Secret => "secret",
             Self::Claim => "persistentvolumeclaim",
             Self::TrustBundle => "clustertrustbundle.certificates.k8s.io",
+            Self::ResourceClaim => "resourceclaim",
         }
     }
 }
@@ -44,7 +47,8 @@ pub struct SourceKey {
 pub enum SourceState {
     /// The API has no such object.
     Missing,
-    /// It exists and has these keys.
+    /// It exists and has these keys. The keys of a ResourceClaim are the uids of the pods for which it is
+    /// reserved.
     Present(BTreeSet<String>),
     /// A claim that is not bound to a volume.
     Unbound,

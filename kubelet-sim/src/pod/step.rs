@@ -130,13 +130,17 @@ impl Step<'_> {
         }
     }
 
-    /// Sets up the pod's network once its volumes can be mounted.
+    /// Sets up the pod's network once its volumes can be mounted and its resource claims used.
     fn mount(&mut self) {
         let told = match &self.pod.stage {
             Stage::Mounting(told) => told.clone(),
             _ => Vec::new(),
         };
-        match needs::volumes(self.object, self.sources) {
+        let (reason, readiness) = match needs::volumes(self.object, self.sources) {
+            Readiness::Ready => ("FailedPrepareDynamicResources", needs::devices(self.object, self.sources)),
+            other => ("FailedMount", other),
+        };
+        match readiness {
             Readiness::Ready => {
                 self.pod.stage = Stage::Sandbox;
                 self.out.push(Output::Runtime(Command::Sandbox));
@@ -144,7 +148,7 @@ impl Step<'_> {
             Readiness::Unknown => {}
             Readiness::Blocked(problems) => {
                 for problem in problems.iter().filter(|problem| !told.contains(problem)) {
-                    self.warn(None, "FailedMount", problem.clone());
+                    self.warn(None, reason, problem.clone());
                 }
                 self.pod.stage = Stage::Mounting(problems);
             }

@@ -26,7 +26,9 @@ pub(crate) fn reference_decision(outcome: &Outcome) -> ReferenceDecision {
             best: choice.best,
             feasible: choice.feasible,
         },
-        Outcome::Unfit(refusal) => ReferenceDecision::Nowhere { message: explain::message(refusal, None) },
+        Outcome::Unfit(refusal) => {
+            ReferenceDecision::Nowhere { message: explain::message(refusal, None, None) }
+        }
     }
 }
 
@@ -47,7 +49,7 @@ fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = Refere
 }
 
 fn agree(cluster: &ReferenceCluster, pod: &PodInfo, terms: Terms) {
-    let decision = decide(&snapshot(cluster), &Storage::default(), pod, terms);
+    let decision = decide(&snapshot(cluster), &Inventory::default(), pod, terms);
     let (expected, next_start) = cluster.decide(pod, terms);
     assert_eq!(reference_decision(&decision.outcome), expected);
     assert_eq!(decision.next_start, next_start);
@@ -86,7 +88,8 @@ fn the_tie_selects_among_all_best_nodes() {
     (0..3).for_each(|n| cluster.set_node(node(&format!("n{n}"), json!({}))));
     let winners: Vec<String> = (0..4)
         .map(|tie| {
-            match decide(&snapshot(&cluster), &Storage::default(), &cpu_pod("p", "1"), terms(1, tie)).outcome
+            match decide(&snapshot(&cluster), &Inventory::default(), &cpu_pod("p", "1"), terms(1, tie))
+                .outcome
             {
                 Outcome::Fits(choice) => choice.node.to_string(),
                 Outcome::Unfit(refusal) => panic!("{refusal:?}"),
@@ -103,7 +106,7 @@ fn a_choice_reports_its_scores_and_counts() {
     cluster.set_node(node("free", json!({})));
     cluster.set_node(node("cordoned", json!({ "unschedulable": true })));
     cluster.placed.push((on(&cpu_pod("old", "2"), "full"), "full".into()));
-    let decision = decide(&snapshot(&cluster), &Storage::default(), &cpu_pod("p", "1"), terms(0, 0));
+    let decision = decide(&snapshot(&cluster), &Inventory::default(), &cpu_pod("p", "1"), terms(0, 0));
     let Outcome::Fits(choice) = decision.outcome else { panic!("it fits") };
     assert_eq!((&*choice.node, choice.evaluated, choice.feasible, choice.best), ("free", 3, 2, 1));
     // Free: cpu (4000-1000)/4000 = 75 %, memory nearly all of it: (75 + 99) / 2 = 87. Balance: 100 → 87.
@@ -125,8 +128,8 @@ fn the_message_lists_counted_reasons_sorted_by_text() {
     cluster.set_node(node("small-2", json!({})));
     cluster.set_node(node("cordoned", json!({ "unschedulable": true })));
     let message =
-        |pod: &PodInfo| match decide(&snapshot(&cluster), &Storage::default(), pod, terms(0, 0)).outcome {
-            Outcome::Unfit(refusal) => (explain::message(&refusal, None), refusal.plugins),
+        |pod: &PodInfo| match decide(&snapshot(&cluster), &Inventory::default(), pod, terms(0, 0)).outcome {
+            Outcome::Unfit(refusal) => (explain::message(&refusal, None, None), refusal.plugins),
             Outcome::Fits(choice) => panic!("{choice:?}"),
         };
     let (text, plugins) = message(&cpu_pod("big", "100"));
@@ -152,8 +155,12 @@ fn the_message_lists_counted_reasons_sorted_by_text() {
 
 #[test]
 fn an_empty_cluster_has_its_own_message() {
-    let decision =
-        decide(&snapshot(&ReferenceCluster::default()), &Storage::default(), &cpu_pod("p", "1"), terms(5, 0));
+    let decision = decide(
+        &snapshot(&ReferenceCluster::default()),
+        &Inventory::default(),
+        &cpu_pod("p", "1"),
+        terms(5, 0),
+    );
     let expected = ReferenceDecision::Nowhere { message: "no nodes available to schedule pods".to_owned() };
     assert_eq!((reference_decision(&decision.outcome), decision.next_start), (expected, 0));
 }
@@ -167,15 +174,20 @@ fn a_node_is_schedulable_again_after_pods_with_the_largest_requests_are_removed(
     huge.iter().for_each(|pod| assert!(cache.set_pod(Arc::clone(pod), &Arc::from("n")).is_none()));
     let mut outcome = |cache: &Cache| {
         snapshot.update(cache);
-        decide(&snapshot, &Storage::default(), &cpu_pod("p", "4"), Terms { start: 0, tie: 0, percentage: 0 })
-            .outcome
+        decide(
+            &snapshot,
+            &Inventory::default(),
+            &cpu_pod("p", "4"),
+            Terms { start: 0, tie: 0, percentage: 0 },
+        )
+        .outcome
     };
     assert!(matches!(outcome(&cache), Outcome::Unfit(_)));
     huge.iter().for_each(|pod| assert!(cache.remove_pod(&pod.uid).is_some()));
     assert!(matches!(outcome(&cache), Outcome::Fits(_)));
     let another = decide(
         &snapshot,
-        &Storage::default(),
+        &Inventory::default(),
         &cpu_pod("p", "4001m"),
         Terms { start: 0, tie: 0, percentage: 0 },
     )

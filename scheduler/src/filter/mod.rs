@@ -2,6 +2,7 @@
 //! plugin, with its check and its queueing hint. The filters run in kube-scheduler's default order, and the
 //! first refusal per node counts.
 
+pub mod dynamic_resources;
 pub mod inter_pod_affinity;
 pub mod node_affinity;
 pub mod node_name;
@@ -18,12 +19,15 @@ pub mod volume_zone;
 use std::collections::BTreeSet;
 
 use crate::cache::NodeState;
+use crate::devices::{DeviceEvent, Devices};
 use crate::event::ClusterEvent;
+use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::pod_constraints::Namespaces;
 use crate::storage::volume::CsiHandle;
 use crate::storage::{Storage, StorageEvent, VolumePlan};
+use dynamic_resources::{DeviceClaims, DeviceConflict};
 use inter_pod_affinity::{AffinityConflict, ExistingPods};
 use node_resources_fit::Shortage;
 use pod_topology_spread::{Counts, SpreadConflict};
@@ -59,11 +63,13 @@ pub enum Plugin {
     /// The node satisfies the pod's affinity, and no anti-affinity of the pod or of existing pods excludes
     /// it.
     InterPodAffinity,
+    /// The node can use the devices of the pod's claims, or open claims can get devices there.
+    DynamicResources,
 }
 
 impl Plugin {
     /// All filters in the order in which they run.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NodeUnschedulable,
         Self::NodeName,
         Self::TaintToleration,
@@ -76,6 +82,7 @@ impl Plugin {
         Self::VolumeZone,
         Self::PodTopologySpread,
         Self::InterPodAffinity,
+        Self::DynamicResources,
     ];
 
     /// The plugin's name in kube-scheduler's configuration and metrics.
@@ -93,6 +100,7 @@ impl Plugin {
             Self::VolumeZone => "VolumeZone",
             Self::PodTopologySpread => "PodTopologySpread",
             Self::InterPodAffinity => "InterPodAffinity",
+            Self::DynamicResources => "DynamicResources",
         }
     }
 }
@@ -163,6 +171,8 @@ pub enum Rejection {
     PodTopologySpread(SpreadConflict),
     /// An affinity or anti-affinity term refuses the node.
     InterPodAffinity(AffinityConflict),
+    /// The pod's claims have no devices that the node can use.
+    DynamicResources(DeviceConflict),
 }
 
 impl Rejection {
@@ -181,6 +191,7 @@ impl Rejection {
             Self::VolumeZone => Plugin::VolumeZone,
             Self::PodTopologySpread(_) => Plugin::PodTopologySpread,
             Self::InterPodAffinity(_) => Plugin::InterPodAffinity,
+            Self::DynamicResources(_) => Plugin::DynamicResources,
         }
     }
 
@@ -192,7 +203,8 @@ impl Rejection {
             | Self::TaintToleration
             | Self::NodeAffinity
             | Self::VolumeBinding(_)
-            | Self::VolumeZone => false,
+            | Self::VolumeZone
+            | Self::DynamicResources(_) => false,
             Self::NodePorts | Self::VolumeRestrictions(_) | Self::NodeVolumeLimits => true,
             Self::NodeResourcesFit(shortage) => shortage.is_resolvable(),
             Self::PodTopologySpread(uneven) => *uneven == SpreadConflict::MaxSkew,
@@ -214,6 +226,7 @@ impl Rejection {
             Self::NodeVolumeLimits => emit(node_volume_limits::REASON),
             Self::VolumeBinding(conflict) => conflict.reasons(emit),
             Self::VolumeZone => emit(volume_zone::REASON),
+            Self::DynamicResources(conflict) => conflict.reasons(emit),
             Self::PodTopologySpread(SpreadConflict::MaxSkew) => emit(pod_topology_spread::REASON),
             Self::PodTopologySpread(SpreadConflict::NoDomain) => emit(pod_topology_spread::NO_DOMAIN),
             Self::InterPodAffinity(AffinityConflict::Affinity) => emit(inter_pod_affinity::AFFINITY),
@@ -236,7 +249,7 @@ pub struct Volumes<'a> {
 
 /// A refusal by a filter before any node is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeRefusal {
+pub struct ClaimsRefusal {
     /// The filter.
     pub plugin: Plugin,
     /// The reason in kube-scheduler's words.
@@ -249,11 +262,11 @@ impl<'a> Volumes<'a> {
     /// # Errors
     ///
     /// Why no node can have the pod.
-    pub fn of(pod: &PodInfo, storage: &'a Storage) -> Result<Option<Self>, VolumeRefusal> {
+    pub fn of(pod: &PodInfo, storage: &'a Storage) -> Result<Option<Self>, ClaimsRefusal> {
         if pod.volumes.is_none() {
             return Ok(None);
         }
-        let by = |plugin| move |why| VolumeRefusal { plugin, why };
+        let by = |plugin| move |why| ClaimsRefusal { plugin, why };
         let exclusive =
             volume_restrictions::prefilter(pod, storage).map_err(by(Plugin::VolumeRestrictions))?;
         let claims = volume_binding::prefilter(pod, storage).map_err(by(Plugin::VolumeBinding))?;
@@ -281,26 +294,47 @@ impl<'a> Volumes<'a> {
     }
 }
 
-/// The state over all nodes and volumes that the filters need before they check one node.
+/// The volumes and the devices of a pod, looked up once before the filters check nodes.
+#[derive(Default)]
+pub struct Claims<'a> {
+    volumes: Option<Volumes<'a>>,
+    devices: Option<DeviceClaims<'a>>,
+}
+
+impl<'a> Claims<'a> {
+    /// Looks up the volumes and devices of `pod`.
+    ///
+    /// # Errors
+    ///
+    /// Why no node can have the pod.
+    pub fn of(pod: &PodInfo, inventory: &'a Inventory) -> Result<Self, ClaimsRefusal> {
+        let volumes = Volumes::of(pod, &inventory.storage)?;
+        let devices = dynamic_resources::prefilter(pod, &inventory.devices);
+        let devices = devices.map_err(|why| ClaimsRefusal { plugin: Plugin::DynamicResources, why })?;
+        Ok(Self { volumes, devices })
+    }
+}
+
+/// The state over all nodes, volumes and devices that the filters need before they check one node.
 pub struct PreFilterState<'a> {
     counts: Counts,
     existing: ExistingPods,
-    volumes: Option<Volumes<'a>>,
+    claims: Claims<'a>,
 }
 
 impl<'v> PreFilterState<'v> {
-    /// Computes the state for `pod` with `volumes`. `has_anti_affinity`: whether any pod on any of `nodes` has
+    /// Computes the state for `pod` with `claims`. `has_anti_affinity`: whether any pod on any of `nodes` has
     /// required anti-affinity terms.
     pub fn of<'a>(
         pod: &PodInfo,
         nodes: impl Iterator<Item = &'a NodeState> + Clone,
         has_anti_affinity: bool,
         namespaces: &Namespaces,
-        volumes: Option<Volumes<'v>>,
+        claims: Claims<'v>,
     ) -> Self {
         let counts = pod_topology_spread::count(pod, nodes.clone());
         let existing = inter_pod_affinity::count(pod, nodes, has_anti_affinity, namespaces);
-        Self { counts, existing, volumes }
+        Self { counts, existing, claims }
     }
 }
 
@@ -335,7 +369,7 @@ impl PreFilterState<'_> {
     ) {
         self.counts.adjust(pod, node, other, change);
         self.existing.adjust(pod, node, other, change, namespaces);
-        if let Some(volumes) = &mut self.volumes {
+        if let Some(volumes) = &mut self.claims.volumes {
             volumes.exclusive.adjust(other, change);
         }
     }
@@ -363,11 +397,15 @@ pub fn check(pod: &PodInfo, prefilter_state: &PreFilterState<'_>, node: &NodeSta
         return Err(Rejection::NodePorts);
     }
     node_resources_fit::check(pod, node).map_err(Rejection::NodeResourcesFit)?;
-    if let Some(volumes) = &prefilter_state.volumes {
+    if let Some(volumes) = &prefilter_state.claims.volumes {
         volumes.check(pod, node)?;
     }
     pod_topology_spread::check(&prefilter_state.counts, node.info()).map_err(Rejection::PodTopologySpread)?;
-    inter_pod_affinity::check(&prefilter_state.existing, node.info()).map_err(Rejection::InterPodAffinity)
+    inter_pod_affinity::check(&prefilter_state.existing, node.info()).map_err(Rejection::InterPodAffinity)?;
+    match &prefilter_state.claims.devices {
+        Some(devices) => devices.check(node.info()).map_err(Rejection::DynamicResources),
+        None => Ok(()),
+    }
 }
 
 /// Whether `event` may have changed the result of `plugin` for `pod`. A wrong yes costs an attempt. A wrong
@@ -386,6 +424,7 @@ pub fn may_help(plugin: Plugin, pod: &PodInfo, event: ClusterEvent<'_>) -> bool 
         Plugin::VolumeZone => volume_zone::may_help(event),
         Plugin::PodTopologySpread => pod_topology_spread::may_help(pod, event),
         Plugin::InterPodAffinity => inter_pod_affinity::may_help(pod, event),
+        Plugin::DynamicResources => dynamic_resources::may_help(event),
     }
 }
 
@@ -404,8 +443,15 @@ pub fn storage_may_help(plugin: Plugin, pod: &PodInfo, event: &StorageEvent, sto
         | Plugin::NodePorts
         | Plugin::NodeResourcesFit
         | Plugin::PodTopologySpread
-        | Plugin::InterPodAffinity => false,
+        | Plugin::InterPodAffinity
+        | Plugin::DynamicResources => false,
     }
+}
+
+/// Whether a change of a claim, class or slice of devices may have changed the result of `plugin` for `pod`; the
+/// counterpart of [`may_help`].
+pub fn device_may_help(plugin: Plugin, pod: &PodInfo, event: &DeviceEvent, devices: &Devices) -> bool {
+    plugin == Plugin::DynamicResources && dynamic_resources::device_may_help(pod, event, devices)
 }
 
 /// Whether the waiting pod's own change may have changed the result of `plugin` for it.
@@ -415,6 +461,7 @@ pub fn own_change_may_help(plugin: Plugin, old: &PodInfo, new: &PodInfo) -> bool
         Plugin::NodeAffinity => old.affinity != new.affinity,
         Plugin::NodeResourcesFit => old.requests.exceeds(&new.requests),
         Plugin::PodTopologySpread | Plugin::InterPodAffinity => old.labels != new.labels,
+        Plugin::DynamicResources => old.device_claims != new.device_claims,
         Plugin::NodeName
         | Plugin::NodePorts
         | Plugin::VolumeRestrictions

@@ -6,7 +6,7 @@ use kstore_api::lenient;
 use kstore_informer::{Key, Revision};
 use serde::Deserialize;
 
-use super::{NonZero, PodInfo, ScheduledCondition, volumes};
+use super::{NonZero, PodInfo, ScheduledCondition, device_claims, volumes};
 use crate::affinity::{NodeAffinity, Operator, Preference, Requirement, Term};
 use crate::limits::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
 use crate::pod_constraints::{AffinityTerm, LabelSelector, Labels, PodAffinity, Spread};
@@ -68,6 +68,7 @@ struct SpecDoc {
     affinity: Option<AffinityDoc>,
     topology_spread_constraints: Option<Vec<SpreadDoc>>,
     volumes: Option<Vec<volumes::VolumeDoc>>,
+    resource_claims: Option<Vec<device_claims::EntryDoc>>,
 }
 
 type Amounts = BTreeMap<String, Amount>;
@@ -136,10 +137,11 @@ struct SpreadDoc {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct StatusDoc {
     phase: Option<String>,
     conditions: Option<Vec<ConditionDoc>>,
+    resource_claim_statuses: Option<Vec<device_claims::EntryStatusDoc>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -154,7 +156,7 @@ struct ConditionDoc {
 
 impl PodDoc {
     fn into_info(self) -> PodInfo {
-        let Self { metadata, mut spec, status } = self;
+        let Self { metadata, mut spec, mut status } = self;
         let (requests, nonzero) = spec.requests();
         let labels = metadata.labels.unwrap_or_default();
         PodInfo {
@@ -174,6 +176,7 @@ impl PodDoc {
             pod_affinity: spec.pod_affinity(&metadata.namespace),
             spread: spec.spread(&labels),
             volumes: volumes::read(spec.volumes, &metadata.name),
+            device_claims: device_claims::read(spec.resource_claims, status.resource_claim_statuses.take()),
             tolerations: spec.tolerations.unwrap_or_default(),
             affinity: node_affinity(spec.node_selector, spec.affinity),
             labels,

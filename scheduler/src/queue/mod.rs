@@ -21,6 +21,7 @@ use jiff::Timestamp;
 use kstore_informer::Revision;
 use kstore_nondet::HashMap;
 
+use crate::devices::{DeviceEvent, Devices};
 use crate::event::ClusterEvent;
 use crate::filter::{self, PluginSet};
 use crate::limits::MAX_UNSCHEDULABLE_STAY;
@@ -96,22 +97,38 @@ impl Queue {
         if self.contains(&pod.uid) {
             return self.update(pod, now);
         }
+        let new = self.new_pod(pod, PluginSet::default(), now);
+        self.activate(new);
+    }
+
+    /// Adds a pod that the filters `by` would refuse now: it waits without an attempt for an event that may change
+    /// the result of one of them. For a pod already in the queue this is an [update](Self::update).
+    pub fn add_waiting(&mut self, pod: Arc<PodInfo>, by: PluginSet, now: Timestamp) {
+        if self.contains(&pod.uid) {
+            return self.update(pod, now);
+        }
+        let new = self.new_pod(pod, by, now);
+        self.park(new);
+    }
+
+    fn new_pod(&mut self, pod: Arc<PodInfo>, refused_by: PluginSet, now: Timestamp) -> QueuedPod {
         let (cause, entry) = (pod.revision, self.next_entry());
-        self.activate(QueuedPod {
+        QueuedPod {
             pod,
             attempts: 0,
             cause,
             since: now,
             refusals: 0,
             errors: 0,
-            refused_by: PluginSet::default(),
+            refused_by,
             queued: now,
             entry,
-        });
+        }
     }
 
     /// Applies a change of a waiting pod. Wakes the pod if the change may satisfy a filter that refused it; a
-    /// change of status alone never does. Ignores pods that are not in the queue.
+    /// change of status alone does only by naming the pod's resource claims. Ignores pods that are not in the
+    /// queue.
     pub fn update(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
         let Some((place, mut queued)) = self.take(&pod.uid) else { return };
         let old = std::mem::replace(&mut queued.pod, pod);
@@ -191,6 +208,22 @@ impl Queue {
         let helps = |queued: &QueuedPod| {
             let helps = |plugin| filter::storage_may_help(plugin, &queued.pod, event, storage);
             queued.pod.volumes.is_some() && queued.refused_by.iter().any(helps)
+        };
+        self.wake_where(helps, revision, now)
+    }
+
+    /// Wakes the unschedulable pods that a change of a claim, class or slice of devices of `revision` may help.
+    /// Returns their number.
+    pub fn on_device_event(
+        &mut self,
+        event: &DeviceEvent,
+        devices: &Devices,
+        revision: Revision,
+        now: Timestamp,
+    ) -> usize {
+        let helps = |queued: &QueuedPod| {
+            let helps = |plugin| filter::device_may_help(plugin, &queued.pod, event, devices);
+            !queued.pod.device_claims.is_empty() && queued.refused_by.iter().any(helps)
         };
         self.wake_where(helps, revision, now)
     }

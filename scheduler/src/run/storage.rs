@@ -76,10 +76,11 @@ impl StorageInformers {
     }
 }
 
-fn changes<T: Send + Sync + 'static>(
+/// The changes of one kind as changes of any kind.
+pub(super) fn changes<T: Send + Sync + 'static, C>(
     deltas: Vec<Delta<Record<T>>>,
-    wrap: fn(Change<Record<T>>) -> StorageChange,
-) -> impl Iterator<Item = StorageChange> {
+    wrap: fn(Change<Record<T>>) -> C,
+) -> impl Iterator<Item = C> {
     deltas.into_iter().map(move |delta| wrap(change(delta)))
 }
 

@@ -158,6 +158,7 @@ fn pods_of_other_schedulers_are_ignored() {
     assert_eq!(bind(&mut s, 1).attempts, 1, "the last gate is gone");
 }
 
+mod devices;
 mod volume_model;
 mod volumes;
 

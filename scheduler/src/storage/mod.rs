@@ -23,6 +23,7 @@ use volume::Volume;
 
 pub(crate) use plan::Progress;
 pub use plan::{ClaimedVolume, VolumePlan};
+pub(crate) use record::MetaDoc;
 pub use record::Record;
 
 /// A change of an object of one of the storage kinds.
@@ -60,7 +61,7 @@ pub enum StorageEvent {
 }
 
 /// Objects of one kind, by key.
-type Records<T> = BTreeMap<Key, Arc<Record<T>>>;
+pub(crate) type Records<T> = BTreeMap<Key, Arc<Record<T>>>;
 
 /// Volumes that a claim can still get, by class and key.
 type OpenVolumes = BTreeMap<String, BTreeSet<Key>>;
@@ -105,7 +106,7 @@ impl StorageChange {
 
 /// Applies a change of an object. Returns its key if the object is new, deleted, replaced, or has other
 /// fields.
-fn store<T: PartialEq>(records: &mut Records<T>, change: Change<Record<T>>) -> Option<Key> {
+pub(crate) fn store<T: PartialEq>(records: &mut Records<T>, change: Change<Record<T>>) -> Option<Key> {
     let key = match &change {
         Change::Set(record) | Change::Gone(record) => record.key.clone(),
     };

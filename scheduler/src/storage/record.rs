@@ -1,4 +1,4 @@
-//! [`Record`]: a storage object in an informer, with its identity, its revision and the fields that the
+//! [`Record`]: an object of storage or of devices in an informer, with its identity, its revision and the fields that the
 //! scheduler reads. [`MetaDoc`] is the metadata from which the decoder makes a record.
 
 use std::ops::Deref;
@@ -44,10 +44,10 @@ impl<T: Send + Sync + 'static> Object for Record<T> {
     }
 }
 
-/// The metadata of an object in JSON, reduced to the fields of the storage kinds.
+/// The metadata of an object in JSON, reduced to the fields of the kinds with records.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct MetaDoc {
+pub(crate) struct MetaDoc {
     name: String,
     namespace: String,
     uid: String,
@@ -56,6 +56,7 @@ pub(super) struct MetaDoc {
     pub(super) labels: Option<Labels>,
     annotations: Option<AnnotationsDoc>,
     owner_references: Option<Vec<OwnerDoc>>,
+    finalizers: Option<Vec<String>>,
 }
 
 /// The annotations about storage.
@@ -82,7 +83,7 @@ struct OwnerDoc {
 
 impl MetaDoc {
     /// The record of the object with this metadata.
-    pub(super) fn record<T>(self, fields: T) -> Record<T> {
+    pub(crate) fn record<T>(self, fields: T) -> Record<T> {
         Record {
             key: Key::new(&self.namespace, &self.name),
             uid: self.uid,
@@ -91,8 +92,12 @@ impl MetaDoc {
         }
     }
 
-    pub(super) fn is_deleting(&self) -> bool {
+    pub(crate) fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers.iter().flatten().any(|finalizer| finalizer == name)
     }
 
     pub(super) fn take_annotations(&mut self) -> AnnotationsDoc {
@@ -100,7 +105,7 @@ impl MetaDoc {
     }
 
     /// Uid of the owner that controls the object.
-    pub(super) fn controller(&mut self) -> Option<String> {
+    pub(crate) fn controller(&mut self) -> Option<String> {
         let owners = self.owner_references.take().into_iter().flatten();
         owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid)
     }

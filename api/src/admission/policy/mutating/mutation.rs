@@ -153,7 +153,7 @@ fn check_type_names(value: &Val<'_>, expected: &str, depth: usize, found: &mut V
         Val::List(List::Owned(items)) => {
             items.iter().for_each(|item| check_type_names(item, expected, depth, found));
         }
-        Val::Map(Map::Owned(entries)) => {
+        Val::Map(Map::Owned(entries) | Map::Defaulted(entries, _)) => {
             entries.values().for_each(|(_, value)| check_type_names(value, expected, depth, found));
         }
         Val::Optional(Some(value)) => check_type_names(value, expected, depth, found),

@@ -1,5 +1,4 @@
-//! Validation of device classes, resource claims, claim templates and resource slices. CEL expressions are
-//! only checked for length; they are compiled where they are evaluated.
+//! Validation of device classes, resource claims, claim templates and resource slices.
 
 mod claim;
 pub(crate) mod slice;
@@ -9,6 +8,7 @@ use serde_json::Value;
 
 use super::reference::{driver, unique_texts};
 use crate::distinct::Distinct;
+use crate::expression::device::Selector;
 use crate::field::{ErrorList, Path};
 use crate::limits::{
     DEVICE_CONFIGS_MAX, DEVICE_EXPRESSION_MAX, DEVICE_ID_MAX, DEVICE_PARAMETERS_MAX, DEVICE_SELECTORS_MAX,
@@ -74,10 +74,24 @@ fn selectors(errors: &mut ErrorList, path: &Path<'_>, owner: &Value) {
         let path = path.child("cel");
         if selector["cel"].is_null() {
             errors.required(&path, "");
-        } else if text(&selector["cel"]["expression"]).len() > DEVICE_EXPRESSION_MAX {
-            errors.too_long(&path.child("expression"), DEVICE_EXPRESSION_MAX);
+        } else {
+            expression(errors, &path.child("expression"), text(&selector["cel"]["expression"]));
         }
     });
+}
+
+/// Checks that an expression compiles and is cheap to evaluate.
+fn expression(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
+    if own.len() > DEVICE_EXPRESSION_MAX {
+        return errors.too_long(path, DEVICE_EXPRESSION_MAX);
+    }
+    match Selector::compile(own) {
+        Ok(selector) if selector.is_too_complex() => {
+            errors.forbidden(path, "too complex, exceeds cost limit");
+        }
+        Ok(_) => {}
+        Err(error) => errors.invalid(path, own, error),
+    }
 }
 
 fn configuration(errors: &mut ErrorList, path: &Path<'_>, config: &Value) {

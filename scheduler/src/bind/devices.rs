@@ -1,0 +1,96 @@
+//! Writes to resource claims: allocations and reservations together with a bind, and deallocations.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use kstore_client::{ApiError, Client, Patch, Transaction};
+use serde_json::json;
+
+use super::{FinishedWrite, bound_revision};
+use crate::devices::claim::{Allocation, Claim, FINALIZER};
+use crate::devices::plan::DevicePlan;
+use crate::filter::dynamic_resources::Deallocation;
+use crate::pod::PodInfo;
+use crate::scheduler::Binding;
+use crate::storage::Record;
+
+/// Allocates and reserves the claims of a pod and binds the pod, all at one revision, or nothing. A claim that is
+/// allocated must be unchanged since the scheduler read it. A claim that is only reserved must still have the
+/// same devices; other pods may reserve it at the same time.
+pub(super) async fn bind_devices(client: Client, binding: Binding, plan: Arc<DevicePlan>) -> FinishedWrite {
+    let mut transaction = Transaction::new(&client.causes(&binding.causes()));
+    for (claim, allocation) in &plan.allocate {
+        transaction = allocate(transaction, claim, allocation, &binding);
+    }
+    for claim in &plan.reserve {
+        transaction = reserve(transaction, claim, &binding.pod);
+    }
+    let (pod, node) = (&binding.pod, &binding.choice.node);
+    let transaction = transaction.bind(pod.key.namespace(), pod.key.name(), &pod.uid, node);
+    let outcome = match transaction.commit().await.map_err(|refused| refused.error) {
+        Ok(committed) => Ok(committed.revision()),
+        Err(error @ ApiError::Transport(_)) => bound_revision(&client, &binding).await.ok_or(error),
+        Err(error) => Err(error),
+    };
+    FinishedWrite::Devices(binding, outcome)
+}
+
+fn allocate(
+    transaction: Transaction,
+    claim: &Record<Claim>,
+    allocation: &Allocation,
+    binding: &Binding,
+) -> Transaction {
+    let (namespace, name) = (claim.key.namespace(), claim.key.name());
+    // The first write refuses a claim that has changed; later ones would see the changes of the first.
+    let unchanged = json!({ "uid": claim.uid, "resourceVersion": claim.revision.0.to_string() });
+    let mut metadata = unchanged.clone();
+    let mut transaction = transaction;
+    if !claim.has_finalizer {
+        let mut protected = unchanged;
+        protected["finalizers"] = json!([FINALIZER]);
+        let patch = Patch::Strategic(json!({ "metadata": protected }));
+        transaction = transaction.patch::<ResourceClaim>(namespace, name, "", &patch);
+        metadata = json!({ "uid": claim.uid });
+    }
+    let mut allocation = allocation.json.clone();
+    allocation["allocationTimestamp"] = crate::devices::outcome::seconds(binding.at).into();
+    let status = json!({ "allocation": allocation, "reservedFor": [consumer(&binding.pod)] });
+    let patch = Patch::Merge(json!({ "metadata": metadata, "status": status }));
+    transaction.patch::<ResourceClaim>(namespace, name, "status", &patch)
+}
+
+fn reserve(transaction: Transaction, claim: &Record<Claim>, pod: &PodInfo) -> Transaction {
+    let (namespace, name) = (claim.key.namespace(), claim.key.name());
+    let allocation = claim.allocation.as_ref().map(|allocation| &allocation.json);
+    let test = Patch::Json(json!([
+        { "op": "test", "path": "/metadata/uid", "value": claim.uid },
+        { "op": "test", "path": "/status/allocation", "value": allocation },
+    ]));
+    let add = json!({ "metadata": { "uid": claim.uid }, "status": { "reservedFor": [consumer(pod)] } });
+    transaction.patch::<ResourceClaim>(namespace, name, "status", &test).patch::<ResourceClaim>(
+        namespace,
+        name,
+        "status",
+        &Patch::Strategic(add),
+    )
+}
+
+/// The entry of a pod in `status.reservedFor`.
+fn consumer(pod: &PodInfo) -> serde_json::Value {
+    json!({ "resource": "pods", "name": pod.key.name(), "uid": &*pod.uid })
+}
+
+/// Takes the devices of a claim away, unless the claim has changed: it may have a user then.
+pub(super) async fn deallocate(client: Client, deallocation: Deallocation) -> FinishedWrite {
+    let Deallocation { claim, uid, revision } = deallocation;
+    let patch = Patch::Merge(json!({
+        "metadata": { "uid": uid, "resourceVersion": revision.0.to_string() },
+        "status": { "allocation": null, "reservedFor": null },
+    }));
+    let api = client.api::<ResourceClaim>();
+    if let Err(error) = api.patch_status(claim.namespace(), claim.name(), &patch).await {
+        tracing::debug!(%claim, %error, "failed to deallocate the claim");
+    }
+    FinishedWrite::Deallocation
+}

@@ -1,0 +1,242 @@
+//! [`Devices`]: resource claims, device classes and resource slices, indexed for the DynamicResources filter. It
+//! also holds the allocations that the scheduler decided and the API does not show yet. Pure; the informers
+//! feed it.
+
+pub mod allocate;
+pub mod capacity;
+pub mod claim;
+pub mod class;
+mod constraint;
+mod counters;
+mod in_use;
+pub mod outcome;
+pub mod plan;
+pub mod pools;
+#[cfg(test)]
+mod reference;
+mod selectors;
+pub mod slice;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kstore_informer::{Key, Revision};
+
+use crate::pod::Uid;
+use crate::scheduler::Change;
+use crate::storage::{Record, Records, store};
+use claim::{Allocation, Claim};
+use class::Class;
+use in_use::InUse;
+use plan::DevicePlan;
+use pools::Pools;
+use selectors::Selectors;
+use slice::Slice;
+
+/// The identity of a device. Cloning is cheap.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId {
+    /// The name of the driver.
+    pub driver: Arc<str>,
+    /// The name of the pool, unique for the driver.
+    pub pool: Arc<str>,
+    /// The name of the device, unique in the pool.
+    pub device: Arc<str>,
+}
+
+impl DeviceId {
+    /// The identity with these names.
+    pub fn new(driver: &str, pool: &str, device: &str) -> Self {
+        Self { driver: driver.into(), pool: pool.into(), device: device.into() }
+    }
+}
+
+impl std::fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.driver, self.pool, self.device)
+    }
+}
+
+/// A change of an object of one of the kinds of devices.
+#[derive(Clone, Debug)]
+pub enum DeviceChange {
+    /// A change of a ResourceClaim.
+    Claim(Change<Record<Claim>>),
+    /// A change of a DeviceClass.
+    Class(Change<Record<Class>>),
+    /// A change of a ResourceSlice.
+    Slice(Change<Record<Slice>>),
+}
+
+/// A change that may alter the result of the filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceEvent {
+    /// A claim changed, by key.
+    Claim(Key),
+    /// Devices became free.
+    Freed,
+    /// A class or a slice changed.
+    Supply,
+}
+
+/// A decided allocation that the API does not show yet.
+#[derive(Debug)]
+struct AssumedAllocation {
+    pod: Uid,
+    /// The uid of the claim.
+    claim: String,
+    allocation: Arc<Allocation>,
+    /// The revision at which the API accepted the allocation; `None` while the write is in flight.
+    written: Option<Revision>,
+}
+
+/// The claims, classes and slices of the cluster, and the scheduler's decisions about them.
+#[derive(Default)]
+pub struct Devices {
+    claims: Records<Claim>,
+    classes: Records<Class>,
+    pools: Pools,
+    selectors: Selectors,
+    in_use: InUse,
+    /// Decided allocations by the key of the claim.
+    assumed: BTreeMap<Key, AssumedAllocation>,
+}
+
+impl DeviceChange {
+    /// The revision of the object.
+    pub fn revision(&self) -> Revision {
+        fn of<T>(change: &Change<Record<T>>) -> Revision {
+            match change {
+                Change::Set(record) | Change::Gone(record) => record.revision,
+            }
+        }
+        match self {
+            Self::Claim(change) => of(change),
+            Self::Class(change) => of(change),
+            Self::Slice(change) => of(change),
+        }
+    }
+}
+
+impl Devices {
+    /// Applies a change. `None` if the filter reads nothing of what changed.
+    pub fn apply(&mut self, change: DeviceChange) -> Option<DeviceEvent> {
+        match change {
+            DeviceChange::Claim(change) => self.set_claim(change),
+            DeviceChange::Class(change) => self.set_class(change),
+            DeviceChange::Slice(change) => self.pools.apply(change).then_some(DeviceEvent::Supply),
+        }
+    }
+
+    fn set_class(&mut self, change: Change<Record<Class>>) -> Option<DeviceEvent> {
+        let (Change::Set(record) | Change::Gone(record)) = &change;
+        let before = self.classes.get(&record.key).cloned();
+        if let Change::Set(record) = &change {
+            record.selectors.iter().for_each(|text| self.selectors.retain(text));
+        }
+        let is_news = store(&mut self.classes, change).is_some();
+        for text in before.iter().flat_map(|record| &record.selectors) {
+            self.selectors.release(text);
+        }
+        is_news.then_some(DeviceEvent::Supply)
+    }
+
+    fn set_claim(&mut self, change: Change<Record<Claim>>) -> Option<DeviceEvent> {
+        let (Change::Set(record) | Change::Gone(record)) = &change;
+        let key = record.key.clone();
+        let before = self.claims.get(&key).cloned();
+        if let Change::Set(record) = &change {
+            record.selectors().for_each(|text| self.selectors.retain(text));
+            record.allocation.iter().for_each(|allocation| self.in_use.add(allocation));
+        }
+        let is_news = store(&mut self.claims, change).is_some();
+        if let Some(before) = &before {
+            before.selectors().for_each(|text| self.selectors.release(text));
+            before.allocation.iter().for_each(|allocation| self.in_use.remove(allocation));
+        }
+        self.settle(&key);
+        let had_devices = before.is_some_and(|before| before.allocation.is_some());
+        let has_devices = self.claims.get(&key).is_some_and(|now| now.allocation.is_some());
+        match is_news {
+            true if had_devices && !has_devices => Some(DeviceEvent::Freed),
+            true => Some(DeviceEvent::Claim(key)),
+            false => None,
+        }
+    }
+
+    /// The claim of this namespace and name.
+    pub fn claim(&self, key: &Key) -> Option<&Arc<Record<Claim>>> {
+        self.claims.get(key)
+    }
+
+    /// The class of this name.
+    pub fn class(&self, name: &str) -> Option<&Arc<Record<Class>>> {
+        self.classes.get(&Key::new("", name))
+    }
+
+    /// Whether an allocation of the claim is decided and the API does not show it yet.
+    pub(crate) fn is_being_allocated(&self, claim: &Key) -> bool {
+        self.assumed.contains_key(claim)
+    }
+
+    /// Assumes that the claims of a plan are allocated before the API shows it, so that no other claim gets the
+    /// devices.
+    pub(crate) fn assume(&mut self, pod: &Uid, plan: &DevicePlan) {
+        for (claim, allocation) in &plan.allocate {
+            self.in_use.add(allocation);
+            let assumed = AssumedAllocation {
+                pod: Arc::clone(pod),
+                claim: claim.uid.clone(),
+                allocation: Arc::clone(allocation),
+                written: None,
+            };
+            let before = self.assumed.insert(claim.key.clone(), assumed);
+            assert!(before.is_none(), "a claim is allocated once at a time");
+        }
+    }
+
+    /// Reverts [`assume`](Self::assume). Returns an event if devices are free again.
+    pub(crate) fn forget(&mut self, pod: &Uid, plan: &DevicePlan) -> Option<DeviceEvent> {
+        let mut is_freed = false;
+        for (claim, _) in &plan.allocate {
+            if self.assumed.get(&claim.key).is_some_and(|assumed| assumed.pod == *pod) {
+                self.drop_assumed(&claim.key);
+                is_freed = true;
+            }
+        }
+        is_freed.then_some(DeviceEvent::Freed)
+    }
+
+    /// Records that the API accepted a plan at `revision`. The assumption ends when the claims show it.
+    pub(crate) fn written(&mut self, pod: &Uid, plan: &DevicePlan, revision: Revision) {
+        for (claim, _) in &plan.allocate {
+            if let Some(assumed) = self.assumed.get_mut(&claim.key).filter(|assumed| assumed.pod == *pod) {
+                assumed.written = Some(revision);
+                self.settle(&claim.key);
+            }
+        }
+    }
+
+    /// Ends the assumption about a claim whose object shows its result: it is allocated, changed after the
+    /// write, or gone.
+    fn settle(&mut self, key: &Key) {
+        let Some(assumed) = self.assumed.get(key) else { return };
+        let is_settled = match self.claims.get(key).filter(|now| now.uid == assumed.claim) {
+            Some(now) => {
+                now.allocation.is_some() || assumed.written.is_some_and(|written| now.revision >= written)
+            }
+            None => true,
+        };
+        if is_settled {
+            self.drop_assumed(key);
+        }
+    }
+
+    fn drop_assumed(&mut self, key: &Key) {
+        if let Some(assumed) = self.assumed.remove(key) {
+            self.in_use.remove(&assumed.allocation);
+        }
+    }
+}
