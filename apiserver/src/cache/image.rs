@@ -37,7 +37,7 @@ impl Cache {
         let state = self.state.read();
         // The revision changes only under the write lock.
         let revision = self.revision();
-        CacheImage { revision, state: state.forked(revision) }
+        CacheImage { revision, state: state.forked() }
     }
 
     /// Starts a cache from an image instead of reading everything, otherwise like [`Cache::fill_counted`].
@@ -51,7 +51,7 @@ impl Cache {
         let watch = storage.watch("", image.revision).await?;
         let cache = Arc::new(Self {
             storage,
-            state: parking_lot::RwLock::new(image.state.forked(image.revision)),
+            state: parking_lot::RwLock::new(image.state.forked()),
             revision: AtomicI64::new(image.revision),
             closed: AtomicBool::new(false),
             is_following: AtomicBool::new(true),
@@ -63,10 +63,11 @@ impl Cache {
 }
 
 impl CacheState {
-    fn forked(&self, revision: i64) -> Self {
+    fn forked(&self) -> Self {
         let kinds: BTreeMap<&'static str, Kind> =
-            self.kinds.iter().map(|(root, kind)| (*root, kind.forked(revision))).collect();
+            self.kinds.iter().map(|(root, kind)| (*root, kind.forked())).collect();
         Self {
+            reading: self.reading,
             served: Kinds::forked(&self.served),
             kinds,
             retained: Default::default(),
