@@ -52,6 +52,7 @@ mod restart;
 mod server;
 mod service_ranges;
 mod settings;
+mod single_flight;
 pub mod storage;
 #[cfg(test)]
 mod testing;
