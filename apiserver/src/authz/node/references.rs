@@ -138,19 +138,22 @@ impl NodeReferences {
         if self.seen.as_ref().is_some_and(|seen| seen.is_of(pods)) {
             return;
         }
-        let mut known = std::mem::take(&mut self.pods).into_iter().peekable();
+        // Taken as a whole: a panic leaves no references instead of outdated ones.
+        let mut next = std::mem::take(self);
+        let mut known = std::mem::take(&mut next.pods).into_iter().peekable();
         for entry in pods.from("") {
             // A pod with a smaller key is gone; one with this key and another state has changed.
             while let Some(old) = known.next_if(|pod| *pod.key <= *entry.key() && !pod.is_of(entry)) {
-                self.remove(&old);
+                next.remove(&old);
             }
             match known.next_if(|pod| pod.is_of(entry)) {
-                Some(same) => self.pods.push(same),
-                None => self.add(PodReferences::of(entry)),
+                Some(same) => next.pods.push(same),
+                None => next.add(PodReferences::of(entry)),
             }
         }
-        known.for_each(|gone| self.remove(&gone));
-        self.seen = Some(pods.identity());
+        known.for_each(|gone| next.remove(&gone));
+        next.seen = Some(pods.identity());
+        *self = next;
     }
 
     fn add(&mut self, pod: PodReferences) {

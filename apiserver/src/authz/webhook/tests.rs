@@ -87,7 +87,8 @@ async fn a_webhook_allows_denies_or_has_no_opinion() {
 async fn concurrent_equal_requests_share_a_call_if_all_verdicts_are_cached() {
     for (unauthorized_ttl, calls) in [(Duration::from_secs(30), 2), (Duration::ZERO, 9)] {
         let server = judge().await;
-        let options = AuthorizationWebhookOptions { unauthorized_ttl, ..options() };
+        let timeout = Duration::from_secs(30);
+        let options = AuthorizationWebhookOptions { unauthorized_ttl, timeout, ..options() };
         let authorizer = chain([webhook(&server.config(), options, &[])]);
         let same = futures::future::join_all((0..8).map(|_| ask(&authorizer, "eve")));
         let (denied, allowed) = tokio::join!(same, ask(&authorizer, "ann"));
