@@ -1,25 +1,44 @@
 //! A cluster for unit tests: a [`Lookup`] over a map, and watch cache entries. It has no revisions except a
-//! counter, and no watch.
+//! counter, and no watch. Like the watch cache, it knows only its newest changes.
 
 pub(crate) mod racing;
 
-use crate::cache::Entry;
+use crate::cache::{Change, Entry, Objects};
 use crate::kinds::Kinds;
-use crate::lookup::Lookup;
+use crate::lookup::{Changes, Lookup, Position};
 use kstore_api::kind::{self, Resource, ResourceId};
 use kstore_api::meta;
 use parking_lot::Mutex;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 type Key = (ResourceId, String, String);
 
+/// Number of changes that a cluster knows.
+const KNOWN_CHANGES: usize = 8;
+
 /// Objects by resource, namespace and name.
 #[derive(Default)]
-pub(crate) struct MapLookup {
-    objects: Mutex<BTreeMap<Key, Arc<Value>>>,
-    version: Mutex<i64>,
+pub(crate) struct MapLookup(Mutex<MapState>);
+
+#[derive(Default)]
+struct MapState {
+    objects: BTreeMap<Key, (Arc<Value>, Arc<Entry>)>,
+    version: i64,
+    /// The newest changes of all kinds.
+    changes: VecDeque<Arc<Change>>,
+}
+
+impl MapState {
+    fn change(&mut self, new: Option<Arc<Entry>>, old: Option<Arc<Entry>>) {
+        self.changes.push_back(Arc::new(Change::new(self.version, new, old)));
+        self.changes.drain(..self.changes.len().saturating_sub(KNOWN_CHANGES));
+    }
+
+    fn position(&self, kinds: &[&'static Resource]) -> Position {
+        Position { reading: 0, versions: vec![self.version; kinds.len()].into() }
+    }
 }
 
 impl MapLookup {
@@ -34,32 +53,60 @@ impl MapLookup {
 
     /// Adds or replaces an object.
     pub(crate) fn put(&self, object: Value) {
-        let api_version = object["apiVersion"].as_str().unwrap();
-        let row = kind::lookup_api_version(api_version, object["kind"].as_str().unwrap()).unwrap();
-        let key = (row.id(), meta::namespace(&object).to_owned(), meta::name(&object).to_owned());
-        self.objects.lock().insert(key, Arc::new(object));
-        *self.version.lock() += 1;
+        let mut state = self.0.lock();
+        state.version += 1;
+        let (row, key) = located(&object);
+        let stored = kstore_api::object::encode_stored(&object).into();
+        let storage_key = row.storage_key(&key.1, &key.2);
+        let entry = Entry::new(row, &storage_key, &object, stored, state.version, state.version);
+        let entry = Arc::new(entry.unwrap());
+        let old = state.objects.insert(key, (Arc::new(object), entry.clone()));
+        state.change(Some(entry), old.map(|(_, entry)| entry));
     }
+
+    /// Deletes the object with the identity of `object`; nothing happens if there is none.
+    pub(crate) fn delete(&self, object: &Value) {
+        let mut state = self.0.lock();
+        state.version += 1;
+        if let Some((_, old)) = state.objects.remove(&located(object).1) {
+            state.change(None, Some(old));
+        }
+    }
+}
+
+/// The row and the key of an object.
+fn located(object: &Value) -> (&'static Resource, Key) {
+    let api_version = object["apiVersion"].as_str().unwrap();
+    let row = kind::lookup_api_version(api_version, object["kind"].as_str().unwrap()).unwrap();
+    (row, (row.id(), meta::namespace(object).to_owned(), meta::name(object).to_owned()))
 }
 
 impl Lookup for MapLookup {
     fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        self.objects.lock().get(&(resource.id(), namespace.to_owned(), name.to_owned())).cloned()
+        let key = (resource.id(), namespace.to_owned(), name.to_owned());
+        self.0.lock().objects.get(&key).map(|(object, _)| object.clone())
     }
 
     fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>> {
-        let objects = self.objects.lock();
+        let state = self.0.lock();
         let is_meant =
             |object: &Key| object.0 == resource.id() && resource.storage_key(&object.1, &object.2) == key;
-        let (_, object) = objects.iter().find(|(object, _)| is_meant(object))?;
-        let stored = kstore_api::object::encode_stored(object).into();
-        Some(Arc::new(Entry::new(resource, key, object, stored, 1, 1).unwrap()))
+        state.objects.iter().find(|(object, _)| is_meant(object)).map(|(_, (_, entry))| entry.clone())
     }
 
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
-        let objects = self.objects.lock();
+        let state = self.0.lock();
         let matches = |key: &Key| key.0 == resource.id() && (namespace.is_empty() || key.1 == namespace);
-        objects.iter().filter(|(key, _)| matches(key)).map(|(_, object)| object.clone()).collect()
+        state.objects.iter().filter(|(key, _)| matches(key)).map(|(_, (object, _))| object.clone()).collect()
+    }
+
+    fn pods_of_node(&self, node: &str) -> Objects {
+        let state = self.0.lock();
+        let pods = state.objects.iter().filter(|(key, _)| key.0 == crate::token::core("pods").id());
+        let of_node = pods.filter(|(_, (_, entry))| entry.field("spec.nodeName") == node);
+        let mut found = Objects::default();
+        of_node.for_each(|(_, (_, entry))| drop(found.insert(entry.clone())));
+        found
     }
 
     fn kinds(&self) -> Arc<Kinds> {
@@ -67,7 +114,22 @@ impl Lookup for MapLookup {
     }
 
     fn version(&self, _: &'static Resource) -> i64 {
-        *self.version.lock()
+        self.0.lock().version
+    }
+
+    fn is_at(&self, kinds: &[&'static Resource], position: &Position) -> bool {
+        *position == self.0.lock().position(kinds)
+    }
+
+    fn changes(&self, kinds: &[&'static Resource], since: Option<&Position>) -> Changes {
+        let state = self.0.lock();
+        let after = since.map_or(-1, |since| since.versions[0]);
+        let newer = state.changes.iter().filter(|change| change.revision > after);
+        let is_known = state.changes.front().is_none_or(|oldest| oldest.revision <= after + 1);
+        let is_meant =
+            |change: &&Arc<Change>| kinds.iter().any(|kind| kind.id() == change.any().resource.id());
+        let known = is_known.then(|| newer.filter(is_meant).cloned().collect());
+        Changes { position: state.position(kinds), known }
     }
 }
 

@@ -38,6 +38,7 @@ mod pod_resize_validator;
 mod pod_security;
 mod pod_toleration_restriction;
 mod pod_topology_labels;
+mod policy_lookup;
 mod priority;
 mod rbac_escalation;
 mod registered;
@@ -70,6 +71,7 @@ use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use metrics::AdmissionMetrics;
+use policy_lookup::PolicyLookup;
 pub(crate) use registered::RESOURCE_QUOTA;
 use registered::{
     MUTATING_POLICY, MUTATING_WEBHOOK, NODE_RESTRICTION, OWNER_REFERENCES, RBAC_ESCALATION, Running,
@@ -205,7 +207,7 @@ pub(crate) const ROLE_CHECKS: [&str; 5] = [
 /// The admission chain of one cluster. Cheap to clone.
 #[derive(Clone)]
 pub struct Admission {
-    cluster: Arc<dyn Lookup>,
+    cluster: Arc<PolicyLookup>,
     metrics: Arc<AdmissionMetrics>,
     dynamic: Arc<Dynamic>,
     switches: Arc<PluginSwitches>,
@@ -227,11 +229,11 @@ impl Admission {
         outbound: Arc<dyn Outbound>,
         nondet: Nondet,
     ) -> Self {
-        let dynamic = Arc::new(Dynamic::new(cluster.clone(), authorizer, outbound, nondet));
+        let dynamic = Arc::new(Dynamic::new(cluster.clone(), authorizer.clone(), outbound, nondet));
         let switches = PluginSwitches::default();
         let running = switches.running(&ConfiguredPlugins::default());
         Self {
-            cluster,
+            cluster: Arc::new(PolicyLookup { cluster, authorizer }),
             metrics: Arc::default(),
             dynamic,
             switches: Arc::new(switches),
@@ -269,7 +271,8 @@ impl Admission {
     /// The same chain over the cluster as a transaction sees it.
     #[must_use]
     pub(crate) fn over(&self, cluster: Arc<dyn Lookup>) -> Self {
-        Self { cluster, ..self.clone() }
+        let authorizer = self.cluster.authorizer.clone();
+        Self { cluster: Arc::new(PolicyLookup { cluster, authorizer }), ..self.clone() }
     }
 
     /// The calls of one request, before the first. Webhooks do not see the server's own writes, such as the

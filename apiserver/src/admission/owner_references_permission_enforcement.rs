@@ -35,8 +35,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         {
             return Ok(());
         }
-        // Such writes are rare, so the policy is compiled for each.
-        let policy = Policy::compile(cluster);
+        let policy = cluster.policy();
         let resource = subject.resource;
         let own = PermissionCheck {
             verb: "delete",

@@ -35,11 +35,9 @@ impl Plugin for RbacEscalation {
         if old.is_some_and(|old| changes_only_references(new, old)) {
             return Ok(());
         }
-        // Such writes are rare, so the policy is compiled for each, from current roles.
-        let policy = || Policy::compile(cluster);
         match subject.resource.plural {
-            "clusterroles" | "roles" => may_write_role(&policy(), subject, new, old),
-            "clusterrolebindings" | "rolebindings" => may_bind(&policy(), subject, new),
+            "clusterroles" | "roles" => may_write_role(&cluster.policy(), subject, new, old),
+            "clusterrolebindings" | "rolebindings" => may_bind(&cluster.policy(), subject, new),
             _ => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use crate::expiring::Expiring;
 use crate::limits;
 use crate::metrics::{Counter, Family, Page};
 use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::single_flight::SingleFlight;
 use bytes::Bytes;
 use kstore_nondet::Rng;
 use serde::Deserialize;
@@ -61,6 +62,7 @@ pub struct TokenWebhook {
     /// How long answers are cached.
     ttl: Duration,
     cache: Expiring<[u8; 32], TokenIdentity>,
+    flights: SingleFlight<[u8; 32], Result<TokenIdentity, String>>,
     calls: Semaphore,
     rng: Rng,
     lookups: Family<&'static str, Counter>,
@@ -81,6 +83,7 @@ impl TokenWebhook {
             version,
             ttl,
             cache: Expiring::new(limits::WEBHOOK_ANSWERS),
+            flights: SingleFlight::new(),
             calls: Semaphore::new(limits::WEBHOOK_CALLS),
             rng,
             lookups: Family::new(Counter::default),
@@ -88,7 +91,8 @@ impl TokenWebhook {
         }
     }
 
-    /// Authenticates a token for any of `audiences`.
+    /// Authenticates a token for any of `audiences`. Concurrent requests with the same token share one call,
+    /// unless the cache is disabled.
     ///
     /// # Errors
     /// The webhook gave no usable answer, or reported an error about the token. Errors are not cached.
@@ -99,6 +103,14 @@ impl TokenWebhook {
             return Ok(known);
         }
         self.lookups.get(&"miss").add(1);
+        if self.ttl.is_zero() {
+            return self.fetch(key, token, audiences).await;
+        }
+        self.flights.run(key, || self.fetch(key, token, audiences)).await
+    }
+
+    /// Calls the webhook, and caches its answer.
+    async fn fetch(&self, key: [u8; 32], token: &str, audiences: &[&str]) -> Result<TokenIdentity, String> {
         let _call = self.calls.acquire().await.expect("the semaphore is never closed");
         // A concurrent request may have got the answer while this one waited.
         if let Some(known) = self.cache.get(&key) {

@@ -2,10 +2,11 @@
 //! first mode that allows or denies decides; a request that no mode allows is forbidden.
 
 use super::abac::Abac;
+use super::node::{self, NodeAuthorizer};
 use super::policy::Policy;
 use super::rbac::{Compiled, Rbac};
 use super::webhook::{AuthorizationWebhook, Verdict};
-use super::{Attributes, Decision, Question, Target, node};
+use super::{Attributes, Decision, Question, Target};
 use crate::authn::MASTERS;
 use crate::lookup::Lookup;
 use crate::metrics::Page;
@@ -85,6 +86,7 @@ const ALWAYS_DENIED: &str = "Everything is forbidden.";
 pub struct Authorizer {
     lookup: Arc<dyn Lookup>,
     rbac: Rbac,
+    nodes: NodeAuthorizer,
     modes: Modes,
 }
 
@@ -99,7 +101,7 @@ impl AuthorizerImage {
     /// An authorizer for another cluster that starts with the same roles.
     pub(crate) fn over(&self, lookup: Arc<dyn Lookup>) -> Authorizer {
         let rbac = Rbac::with_compiled(lookup.clone(), self.compiled.clone());
-        Authorizer { lookup, rbac, modes: self.modes.clone() }
+        Authorizer { lookup, rbac, nodes: NodeAuthorizer::default(), modes: self.modes.clone() }
     }
 }
 
@@ -121,7 +123,7 @@ impl Authorizer {
 
     /// An authorizer with these modes.
     pub fn of_modes(lookup: Arc<dyn Lookup>, modes: Modes) -> Self {
-        Self { rbac: Rbac::new(lookup.clone()), lookup, modes }
+        Self { rbac: Rbac::new(lookup.clone()), nodes: NodeAuthorizer::default(), lookup, modes }
     }
 
     /// The modes and compiled roles, so that another server with the same roles need not compile them, and
@@ -222,7 +224,7 @@ impl Authorizer {
         let (mut reasons, mut errors) = (Vec::new(), Vec::new());
         for (index, mode) in self.modes.iter().enumerate() {
             let decision = match mode {
-                Mode::Node => node::decide(asked, &*self.lookup),
+                Mode::Node => self.nodes.decide(asked, &*self.lookup),
                 Mode::Rbac => self.rbac.decide(asked),
                 Mode::Abac(policies) => policies.decide(asked),
                 Mode::AlwaysAllow => Decision::Allow(String::new()),

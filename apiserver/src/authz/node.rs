@@ -1,44 +1,55 @@
-//! The Node mode: a node may read what its pods refer to, and write its own objects. Pods and references are
-//! looked up for each request, so that decisions are as current as the watch cache. The fields that a node
+//! The Node mode: a node may read what its pods refer to, and write its own objects. Decisions are as current
+//! as the watch cache: an index of references follows the changes of pods and volumes. The fields that a node
 //! may write are checked by admission (NodeRestriction).
+
+mod references;
+mod volumes;
 
 use super::rule::Rule;
 use super::{Attributes, Decision, Target, bootstrap};
 use crate::authn::UserInfo;
+use crate::derived::Derived;
 use crate::lookup::Lookup;
-use crate::pod_references::{self, items};
 use kstore_api::kind::{self, Resource};
+use references::{NodePods, Referenced};
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
+use volumes::VolumeSecrets;
 
 const USER: &str = "system:node:";
 const GROUP: &str = "system:nodes";
 const LEASES: &str = "kube-node-lease";
-/// Annotation of mirror pods, which a node creates itself: their references grant nothing.
-const MIRROR: &str = "kubernetes.io/config.mirror";
-
 /// The node name of a user that is a node.
 pub(crate) fn node_of(user: &UserInfo) -> Option<&str> {
     user.username.strip_prefix(USER).filter(|_| user.is_in(GROUP))
 }
 
-/// Decides one request, with Kubernetes' reasons.
-pub(super) fn decide(asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
-    let Some(node) = node_of(asked.user) else { return Decision::NoOpinion(String::new()) };
-    if node.is_empty() {
-        return none(format!("unknown node for user {:?}", asked.user.username));
-    }
-    let by_graph = match asked.target {
-        Target::Path(_) => None,
-        Target::Resource { group, resource, subresource, namespace, name } => {
-            let request = NodeRequest { node, verb: asked.verb, subresource, namespace, name };
-            request.decide((group, resource), asked, cluster)
+/// The Node authorizer of one cluster. Decides by the newest durable objects.
+#[derive(Debug, Default)]
+pub(super) struct NodeAuthorizer {
+    pods: NodePods,
+    volumes: Derived<VolumeSecrets>,
+}
+
+impl NodeAuthorizer {
+    /// Decides one request, with Kubernetes' reasons. `cluster` must be the same in every call.
+    pub(super) fn decide(&self, asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
+        let Some(node) = node_of(asked.user) else { return Decision::NoOpinion(String::new()) };
+        if node.is_empty() {
+            return none(format!("unknown node for user {:?}", asked.user.username));
         }
-    };
-    by_graph.unwrap_or_else(|| match rules().iter().any(|rule| rule.allows(asked)) {
-        true => allow(),
-        false => Decision::NoOpinion(String::new()),
-    })
+        let by_graph = match asked.target {
+            Target::Path(_) => None,
+            Target::Resource { group, resource, subresource, namespace, name } => {
+                let request = NodeRequest { node, verb: asked.verb, subresource, namespace, name };
+                request.decide((group, resource), asked, &Relations { node, cluster, known: self })
+            }
+        };
+        by_graph.unwrap_or_else(|| match rules().iter().any(|rule| rule.allows(asked)) {
+            true => allow(),
+            false => Decision::NoOpinion(String::new()),
+        })
+    }
 }
 
 /// The rules that are the same for every node.
@@ -78,29 +89,36 @@ struct NodeRequest<'a> {
 
 impl NodeRequest<'_> {
     /// Decides the request; `None` if the rules for all nodes decide.
-    fn decide(&self, of: (&str, &str), asked: &Attributes<'_>, cluster: &dyn Lookup) -> Option<Decision> {
+    fn decide(
+        &self,
+        of: (&str, &str),
+        asked: &Attributes<'_>,
+        relations: &Relations<'_>,
+    ) -> Option<Decision> {
         Some(match of {
-            ("", "secrets") => self.read(cluster, |pods| pods.refer_to_secret(self)),
-            ("", "configmaps") => self.read(cluster, |pods| pods.refer_to_config_map(self)),
+            ("", "secrets") => self.read(relations, |of| of.secret(self)),
+            ("", "configmaps") => self.read(relations, |of| of.config_map(self)),
             ("", "persistentvolumeclaims") if self.subresource == "status" => {
                 if !matches!(self.verb, "get" | "update" | "patch") {
                     return Some(none("can only get/update/patch this type"));
                 }
-                self.related(cluster, |pods| pods.claim(self.namespace, self.name))
+                self.related(relations, |of| of.claim(self.namespace, self.name))
             }
-            ("", "persistentvolumeclaims") => self.get(cluster, |pods| pods.claim(self.namespace, self.name)),
-            ("", "persistentvolumes") => self.get(cluster, |pods| pods.volume(self.name)),
-            ("resource.k8s.io", "resourceclaims") => self.get(cluster, |pods| pods.resource_claim(self)),
+            ("", "persistentvolumeclaims") => self.get(relations, |of| of.claim(self.namespace, self.name)),
+            ("", "persistentvolumes") => self.get(relations, |of| of.volume(self.name)),
+            ("resource.k8s.io", "resourceclaims") => {
+                self.get(relations, |of| of.pod_refers(Referenced::ResourceClaim, self.namespace, self.name))
+            }
             ("storage.k8s.io", "volumeattachments") => {
-                self.get(cluster, |pods| pods.is_on_node("storage.k8s.io", "volumeattachments", self))
+                self.get(relations, |of| of.is_on_node("storage.k8s.io", "volumeattachments", self))
             }
-            ("", "serviceaccounts") => self.service_account(cluster),
-            TRUST_BUNDLES if self.is_read() && cluster.kinds().rows().opt_in().has(of.0, of.1) => allow(),
+            ("", "serviceaccounts") => self.service_account(relations),
+            TRUST_BUNDLES if self.is_read() && relations.serves_optional(of) => allow(),
             ("coordination.k8s.io", "leases") => self.lease(),
             ("storage.k8s.io", "csinodes") => self.csi_node(),
-            ("resource.k8s.io", "resourceslices") => self.resource_slice(asked, cluster),
+            ("resource.k8s.io", "resourceslices") => self.resource_slice(asked, relations),
             ("", "nodes") => self.node(),
-            ("", "pods") => self.pod(asked, cluster),
+            ("", "pods") => self.pod(asked, relations),
             _ => return None,
         })
     }
@@ -110,17 +128,21 @@ impl NodeRequest<'_> {
     }
 
     /// Allows access to objects that are related to the node.
-    fn related(&self, cluster: &dyn Lookup, is_related: impl FnOnce(&NodePods<'_>) -> bool) -> Decision {
+    fn related(
+        &self,
+        relations: &Relations<'_>,
+        is_related: impl FnOnce(&Relations<'_>) -> bool,
+    ) -> Decision {
         if self.name.is_empty() {
             return none("No Object name found");
         }
-        match is_related(&NodePods { node: self.node, cluster }) {
+        match is_related(relations) {
             true => allow(),
             false => none(format!("no relationship found between node '{}' and this object", self.node)),
         }
     }
 
-    fn read(&self, cluster: &dyn Lookup, is_related: impl FnOnce(&NodePods<'_>) -> bool) -> Decision {
+    fn read(&self, relations: &Relations<'_>, is_related: impl FnOnce(&Relations<'_>) -> bool) -> Decision {
         if !matches!(self.verb, "get" | "list" | "watch") {
             return none("can only read resources of this type");
         }
@@ -130,26 +152,26 @@ impl NodeRequest<'_> {
         if self.namespace.is_empty() {
             return none("can only read namespaced object of this type");
         }
-        self.related(cluster, is_related)
+        self.related(relations, is_related)
     }
 
-    fn get(&self, cluster: &dyn Lookup, is_related: impl FnOnce(&NodePods<'_>) -> bool) -> Decision {
+    fn get(&self, relations: &Relations<'_>, is_related: impl FnOnce(&Relations<'_>) -> bool) -> Decision {
         if self.verb != "get" {
             return none("can only get individual resources of this type");
         }
         if !self.subresource.is_empty() {
             return none("cannot get subresource");
         }
-        self.related(cluster, is_related)
+        self.related(relations, is_related)
     }
 
-    fn service_account(&self, cluster: &dyn Lookup) -> Decision {
+    fn service_account(&self, relations: &Relations<'_>) -> Decision {
         let is_token = self.verb == "create" && self.subresource == "token";
         let is_read = self.verb == "get" && self.subresource.is_empty();
         if (!is_token && !is_read) || self.name.is_empty() {
             return none("can only create tokens for individual service accounts");
         }
-        self.related(cluster, |pods| pods.run_as(self))
+        self.related(relations, |of| of.pod_refers(Referenced::ServiceAccount, self.namespace, self.name))
     }
 
     fn lease(&self) -> Decision {
@@ -179,14 +201,14 @@ impl NodeRequest<'_> {
         allow()
     }
 
-    fn resource_slice(&self, asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
+    fn resource_slice(&self, asked: &Attributes<'_>, relations: &Relations<'_>) -> Decision {
         if !self.subresource.is_empty() {
             return none("cannot authorize ResourceSlice subresources");
         }
         match self.verb {
             "create" => allow(),
             "get" | "update" | "patch" | "delete" => {
-                self.related(cluster, |pods| pods.is_on_node("resource.k8s.io", "resourceslices", self))
+                self.related(relations, |of| of.is_on_node("resource.k8s.io", "resourceslices", self))
             }
             "watch" | "list" | "deletecollection" if selects_node(asked, self.node) => allow(),
             "watch" | "list" | "deletecollection" => {
@@ -213,7 +235,7 @@ impl NodeRequest<'_> {
         }
     }
 
-    fn pod(&self, asked: &Attributes<'_>, cluster: &dyn Lookup) -> Decision {
+    fn pod(&self, asked: &Attributes<'_>, relations: &Relations<'_>) -> Decision {
         match (self.subresource, self.verb) {
             // Admission checks which pods are written.
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => allow(),
@@ -221,10 +243,7 @@ impl NodeRequest<'_> {
             ("", "list" | "watch") if self.name.is_empty() => {
                 none("can only list/watch pods with spec.nodeName field selector")
             }
-            ("", "get" | "list" | "watch") => self.related(cluster, |pods| {
-                let pod = pods.get("", "pods", self.namespace, self.name);
-                pod.is_some_and(|pod| pod["spec"]["nodeName"] == self.node)
-            }),
+            ("", "get" | "list" | "watch") => self.related(relations, |of| of.pod(self)),
             _ => none(""),
         }
     }
@@ -235,68 +254,56 @@ fn selects_node(asked: &Attributes<'_>, node: &str) -> bool {
     asked.more.selects.is_some_and(|selects| selects.fields.required("spec.nodeName") == Some(node))
 }
 
-/// The pods of a node, and the objects they refer to.
-struct NodePods<'a> {
+/// The relations between a node and the objects of its pods.
+struct Relations<'a> {
     node: &'a str,
     cluster: &'a dyn Lookup,
+    known: &'a NodeAuthorizer,
 }
 
-impl NodePods<'_> {
+impl Relations<'_> {
+    /// Whether the server has this optional kind.
+    fn serves_optional(&self, (group, plural): (&str, &str)) -> bool {
+        self.cluster.kinds().rows().opt_in().has(group, plural)
+    }
+
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.cluster.get(row(group, plural)?, namespace, name)
     }
 
-    /// Whether a pod of the node in a namespace ("" for all) meets a condition. Mirror pods are skipped.
-    fn any(&self, namespace: &str, is_meant: impl Fn(&Value) -> bool) -> bool {
-        self.cluster.pods_of_node(self.node).iter().any(|pod| {
-            let metadata = &pod["metadata"];
-            (namespace.is_empty() || metadata["namespace"] == namespace)
-                && metadata["annotations"][MIRROR].is_null()
-                && is_meant(pod)
+    /// Whether a pod of the node refers to an object. Mirror pods do not count.
+    fn pod_refers(&self, to: Referenced, namespace: &str, name: &str) -> bool {
+        !namespace.is_empty() && self.known.pods.refer(self.cluster, self.node, to, (namespace, name))
+    }
+
+    fn secret(&self, asked: &NodeRequest<'_>) -> bool {
+        self.pod_refers(Referenced::Secret, asked.namespace, asked.name) || self.secret_of_volume(asked)
+    }
+
+    /// Whether a volume that is bound to a claim of a pod refers to the requested secret.
+    fn secret_of_volume(&self, asked: &NodeRequest<'_>) -> bool {
+        let volumes = self.known.volumes.get(self.cluster);
+        volumes.of_secret(asked.namespace, asked.name).any(|volume| {
+            let claimed = || {
+                let (namespace, name) = (&volume.claim_namespace, &volume.claim);
+                self.get("", "persistentvolumeclaims", namespace, name)
+            };
+            self.pod_refers(Referenced::Claim, &volume.claim_namespace, &volume.claim)
+                && claimed().is_some_and(|claim| claim["spec"]["volumeName"] == *volume.name)
         })
     }
 
-    fn refer_to_secret(&self, asked: &NodeRequest<'_>) -> bool {
-        self.any(asked.namespace, |pod| pod_references::secrets(&pod["spec"]).any(|name| name == asked.name))
-            || self.any("", |pod| {
-                let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
-                let volumes = self.claims_of(pod).filter_map(|claim| self.volume_of(namespace, &claim));
-                volumes.into_iter().any(|volume| volume_has_secret(&volume, namespace, asked))
-            })
-    }
-
-    fn refer_to_config_map(&self, asked: &NodeRequest<'_>) -> bool {
+    fn config_map(&self, asked: &NodeRequest<'_>) -> bool {
         let of_node = |node: &Value| {
             let source = &node["spec"]["configSource"]["configMap"];
             source["name"] == asked.name && source["namespace"] == asked.namespace
         };
-        self.any(asked.namespace, |pod| {
-            pod_references::config_maps(&pod["spec"]).any(|name| name == asked.name)
-        }) || self.get("", "nodes", "", self.node).is_some_and(|node| of_node(&node))
-    }
-
-    /// The names of a pod's claims, including those of ephemeral volumes.
-    fn claims_of<'p>(&self, pod: &'p Value) -> impl Iterator<Item = String> + use<'p> {
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        items(&pod["spec"]["volumes"]).filter_map(move |volume| {
-            let claim = volume["persistentVolumeClaim"]["claimName"].as_str().map(str::to_owned);
-            let ephemeral = volume["ephemeral"]
-                .is_object()
-                .then(|| format!("{name}-{}", volume["name"].as_str().unwrap_or_default()));
-            claim.or(ephemeral)
-        })
+        self.pod_refers(Referenced::ConfigMap, asked.namespace, asked.name)
+            || self.get("", "nodes", "", self.node).is_some_and(|node| of_node(&node))
     }
 
     fn claim(&self, namespace: &str, name: &str) -> bool {
-        !namespace.is_empty() && self.any(namespace, |pod| self.claims_of(pod).any(|claim| claim == name))
-    }
-
-    /// The volume that is bound to a claim.
-    fn volume_of(&self, namespace: &str, claim: &str) -> Option<Arc<Value>> {
-        let claimed = self.get("", "persistentvolumeclaims", namespace, claim)?;
-        let volume = self.get("", "persistentvolumes", "", claimed["spec"]["volumeName"].as_str()?)?;
-        let reference = &volume["spec"]["claimRef"];
-        (reference["namespace"] == namespace && reference["name"] == claim).then_some(volume)
+        self.pod_refers(Referenced::Claim, namespace, name)
     }
 
     fn volume(&self, name: &str) -> bool {
@@ -308,21 +315,11 @@ impl NodePods<'_> {
         }
     }
 
-    fn resource_claim(&self, asked: &NodeRequest<'_>) -> bool {
-        !asked.namespace.is_empty()
-            && self.any(asked.namespace, |pod| {
-                let direct = items(&pod["spec"]["resourceClaims"])
-                    .any(|claim| claim["resourceClaimName"] == asked.name);
-                direct
-                    || items(&pod["status"]["resourceClaimStatuses"])
-                        .any(|claim| claim["resourceClaimName"] == asked.name)
-                    || pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"] == asked.name
-            })
-    }
-
-    fn run_as(&self, asked: &NodeRequest<'_>) -> bool {
-        !asked.namespace.is_empty()
-            && self.any(asked.namespace, |pod| pod["spec"]["serviceAccountName"] == asked.name)
+    /// Whether a pod is bound to the node.
+    fn pod(&self, asked: &NodeRequest<'_>) -> bool {
+        let row = crate::token::core("pods");
+        let pod = self.cluster.entry(row, &row.storage_key(asked.namespace, asked.name));
+        pod.is_some_and(|pod| pod.field("spec.nodeName") == self.node)
     }
 
     /// Whether an object's `spec.nodeName` is the node.
@@ -336,32 +333,7 @@ fn row(group: &str, plural: &str) -> Option<&'static Resource> {
     kind::lookup(group, "v1", plural)
 }
 
-/// Whether a volume, bound to a claim in namespace `claimed`, refers to the requested secret.
-fn volume_has_secret(volume: &Value, claimed: &str, asked: &NodeRequest<'_>) -> bool {
-    const REFERENCES: [&str; 10] = [
-        "/cephfs/secretRef",
-        "/cinder/secretRef",
-        "/flexVolume/secretRef",
-        "/iscsi/secretRef",
-        "/rbd/secretRef",
-        "/scaleIO/secretRef",
-        "/storageos/secretRef",
-        "/csi/nodePublishSecretRef",
-        "/csi/nodeStageSecretRef",
-        "/csi/nodeExpandSecretRef",
-    ];
-    let spec = &volume["spec"];
-    let is = |name: &Value, namespace: &Value| {
-        *name == asked.name
-            && namespace.as_str().filter(|given| !given.is_empty()).unwrap_or(claimed) == asked.namespace
-    };
-    let file = &spec["azureFile"];
-    is(&file["secretName"], &file["secretNamespace"])
-        || REFERENCES
-            .iter()
-            .filter_map(|pointer| spec.pointer(pointer))
-            .any(|reference| is(&reference["name"], &reference["namespace"]))
-}
-
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! Properties of RBAC over random roles and bindings, and the reference authorizer: it scans all rules of all bindings, as the
 //! documentation of RBAC describes a decision.
 
+mod following;
+
 use super::policy::Policy;
 use super::{Attributes, Authorizer, Decision, More, Target};
 use crate::admission::{Admission, Operation, Remarks, Subject};

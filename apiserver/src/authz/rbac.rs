@@ -1,36 +1,36 @@
-//! The RBAC mode: decides by a [`Policy`] that is compiled again after a role or binding has changed.
-//! Policies are in `policy` and `rule`.
+//! The RBAC mode: decides by a [`Policy`] that follows the changes of roles and bindings. Policies are in
+//! `policy` and `rule`.
 
-use super::policy::{Policy, Versions, kinds};
+use super::policy::Policy;
 use super::{Attributes, Decision};
+use crate::derived::{Derivation, Derived};
 use crate::lookup::Lookup;
-use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A policy and the versions of the four kinds from which it was compiled.
-pub(super) type Compiled = (Versions, Arc<Policy>);
+/// A policy and the position of the roles and bindings from which it was compiled.
+pub(super) type Compiled = Derivation<Policy>;
 
 /// The RBAC authorizer of one cluster. Decides by the newest durable roles and bindings.
 pub struct Rbac {
     lookup: Arc<dyn Lookup>,
-    compiled: Mutex<Option<Compiled>>,
+    compiled: Derived<Policy>,
 }
 
 impl Rbac {
     /// An authorizer over the cluster that `lookup` shows.
     pub fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup, compiled: Mutex::new(None) }
+        Self::with_compiled(lookup, None)
     }
 
-    /// An authorizer that starts with a policy compiled for another server with the same roles. The policy is
-    /// used while the four kinds have the versions from which it was compiled.
+    /// An authorizer that starts with a policy compiled for another server with the same history of roles and
+    /// bindings up to the policy's position.
     pub(super) fn with_compiled(lookup: Arc<dyn Lookup>, compiled: Option<Compiled>) -> Self {
-        Self { lookup, compiled: Mutex::new(compiled) }
+        Self { lookup, compiled: Derived::starting_with(compiled) }
     }
 
     /// The last compiled policy; it may be outdated.
     pub(super) fn compiled(&self) -> Option<Compiled> {
-        self.compiled.lock().clone()
+        self.compiled.last()
     }
 
     /// Decides a request.
@@ -38,17 +38,9 @@ impl Rbac {
         self.policy().decide(asked)
     }
 
-    /// The current roles and bindings, compiled.
+    /// The current roles and bindings, compiled. After a change this takes time that does not depend on the
+    /// number of roles and bindings.
     pub fn policy(&self) -> Arc<Policy> {
-        let versions = kinds().map(|kind| self.lookup.version(kind));
-        let previous = match self.compiled() {
-            Some((compiled_at, policy)) if compiled_at == versions => return policy,
-            outdated => outdated.map(|(_, policy)| policy),
-        };
-        // Compiled without the lock: two callers may compile at once, both from state at least as new as
-        // `versions`.
-        let policy = Arc::new(Policy::compile_after(&*self.lookup, previous.as_deref()));
-        *self.compiled.lock() = Some((versions, policy.clone()));
-        policy
+        self.compiled.get(&*self.lookup)
     }
 }

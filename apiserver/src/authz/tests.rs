@@ -202,3 +202,18 @@ fn recompiled_policies_share_the_rules_of_unchanged_roles() {
     let third = Policy::compile_after(&*lookup, Some(&second));
     assert_eq!(third.role("", "view").unwrap()[0].verbs, ["list"], "a changed role is compiled");
 }
+
+#[test]
+fn an_authorizer_over_a_copy_of_the_cluster_starts_with_the_compiled_policy() {
+    let ((_, authorizer), (copy, _)) = (cluster(), cluster());
+    let forked = authorizer.image().over(copy.clone());
+    assert!(Arc::ptr_eq(&forked.policy(), &authorizer.policy()));
+    copy.put(bind(
+        "ClusterRoleBinding",
+        "",
+        ("ClusterRole", "view"),
+        json!({ "kind": "User", "name": "bob" }),
+    ));
+    let bob = UserInfo::new("bob", [""; 0]);
+    assert!(allowed(&forked, &bob, "list /pods a") && !allowed(&authorizer, &bob, "list /pods a"));
+}

@@ -38,7 +38,7 @@ impl Cache {
         let state = self.state.read();
         // The revision changes only under the write lock.
         let revision = self.revision();
-        CacheImage { own_kinds: self.own_kinds.clone(), revision, state: state.forked(revision) }
+        CacheImage { own_kinds: self.own_kinds.clone(), revision, state: state.forked() }
     }
 
     /// Starts a cache from an image instead of reading everything, otherwise like [`Cache::fill_counted`].
@@ -53,7 +53,7 @@ impl Cache {
         let cache = Arc::new(Self {
             storage,
             own_kinds: image.own_kinds.clone(),
-            state: parking_lot::RwLock::new(image.state.forked(image.revision)),
+            state: parking_lot::RwLock::new(image.state.forked()),
             revision: AtomicI64::new(image.revision),
             closed: AtomicBool::new(false),
             is_following: AtomicBool::new(true),
@@ -65,10 +65,11 @@ impl Cache {
 }
 
 impl CacheState {
-    fn forked(&self, revision: i64) -> Self {
+    fn forked(&self) -> Self {
         let kinds: BTreeMap<&'static str, Kind> =
-            self.kinds.iter().map(|(root, kind)| (*root, kind.forked(revision))).collect();
+            self.kinds.iter().map(|(root, kind)| (*root, kind.forked())).collect();
         Self {
+            reading: self.reading,
             served: Kinds::forked(&self.served),
             kinds,
             retained: Default::default(),

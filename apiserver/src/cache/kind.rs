@@ -42,15 +42,14 @@ impl Kind {
         }
     }
 
-    /// A copy as of `revision` that shares the objects until either changes; without watchers, and without
-    /// earlier changes.
-    pub(super) fn forked(&self, revision: i64) -> Self {
+    /// A copy that shares the objects until either changes; without watchers, and without earlier changes.
+    pub(super) fn forked(&self) -> Self {
         Self {
             objects: self.objects.clone(),
             indexed: self.indexed.clone(),
             changed: self.changed,
             watchers: Watchers::default(),
-            recent: Recent::starting_at(revision),
+            recent: Recent::starting_at(self.changed),
         }
     }
 

@@ -4,6 +4,7 @@
 //! ([`Cache::fresh`]).
 
 mod change;
+mod changes;
 mod entry;
 mod fill;
 mod filter;
@@ -37,7 +38,7 @@ pub use watchers::Delivery;
 
 use crate::kinds::{Kinds, is_definition};
 use crate::limits;
-use crate::lookup::Lookup;
+use crate::lookup::{Changes, Lookup, Position};
 use crate::metrics::Metrics;
 use crate::restart::Panics;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
@@ -76,6 +77,8 @@ pub struct Cache {
 }
 
 struct CacheState {
+    /// How often everything has been read again, after the history in between was lost.
+    reading: u64,
     /// The kinds served at the revision of this state.
     served: Arc<Kinds>,
     /// The objects of each kind, by the prefix of its keys.
@@ -285,6 +288,7 @@ impl Cache {
         let (mut fresh, revision, watch) = CacheState::read(&self.storage, &self.own_kinds).await?;
         let mut state = self.state.write();
         fresh.next_listener = state.next_listener;
+        fresh.reading = state.reading + 1;
         // Before the new revision becomes visible: no watch may claim to have reached it.
         state.kinds.values().for_each(|kind| kind.watchers.cut());
         *state = fresh;
@@ -334,7 +338,8 @@ impl CacheState {
         let watch = storage.watch("", revision).await?;
         let unreadable = UnreadableValues::of(unreadable);
         let retained = Retained::default();
-        Ok((Self { served, kinds, retained, next_listener: 0, unreadable }, revision, watch))
+        let reading = 0;
+        Ok((Self { reading, served, kinds, retained, next_listener: 0, unreadable }, revision, watch))
     }
 
     /// Changes the served kinds at `revision`. Adds a new kind, and ends the watches of a removed one. If the
@@ -513,10 +518,9 @@ impl Lookup for Cache {
         (entries.iter().take(limit).map(|entry| Arc::new(entry.parse())).collect(), entries.len())
     }
 
-    fn pods_of_node(&self, node: &str) -> Vec<Arc<Value>> {
+    fn pods_of_node(&self, node: &str) -> Objects {
         let fields = field::Selector::one("spec.nodeName", node);
-        let filter = Filter { fields, ..Filter::all(crate::token::core("pods")) };
-        self.scan(&filter).0.iter().map(|entry| Arc::new(entry.parse())).collect()
+        self.snapshot(&Filter { fields, ..Filter::all(crate::token::core("pods")) }).objects
     }
 
     fn kinds(&self) -> Arc<Kinds> {
@@ -524,6 +528,14 @@ impl Lookup for Cache {
     }
 
     fn version(&self, resource: &'static Resource) -> i64 {
-        self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.changed)
+        self.state.read().version(resource)
+    }
+
+    fn is_at(&self, kinds: &[&'static Resource], position: &Position) -> bool {
+        self.state.read().is_at(kinds, position)
+    }
+
+    fn changes(&self, kinds: &[&'static Resource], since: Option<&Position>) -> Changes {
+        self.state.read().changes(kinds, since)
     }
 }

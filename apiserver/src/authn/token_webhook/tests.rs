@@ -59,6 +59,18 @@ async fn without_a_cache_time_the_webhook_is_called_for_each_token() {
 }
 
 #[tokio::test]
+async fn concurrent_requests_with_one_token_share_a_call_if_answers_are_cached() {
+    for (ttl, calls) in [(MINUTE, 2), (Duration::ZERO, 9)] {
+        let server = ann().await;
+        let webhook = webhook(&server.config(), ttl);
+        let same = futures::future::join_all((0..8).map(|_| webhook.identity("anns", &["api"])));
+        let (known, unknown) = tokio::join!(same, webhook.identity("bobs", &["api"]));
+        assert!(known.iter().all(|known| known.as_ref().unwrap().is_some()));
+        assert_eq!((unknown, server.count()), (Ok(None), calls), "{ttl:?}");
+    }
+}
+
+#[tokio::test]
 async fn failed_calls_are_retried_where_useful_and_failures_are_not_cached() {
     for (code, calls) in [(500, 5), (429, 5), (404, 1), (401, 1)] {
         let server = TestServer::start(move |_| Reply::Answer(code, String::new())).await;

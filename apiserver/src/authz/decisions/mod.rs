@@ -23,14 +23,28 @@ const LEAST: usize = 1000;
 const CONDITIONS: [&str; 3] =
     ["has(request.resourceAttributes)", "request.resourceAttributes.verb == 'delete'", "request.absent == 1"];
 
+/// Conditions of the webhook `LabelWebhook`: the last one fails for requests that select by the label `env=prod`, the others
+/// exclude the rest.
+const LABEL_CONDITIONS: [&str; 3] = [
+    "has(request.resourceAttributes) && has(request.resourceAttributes.labelSelector)",
+    "request.resourceAttributes.labelSelector.requirements.exists(r, r.key == 'env' && r.operator == 'In' && r.values == ['prod'])",
+    "request.absent == 1",
+];
+/// The same for requests that select by the field `spec.nodeName=a`.
+const FIELD_CONDITIONS: [&str; 3] = [
+    "has(request.resourceAttributes) && has(request.resourceAttributes.fieldSelector)",
+    "request.resourceAttributes.fieldSelector.requirements.exists(r, r.key == 'spec.nodeName' && r.operator == 'In' && r.values == ['a'])",
+    "request.absent == 1",
+];
+
 /// A webhook at a port without a listener.
-fn webhook() -> Mode {
+fn webhook(conditions: [&str; 3]) -> Mode {
     let config = RemoteConfig { server: "https://127.0.0.1:1/".to_owned(), ..RemoteConfig::default() };
     let options = AuthorizationWebhookOptions {
         failure_policy: FailurePolicy::Deny,
         ..AuthorizationWebhookOptions::default()
     };
-    let conditions = CONDITIONS.map(str::to_owned);
+    let conditions = conditions.map(str::to_owned);
     let remote = Remote::new(&config).unwrap();
     Mode::Webhook(Arc::new(AuthorizationWebhook::new(remote, options, &conditions, Rng::seeded(1)).unwrap()))
 }
@@ -42,7 +56,9 @@ fn mode(name: &str, policies: &Abac) -> Mode {
         "ABAC" => Mode::Abac(Arc::new(policies.clone())),
         "AlwaysAllow" => Mode::AlwaysAllow,
         "AlwaysDeny" => Mode::AlwaysDeny,
-        "Webhook" => webhook(),
+        "Webhook" => webhook(CONDITIONS),
+        "LabelWebhook" => webhook(LABEL_CONDITIONS),
+        "FieldWebhook" => webhook(FIELD_CONDITIONS),
         other => panic!("the mode {other:?} is unknown"),
     }
 }
@@ -66,8 +82,8 @@ fn authorizers(fixture: &Fixture, table: &Table) -> BTreeMap<String, Authorizer>
 }
 
 fn decide(authorizer: &Authorizer, fixture: &Fixture, question: &Question) -> Decision {
-    let fields = field::Selector::parse(&question.selector).unwrap();
-    let labels = label::Selector::everything();
+    let fields = field::Selector::parse(&question.fields).unwrap();
+    let labels = label::Selector::parse(&question.labels).unwrap();
     let more = More { version: "v1", selects: Some(Selects { fields: &fields, labels: &labels }) };
     let target = match question.target.strip_prefix('/') {
         Some(_) => Target::Path(&question.target),

@@ -26,14 +26,16 @@ pub(super) struct Question {
     pub(super) target: String,
     pub(super) namespace: String,
     pub(super) name: String,
-    pub(super) selector: String,
+    pub(super) fields: String,
+    pub(super) labels: String,
     pub(super) expected: Expected,
 }
 
 impl Question {
     /// What is asked, without the place in the table and the answer.
-    pub(super) fn identity(&self) -> [&str; 7] {
-        [&self.modes, &self.who, &self.verb, &self.target, &self.namespace, &self.name, &self.selector]
+    pub(super) fn identity(&self) -> [&str; 8] {
+        let Self { modes, who, verb, target, namespace, name, fields, labels, .. } = self;
+        [modes, who, verb, target, namespace, name, fields, labels]
     }
 }
 
@@ -179,7 +181,7 @@ impl Reader {
 
     fn questions(&mut self, line: usize, expected: Expected, columns: &[&str]) {
         let column = |at: usize| self.words(columns.get(at).copied().unwrap_or("-"));
-        let columns: [Vec<String>; 6] = std::array::from_fn(column);
+        let columns: [Vec<String>; 7] = std::array::from_fn(column);
         let rule = self.table.rules.last().expect("a rule precedes its lines").clone();
         let combinations = columns.iter().fold(vec![Vec::new()], |prefixes: Vec<Vec<String>>, words| {
             let longer = |prefix: &Vec<String>| {
@@ -197,8 +199,8 @@ impl Reader {
             if !self.answered.insert([std::slice::from_ref(&modes), &combination[..]].concat()) {
                 continue;
             }
-            let [who, verb, target, namespace, name, selector] =
-                <[String; 6]>::try_from(combination).expect("one word of each column");
+            let [who, verb, target, namespace, name, fields, labels] =
+                <[String; 7]>::try_from(combination).expect("one word of each column");
             assert!(self.fixture.callers.contains_key(&who), "line {line}: {who:?} is not a caller");
             let rule = rule.clone();
             self.table.questions.push(Question {
@@ -210,7 +212,8 @@ impl Reader {
                 target,
                 namespace,
                 name,
-                selector,
+                fields,
+                labels,
                 expected,
             });
         }

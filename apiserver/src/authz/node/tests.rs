@@ -1,5 +1,6 @@
 //! Permissions of a node, by the references of its pods.
 
+use super::references::MIRROR;
 use super::*;
 use crate::authz::{More, Selects};
 use crate::testing::MapLookup;
@@ -81,7 +82,7 @@ fn ask(question: &str, selector: &str) -> Decision {
     let target =
         Target::Resource { group, resource, subresource, namespace: leak(namespace), name: leak(name) };
     let asked = Attributes { user: &user, verb, target, more: More { version: "v1", selects } };
-    decide(&asked, &*cluster())
+    NodeAuthorizer::default().decide(&asked, &*cluster())
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::expiring::Expiring;
 use crate::limits;
 use crate::metrics::{Counter, Family, Page};
 use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::single_flight::SingleFlight;
 use kstore_api::expression::plain::Expression;
 use kstore_nondet::Rng;
 use review::Question;
@@ -68,6 +69,7 @@ pub struct AuthorizationWebhook {
     /// Match conditions: the webhook is called only if all of them are true.
     conditions: Vec<Expression>,
     cache: Expiring<[u8; 32], Verdict>,
+    flights: SingleFlight<[u8; 32], Verdict>,
     calls: Semaphore,
     rng: Rng,
     answered: Family<&'static str, Counter>,
@@ -108,6 +110,7 @@ impl AuthorizationWebhook {
             options,
             conditions: conditions.iter().enumerate().map(compile).collect::<Result<_, _>>()?,
             cache: Expiring::new(limits::WEBHOOK_ANSWERS),
+            flights: SingleFlight::new(),
             calls: Semaphore::new(limits::WEBHOOK_CALLS),
             rng,
             answered: Family::new(Counter::default),
@@ -133,8 +136,18 @@ impl AuthorizationWebhook {
         failure.map(|why| self.failed(why)).or_else(|| self.cache.get(&question.key()))
     }
 
-    /// Calls the webhook, unless a concurrent request has just cached the verdict.
+    /// Asks the webhook. Concurrent equal requests share one call if its verdict would be cached: a shared
+    /// verdict is then no older than a cached one.
     pub(super) async fn ask(&self, question: &Question) -> Verdict {
+        let times = [self.options.authorized_ttl, self.options.unauthorized_ttl];
+        if !question.is_cacheable() || times.iter().any(Duration::is_zero) {
+            return self.call(question).await;
+        }
+        self.flights.run(question.key(), || self.call(question)).await
+    }
+
+    /// Calls the webhook, unless a concurrent request has just cached the verdict.
+    async fn call(&self, question: &Question) -> Verdict {
         let _call = self.calls.acquire().await.expect("the semaphore is never closed");
         // A concurrent request may have got the verdict while this one waited.
         if let Some(known) = self.cache.get(&question.key()) {

@@ -84,6 +84,20 @@ async fn a_webhook_allows_denies_or_has_no_opinion() {
 }
 
 #[tokio::test]
+async fn concurrent_equal_requests_share_a_call_if_all_verdicts_are_cached() {
+    for (unauthorized_ttl, calls) in [(Duration::from_secs(30), 2), (Duration::ZERO, 9)] {
+        let server = judge().await;
+        let timeout = Duration::from_secs(30);
+        let options = AuthorizationWebhookOptions { unauthorized_ttl, timeout, ..options() };
+        let authorizer = chain([webhook(&server.config(), options, &[])]);
+        let same = futures::future::join_all((0..8).map(|_| ask(&authorizer, "eve")));
+        let (denied, allowed) = tokio::join!(same, ask(&authorizer, "ann"));
+        assert!(denied.iter().all(|denied| matches!(denied, Err((403, _)))), "{denied:?}");
+        assert_eq!((allowed, server.count()), (Ok(()), calls), "{unauthorized_ttl:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_failed_webhook_has_no_opinion_or_denies_by_its_failure_policy() {
     let silent = TestServer::start(|_| Reply::Silence).await;
     let lying = judge().await;
