@@ -5,7 +5,7 @@ mod stamp;
 
 use crate::metrics::{Counter, Page};
 use kstore_nondet::Clock;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use ring::digest::{Context, SHA256};
 use stamp::{FileStamp, stamp};
 use std::fmt;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Why files cannot be used.
@@ -44,7 +44,9 @@ pub struct Reloaded<T> {
     /// The shortest time between two looks at the files.
     interval: Duration,
     looked: Mutex<LastLook>,
-    current: watch::Sender<Arc<T>>,
+    current: RwLock<Arc<T>>,
+    /// Notified after each change of the current value.
+    changed: Notify,
     reloads: Reloads,
 }
 
@@ -93,7 +95,8 @@ impl<T> Reloaded<T> {
             make: Box::new(make),
             interval: Duration::ZERO,
             looked: Mutex::new(looked),
-            current: watch::Sender::new(value),
+            current: RwLock::new(value),
+            changed: Notify::new(),
             reloads: Reloads::default(),
         })
     }
@@ -106,7 +109,8 @@ impl<T> Reloaded<T> {
             make: Box::new(|_, _| Err(UnusableFiles::new("there are no files"))),
             interval: Duration::ZERO,
             looked: Mutex::new(LastLook { at: Instant::now(), stamps, used, is_refused: false }),
-            current: watch::Sender::new(Arc::new(value)),
+            current: RwLock::new(Arc::new(value)),
+            changed: Notify::new(),
             reloads: Reloads::default(),
         }
     }
@@ -130,12 +134,21 @@ impl<T> Reloaded<T> {
         if !self.files.is_empty() {
             self.look();
         }
-        self.current.borrow().clone()
+        self.current.read().clone()
     }
 
-    /// Receives each new value from now on. Values are still made only when the value is used.
-    pub fn subscribe(&self) -> watch::Receiver<Arc<T>> {
-        self.current.subscribe()
+    /// Waits until the value is not `seen` any more, and returns the new one. Waiting does not look at the files:
+    /// a use of the value elsewhere does.
+    pub async fn changed_since(&self, seen: &Arc<T>) -> Arc<T> {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let current = self.current.read().clone();
+            if !Arc::ptr_eq(&current, seen) {
+                return current;
+            }
+            changed.await;
+        }
     }
 
     /// Makes the value again if the files have changed since the last look.
@@ -160,11 +173,12 @@ impl<T> Reloaded<T> {
         if looked.used == digest && !looked.is_refused {
             return;
         }
-        let last = self.current.borrow().clone();
+        let last = self.current.read().clone();
         match (self.make)(&contents, Some(&last)) {
             Ok(value) => {
                 (looked.used, looked.is_refused) = (digest, false);
-                self.current.send_replace(Arc::new(value));
+                *self.current.write() = Arc::new(value);
+                self.changed.notify_waiters();
                 self.reloads.succeeded.record(self.reloads.clock);
                 tracing::info!(files = ?self.files, "reloaded changed files");
             }

@@ -10,7 +10,6 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// A verifier of client certificates by the authorities in files. A client may show none.
 #[derive(Debug)]
@@ -37,9 +36,14 @@ impl ClientAuthorities {
         Ok(Arc::new(Self(Reloaded::new(files, authorities)?)))
     }
 
-    /// The authorities in use, and each change of them from now on.
-    pub(crate) fn changes(&self) -> watch::Receiver<Arc<Authorities>> {
-        self.0.subscribe()
+    /// The authorities in use.
+    pub(crate) fn current(&self) -> Arc<Authorities> {
+        self.0.get()
+    }
+
+    /// Waits until a handshake uses other authorities than `seen`, and returns those.
+    pub(crate) async fn changed_since(&self, seen: &Arc<Authorities>) -> Arc<Authorities> {
+        self.0.changed_since(seen).await
     }
 }
 
