@@ -1,5 +1,5 @@
-//! [`Reloaded`]: a value made of files, which is made again when one of them has changed. The files are looked
-//! at when the value is used, so nothing runs while it is not.
+//! [`Reloaded`]: a value made of files, which is made again when one of them has changed. The files are
+//! looked at when the value is used, so nothing runs while it is not.
 
 mod stamp;
 
@@ -36,8 +36,8 @@ type Digest = [u8; 32];
 
 /// A value made of files.
 ///
-/// While a thread reads changed files, others get the last value. Code that uses a value several times for one
-/// decision calls [`Reloaded::get`] once and keeps the result.
+/// While a thread reads changed files, others get the last value. Code that uses a value several times for
+/// one decision calls [`Reloaded::get`] once and keeps the result.
 pub struct Reloaded<T> {
     files: Vec<PathBuf>,
     make: Make<T>,
@@ -76,8 +76,8 @@ struct ReloadResult {
 }
 
 impl<T> Reloaded<T> {
-    /// Reads the files for the first time. `make` gets the contents of the files, in their order, and on later
-    /// calls the value in use.
+    /// Reads the files for the first time. `make` gets the contents of the files, in their order, and on
+    /// later calls the value in use.
     ///
     /// # Errors
     /// A file cannot be read, or `make` fails.
@@ -115,7 +115,8 @@ impl<T> Reloaded<T> {
         }
     }
 
-    /// Looks at the files at most once in this time, for values that are used often. By default each use looks.
+    /// Looks at the files at most once in this time, for values that are used often. By default each use
+    /// looks.
     #[must_use]
     pub fn at_most_every(self, interval: Duration) -> Self {
         Self { interval, ..self }
@@ -137,8 +138,8 @@ impl<T> Reloaded<T> {
         self.current.read().clone()
     }
 
-    /// Waits until the value is not `seen` any more, and returns the new one. Waiting does not look at the files:
-    /// a use of the value elsewhere does.
+    /// Waits until the value is not `seen` any more, and returns the new one. Waiting does not look at the
+    /// files: a use of the value elsewhere does.
     pub async fn changed_since(&self, seen: &Arc<T>) -> Arc<T> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());

@@ -1,5 +1,5 @@
-//! Files of authentication and authorization that change under a running program: what a valid change does, what
-//! an invalid one does not do, and what the metrics count.
+//! Files of authentication and authorization that change under a running program: what a valid change does,
+//! what an invalid one does not do, and what the metrics count.
 
 use crate::SERVER;
 use axum::Router;

@@ -1,5 +1,5 @@
-//! [`Bearers`]: authenticators of bearer tokens beside service account tokens, tried in Kubernetes' order, and of
-//! passwords.
+//! [`Bearers`]: authenticators of bearer tokens beside service account tokens, tried in Kubernetes' order,
+//! and of passwords.
 
 use super::basic_auth::{self, BasicAuth};
 use super::oidc::Issuers;
@@ -71,8 +71,8 @@ impl Bearers {
         }
     }
 
-    /// Authenticates the sender of a user name and a password; `None` if the request has none, or if passwords are
-    /// not accepted.
+    /// Authenticates the sender of a user name and a password; `None` if the request has none, or if
+    /// passwords are not accepted.
     pub(crate) async fn password_user(&self, headers: &HeaderMap) -> Option<Result<Arc<UserInfo>, Status>> {
         let basic = self.basic.as_ref()?;
         match basic_auth::of_headers(headers)? {

@@ -1,4 +1,5 @@
-//! [`FileStamp`]: tells whether a file was replaced or written since it was last looked at, without reading it.
+//! [`FileStamp`]: tells whether a file was replaced or written since it was last looked at, without reading
+//! it.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Builds authenticators, authorizers and configured admission plugins from the files that access flags name. Errors name the flag and the
-//! file.
+//! Builds authenticators, authorizers and configured admission plugins from the files that access flags name.
+//! Errors name the flag and the file.
 
 mod admission_file;
 

@@ -1,5 +1,6 @@
-//! [`BasicAuthFile`]: the file of users and hashes of their passwords, one line `user:hash:uid:group1,group2` each.
-//! The uid and the groups may be absent, so that a file of `htpasswd -B` is one. The caller reads the file.
+//! [`BasicAuthFile`]: the file of users and hashes of their passwords, one line `user:hash:uid:group1,group2`
+//! each. The uid and the groups may be absent, so that a file of `htpasswd -B` is one. The caller reads the
+//! file.
 
 use super::credentials::{is_password, is_user};
 use super::hash::{HashError, PasswordHash};
@@ -70,8 +71,8 @@ impl BasicAuthFile {
     /// The user with this name and password. Takes long by design.
     ///
     /// For a name that is not in the file, the password is verified against the hash of another user, which
-    /// `choice` (a secret digest of the name) selects: the time tells neither whether a user exists, nor which
-    /// kind of hash a name has.
+    /// `choice` (a secret digest of the name) selects: the time tells neither whether a user exists, nor
+    /// which kind of hash a name has.
     pub(super) fn verify(&self, name: &str, password: &[u8], choice: Digest) -> Option<Arc<UserInfo>> {
         let known = self.by_user.get(name).copied();
         let other = u64::from_le_bytes(std::array::from_fn(|at| choice[at]));

@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
-/// Checks the first line as the value of a header, as the credentials of one, and everything as a file. Accepted
-/// credentials are what the header encodes; a refused file is refused with a line that it has. No password is
-/// checked, since that takes long.
+/// Checks the first line as the value of a header, as the credentials of one, and everything as a file.
+/// Accepted credentials are what the header encodes; a refused file is refused with a line that it has. No
+/// password is checked, since that takes long.
 pub(crate) fn basic_auth(bytes: &[u8]) {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     check_header(line);

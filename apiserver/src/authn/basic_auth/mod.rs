@@ -1,5 +1,6 @@
-//! [`BasicAuth`]: users with passwords (HTTP Basic, RFC 7617), as kube-apiserver had them until 1.18. Hashes of the
-//! passwords are in a file: `file` reads it, `hash` verifies passwords, `credentials` decodes the header.
+//! [`BasicAuth`]: users with passwords (HTTP Basic, RFC 7617), as kube-apiserver had them until 1.18. Hashes
+//! of the passwords are in a file: `file` reads it, `hash` verifies passwords, `credentials` decodes the
+//! header.
 
 mod credentials;
 mod file;
@@ -55,8 +56,8 @@ impl fmt::Debug for BasicAuth {
 }
 
 impl BasicAuth {
-    /// Reads the users of a file, and follows its changes: a user whose line is removed or changed is refused at
-    /// the next look at the file, although the password was verified before.
+    /// Reads the users of a file, and follows its changes: a user whose line is removed or changed is refused
+    /// at the next look at the file, although the password was verified before.
     ///
     /// # Errors
     /// The file cannot be read, or has a malformed line.
