@@ -50,6 +50,20 @@ pub async fn run(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<
     create_missing_objects(pipeline, identity).await
 }
 
+/// Writes the ConfigMap of the authorities that extension API servers trust, with these authorities instead of those
+/// of the start.
+///
+/// # Errors
+/// The storage refuses it.
+pub(crate) async fn publish_authorities(
+    pipeline: &Pipeline,
+    identity: &ServerIdentity,
+    client_ca: Option<String>,
+    front_proxy_ca: Option<String>,
+) -> Result<(), Status> {
+    identity.clone().with_authorities(client_ca, front_proxy_ca).reconcile_authentication(pipeline).await
+}
+
 async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {
     // Namespaces come before the objects in them. The other objects are created concurrently, so that the
     // storage can write many with few syncs.

@@ -8,11 +8,12 @@ mod tests;
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets of this crate.
-pub const TARGETS: [FuzzTarget; 10] = [
+pub const TARGETS: [FuzzTarget; 11] = [
     ("abac", crate::authz::fuzzing::abac),
     ("audit_policy", crate::audit::fuzzing::policy),
     ("authentication_config", crate::authn::fuzzing::authentication_config),
     ("authorization_config", crate::authz::fuzzing::authorization_config),
+    ("basic_auth", crate::authn::basic_auth::fuzzing::basic_auth),
     ("certificate", crate::authn::fuzzing::certificate),
     ("certificate_request", crate::pipeline::signing::fuzzing::certificate_request),
     ("encryption", crate::encryption::fuzzing::encryption),

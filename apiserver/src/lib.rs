@@ -45,6 +45,7 @@ mod pod_references;
 pub mod provenance;
 mod rate_limited;
 pub mod registry;
+pub mod reloaded;
 pub mod request;
 mod resource_location;
 pub mod rest;

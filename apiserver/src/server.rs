@@ -9,8 +9,9 @@ mod reflection;
 
 use crate::access::AccessRecord;
 use crate::aggregator::{self, Aggregator};
-use crate::authn::{FrontProxies, Peer, UserInfo};
-use crate::authz::Authorizer;
+use crate::audit::Audit;
+use crate::authn::{Bearers, FrontProxies, Peer, UserInfo};
+use crate::authz::{Authorizer, Modes};
 use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, ServerIdentity};
 use crate::cache::{Cache, FillError};
@@ -118,6 +119,22 @@ fn described(
     }
 }
 
+/// Appends the metrics of authentication and authorization to those of a server.
+fn append_access_metrics(pipeline: &Pipeline, bearers: Bearers, modes: Modes) {
+    pipeline.metrics().append(move |out| {
+        bearers.render_metrics(&mut Page::new(out));
+        modes.render_metrics(&mut Page::new(out));
+    });
+}
+
+/// Appends the metrics of the aggregator and the audit log to those of a server.
+fn append_metrics(pipeline: &Pipeline, aggregator: Arc<Aggregator>, audit: Option<Arc<Audit>>) {
+    pipeline.metrics().append(move |out| aggregator.render_metrics(&mut Page::new(out)));
+    if let Some(audit) = audit {
+        pipeline.metrics().append(move |out| audit.render_metrics(&mut Page::new(out)));
+    }
+}
+
 /// A running apiserver. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiServer {
@@ -128,6 +145,7 @@ pub struct ApiServer {
     tunnels: Arc<Tunnels>,
     grpc_calls: CallAuthenticator,
     front_proxies: Option<Arc<FrontProxies>>,
+    identity: Arc<ServerIdentity>,
     /// The largest number of open connections.
     capacity: usize,
     stop: CancellationToken,
@@ -235,11 +253,7 @@ impl ApiServer {
         let outward = outbound.clone();
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, outward, authorizer);
         let bearers = settings.bearers;
-        let measured = (bearers.clone(), modes);
-        pipeline.metrics().append(move |out| {
-            measured.0.render_metrics(&mut Page::new(out));
-            measured.1.render_metrics(&mut Page::new(out));
-        });
+        append_access_metrics(&pipeline, bearers.clone(), modes);
         let pipeline =
             pipeline.with_bearers(bearers).with_plugins(settings.plugins, &settings.configured_plugins);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
@@ -255,12 +269,8 @@ impl ApiServer {
         }
         pipeline.configure_fairness();
         let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
-        let measured = aggregator.clone();
-        pipeline.metrics().append(move |out| measured.render_metrics(&mut Page::new(out)));
         let audit = settings.audit;
-        if let Some(audit) = audit.clone() {
-            pipeline.metrics().append(move |out| audit.render_metrics(&mut Page::new(out)));
-        }
+        append_metrics(&pipeline, aggregator.clone(), audit.clone());
         // The receiver is alive unless the task above has ended with the storage.
         let _ = hand_over.send((pipeline.clone(), aggregator.clone()));
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
@@ -274,7 +284,19 @@ impl ApiServer {
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
         let router = router(rest.clone(), grpc.clone());
         let (capacity, stop) = (options.connections, options.stop);
-        Ok(Self { rest, router, grpc, pipeline, tunnels, grpc_calls, front_proxies, capacity, stop })
+        let identity = Arc::new(here);
+        Ok(Self {
+            rest,
+            router,
+            grpc,
+            pipeline,
+            tunnels,
+            grpc_calls,
+            front_proxies,
+            identity,
+            capacity,
+            stop,
+        })
     }
 
     /// REST and gRPC for a component in this process. Authentication takes it for `user`; all later stages
@@ -298,6 +320,19 @@ impl ApiServer {
     pub fn keep_identity(&self, hostname: String) -> Task {
         let (pipeline, stop) = (self.pipeline.clone(), self.stop.clone());
         Box::pin(async move { identity::keep(&pipeline, hostname, stop).await })
+    }
+
+    /// Publishes other authorities of client certificates for extension API servers: PEM of those of users and of
+    /// front proxies. `None` leaves those of the start.
+    ///
+    /// # Errors
+    /// The storage refuses the ConfigMap.
+    pub async fn publish_authorities(
+        &self,
+        client_ca: Option<String>,
+        front_proxy_ca: Option<String>,
+    ) -> Result<(), Status> {
+        bootstrap::publish_authorities(&self.pipeline, &self.identity, client_ca, front_proxy_ca).await
     }
 
     /// Accepts TLS connections until the stop token is cancelled, then lets open connections end.

@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod basic_auth;
 mod certs;
 mod command;
 mod dropin;
@@ -26,6 +27,7 @@ pub use access::{
     OptionalApis, TokenWebhookFile,
 };
 pub use audit::{AuditConfig, AuditDestination};
+pub use basic_auth::BasicAuthArgs;
 pub use certs::{CertsArgs, CertsCommand, KubeconfigArgs, RenewArgs};
 pub use command::Command;
 pub use dropin::{AsArgs, AssetsArgs};

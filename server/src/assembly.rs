@@ -2,6 +2,7 @@
 //! parts.
 
 use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, History, Quota, Storage};
+use crate::authorities::{self, ClientCa, FollowedAuthorities};
 use crate::etcd_listener::BoundEtcdListener;
 use crate::listen::RebindableListener;
 use crate::metrics_server::WithMetricsServer;
@@ -11,6 +12,7 @@ use crate::telemetry::millis;
 use crate::{audit, encryption, external, retention, salvage, token_signer, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::authz::Modes;
 use kstore_apiserver::outbound::{FrontProxy, Network, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
@@ -64,8 +66,8 @@ pub(crate) struct ApiListener {
     pub advertised: String,
     /// The key of service account tokens.
     pub tokens: Arc<Tokens>,
-    /// PEM of the client certificate authorities, if any.
-    pub client_ca: Option<String>,
+    /// The client certificate authorities, if any.
+    pub client_ca: ClientCa,
     /// Client certificate for aggregated API servers, if any.
     pub front_proxy: Option<FrontProxy>,
     /// PEM of the authority of [`Self::front_proxy`].
@@ -106,7 +108,7 @@ pub(crate) async fn everything(
         nondet: parts.nondet.clone(),
         stop: listeners.stop(),
         advertised: api_listener.advertised,
-        client_ca: api_listener.client_ca,
+        client_ca: api_listener.client_ca.pem,
         front_proxy_ca: api_listener.front_proxy_ca,
         tokens: Some(api_listener.tokens.clone()),
         service_ranges: *service_ranges,
@@ -138,8 +140,7 @@ pub(crate) async fn everything(
     };
     outbound.begin(|| client(&api, pki::METRICS_SERVER));
     info!(address = %api_listener.listener.local_addr()?, "apiserver listening");
-    let identity = api.clone();
-    listeners.supervise("identity", &metrics, move |_| identity.keep_identity(hostname()));
+    describe_server(listeners, &api, api_listener.client_ca.followed, &metrics);
     serve_api(listeners, &api, api_listener.listener, api_listener.tls, &metrics)?;
     let loops = LoopStarter {
         config: parts.config,
@@ -151,7 +152,7 @@ pub(crate) async fn everything(
         phase: loops,
     };
     api.pipeline().metrics().append(move |page| metrics.render(page));
-    loops.start_beside(&api, node_identities(&api, api_listener.settings.authorization.judge_nodes()));
+    loops.start_beside(&api, node_identities(&api, &api_listener.settings.authorization));
     Ok(api)
 }
 
@@ -171,8 +172,8 @@ pub(crate) fn client(api: &ApiServer, identity: Identity) -> Client {
 
 /// Identities of the simulated nodes: one user per node where the Node authorizer is active, else one user
 /// for all.
-fn node_identities(api: &ApiServer, are_judged: bool) -> Identities {
-    if !are_judged {
+fn node_identities(api: &ApiServer, modes: &Modes) -> Identities {
+    if !modes.current().judge_nodes() {
         return Identities::shared();
     }
     let api = api.clone();
@@ -263,6 +264,23 @@ pub(crate) async fn store_only(
     open_etcd(listeners, &store, listener, &metrics);
     keep_store(core, store, *history, &parts.nondet, &metrics);
     Ok(())
+}
+
+/// Keeps the objects that describe the server up to date: its Lease, and the authorities that it trusts.
+fn describe_server(
+    listeners: &Phase,
+    api: &ApiServer,
+    followed: Option<FollowedAuthorities>,
+    metrics: &Registry,
+) {
+    let identity = api.clone();
+    listeners.supervise("identity", metrics, move |_| identity.keep_identity(hostname()));
+    if let Some(followed) = followed {
+        let publisher = api.clone();
+        listeners.supervise("authorities", metrics, move |tasks| {
+            authorities::publish_changes(publisher.clone(), followed.clone(), tasks.stop().clone())
+        });
+    }
 }
 
 /// Serves the REST and gRPC APIs on the API listener.

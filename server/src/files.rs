@@ -1,8 +1,15 @@
-//! Writes small secret files, such as keys and kubeconfigs. The store writes its files itself.
+//! Small files: writes secret ones, such as keys and kubeconfigs, and words why a configuration cannot be used.
+//! The store writes its files itself.
 
+use kstore_apiserver::reloaded::UnusableFiles;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+/// Why files cannot be used, with all causes.
+pub(crate) fn unusable(error: &anyhow::Error) -> UnusableFiles {
+    UnusableFiles::new(format!("{error:#}"))
+}
 
 /// Replaces the file at `path` by `content`, readable only by its owner, and creates missing directories with
 /// owner-only access. A reader sees the old file or the complete new one, also after a crash.

@@ -5,6 +5,8 @@ mod access;
 pub mod args;
 mod assembly;
 mod audit;
+mod authorities;
+mod basic_auth;
 mod certs;
 mod data_dir;
 pub mod dropin;
@@ -55,6 +57,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Certs(args)) => certs::run(&args.command),
         Some(Command::Kubeconfig(args)) => kubeconfig::user::kubeconfig(&args),
+        Some(Command::BasicAuth(args)) => basic_auth::basic_auth(&args),
         Some(Command::Assets(args)) => dropin::make_assets(&args),
         Some(Command::Completion(args)) => pages::completion(args.shell),
         Some(Command::Man(args)) => pages::man(&args.dir),

@@ -3,10 +3,9 @@
 
 mod client_authorities;
 mod listed_clients;
-mod reloaded;
 mod serving_certificate;
 
-pub(crate) use client_authorities::ClientAuthorities;
+pub(crate) use client_authorities::{Authorities, ClientAuthorities};
 pub(crate) use serving_certificate::ServingCertificate;
 
 use anyhow::Context;

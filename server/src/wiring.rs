@@ -3,6 +3,7 @@
 
 use crate::args::{AccessConfig, Api, AuditConfig, Component, Config, EtcdListen, MetricsServer, Storage};
 use crate::assembly::{self, ApiListener, ClusterInputs};
+use crate::authorities::ClientCa;
 use crate::data_dir::DataDir;
 use crate::etcd_listener::{self, BoundEtcdListener};
 use crate::files::write_private;
@@ -269,7 +270,7 @@ impl Cluster {
             tls,
             advertised,
             tokens,
-            client_ca: Some(pki.ca_pem().to_owned()),
+            client_ca: ClientCa::fixed(pki.ca_pem()),
             front_proxy: Some(front_proxy),
             front_proxy_ca: Some(front_proxy_ca),
             settings,
@@ -354,12 +355,12 @@ fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet)
     for warning in access.admission.warnings.iter().chain(&access.apis.warnings) {
         tracing::warn!("{warning}");
     }
-    let authenticators = crate::access::authenticators(&access.authentication, &nondet.rng)?;
+    let authenticators = crate::access::authenticators(&access.authentication, nondet)?;
     Ok(Settings {
         audit: audit.map(|audit| audit::open(audit, nondet)).transpose()?,
         bearers: authenticators.bearers,
         anonymous: authenticators.anonymous,
-        authorization: crate::access::modes(access.authorization.as_ref(), &nondet.rng)?,
+        authorization: crate::access::modes(access.authorization.as_ref(), nondet)?,
         request_limits: access.request_limits,
         plugins: access.admission.switches.clone(),
         configured_plugins: crate::access::configured_plugins(&access.admission, &nondet.rng)?,

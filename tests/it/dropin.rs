@@ -1,6 +1,7 @@
 //! The `kube-apiserver` and `etcd` replacement programs as test harnesses start them: equal flags, files,
 //! order and shutdown, within time limits.
 
+mod authorities;
 mod elections;
 mod programs;
 

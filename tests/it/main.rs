@@ -1,6 +1,8 @@
 //! The single integration test binary: every topic is a module, so that the dependencies are linked once.
 #![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
+/// Files of authentication and authorization that change under a running server.
+mod access_files;
 /// An aggregated API server beside the program.
 mod aggregated_server;
 /// The API as clients observe it, compared with Kubernetes.

@@ -88,9 +88,14 @@ impl Https {
 
     /// Sends a request with a JSON body and returns the answer.
     pub async fn call(&self, method: &str, path: &str, body: &str) -> Reply {
+        self.call_with(method, path, "", body).await
+    }
+
+    /// Sends a request with these header lines, each with its line break, and returns the answer.
+    pub async fn call_with(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nUser-Agent: https-test/1.0\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+             Content-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n{body}",
             self.address,
             body.len()
         );

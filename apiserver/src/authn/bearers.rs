@@ -1,10 +1,15 @@
-//! [`Bearers`]: authenticators of bearer tokens beside service account tokens, tried in Kubernetes' order.
+//! [`Bearers`]: authenticators of bearer tokens beside service account tokens, tried in Kubernetes' order,
+//! and of passwords.
 
+use super::basic_auth::{self, BasicAuth};
 use super::oidc::Issuers;
 use super::{TokenFile, TokenWebhook, UserInfo, bootstrap_token};
 use crate::lookup::Lookup;
 use crate::metrics::Page;
+use crate::reloaded::Reloaded;
+use http::HeaderMap;
 use jiff::Timestamp;
+use kstore_api::status::Status;
 use std::sync::Arc;
 
 /// The configured authenticators of bearer tokens. None by default.
@@ -14,10 +19,12 @@ pub struct Bearers {
     pub file: Option<Arc<TokenFile>>,
     /// Whether bootstrap tokens are accepted.
     pub bootstrap: bool,
-    /// OpenID Connect issuers.
-    pub issuers: Option<Arc<Issuers>>,
+    /// OpenID Connect issuers, which may follow a file.
+    pub issuers: Option<Arc<Reloaded<Issuers>>>,
     /// A webhook that authenticates tokens; tried last.
     pub webhook: Option<Arc<TokenWebhook>>,
+    /// Users with passwords; asked if a request has no bearer token.
+    pub basic: Option<Arc<BasicAuth>>,
 }
 
 /// The user that a bearer token authenticates, with the audiences of the token.
@@ -49,7 +56,7 @@ impl Bearers {
             return Some(BearerUser::Anywhere(Arc::new(user)));
         }
         if let Some(issuers) = &self.issuers {
-            match issuers.identity(token, now).await {
+            match issuers.get().identity(token, now).await {
                 Ok(Some(user)) => return Some(BearerUser::Anywhere(user)),
                 Ok(None) => {}
                 Err(why) => tracing::debug!(why, "a token of an OpenID Connect issuer is refused"),
@@ -64,18 +71,33 @@ impl Bearers {
         }
     }
 
+    /// Authenticates the sender of a user name and a password; `None` if the request has none, or if
+    /// passwords are not accepted.
+    pub(crate) async fn password_user(&self, headers: &HeaderMap) -> Option<Result<Arc<UserInfo>, Status>> {
+        let basic = self.basic.as_ref()?;
+        match basic_auth::of_headers(headers)? {
+            // Boxed because it is rare: otherwise the future of every request would be larger.
+            Ok(given) => Some(Box::pin(basic.user(given)).await),
+            Err(basic_auth::MalformedCredentials) => Some(Err(Status::unauthorized())),
+        }
+    }
+
     /// The expiry of a token that was accepted before, if the token has one.
     pub(crate) fn expires(&self, token: &str) -> Option<Timestamp> {
-        self.issuers.as_ref()?.expires(token)
+        self.issuers.as_ref()?.get().expires(token)
     }
 
     /// Writes the metrics.
     pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
         if let Some(issuers) = &self.issuers {
-            issuers.render_metrics(page);
+            issuers.render_metrics("authentication", page);
+            issuers.get().render_metrics(page);
         }
         if let Some(webhook) = &self.webhook {
             webhook.render_metrics(page);
+        }
+        if let Some(basic) = &self.basic {
+            basic.render_metrics(page);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod anonymous;
 pub mod authentication_file;
+pub mod basic_auth;
 mod bearers;
 mod bootstrap_token;
 mod front_proxy;
@@ -21,6 +22,7 @@ pub mod x509;
 
 pub use anonymous::AnonymousAccess;
 pub use authentication_file::AuthenticationFile;
+pub use basic_auth::{BasicAuth, BasicAuthLine};
 pub(crate) use bearers::BearerUser;
 pub use bearers::Bearers;
 pub use front_proxy::{FrontProxies, Proxy};
@@ -133,6 +135,15 @@ impl Peer {
     pub fn tls(certificate: Option<&[u8]>, address: std::net::SocketAddr) -> Self {
         Self::Tls { certificate: certificate.and_then(x509::identity), proxy: None, address }
     }
+
+    /// Whether the connection itself authenticates its requests: it is of this process, or has a client certificate
+    /// that is valid at this time.
+    pub(crate) fn has_valid_certificate(&self, now: Timestamp) -> bool {
+        match self {
+            Self::InProcess(_) => true,
+            Self::Tls { certificate, .. } => certificate.as_ref().is_some_and(|shown| now < shown.expires),
+        }
+    }
 }
 
 /// Conditions of authentication beside the request's credentials.
@@ -145,7 +156,7 @@ pub struct Terms {
 }
 
 /// Authenticates a request. The first mechanism that applies decides: in-process identity, client
-/// certificate, bearer token (`bearer` is the result of its check, if the request has one), anonymous.
+/// certificate, bearer token or password (`bearer` is the result of its check, if the request has one), anonymous.
 /// [`impersonation`] follows later, because it needs authorization.
 ///
 /// # Errors

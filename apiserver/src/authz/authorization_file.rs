@@ -1,5 +1,6 @@
 //! [`parse`]: the file of authorization modes and webhooks, in order (`AuthorizationConfiguration`). Parsed
-//! strictly: an unknown field or an invalid entry is an error before any connection is opened. Pure.
+//! strictly: an unknown field or an invalid entry is an error before any connection is opened. [`KeptModes`]
+//! says which changes of a file in use are allowed. Pure.
 
 use super::webhook::{AuthorizationWebhookOptions, FailurePolicy};
 use crate::access_file::{AccessFileError, MAX_BYTES, Result, VERSIONS, check, invalid};
@@ -124,6 +125,52 @@ pub fn parse(text: &[u8]) -> Result<Vec<AuthorizerConfig>> {
         authorizers.push(authorizer(&at, entry)?);
     }
     Ok(authorizers)
+}
+
+/// The modes of a file that a change of it must keep, as in kube-apiserver: webhooks may come and go, and of the
+/// modes that allow or deny everything more may come. Node and RBAC are on from the start or never.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptModes(BTreeSet<&'static str>);
+
+impl KeptModes {
+    /// The modes that changes of a file with these authorizers must keep.
+    pub fn of(authorizers: &[AuthorizerConfig]) -> Self {
+        Self(authorizers.iter().filter_map(AuthorizerConfig::kept_mode).collect())
+    }
+
+    /// Checks the authorizers of the changed file.
+    ///
+    /// # Errors
+    /// The modes that are missing, or a mode that was not on at the start.
+    pub fn check(&self, changed: &[AuthorizerConfig]) -> Result<()> {
+        let Self(changed) = Self::of(changed);
+        let missing: Vec<&str> = self.0.difference(&changed).copied().collect();
+        check(missing.is_empty(), "authorizers", || {
+            format!("the types {} of the initial configuration must remain", missing.join(", "))
+        })?;
+        let added =
+            ["Node", "RBAC"].into_iter().find(|mode| changed.contains(mode) && !self.0.contains(mode));
+        match added {
+            None => Ok(()),
+            Some(mode) => {
+                let reason = "is not allowed if it was not enabled at initial server startup";
+                Err(invalid("authorizers", format!("authorizer type {mode} {reason}")))
+            }
+        }
+    }
+}
+
+impl AuthorizerConfig {
+    /// The mode, if a change of the file must keep it.
+    fn kept_mode(&self) -> Option<&'static str> {
+        match self {
+            Self::Node => Some("Node"),
+            Self::Rbac => Some("RBAC"),
+            Self::AlwaysAllow => Some("AlwaysAllow"),
+            Self::AlwaysDeny => Some("AlwaysDeny"),
+            Self::Webhook { .. } => None,
+        }
+    }
 }
 
 /// Decodes a document of the right type.

@@ -10,6 +10,7 @@ use super::{Attributes, Decision, Question, Target};
 use crate::authn::MASTERS;
 use crate::lookup::Lookup;
 use crate::metrics::Page;
+use crate::reloaded::Reloaded;
 use kstore_api::status::{DeniedRequest, Status};
 use std::sync::Arc;
 
@@ -33,9 +34,13 @@ pub enum Mode {
     AlwaysDeny,
 }
 
-/// The modes in the order in which they are asked. The default is `Node`, then `RBAC`.
+/// The modes of an authorizer, which may follow a file. The default is `Node`, then `RBAC`. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Modes(Arc<[Mode]>);
+pub struct Modes(Arc<Reloaded<ModeList>>);
+
+/// Modes in the order in which they are asked.
+#[derive(Clone, Debug)]
+pub struct ModeList(Vec<Mode>);
 
 impl Default for Modes {
     fn default() -> Self {
@@ -44,7 +49,33 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// An authorizer that asks these modes in this order.
+    /// Modes that are asked in this order.
+    pub fn new(modes: impl IntoIterator<Item = Mode>) -> Self {
+        Self::following(Reloaded::fixed(ModeList::new(modes)))
+    }
+
+    /// The modes of a file.
+    pub fn following(file: Reloaded<ModeList>) -> Self {
+        Self(Arc::new(file))
+    }
+
+    /// The modes as they are now. A decision uses one list from its begin to its end.
+    pub fn current(&self) -> Arc<ModeList> {
+        self.0.get()
+    }
+
+    /// Writes the metrics of the file and of the webhooks, if there are any.
+    pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
+        self.0.render_metrics("authorization", page);
+        let modes = self.current();
+        if modes.webhooks().next().is_some() {
+            AuthorizationWebhook::render_metrics(modes.webhooks(), page);
+        }
+    }
+}
+
+impl ModeList {
+    /// Modes that are asked in this order.
     pub fn new(modes: impl IntoIterator<Item = Mode>) -> Self {
         Self(modes.into_iter().collect())
     }
@@ -69,13 +100,6 @@ impl Modes {
             Mode::Webhook(webhook) => Some(&**webhook),
             Mode::Node | Mode::Rbac | Mode::Abac(_) | Mode::AlwaysAllow | Mode::AlwaysDeny => None,
         })
-    }
-
-    /// Writes the metrics of the webhooks, if there are any.
-    pub(crate) fn render_metrics(&self, page: &mut Page<'_>) {
-        if self.webhooks().next().is_some() {
-            AuthorizationWebhook::render_metrics(self.webhooks(), page);
-        }
     }
 }
 
@@ -129,7 +153,7 @@ impl Authorizer {
     /// The modes and compiled roles, so that another server with the same roles need not compile them, and
     /// shares their memory. The roles may be older than the newest ones.
     pub(crate) fn image(&self) -> AuthorizerImage {
-        let is_rbac = self.modes.iter().any(|mode| matches!(mode, Mode::Rbac));
+        let is_rbac = self.modes.current().iter().any(|mode| matches!(mode, Mode::Rbac));
         if is_rbac && self.rbac.compiled().is_none() {
             self.policy();
         }
@@ -149,7 +173,7 @@ impl Authorizer {
     /// # Errors
     /// If a webhook must be called: see [`Authorizer::decide`].
     pub(crate) fn now(&self, asked: &Attributes<'_>) -> Result<Decision, WebhookNeeded> {
-        match self.ask_modes(asked, &None, &Vec::new()) {
+        match self.ask_modes(&self.modes.current(), asked, &None, &Vec::new()) {
             ModesResult::Decided(verdict) => Ok(verdict.decision),
             ModesResult::CallWebhook(_) => Err(WebhookNeeded),
         }
@@ -157,7 +181,7 @@ impl Authorizer {
 
     /// Decides a request.
     pub async fn decide(&self, asked: &Attributes<'_>) -> Decision {
-        self.verdict(asked).await.decision
+        self.verdict(&self.modes.current(), asked).await.decision
     }
 
     /// Checks that a request is allowed.
@@ -165,11 +189,12 @@ impl Authorizer {
     /// # Errors
     /// 403 with Kubernetes' text; 500 if no mode allows the request and a webhook failed.
     pub async fn check(&self, asked: &Attributes<'_>) -> Result<(), Status> {
-        if self.allows_at_once(asked) {
+        let modes = self.modes.current();
+        if self.allows_at_once(&modes, asked) {
             return Ok(());
         }
         // Boxed because it is rare: otherwise the future of every request would be twice as large.
-        let Verdict { decision, error } = Box::pin(self.verdict(asked)).await;
+        let Verdict { decision, error } = Box::pin(self.verdict(&modes, asked)).await;
         match (decision, error) {
             (Decision::Allow(_), _) => Ok(()),
             (Decision::NoOpinion(_) | Decision::Deny(_), Some(error)) => Err(Status::internal(error)),
@@ -179,11 +204,11 @@ impl Authorizer {
 
     /// Whether the request is allowed by the fast path, which builds no reason. Most requests are decided
     /// here.
-    fn allows_at_once(&self, asked: &Attributes<'_>) -> bool {
+    fn allows_at_once(&self, modes: &ModeList, asked: &Attributes<'_>) -> bool {
         if is_exempt(asked) {
             return true;
         }
-        for mode in self.modes.iter() {
+        for mode in modes.iter() {
             match mode {
                 Mode::Node if node::node_of(asked.user).is_none() => {}
                 Mode::Rbac => return self.policy().allows(asked),
@@ -194,14 +219,15 @@ impl Authorizer {
         false
     }
 
-    async fn verdict(&self, asked: &Attributes<'_>) -> Verdict {
+    /// Decides by these modes, also if a file replaces them while a webhook is called.
+    async fn verdict(&self, modes: &ModeList, asked: &Attributes<'_>) -> Verdict {
         let (mut question, mut answers) = (None, Answers::new());
         loop {
-            match self.ask_modes(asked, &question, &answers) {
+            match self.ask_modes(modes, asked, &question, &answers) {
                 ModesResult::Decided(verdict) => return verdict,
                 ModesResult::CallWebhook(index) => {
                     let question = question.get_or_insert_with(|| Question::of(asked));
-                    let Mode::Webhook(webhook) = &self.modes.0[index] else {
+                    let Mode::Webhook(webhook) = &modes.0[index] else {
                         unreachable!("only webhooks are asked")
                     };
                     answers.push((index, webhook.ask(question).await));
@@ -213,6 +239,7 @@ impl Authorizer {
     /// Asks the modes in order. `question` is the webhooks' form of the request, if it was built already.
     fn ask_modes(
         &self,
+        modes: &ModeList,
         asked: &Attributes<'_>,
         question: &Option<Question>,
         answers: &Answers,
@@ -222,7 +249,7 @@ impl Authorizer {
             return decided(Decision::Allow(String::new()));
         }
         let (mut reasons, mut errors) = (Vec::new(), Vec::new());
-        for (index, mode) in self.modes.iter().enumerate() {
+        for (index, mode) in modes.iter().enumerate() {
             let decision = match mode {
                 Mode::Node => self.nodes.decide(asked, &*self.lookup),
                 Mode::Rbac => self.rbac.decide(asked),
@@ -255,9 +282,9 @@ impl Authorizer {
         ModesResult::Decided(Verdict { decision: Decision::NoOpinion(reasons.join("\n")), error })
     }
 
-    /// The configured modes.
-    pub fn modes(&self) -> &Modes {
-        &self.modes
+    /// The modes as they are now.
+    pub fn modes(&self) -> Arc<ModeList> {
+        self.modes.current()
     }
 
     /// The current roles and bindings, compiled.

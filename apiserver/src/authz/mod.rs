@@ -5,6 +5,8 @@ pub mod abac;
 pub mod authorization_file;
 pub mod authorizer;
 pub mod bootstrap;
+#[cfg(test)]
+mod changed_modes;
 pub mod coverage;
 #[cfg(test)]
 mod decisions;
@@ -22,7 +24,7 @@ pub mod webhook;
 
 pub(crate) use authorizer::AuthorizerImage;
 pub(crate) use authorizer::WebhookNeeded;
-pub use authorizer::{Authorizer, Mode, Modes, forbidden};
+pub use authorizer::{Authorizer, Mode, ModeList, Modes, forbidden};
 pub(crate) use webhook::review::Question;
 
 use crate::authn::UserInfo;

@@ -49,6 +49,15 @@ impl ServerIdentity {
         Self { front_proxy_ca: Some(authorities), front_proxy_names: names, ..self }
     }
 
+    /// Replaces the authorities that are given.
+    pub(super) fn with_authorities(self, client_ca: Option<String>, front_proxy_ca: Option<String>) -> Self {
+        Self {
+            client_ca: client_ca.or(self.client_ca),
+            front_proxy_ca: front_proxy_ca.or(self.front_proxy_ca),
+            ..self
+        }
+    }
+
     /// Leaves the endpoints of the Service `default/kubernetes` to other programs.
     pub(crate) fn without_endpoints(self) -> Self {
         Self { leaves_endpoints: true, ..self }
@@ -69,6 +78,14 @@ impl ServerIdentity {
         wanted.extend(self.authentication());
         let kept = futures::future::join_all(wanted.iter().map(|wanted| reconcile(pipeline, wanted))).await;
         kept.into_iter().collect()
+    }
+
+    /// Writes the ConfigMap with the authorities if it differs from the current state.
+    pub(super) async fn reconcile_authentication(&self, pipeline: &Pipeline) -> Result<(), Status> {
+        match self.authentication() {
+            Some(wanted) => reconcile(pipeline, &wanted).await,
+            None => Ok(()),
+        }
     }
 
     /// The ConfigMap with the authorities that extension API servers trust; `None` if there are none.

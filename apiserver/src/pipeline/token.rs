@@ -9,7 +9,7 @@ use crate::limits;
 use crate::request::{Body, GetOptions, Request, WriteOptions};
 use crate::token::Tokens;
 use crate::token::request::claims;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::meta;
 use kstore_api::status::Status;
@@ -49,6 +49,10 @@ impl Pipeline {
             (Some(Peer::Tls { .. }), Some(token)) => {
                 Some(self.token_user(&token, &[]).await.map(|(user, _)| user))
             }
+            // A valid certificate takes precedence, so that the password need not be checked.
+            (Some(peer), None) if !peer.has_valid_certificate(self.nondet.clock.now()) => {
+                self.bearers.password_user(headers).await
+            }
             _ => None,
         };
         let terms = authn::Terms { now: self.nondet.clock.now(), anonymous: self.anonymous.serves(path) };
@@ -59,6 +63,11 @@ impl Pipeline {
             Err(status) if status.code == 403 && self.cache().fresh().await.is_ok() => look(bearer).await,
             verdict => verdict,
         }
+    }
+
+    /// The challenge in the header `WWW-Authenticate` of a 401, if users may authenticate with passwords.
+    pub(crate) fn challenge(&self) -> Option<HeaderValue> {
+        self.bearers.basic.is_some().then(|| HeaderValue::from_static(authn::basic_auth::CHALLENGE))
     }
 
     /// How long the credentials of a request stay valid; `None` if they do not expire. Watches use it, for

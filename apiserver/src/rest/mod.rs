@@ -45,7 +45,7 @@ use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
 use futures::FutureExt as _;
 use futures::future::Either;
-use http::header::X_CONTENT_TYPE_OPTIONS;
+use http::header::{WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body::Body as _;
@@ -167,7 +167,7 @@ impl Rest {
                 audit::record_impersonation(&user);
                 user
             }
-            Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
+            Err(status) => return self.refuse_caller(&status, &parts.headers),
         };
         let _slot = match AnonymousSlots::enter(&parts.extensions, &user) {
             Ok(slot) => slot,
@@ -207,6 +207,15 @@ impl Rest {
             classified.add_headers(response.headers_mut());
         }
         response
+    }
+
+    /// Refuses a request whose caller is unknown, or may not act as the user that it names.
+    fn refuse_caller(&self, status: &Status, headers: &HeaderMap) -> Response<HttpBody> {
+        let mut refusal = refusal_as(status, content::of_status(headers));
+        if let Some(challenge) = self.pipeline.challenge().filter(|_| status.code == 401) {
+            refusal.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        refusal
     }
 
     async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {

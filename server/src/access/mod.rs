@@ -1,23 +1,26 @@
-//! Builds authenticators, authorizers and configured admission plugins from the files that access flags name. Errors name the flag and the
-//! file.
+//! Builds authenticators, authorizers and configured admission plugins from the files that access flags name.
+//! Errors name the flag and the file.
 
 mod admission_file;
 
 pub(crate) use admission_file::configured_plugins;
 
 use crate::args::{Authentication, Authorization, IssuerSource, ModeChoice};
-use anyhow::{Context, anyhow, ensure};
+use crate::files::unusable;
+use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::oidc::Issuers;
-use kstore_apiserver::authn::{AnonymousAccess, AuthenticationFile, Bearers, TokenWebhook};
+use kstore_apiserver::authn::{AnonymousAccess, AuthenticationFile, BasicAuth, Bearers, TokenWebhook};
 use kstore_apiserver::authz::abac::Abac;
-use kstore_apiserver::authz::authorization_file::{self, AuthorizerConfig};
+use kstore_apiserver::authz::authorization_file::{self, AuthorizerConfig, KeptModes};
 use kstore_apiserver::authz::webhook::{AuthorizationWebhook, AuthorizationWebhookOptions};
-use kstore_apiserver::authz::{Mode, Modes};
+use kstore_apiserver::authz::{Mode, ModeList, Modes};
+use kstore_apiserver::limits::ACCESS_FILE_LOOK;
 use kstore_apiserver::outbound::{Remote, RemoteConfig};
+use kstore_apiserver::reloaded::{Reloaded, UnusableFiles};
 use kstore_client::Kubeconfig;
-use kstore_nondet::Rng;
-use std::path::Path;
-use std::sync::Arc;
+use kstore_nondet::{Clock, Nondet, Rng};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// The remote server that the current context of a kubeconfig describes.
 pub(crate) fn remote(flag: &str, file: &Path) -> anyhow::Result<Remote> {
@@ -44,7 +47,8 @@ pub(crate) struct Authenticators {
 }
 
 /// The authenticators that flags configure.
-pub(crate) fn authenticators(wanted: &Authentication, rng: &Rng) -> anyhow::Result<Authenticators> {
+pub(crate) fn authenticators(wanted: &Authentication, nondet: &Nondet) -> anyhow::Result<Authenticators> {
+    let rng = &nondet.rng;
     let webhook = match &wanted.webhook {
         None => None,
         Some(file) => {
@@ -52,14 +56,27 @@ pub(crate) fn authenticators(wanted: &Authentication, rng: &Rng) -> anyhow::Resu
             Some(Arc::new(TokenWebhook::new(remote, file.version, file.ttl, rng.fork("token-webhook"))))
         }
     };
-    let (issuers, anonymous) = issuers(wanted)?;
+    let (issuers, anonymous) = issuers(wanted, nondet.clock)?;
     let issuers = issuers.map(Arc::new);
-    let bearers = Bearers { file: None, bootstrap: wanted.bootstrap_tokens, issuers, webhook };
+    let basic = basic_auth(wanted.basic_auth.as_ref(), nondet)?;
+    let bearers = Bearers { file: None, bootstrap: wanted.bootstrap_tokens, issuers, webhook, basic };
     Ok(Authenticators { bearers, anonymous })
 }
 
+/// The users of `--basic-auth-file`.
+fn basic_auth(file: Option<&PathBuf>, nondet: &Nondet) -> anyhow::Result<Option<Arc<BasicAuth>>> {
+    let open = |file: &PathBuf| {
+        let users = BasicAuth::of_file(file.clone(), nondet);
+        users.with_context(|| format!("cannot use --basic-auth-file {}", file.display()))
+    };
+    Ok(file.map(open).transpose()?.map(Arc::new))
+}
+
 /// The OpenID Connect issuers, from flags or from a file, and the anonymous access that the file states.
-fn issuers(wanted: &Authentication) -> anyhow::Result<(Option<Issuers>, Option<AnonymousAccess>)> {
+fn issuers(
+    wanted: &Authentication,
+    clock: Clock,
+) -> anyhow::Result<(Option<Reloaded<Issuers>>, Option<AnonymousAccess>)> {
     match &wanted.issuers {
         None => Ok((None, None)),
         Some(IssuerSource::Flags(issuer, authorities)) => {
@@ -70,56 +87,96 @@ fn issuers(wanted: &Authentication) -> anyhow::Result<(Option<Issuers>, Option<A
                     read.with_context(|| format!("cannot read --oidc-ca-file {}", file.display()))?;
             }
             let issuers = Issuers::new(vec![issuer]).context("cannot use --oidc-issuer-url")?;
-            Ok((Some(issuers), None))
+            Ok((Some(Reloaded::fixed(issuers)), None))
         }
         Some(IssuerSource::File(file)) => {
-            let cannot = || format!("cannot use --authentication-config {}", file.display());
-            let text = std::fs::read(file).with_context(cannot)?;
-            let AuthenticationFile { issuers, anonymous } =
-                AuthenticationFile::parse(&text).with_context(cannot)?;
-            if anonymous.is_some() {
-                let is_alone = !wanted.is_anonymous_flag_given;
-                ensure!(is_alone, "{}: {ANONYMOUS_TWICE}", cannot());
-            }
-            Ok((Some(Issuers::new(issuers).with_context(cannot)?), anonymous))
+            let (issuers, anonymous) = issuers_of_file(file, wanted.is_anonymous_flag_given, clock)
+                .with_context(|| format!("cannot use --authentication-config {}", file.display()))?;
+            Ok((Some(issuers), anonymous))
         }
     }
+}
+
+/// The issuers of an `AuthenticationConfiguration`, which follow the file, and the anonymous access that it
+/// states. As in kube-apiserver, the file may not change the latter while the server runs.
+fn issuers_of_file(
+    file: &Path,
+    is_anonymous_flag_given: bool,
+    clock: Clock,
+) -> anyhow::Result<(Reloaded<Issuers>, Option<AnonymousAccess>)> {
+    let stated = Arc::new(OnceLock::new());
+    let first = stated.clone();
+    let make = move |contents: &[String], last: Option<&Issuers>| {
+        let AuthenticationFile { issuers, anonymous } =
+            AuthenticationFile::parse(contents.concat().as_bytes())
+                .map_err(|error| UnusableFiles::new(error.to_string()))?;
+        if anonymous.is_some() && is_anonymous_flag_given {
+            return Err(UnusableFiles::new(ANONYMOUS_TWICE));
+        }
+        if *first.get_or_init(|| anonymous.clone()) != anonymous {
+            return Err(UnusableFiles::new(ANONYMOUS_CHANGED));
+        }
+        let made = match last {
+            None => Issuers::new(issuers),
+            Some(last) => last.replaced(issuers),
+        };
+        made.map_err(|error| UnusableFiles::new(error.to_string()))
+    };
+    let issuers = Reloaded::new(vec![file.to_owned()], make)?.at_most_every(ACCESS_FILE_LOOK).timed(clock);
+    let anonymous = stated.get().cloned().flatten();
+    Ok((issuers, anonymous))
 }
 
 /// kube-apiserver's error if both the file and the flag configure anonymous access.
 const ANONYMOUS_TWICE: &str = "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file";
 
+/// kube-apiserver's error if the file changes anonymous access while the server runs.
+const ANONYMOUS_CHANGED: &str = "anonymous: Forbidden: changed from initial configuration file";
+
 /// The authorization modes that flags configure, in order.
-pub(crate) fn modes(wanted: Option<&Authorization>, rng: &Rng) -> anyhow::Result<Modes> {
+pub(crate) fn modes(wanted: Option<&Authorization>, nondet: &Nondet) -> anyhow::Result<Modes> {
+    let rng = &nondet.rng;
     match wanted {
         None => Ok(Modes::default()),
         Some(Authorization::Modes(modes)) => {
             let modes = modes.iter().map(|choice| mode(choice, rng));
             Ok(Modes::new(modes.collect::<Result<Vec<_>, _>>()?))
         }
-        Some(Authorization::File(file)) => modes_of_file(file, rng)
+        Some(Authorization::File(file)) => modes_of_file(file, nondet)
             .with_context(|| format!("cannot use --authorization-config {}", file.display())),
     }
 }
 
-/// Reads an `AuthorizationConfiguration` and builds its modes.
-fn modes_of_file(file: &Path, rng: &Rng) -> anyhow::Result<Modes> {
-    let text = std::fs::read(file).context("cannot read it")?;
-    let open = |config| {
-        Ok(match config {
-            AuthorizerConfig::Node => Mode::Node,
-            AuthorizerConfig::Rbac => Mode::Rbac,
-            AuthorizerConfig::AlwaysAllow => Mode::AlwaysAllow,
-            AuthorizerConfig::AlwaysDeny => Mode::AlwaysDeny,
-            AuthorizerConfig::Webhook { kubeconfig, options, conditions } => {
-                let name = options.name.clone();
-                let remote = remote("connectionInfo.kubeConfigFile", &kubeconfig)?;
-                webhook(remote, options, &conditions, rng).with_context(|| format!("webhook {name:?}"))?
-            }
-        })
+/// The modes of an `AuthorizationConfiguration`, which follow the file. Kubeconfigs of webhooks are read with
+/// it.
+fn modes_of_file(file: &Path, nondet: &Nondet) -> anyhow::Result<Modes> {
+    let (rng, kept) = (nondet.rng.clone(), OnceLock::new());
+    let make = move |contents: &[String], _: Option<&ModeList>| {
+        let authorizers = authorization_file::parse(contents.concat().as_bytes())
+            .map_err(|error| UnusableFiles::new(error.to_string()))?;
+        kept.get_or_init(|| KeptModes::of(&authorizers))
+            .check(&authorizers)
+            .map_err(|error| UnusableFiles::new(error.to_string()))?;
+        let modes = authorizers.into_iter().map(|config| mode_of(config, &rng));
+        let modes: anyhow::Result<Vec<Mode>> = modes.collect();
+        modes.map(ModeList::new).map_err(|error| unusable(&error))
     };
-    let modes: anyhow::Result<Vec<Mode>> = authorization_file::parse(&text)?.into_iter().map(open).collect();
-    Ok(Modes::new(modes?))
+    let modes = Reloaded::new(vec![file.to_owned()], make)?;
+    Ok(Modes::following(modes.at_most_every(ACCESS_FILE_LOOK).timed(nondet.clock)))
+}
+
+fn mode_of(config: AuthorizerConfig, rng: &Rng) -> anyhow::Result<Mode> {
+    Ok(match config {
+        AuthorizerConfig::Node => Mode::Node,
+        AuthorizerConfig::Rbac => Mode::Rbac,
+        AuthorizerConfig::AlwaysAllow => Mode::AlwaysAllow,
+        AuthorizerConfig::AlwaysDeny => Mode::AlwaysDeny,
+        AuthorizerConfig::Webhook { kubeconfig, options, conditions } => {
+            let name = options.name.clone();
+            let remote = remote("connectionInfo.kubeConfigFile", &kubeconfig)?;
+            webhook(remote, options, &conditions, rng).with_context(|| format!("webhook {name:?}"))?
+        }
+    })
 }
 
 fn mode(choice: &ModeChoice, rng: &Rng) -> anyhow::Result<Mode> {
@@ -169,7 +226,7 @@ mod tests {
             is_anonymous_flag_given,
             ..Authentication::default()
         };
-        let found = authenticators(&wanted, &Rng::seeded(1)).map_err(|error| format!("{error:#}"));
+        let found = authenticators(&wanted, &Nondet::real()).map_err(|error| format!("{error:#}"));
         found.map(|found| found.anonymous)
     }
 
@@ -182,6 +239,30 @@ mod tests {
         assert_eq!(anonymous("", false), Ok(None));
         for stated in [stated, "anonymous: {enabled: false}"] {
             assert!(anonymous(stated, true).unwrap_err().ends_with(ANONYMOUS_TWICE), "{stated}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_file_cannot_change_anonymous_access() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("authentication.yaml");
+        let write = |text: &str| {
+            let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
+            std::fs::write(&file, format!("{head}{text}")).unwrap();
+        };
+        let issuer = "jwt: [{issuer: {url: 'https://a', audiences: [b]}, claimMappings: {username: {claim: sub, prefix: ''}}}]";
+        let shown = |issuers: &Reloaded<Issuers>| format!("{:?}", issuers.get());
+        write("anonymous: {enabled: true}");
+        let (issuers, anonymous) = issuers_of_file(&file, false, Clock::simulated()).unwrap();
+        assert_eq!((anonymous, shown(&issuers)), (Some(AnonymousAccess::Everywhere), "[]".to_owned()));
+        for (text, expected) in [
+            (issuer.to_owned(), "[]"),
+            (format!("anonymous: {{enabled: false}}\n{issuer}"), "[]"),
+            (format!("anonymous: {{enabled: true}}\n{issuer}"), "[\"https://a\"]"),
+        ] {
+            write(&text);
+            tokio::time::advance(ACCESS_FILE_LOOK).await;
+            assert_eq!(shown(&issuers), expected, "{text}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The subcommands of `kstore-server`.
 
 use super::{
-    AsArgs, AssetsArgs, CertsArgs, CompletionArgs, ExecArgs, ExplainArgs, KubeconfigArgs, ManArgs, RunArgs,
-    StoreArgs, certs, dropin, explain, pages, run, store,
+    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, ExecArgs, ExplainArgs, KubeconfigArgs,
+    ManArgs, RunArgs, StoreArgs, basic_auth, certs, dropin, explain, pages, run, store,
 };
 use clap::Subcommand;
 
@@ -24,6 +24,9 @@ pub enum Command {
     /// Make a kubeconfig with a new client certificate for a user
     #[command(after_help = certs::KUBECONFIG_HELP)]
     Kubeconfig(KubeconfigArgs),
+    /// Hash a password and print the line of a user for --basic-auth-file
+    #[command(after_help = basic_auth::HELP)]
+    BasicAuth(BasicAuthArgs),
     /// Make a folder with the programs that envtest and other test harnesses start: kube-apiserver, etcd,
     /// kube-controller-manager, kube-scheduler, and kubectl if found
     #[command(after_help = dropin::ASSETS_HELP)]

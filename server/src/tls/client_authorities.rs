@@ -2,7 +2,8 @@
 //! the next handshake on. Clients are not told the names of the authorities, since these may change.
 
 use super::client_verifier;
-use super::reloaded::Reloaded;
+use crate::files::unusable;
+use kstore_apiserver::reloaded::Reloaded;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -12,15 +13,37 @@ use std::sync::Arc;
 
 /// A verifier of client certificates by the authorities in files. A client may show none.
 #[derive(Debug)]
-pub(crate) struct ClientAuthorities(Reloaded<Arc<dyn ClientCertVerifier>>);
+pub(crate) struct ClientAuthorities(Reloaded<Authorities>);
+
+/// Certificate authorities of one state of the files.
+#[derive(Debug)]
+pub(crate) struct Authorities {
+    verifier: Arc<dyn ClientCertVerifier>,
+    /// The contents of the files, in their order.
+    pub(crate) pems: Vec<String>,
+}
 
 impl ClientAuthorities {
     /// The authorities in all of these files (PEM).
     ///
     /// # Errors
     /// A file cannot be read, or is no list of certificates.
-    pub(crate) fn of_files(files: Vec<PathBuf>) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
-        Ok(Arc::new(Self(Reloaded::new(files, |contents| client_verifier(&contents.join("\n")))?)))
+    pub(crate) fn of_files(files: Vec<PathBuf>) -> anyhow::Result<Arc<Self>> {
+        let authorities = |contents: &[String], _: Option<&_>| {
+            let verifier = client_verifier(&contents.join("\n")).map_err(|error| unusable(&error))?;
+            Ok(Authorities { verifier, pems: contents.to_vec() })
+        };
+        Ok(Arc::new(Self(Reloaded::new(files, authorities)?)))
+    }
+
+    /// The authorities in use.
+    pub(crate) fn current(&self) -> Arc<Authorities> {
+        self.0.get()
+    }
+
+    /// Waits until a handshake uses other authorities than `seen`, and returns those.
+    pub(crate) async fn changed_since(&self, seen: &Arc<Authorities>) -> Arc<Authorities> {
+        self.0.changed_since(seen).await
     }
 }
 
@@ -39,7 +62,7 @@ impl ClientCertVerifier for ClientAuthorities {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.0.get().verify_client_cert(certificate, intermediates, now)
+        self.0.get().verifier.verify_client_cert(certificate, intermediates, now)
     }
 
     fn verify_tls12_signature(
@@ -48,7 +71,7 @@ impl ClientCertVerifier for ClientAuthorities {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.get().verify_tls12_signature(message, certificate, signed)
+        self.0.get().verifier.verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -57,11 +80,11 @@ impl ClientCertVerifier for ClientAuthorities {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.get().verify_tls13_signature(message, certificate, signed)
+        self.0.get().verifier.verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.get().supported_verify_schemes()
+        self.0.get().verifier.supported_verify_schemes()
     }
 }
 

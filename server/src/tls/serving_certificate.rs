@@ -1,9 +1,10 @@
 //! [`ServingCertificate`]: the certificate that a listener shows. If it comes from files, a replaced file is
 //! used from the next handshake on, without a restart; open connections keep the certificate of theirs.
 
-use super::reloaded::Reloaded;
+use crate::files::unusable;
 use crate::pki::Credential;
 use anyhow::Context;
+use kstore_apiserver::reloaded::Reloaded;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -22,7 +23,7 @@ impl ServingCertificate {
     /// The certificate and its key cannot be used together.
     pub(crate) fn fixed(credential: &Credential) -> anyhow::Result<Self> {
         let key = certified(&credential.certificate_pem, &credential.key_pem)?;
-        Ok(Self(Reloaded::new(Vec::new(), move |_| Ok(key.clone()))?))
+        Ok(Self(Reloaded::fixed(key)))
     }
 
     /// The certificate chain and the key in these files (PEM).
@@ -30,8 +31,8 @@ impl ServingCertificate {
     /// # Errors
     /// They cannot be read, or not be used together.
     pub(crate) fn of_files(certificate: PathBuf, key: PathBuf) -> anyhow::Result<Self> {
-        let make = |contents: &[String]| match contents {
-            [certificate, key] => certified(certificate, key),
+        let make = |contents: &[String], _: Option<&_>| match contents {
+            [certificate, key] => certified(certificate, key).map_err(|error| unusable(&error)),
             _ => unreachable!("two files have two contents"),
         };
         Ok(Self(Reloaded::new(vec![certificate, key], make)?))

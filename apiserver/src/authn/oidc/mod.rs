@@ -63,8 +63,9 @@ pub enum IssuerError {
 
 /// The accepted issuers, with distinct URLs.
 pub struct Issuers {
-    issuers: Vec<Issuer>,
-    results: Family<(String, &'static str), Counter>,
+    issuers: Vec<Arc<Issuer>>,
+    /// Shared with the issuers that replace these, so that counters do not begin anew.
+    results: Arc<Family<(String, &'static str), Counter>>,
 }
 
 impl fmt::Debug for Issuers {
@@ -86,8 +87,21 @@ impl Issuers {
     /// # Errors
     /// The first invalid configuration.
     pub fn new(configs: Vec<IssuerConfig>) -> Result<Self, IssuerError> {
-        let issuers = configs.into_iter().map(Issuer::new).collect::<Result<_, _>>()?;
-        Ok(Self { issuers, results: Family::new(Counter::default) })
+        let none = Self { issuers: Vec::new(), results: Arc::new(Family::new(Counter::default)) };
+        none.replaced(configs)
+    }
+
+    /// The issuers of a changed configuration. An issuer whose configuration is the same keeps its keys.
+    ///
+    /// # Errors
+    /// The first invalid configuration.
+    pub fn replaced(&self, configs: Vec<IssuerConfig>) -> Result<Self, IssuerError> {
+        let issuer = |config: IssuerConfig| {
+            let same = self.issuers.iter().find(|issuer| issuer.config == config);
+            same.map_or_else(|| Issuer::new(config).map(Arc::new), |same| Ok(same.clone()))
+        };
+        let issuers = configs.into_iter().map(issuer).collect::<Result<_, _>>()?;
+        Ok(Self { issuers, results: self.results.clone() })
     }
 
     /// Authenticates a token; `None` if none of the issuers issued it.

@@ -201,3 +201,23 @@ async fn an_issuer_must_be_reachable_and_name_itself_in_its_configuration() {
         assert!(Issuers::new(vec![IssuerConfig { algorithms, url, ..provider.config() }]).is_err());
     }
 }
+
+#[tokio::test]
+async fn an_issuer_that_a_change_of_the_configuration_leaves_as_it_is_keeps_its_keys_and_counters() {
+    let (kept, other) = (provider().await, provider().await);
+    let first = Issuers::new(vec![kept.config(), other.config()]).unwrap();
+    let token = kept.sign(&kept.claims());
+    assert_eq!(name(&first, &token).await, Ok(Some("p:ann".to_owned())));
+    let changed = IssuerConfig { audiences: vec!["other".to_owned()], ..other.config() };
+    let second = first.replaced(vec![changed, kept.config()]).unwrap();
+    // A new issuer would have to ask for the key set, which is empty now.
+    *kept.keys.lock() = json!({"keys": []});
+    assert_eq!(name(&second, &token).await, Ok(Some("p:ann".to_owned())));
+    let refused = name(&second, &other.sign(&other.claims())).await.unwrap_err();
+    assert!(refused.contains("expected an audience"), "{refused}");
+    let third = second.replaced(vec![]).unwrap();
+    assert_eq!(name(&third, &token).await, Ok(None));
+    let mut page = String::new();
+    third.render_metrics(&mut Page::new(&mut page));
+    assert!(page.contains("result=\"success\"} 2\n"), "{page}");
+}

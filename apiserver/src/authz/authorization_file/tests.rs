@@ -70,3 +70,29 @@ fn authorization_file_errors_name_the_invalid_field() {
     let empty = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n";
     assert!(parse(empty.as_bytes()).unwrap_err().to_string().contains("at least one"));
 }
+
+#[test]
+fn changes_of_a_file_keep_its_modes_besides_webhooks_and_add_neither_node_nor_rbac() {
+    use AuthorizerConfig::{AlwaysAllow, AlwaysDeny, Node, Rbac};
+    let hook = || parse(WEBHOOK.as_bytes()).unwrap().remove(1);
+    let missing = |modes: &str| format!("the types {modes} of the initial configuration must remain");
+    let added = |mode: &str| format!("authorizer type {mode} is not allowed if it was not enabled");
+    for (first, changed, refused) in [
+        (vec![Node, Rbac], vec![Rbac, Node], None),
+        (vec![Node, Rbac], vec![Node, hook(), Rbac], None),
+        (vec![Node, hook(), Rbac], vec![Node, Rbac, AlwaysDeny], None),
+        (vec![hook()], vec![hook(), AlwaysAllow], None),
+        (vec![hook()], vec![AlwaysDeny], None),
+        (vec![Node, Rbac], vec![hook()], Some(missing("Node, RBAC"))),
+        (vec![AlwaysAllow, Rbac], vec![Rbac], Some(missing("AlwaysAllow"))),
+        (vec![Rbac], vec![Node, Rbac], Some(added("Node"))),
+        (vec![hook()], vec![hook(), Rbac], Some(added("RBAC"))),
+    ] {
+        let checked = KeptModes::of(&first).check(&changed).map_err(|error| error.to_string());
+        match (&checked, &refused) {
+            (Ok(()), None) => {}
+            (Err(error), Some(reason)) if error.starts_with(&format!("authorizers: {reason}")) => {}
+            _ => panic!("{first:?} {changed:?}: {checked:?}"),
+        }
+    }
+}

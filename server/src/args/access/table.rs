@@ -6,6 +6,7 @@ use crate::dropin::{BOOL, Flag, honour};
 pub(crate) const TABLES: &[(&str, &[Flag])] = &[
     ("Audit webhook", AUDIT_WEBHOOK),
     ("Authentication", AUTHENTICATION),
+    ("Authentication", BASIC_AUTH),
     ("Authorization", AUTHORIZATION),
     ("Admission", ADMISSION),
     ("Request limits", REQUEST_LIMITS),
@@ -109,6 +110,13 @@ pub(crate) const AUTHENTICATION: &[Flag] = &[
         "Accept bootstrap tokens: Secrets of type bootstrap.kubernetes.io/token in kube-system",
     ),
 ];
+
+/// Flags of passwords, which kube-apiserver no longer has.
+pub(crate) const BASIC_AUTH: &[Flag] = &[honour(
+    "basic-auth-file",
+    "FILE",
+    "Accept user names and passwords (HTTP Basic) of this file: lines of user:hash:uid:group1,group2, as `kstore-server basic-auth USER` or `htpasswd -nB USER` prints them",
+)];
 
 /// Flags of authorization.
 pub(crate) const AUTHORIZATION: &[Flag] = &[

@@ -1,6 +1,7 @@
 //! Reads the certificate, key and token files that kube-apiserver's flags name, and parses them for the server.
 
 use super::settings::{FrontProxyFiles, ServiceAccounts};
+use crate::authorities::{ClientCa, FollowedAuthorities};
 use crate::dropin::serving::content;
 use crate::tls::ClientAuthorities;
 use anyhow::Context;
@@ -11,19 +12,26 @@ use rustls::server::danger::ClientCertVerifier;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Reads the certificate authorities for client certificates (PEM).
-pub(super) fn client_ca(file: Option<&PathBuf>) -> anyhow::Result<Option<String>> {
-    file.map(|file| content(file, "--client-ca-file")).transpose()
-}
-
-/// Verifies certificates of users and front proxies in TLS handshakes. `None` if neither flag is given.
+/// Verifies certificates of users and front proxies in TLS handshakes; `None` if neither flag is given. Returns the authorities to publish,
+/// too.
 pub(super) fn authorities(
     client_ca: Option<&PathBuf>,
     proxies: Option<&FrontProxyFiles>,
-) -> anyhow::Result<Option<Arc<dyn ClientCertVerifier>>> {
+) -> anyhow::Result<(Option<Arc<dyn ClientCertVerifier>>, ClientCa)> {
+    let pem = client_ca.map(|file| content(file, "--client-ca-file")).transpose()?;
     let files: Vec<_> =
         client_ca.into_iter().chain(proxies.map(|proxies| &proxies.authorities)).cloned().collect();
-    (!files.is_empty()).then(|| ClientAuthorities::of_files(files)).transpose()
+    if files.is_empty() {
+        return Ok((None, ClientCa::default()));
+    }
+    let authorities = ClientAuthorities::of_files(files)?;
+    let followed = FollowedAuthorities {
+        authorities: authorities.clone(),
+        published: authorities.current(),
+        has_users: client_ca.is_some(),
+        has_proxies: proxies.is_some(),
+    };
+    Ok((Some(authorities), ClientCa { pem, followed: Some(followed) }))
 }
 
 /// Reads the authorities of front proxies, which name users in headers. `client_ca` is the file of the authorities for client
@@ -39,6 +47,7 @@ pub(super) fn front_proxies(
             .with_context(|| format!("cannot use {FLAG} {}", files.authorities.display()))?;
         let users = client_ca.map(|file| ClientAuthorities::of_files(vec![file.clone()]));
         let users = users.transpose().context("cannot use --client-ca-file")?;
+        let users = users.map(|users| users as Arc<dyn ClientCertVerifier>);
         Ok(FrontProxies { authorities, authorities_pem, allowed_names: files.allowed_names.clone(), users })
     };
     files.map(read).transpose()

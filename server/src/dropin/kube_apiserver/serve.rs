@@ -41,17 +41,20 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     names.extend(apiserver.advertise.map(|address| address.to_string()));
     names.dedup();
     let serving = apiserver.serving.load(&names, nondet.clock.now())?;
-    let client_ca = identity::client_ca(apiserver.client_ca.as_ref())?;
     let front_proxies =
         identity::front_proxies(apiserver.front_proxies.as_ref(), apiserver.client_ca.as_ref())?;
-    let authorities = identity::authorities(apiserver.client_ca.as_ref(), apiserver.front_proxies.as_ref())?;
+    let (authorities, client_ca) =
+        identity::authorities(apiserver.client_ca.as_ref(), apiserver.front_proxies.as_ref())?;
     let tls = ServingCertificate::of(&serving, apiserver.serving.files())
         .and_then(|serving| tls::server(serving, authorities))
         .context("the server's certificate and its key cannot be used for TLS")?;
     let access::Authenticators { mut bearers, anonymous } =
-        access::authenticators(&config.authentication, &nondet.rng)?;
+        access::authenticators(&config.authentication, &nondet)?;
+    if let Some(warning) = apiserver.anonymous_warning.filter(|_| anonymous.is_none()) {
+        tracing::warn!("{warning}");
+    }
     bearers.file = identity::token_file(apiserver.tokens.as_ref())?.map(Arc::new);
-    let authorization = access::modes(config.authorization.as_ref(), &nondet.rng)?;
+    let authorization = access::modes(config.authorization.as_ref(), &nondet)?;
     let configured_plugins = access::configured_plugins(&config.admission, &nondet.rng)?;
     let tokens = Arc::new(identity::tokens(&apiserver.service_accounts)?);
     let front_proxy = identity::front_proxy(apiserver.front_proxy.as_ref())?;

@@ -3,7 +3,7 @@
 use super::{audit, plugins};
 use crate::args::{
     self, AccessConfig, Api, Authorization, Component, Config, EncryptionFile, ExternalEtcd, History,
-    ListenAddress, MetricsServer, ModeChoice, Quota, Storage,
+    IssuerSource, ListenAddress, MetricsServer, ModeChoice, Quota, Storage,
 };
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
@@ -46,6 +46,8 @@ pub(super) struct Apiserver {
     pub client_ca: Option<PathBuf>,
     /// Authentication of front proxies, which name users in headers.
     pub front_proxies: Option<FrontProxyFiles>,
+    /// A warning that anonymous requests are refused, unless the `AuthenticationConfiguration` says otherwise.
+    pub anonymous_warning: Option<String>,
     /// File of static bearer tokens.
     pub tokens: Option<PathBuf>,
     /// Issuers and keys of service account tokens.
@@ -94,7 +96,15 @@ pub(super) fn read(
     warnings.append(&mut access.admission.warnings);
     warnings.append(&mut access.apis.warnings);
     access.authentication.is_anonymous_flag_given = flags.bool("anonymous-auth").is_some();
-    let anonymous = anonymous(flags, &access, warnings);
+    let (anonymous, warning) = anonymous(flags, &access);
+    // Only the file tells whether the warning is true; `serve` reads it.
+    let anonymous_warning = match access.authentication.issuers {
+        Some(IssuerSource::File(_)) => warning.map(str::to_owned),
+        Some(IssuerSource::Flags(..)) | None => {
+            warnings.extend(warning.map(str::to_owned));
+            None
+        }
+    };
     let listen = listen(flags)?;
     let ExtraComponents { components, controllers, nodes } = extra_components(variable, warnings)?;
     let api = Api::Here {
@@ -121,6 +131,7 @@ pub(super) fn read(
         serving: ServingFiles::read(flags)?,
         client_ca: file(flags, "client-ca-file"),
         front_proxies: front_proxies(flags)?,
+        anonymous_warning,
         tokens: file(flags, "token-auth-file"),
         service_accounts: service_accounts(flags)?,
         front_proxy: pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?,
@@ -225,17 +236,15 @@ fn service_accounts(flags: &Parsed) -> Result<ServiceAccounts, UsageError> {
     Ok(ServiceAccounts { issuers, audiences: flags.list("api-audiences"), keys: keys.collect(), signing })
 }
 
-/// Whether requests without credentials are served. As in Kubernetes, not if every request is authorized.
-fn anonymous(flags: &Parsed, access: &AccessConfig, warnings: &mut Vec<String>) -> bool {
+/// Whether requests without credentials are served. As in Kubernetes, not if every request is authorized; the warning says so.
+fn anonymous(flags: &Parsed, access: &AccessConfig) -> (bool, Option<&'static str>) {
     let asked = flags.bool("anonymous-auth");
     let allows_everything = access.authorization.as_ref().is_some_and(Authorization::allows_everything);
     if allows_everything && asked != Some(false) {
-        warnings.push(
-            "--anonymous-auth is off: everything is allowed (--authorization-mode=AlwaysAllow)".to_owned(),
-        );
-        return false;
+        let warning = "--anonymous-auth is off: everything is allowed (--authorization-mode=AlwaysAllow)";
+        return (false, Some(warning));
     }
-    asked.unwrap_or(true)
+    (asked.unwrap_or(true), None)
 }
 
 fn leaves_endpoints(flags: &Parsed) -> Result<bool, UsageError> {

@@ -95,6 +95,17 @@ fn authorization_defaults_to_always_allow_without_anonymous_requests() {
     assert_eq!(of("--authorization-mode RBAC --anonymous-auth=false"), (vec![Rbac], false, 0));
 }
 
+/// A file may state anonymous access, and is read after the flags.
+#[test]
+fn the_warning_that_anonymous_requests_are_refused_waits_for_the_authentication_configuration() {
+    let line = format!("{NEEDED} --authentication-config f");
+    let (apiserver, warnings) = read(&line).unwrap();
+    assert_eq!(warnings, [""; 0]);
+    assert!(apiserver.anonymous_warning.unwrap().contains("--anonymous-auth is off"));
+    assert_eq!(read(&format!("{line} --authorization-mode RBAC")).unwrap().0.anonymous_warning, None);
+    assert_eq!(read(NEEDED).unwrap().0.anonymous_warning, None, "it is among the other warnings");
+}
+
 #[test]
 fn unsupported_apiserver_flags_are_refused_with_the_reason() {
     for (flags, expected) in [
