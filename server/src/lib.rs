@@ -8,6 +8,7 @@ mod audit;
 mod certs;
 mod data_dir;
 pub mod dropin;
+mod election;
 mod encryption;
 mod etcd_listener;
 mod explain;
