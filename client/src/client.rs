@@ -13,7 +13,8 @@ use tonic::{
 use tower::{Service, ServiceExt, util::BoxCloneSyncService};
 
 use crate::{
-    Api, ApiError, DynamicApi, Gvr, feed::Feed, limits::MAX_MESSAGE, service_accounts::Tokens, typed::Kind,
+    Api, ApiError, DynamicApi, Gvr, RestApi, feed::Feed, limits::MAX_MESSAGE, service_accounts::Tokens,
+    typed::Kind,
 };
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -96,6 +97,11 @@ impl Client {
         Self { fence: Some(value), ..self.clone() }
     }
 
+    /// The header `user-agent` of the client's requests.
+    pub(crate) fn agent_header(&self) -> Option<http::HeaderValue> {
+        http::HeaderValue::from_bytes(self.agent.as_ref()?.as_encoded_bytes()).ok()
+    }
+
     pub(crate) fn without_fence(&self) -> Self {
         Self { fence: None, ..self.clone() }
     }
@@ -108,6 +114,11 @@ impl Client {
     /// The calls of a resource that is known only at run time.
     pub fn dynamic(&self, gvr: Gvr) -> DynamicApi {
         DynamicApi::new(self.clone(), gvr)
+    }
+
+    /// The calls of a resource over the REST API, which also reaches the resources of aggregated API servers.
+    pub fn rest(&self, gvr: Gvr) -> RestApi {
+        RestApi::new(self.clone(), gvr)
     }
 
     pub(crate) fn grpc(&self) -> KstoreClient<Transport> {

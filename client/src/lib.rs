@@ -11,6 +11,7 @@ mod connect;
 #[cfg(feature = "crd")]
 pub mod crd;
 mod custom;
+mod discovery;
 mod dynamic;
 mod error;
 mod event_batches;
@@ -27,6 +28,7 @@ mod multi;
 mod object_parts;
 mod params;
 mod path;
+mod rest;
 mod retry;
 mod service_accounts;
 #[cfg(test)]
@@ -38,6 +40,7 @@ mod typed;
 pub use client::Client;
 pub use connect::ConnectError;
 pub use custom::{Custom, CustomSpec};
+pub use discovery::{DiscoveredResource, DiscoveredVersion};
 pub use dynamic::{DynamicApi, DynamicObject, Stored};
 pub use error::ApiError;
 pub use events::{ClientSink, reference};
@@ -49,6 +52,7 @@ pub use multi::{MultiSource, SourcePart};
 #[doc(hidden)]
 pub use object_parts::{ObjectParts, serialize_object};
 pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
+pub use rest::{RestApi, RestSource};
 pub use retry::on_conflict;
 pub use service_accounts::ServiceAccounts;
 pub use transaction::{Check, Committed, Transaction, TransactionError};

@@ -1,9 +1,10 @@
-//! GET of a path outside the resource API, such as `/version` or `/kstore/v1/trace`: plain HTTP over the
-//! client's transport, without gRPC.
+//! Plain HTTP over the client's transport, without gRPC: GET of a path outside the resource API, such as
+//! `/version` or `/kstore/v1/trace`, and the requests of `rest`.
 
 use bytes::Bytes;
-use http::StatusCode;
-use http_body_util::{BodyExt as _, Limited};
+use http::request::Builder;
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
 use tower::ServiceExt as _;
 
 use crate::{
@@ -18,13 +19,32 @@ impl Client {
     ///
     /// The server refuses the request, the response takes too long, or it exceeds the maximum message size.
     pub async fn get_path(&self, path: &str) -> Result<Bytes, ApiError> {
-        let request = http::Request::get(path).header(http::header::ACCEPT, "application/json");
-        let request =
-            request.body(tonic::body::Body::empty()).map_err(|e| ApiError::Transport(e.to_string()))?;
+        self.send_path(http::Request::get(path), Bytes::new()).await
+    }
+
+    /// The body of the response to a request, which accepts JSON if it says nothing else.
+    pub(crate) async fn send_path(&self, request: Builder, body: Bytes) -> Result<Bytes, ApiError> {
+        let request = self.http_request(request, body)?;
         match tokio::time::timeout(CALL_TIMEOUT, read_response(self.transport.clone(), request)).await {
             Ok(read_response) => read_response,
             Err(_) => Err(ApiError::timeout()),
         }
+    }
+
+    /// A request with the client's agent.
+    pub(crate) fn http_request(
+        &self,
+        request: Builder,
+        body: Bytes,
+    ) -> Result<http::Request<tonic::body::Body>, ApiError> {
+        let request = request.body(tonic::body::Body::new(Full::new(body)));
+        let mut request = request.map_err(|e| ApiError::Transport(e.to_string()))?;
+        let headers = request.headers_mut();
+        headers.entry(header::ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+        if let Some(agent) = self.agent_header() {
+            headers.insert(header::USER_AGENT, agent);
+        }
+        Ok(request)
     }
 }
 

@@ -25,6 +25,15 @@ impl Accounts {
         Self(Some(Arc::new(client_of)))
     }
 
+    /// These accounts with clients that `adapt` makes of theirs, for example with the fence of a leader.
+    #[must_use]
+    pub fn map(self, adapt: impl Fn(Client) -> Client + Send + Sync + 'static) -> Self {
+        match self.0 {
+            Some(client_of) => Self::own(move |account| adapt(client_of(account))),
+            None => self,
+        }
+    }
+
     /// The client of an account; `shared` if there are no separate accounts.
     pub(crate) fn client(&self, account: &str, shared: &Client) -> Client {
         match &self.0 {

@@ -9,6 +9,7 @@ use crate::caches::Caches;
 use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
 use crate::object::Object;
 use crate::resource::{NAMESPACES, Resource, gvr};
+use crate::resource_api::{ResourceApi, revision_in};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use independent::run_independent;
@@ -216,9 +217,9 @@ impl Executor {
         patch: &serde_json::Value,
     ) -> Result<Revision, ApiError> {
         let subresource = if status { "status" } else { "" };
-        let api = self.client.dynamic(gvr(&target.resource));
-        match api.patch(&target.namespace, &target.name, subresource, &kind.of(patch)).await {
-            Ok(stored) => Ok(revision_in(&stored)),
+        let api = ResourceApi::of(&self.client, &target.resource);
+        match api.patch((&target.namespace, &target.name, subresource), &kind.of(patch)).await {
+            Ok(revision) => Ok(revision),
             Err(error) if error.is_not_found() => Ok(Revision::default()),
             Err(error) => Err(error),
         }
@@ -238,12 +239,8 @@ impl Executor {
         force: bool,
     ) -> Result<Revision, ApiError> {
         let params = delete_params(target, propagation, force);
-        match self
-            .client
-            .dynamic(gvr(&target.resource))
-            .delete(&target.namespace, &target.name, &params)
-            .await
-        {
+        let api = ResourceApi::of(&self.client, &target.resource);
+        match api.delete(&target.namespace, &target.name, &params).await {
             Ok(revision) => Ok(revision),
             Err(error) if error.is_not_found() => Ok(Revision::default()),
             Err(error) if error.is_conflict() && params.resource_version.is_none() => Ok(Revision::default()),
@@ -273,9 +270,4 @@ fn delete_params(target: &Target, propagation: Propagation, force: bool) -> Dele
             Propagation::Orphan => Some(kstore_client::Propagation::Orphan),
         },
     }
-}
-
-fn revision_in(object: &serde_json::Value) -> Revision {
-    let version = object["metadata"]["resourceVersion"].as_str();
-    Revision(version.and_then(|v| v.parse().ok()).unwrap_or_default())
 }

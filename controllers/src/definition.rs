@@ -86,11 +86,7 @@ impl CustomKind {
         let version = (at < served.len()).then(|| served.swap_remove(at))?;
         Some(Self {
             kind: spec.names.kind,
-            resource: Resource {
-                group: spec.group.into(),
-                version: version.name.into(),
-                plural: spec.names.plural.into(),
-            },
+            resource: Resource::named(spec.group, version.name, spec.names.plural),
             namespaced: spec.scope == "Namespaced",
         })
     }

@@ -44,6 +44,18 @@ pub(crate) const KINDS_PER_STREAM: usize = 16;
 /// uncollected dependents of its last objects stay.
 pub(crate) const WITHDRAWN_KINDS: usize = 1_000;
 
+/// Kinds of aggregated API servers that the garbage collector follows, each on a watch of its own. A connection
+/// carries 250 streams. Objects of the kinds above the bound are not collected; a warning names the kinds.
+pub(crate) const AGGREGATED_KINDS: usize = 200;
+
+/// Interval at which the kinds of aggregated API servers are read again, as upstream: a server adds kinds without
+/// a change of any object. Without such servers nothing is read.
+pub(crate) const AGGREGATED_DISCOVERY: Duration = Duration::from_secs(30);
+
+/// Interval at which an owner is read again that exists and that no watch shows, such as an event. Upstream's
+/// longest pause between two attempts.
+pub(crate) const UNSEEN_OWNER: Duration = Duration::from_secs(1_000);
+
 /// Terminated pods that a cluster keeps before the oldest are deleted.
 pub(crate) const TERMINATED_PODS: usize = 12_500;
 

@@ -13,17 +13,33 @@ pub(crate) struct Resource {
     pub version: Cow<'static, str>,
     /// Lower-case plural.
     pub plural: Cow<'static, str>,
+    /// Whether an aggregated API server serves it.
+    pub is_aggregated: bool,
 }
 
 impl Resource {
     const fn new(group: &'static str, plural: &'static str) -> Self {
-        Self { group: Cow::Borrowed(group), version: Cow::Borrowed("v1"), plural: Cow::Borrowed(plural) }
+        Self {
+            group: Cow::Borrowed(group),
+            version: Cow::Borrowed("v1"),
+            plural: Cow::Borrowed(plural),
+            is_aggregated: false,
+        }
+    }
+
+    /// A resource with these names, of this API server.
+    pub(crate) fn named(
+        group: impl Into<Cow<'static, str>>,
+        version: impl Into<Cow<'static, str>>,
+        plural: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { group: group.into(), version: version.into(), plural: plural.into(), is_aggregated: false }
     }
 }
 
 /// The resource of a kind.
 pub(crate) fn resource_of<K: Kind>() -> Resource {
-    Resource { group: K::GROUP.into(), version: K::VERSION.into(), plural: K::URL_PATH_SEGMENT.into() }
+    Resource::named(K::GROUP, K::VERSION, K::URL_PATH_SEGMENT)
 }
 
 /// The resource in the client's type.

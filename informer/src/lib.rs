@@ -18,7 +18,7 @@ mod environment;
 pub mod finalizer;
 mod informer;
 mod key;
-#[cfg(feature = "kube")]
+#[cfg(feature = "rest")]
 pub mod kube;
 mod leader;
 pub mod limits;

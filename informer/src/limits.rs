@@ -239,37 +239,37 @@ pub const LEASE_GRACE: Duration = Duration::from_secs(2);
 
 /// Time limit for a response of a Kubernetes API, and for the body of a list. The server's own limit is the
 /// same.
-#[cfg(feature = "kube")]
+#[cfg(feature = "rest")]
 pub const KUBE_ANSWER: Duration = Duration::from_secs(60);
 
 /// Silence of an incomplete initial state after which a server counts as unable to stream lists. A capable
 /// server is silent only until its cache is fresh, at most three seconds.
-#[cfg(feature = "kube")]
+#[cfg(feature = "rest")]
 pub const KUBE_INITIAL_SILENCE: Duration = Duration::from_secs(30);
 
 /// Largest watch event: etcd accepts objects of 1.5 MB, other stores somewhat more. A larger one ends the
 /// watch with an error.
-#[cfg(feature = "kube")]
+#[cfg(feature = "rest")]
 pub const KUBE_LINE: usize = 64 << 20;
 
 /// Largest body of a list: more than all pods of the largest cluster. A larger one is an error.
-#[cfg(feature = "kube")]
+#[cfg(feature = "rest")]
 pub const KUBE_LIST: usize = 1 << 30;
 
 /// How much of an error body is read for its message.
-#[cfg(feature = "kube")]
+#[cfg(feature = "rest")]
 pub const KUBE_REFUSAL: usize = 1 << 20;
 
 /// Opaque versions that a source remembers. A watch cannot resume from a forgotten version, and objects with
 /// forgotten versions count as changed when listed again.
-#[cfg(feature = "kube")]
+#[cfg(feature = "rest")]
 pub const KUBE_VERSIONS: usize = 65_536;
 
 /// Requested `timeoutSeconds` of a watch. Below the five minutes after which proxies and load balancers close
 /// connections.
-#[cfg(feature = "kube")]
+#[cfg(feature = "rest")]
 pub const KUBE_WATCH: Duration = Duration::from_secs(290);
 
 /// Time after the requested timeout of a watch until its connection counts as broken.
-#[cfg(feature = "kube")]
+#[cfg(feature = "rest")]
 pub const KUBE_WATCH_GRACE: Duration = Duration::from_secs(15);

@@ -6,6 +6,7 @@ mod basic_auth;
 mod certs;
 mod command;
 mod dropin;
+mod election;
 mod encryption;
 mod etcd;
 mod explain;
@@ -48,6 +49,7 @@ use crate::telemetry::LogFormat;
 use access::AccessArgs;
 use audit::AuditArgs;
 use clap::{Args, Parser, ValueEnum};
+use election::ElectionArgs;
 use encryption::EncryptionArgs;
 use etcd::EtcdArgs;
 use external::ExternalArgs;
@@ -191,6 +193,8 @@ pub struct ClusterArgs {
     nodes: u32,
     #[command(flatten)]
     metrics: MetricsArgs,
+    #[command(flatten)]
+    election: ElectionArgs,
 }
 
 /// A component of the control plane.
@@ -324,6 +328,8 @@ pub struct Config {
     pub networks: Networks,
     /// Number of simulated nodes.
     pub nodes: u32,
+    /// Whether controllers and scheduler run only as leaders; `None`: if another process may run them too.
+    pub leader_elect: Option<bool>,
 }
 
 /// An invalid combination of flags.
@@ -387,13 +393,13 @@ impl ServeArgs {
     pub fn into_config(self) -> Result<Config, UsageError> {
         let role = self.cluster.role()?;
         let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
-        let networks = self.cluster.networks()?;
+        let (networks, leader_elect) = (self.cluster.networks()?, self.cluster.election.leader_elect);
         let (api, loops) = match role {
             ProcessRole::Store => (self.into_store()?, BTreeSet::new()),
             ProcessRole::Apiserver(loops) => (self.into_here(&loops)?, loops),
             ProcessRole::Loops(loops) => (self.into_elsewhere()?, loops),
         };
-        Ok(Config { api, loops, controllers, networks, nodes })
+        Ok(Config { api, loops, controllers, networks, nodes, leader_elect })
     }
 
     fn into_store(self) -> Result<Api, UsageError> {

@@ -9,7 +9,7 @@ use crate::metrics_server::WithMetricsServer;
 use crate::phase::Phase;
 use crate::pki::{self, Identity};
 use crate::telemetry::millis;
-use crate::{audit, encryption, external, retention, salvage, token_signer, wiring};
+use crate::{audit, election, encryption, external, retention, salvage, token_signer, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::authz::Modes;
@@ -19,10 +19,11 @@ use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, LocalComponents, Options, Settings, StartError};
-use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
+use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
 use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
 use kstore_informer::metrics::Registry;
+use kstore_informer::{Elector, Fence};
 use kstore_kubelet_sim::Identities;
 use kstore_nondet::Nondet;
 use kstore_store::{EngineKind, OpenError, Store};
@@ -345,6 +346,11 @@ pub(crate) async fn loops_only(
         let client = Client::connect(&config, identity.file).await?;
         let accounts = service_accounts(&config, &client)?;
         let accounts = Accounts::own(move |account| accounts.client(account));
+        // A separate connection: other requests must not delay the renewal of the Lease.
+        let lease_client = match parts.config.leader_elect {
+            Some(false) => None,
+            Some(true) | None => Some(Client::connect_lazy(&config, "leader-election")?),
+        };
         let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
         let nondet = parts.nondet.clone();
         let loops = LoopStarter {
@@ -357,7 +363,7 @@ pub(crate) async fn loops_only(
             phase: loops,
         };
         // Nodes in another process share one certificate and therefore one user.
-        loops.start(*component, client, accounts, Identities::shared());
+        loops.start(*component, client, accounts, Identities::shared(), lease_client.as_ref());
     }
     Ok(())
 }
@@ -390,41 +396,76 @@ impl LoopStarter<'_> {
         let accounts = Accounts::own(move |account| {
             Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
         });
+        // Several processes may share an external etcd, and each may run these components.
+        let is_shared = matches!(self.config.api, Api::Here { storage: Storage::External { .. }, .. });
         for component in &self.config.loops {
             let client = client(api, wiring::identity(*component));
-            self.start(*component, client, accounts.clone(), identities.clone());
+            let elects = self.config.leader_elect.unwrap_or(is_shared);
+            let lease_client = elects.then(|| client.agent("leader-election"));
+            self.start(*component, client, accounts.clone(), identities.clone(), lease_client.as_ref());
         }
     }
 
-    fn start(&self, component: Component, client: Client, accounts: Accounts, identities: Identities) {
+    /// A candidate for the Lease of the component, through `client`; `None` if it has no Lease.
+    fn elector(&self, component: Component, client: &Client) -> Option<Elector<ClientLease>> {
+        let lease = ClientLease::new(client, election::NAMESPACE, election::lease_of(component)?);
+        let elector = Elector::new(lease, &election::identity(&self.nondet), &self.nondet);
+        Some(elector.metrics(&self.metrics))
+    }
+
+    /// Starts a component; with `lease_client`, it works only while it holds its Lease.
+    fn start(
+        &self,
+        component: Component,
+        client: Client,
+        accounts: Accounts,
+        identities: Identities,
+        lease_client: Option<&Client>,
+    ) {
         let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
-        info!(component = component.name(), "component started");
+        let elector = lease_client.and_then(|client| self.elector(component, client));
+        info!(component = component.name(), elects = elector.is_some(), "component started");
         match component {
             Component::Apiserver | Component::Store => unreachable!("{component:?} does not run as a loop"),
             Component::Controllers => {
-                let root_ca = self.ca_pem.to_owned();
-                let controllers = self.config.controllers.clone();
-                let config = kstore_controllers::Config {
-                    root_ca,
-                    controllers,
-                    networks: self.config.networks.clone(),
-                    accounts,
-                    signing: self.signing.clone(),
-                    token_signer: self.token_signer.clone(),
-                    metrics,
-                    ..Default::default()
+                let config = self.controllers();
+                let work = move |fence: Option<Fence>, stop| {
+                    let client = election::fenced(&client, fence.as_ref());
+                    let accounts = accounts.clone();
+                    let accounts = accounts.map(move |client| election::fenced(&client, fence.as_ref()));
+                    let config = kstore_controllers::Config { accounts, ..config.clone() };
+                    kstore_controllers::run(client, nondet.clone(), config, stop)
                 };
-                self.phase.spawn("controllers", kstore_controllers::run(client, nondet, config, stop));
+                self.phase.spawn("controllers", election::run(elector, stop, work));
             }
             Component::Scheduler => {
-                let config = kstore_scheduler::Config { metrics, ..Default::default() };
-                self.phase.spawn("scheduler", kstore_scheduler::run(client, nondet, config, stop));
+                let work = move |fence: Option<Fence>, stop| {
+                    let client = election::fenced(&client, fence.as_ref());
+                    let config = kstore_scheduler::Config { metrics: metrics.clone(), ..Default::default() };
+                    kstore_scheduler::run(client, nondet.clone(), config, stop)
+                };
+                self.phase.spawn("scheduler", election::run(elector, stop, work));
             }
             Component::KubeletSim => {
                 let nodes = self.config.nodes as usize;
                 let config = kstore_kubelet_sim::Config { nodes, identities, metrics, ..Default::default() };
                 self.phase.spawn("kubelet-sim", kstore_kubelet_sim::run(client, nondet, config, stop));
             }
+        }
+    }
+}
+
+impl LoopStarter<'_> {
+    /// The controllers' configuration, without accounts.
+    fn controllers(&self) -> kstore_controllers::Config {
+        kstore_controllers::Config {
+            root_ca: self.ca_pem.to_owned(),
+            controllers: self.config.controllers.clone(),
+            networks: self.config.networks.clone(),
+            signing: self.signing.clone(),
+            token_signer: self.token_signer.clone(),
+            metrics: self.metrics.clone(),
+            ..Default::default()
         }
     }
 }

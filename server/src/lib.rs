@@ -10,6 +10,7 @@ mod basic_auth;
 mod certs;
 mod data_dir;
 pub mod dropin;
+mod election;
 mod encryption;
 mod etcd_listener;
 mod explain;

@@ -4,6 +4,7 @@
 /// Files of authentication and authorization that change under a running server.
 mod access_files;
 /// An aggregated API server beside the program.
+mod aggregated_owners;
 mod aggregated_server;
 /// The API as clients observe it, compared with Kubernetes.
 mod api;
@@ -34,6 +35,7 @@ mod disruption;
 /// The replacement programs for kube-apiserver, etcd and others, as test harnesses start them.
 mod dropin;
 /// Encryption at rest in the program.
+mod election;
 mod encryption;
 /// The storage on an external etcd, in virtual time, with lost answers and connections.
 mod etcd_adapter;
@@ -102,12 +104,14 @@ mod tokens_and_claims;
 /// Small controllers: mirrored Endpoints, load balancers, node networks, ephemeral volume claims.
 mod upkeep;
 /// Volumes and claims end to end.
+mod virtual_year;
 mod volumes;
 mod walkthrough;
 /// Watches against a model of history.
 mod watch_consistency;
 /// A webhook server beside the program.
 mod webhook_server;
+mod writes;
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
 //! Watch streams of custom kinds: each stream feeds the objects of a few kinds into the graph. It is reopened
-//! when one of its kinds is added, removed, or changes its version. `known` tracks the kinds.
+//! when one of its kinds is added, removed, or changes its version. `known` tracks the kinds. `aggregated` uses
+//! the streams as well.
 
 use super::known::Shared;
 use super::latest::LatestValue;
@@ -8,12 +9,15 @@ use crate::limits::KINDS_PER_STREAM;
 use crate::resource::{Resource, gvr};
 use crate::runner::Cluster;
 use kstore_informer::limits::FEED_CHANGES;
-use kstore_informer::{Builder, Causes, Delivery, Delta, Informer, Key, Object, Overflow, Queue, Stopped};
+use kstore_informer::{
+    Builder, Causes, Delivery, Delta, Informer, Key, ListerWatcher, Object, Overflow, Queue, Stopped,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Kinds of one stream: resources by the uids of their definitions.
-type Kinds = BTreeMap<String, Resource>;
+/// Kinds of one stream: resources by the uids of their definitions, or one kind of an aggregated API server by
+/// its name.
+pub(super) type Kinds = BTreeMap<String, Resource>;
 
 /// Distributes the custom kinds over streams until the cluster stops. A kind stays on its stream while it
 /// exists.
@@ -22,13 +26,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue
     loop {
         let kinds = shared.custom().get();
         for index in assign(&mut streams, kinds.clone()) {
-            let stream = Stream {
-                cluster: Arc::clone(&cluster),
-                shared: Arc::clone(&shared),
-                queue: queue.clone(),
-                name: format!("custom-kinds-{index}"),
-                members: BTreeMap::new(),
-            };
+            let stream = Stream::new(&cluster, &shared, &queue, format!("custom-kinds-{index}"));
             cluster.spawn(stream.run(Arc::clone(&streams[index])));
         }
         let changed = shared.custom().differs_from(&kinds);
@@ -66,17 +64,43 @@ fn assign(streams: &mut Vec<Arc<LatestValue<Kinds>>>, mut wanted: Kinds) -> Vec<
 }
 
 /// State of one stream.
-struct Stream {
+pub(super) struct Stream {
     cluster: Arc<Cluster>,
     shared: Arc<Shared>,
     queue: Queue<Key>,
     name: String,
     /// The uids of the objects on the stream, by key.
     members: BTreeMap<Key, String>,
+    /// Whether an aggregated API server stores the objects: they may exist while it is not registered, and
+    /// their revisions are of another history.
+    is_aggregated: bool,
 }
 
 impl Stream {
-    async fn run(mut self, kinds: Arc<LatestValue<Kinds>>) {
+    /// A stream without kinds, named in logs.
+    pub(super) fn new(
+        cluster: &Arc<Cluster>,
+        shared: &Arc<Shared>,
+        queue: &Queue<Key>,
+        name: String,
+    ) -> Self {
+        Self {
+            cluster: Arc::clone(cluster),
+            shared: Arc::clone(shared),
+            queue: queue.clone(),
+            name,
+            members: BTreeMap::new(),
+            is_aggregated: false,
+        }
+    }
+
+    /// This stream, for a kind of an aggregated API server.
+    pub(super) fn aggregated(self) -> Self {
+        Self { is_aggregated: true, ..self }
+    }
+
+    /// Feeds the objects of the latest kinds into the graph until the cluster stops.
+    pub(super) async fn run(mut self, kinds: Arc<LatestValue<Kinds>>) {
         let stop = self.cluster.stop.clone();
         loop {
             let of = kinds.get();
@@ -92,17 +116,28 @@ impl Stream {
 
     /// Feeds the objects of these kinds into the graph. Never ends by itself; dropping it ends its informer.
     async fn feed(&mut self, kinds: Kinds) -> Result<(), Stopped> {
-        let mut resources = kinds.values().map(gvr);
-        let Some(first) = resources.next() else {
-            self.forget(&BTreeSet::new());
-            return std::future::pending().await;
-        };
         let client = self.cluster.client.agent("controllers");
-        let source = member::source_of(&client, first, resources);
+        let mut resources = kinds.iter();
+        let informer = match (resources.next(), self.is_aggregated) {
+            (Some((kind, resource)), true) => self.watch(member::aggregated_source(&client, kind, resource)),
+            (Some((_, first)), false) => {
+                let rest = resources.map(|(_, resource)| gvr(resource));
+                self.watch(member::source_of(&client, gvr(first), rest))
+            }
+            (None, true) => return std::future::pending().await,
+            (None, false) => {
+                self.forget(&BTreeSet::new());
+                return std::future::pending().await;
+            }
+        };
+        self.follow(informer).await
+    }
+
+    fn watch<S: ListerWatcher<Obj = OwnershipRecord>>(&self, source: S) -> Informer<OwnershipRecord> {
         let builder = Builder::new(source).name(&self.name).rng(&self.cluster.nondet.rng);
         let (informer, driver) = builder.build(&self.cluster.stop);
         self.cluster.spawn(driver);
-        self.follow(informer).await
+        informer
     }
 
     async fn follow(&mut self, informer: Informer<OwnershipRecord>) -> Result<(), Stopped> {
@@ -122,13 +157,20 @@ impl Stream {
 
     fn take(&mut self, delta: &Delta<OwnershipRecord>) {
         let member = delta.object();
+        // Aggregated API servers may have objects without a uid, such as samples of metrics: they own nothing.
+        if member.uid().is_empty() {
+            return;
+        }
         let before = match delta {
             Delta::Deleted(_) => self.members.remove(&member.key()),
             Delta::Added(_) | Delta::Updated { .. } | Delta::Resync(_) => {
                 self.members.insert(member.key(), member.uid().to_owned())
             }
         };
-        let causes = Causes::one(member.revision());
+        let causes = match self.is_aggregated {
+            false => Causes::one(member.revision()),
+            true => Causes::none(),
+        };
         // The previous stream may have shown another object of this name.
         if let Some(uid) = before.filter(|uid| uid != member.uid()) {
             self.enqueue(self.shared.gone(&uid), &causes);
@@ -157,11 +199,7 @@ mod tests {
 
     fn kinds(names: impl IntoIterator<Item = usize>, version: &'static str) -> Kinds {
         let kind = |name: usize| {
-            let resource = Resource {
-                group: "example.com".into(),
-                version: version.into(),
-                plural: format!("k{name}").into(),
-            };
+            let resource = Resource::named("example.com", version, format!("k{name}"));
             (format!("{name:03}"), resource)
         };
         names.into_iter().map(kind).collect()

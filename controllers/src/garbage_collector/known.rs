@@ -3,8 +3,9 @@
 
 use super::graph::{Graph, WorkItem};
 use super::latest::LatestValue;
-use super::member::OwnershipRecord;
+use super::member::{self, OwnershipRecord};
 use super::plan::{Kinds, OwnerKind, kind_key};
+use crate::aggregated::{AggregatedKind, AggregatedKinds};
 use crate::definition::CustomKind;
 use crate::limits::{ABSENT_OWNERS, WITHDRAWN_KINDS};
 use crate::resource::Resource;
@@ -26,7 +27,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Only the built-in kinds.
+    /// Only these kinds.
     pub(super) fn new(kinds: &Kinds) -> Self {
         let known = KnownObjects { kinds: kinds.clone(), ..KnownObjects::default() };
         Self { known: Mutex::new(known), custom: LatestValue::default() }
@@ -53,6 +54,14 @@ impl Shared {
         known.keys(work)
     }
 
+    /// Replaces the kinds of aggregated API servers, except those whose server does not answer. Returns the
+    /// queue keys of the resulting work.
+    pub(super) fn aggregate(&self, found: &AggregatedKinds) -> Vec<Key> {
+        let mut known = self.known.lock();
+        let work = known.aggregate(found);
+        known.keys(work.into_iter().collect())
+    }
+
     /// Removes an object without a delta.
     pub(super) fn gone(&self, uid: &str) -> Vec<Key> {
         let mut known = self.known.lock();
@@ -65,11 +74,13 @@ impl Shared {
 #[derive(Default)]
 pub(super) struct KnownObjects {
     pub(super) graph: Graph,
-    /// Kinds for addressing owners and objects: built-in, custom and withdrawn.
+    /// Kinds for addressing owners and objects: built-in, custom, aggregated and withdrawn.
     pub(super) kinds: Kinds,
     pub(super) absent: Absent,
     /// Established custom kinds with the uids of their definitions, by the definitions' names.
     custom: BTreeMap<String, (String, Arc<CustomKind>)>,
+    /// Kinds of aggregated API servers.
+    aggregated: Kinds,
     /// Kinds with deleted definitions, oldest first. Their objects are gone too, but dependents may remain.
     withdrawn: VecDeque<(String, String)>,
     /// Whether the complete initial state was reviewed. Before, an owner may still arrive.
@@ -135,15 +146,52 @@ impl KnownObjects {
         }
         let key = kind_key(&kind.resource.group, &kind.kind);
         self.withdrawn.retain(|withdrawn| *withdrawn != key);
+        if self.aggregated.contains_key(&key) {
+            return BTreeSet::new();
+        }
         let address = OwnerKind { resource: kind.resource.clone(), namespaced: kind.namespaced };
         self.kinds.insert(key.clone(), address);
         self.graph.review_kind(&key.0, &key.1)
+    }
+
+    /// Replaces the kinds of aggregated API servers, except those whose server does not answer.
+    ///
+    /// A kind that is no longer served has an unknown address: its objects may exist, so they keep their
+    /// dependents and stay in the graph.
+    pub(super) fn aggregate(&mut self, found: &AggregatedKinds) -> BTreeSet<WorkItem> {
+        let mut now: Kinds = self.aggregated.clone();
+        now.retain(|_, kind| found.is_unavailable(&kind.resource));
+        for AggregatedKind { kind, resource, namespaced, .. } in &found.kinds {
+            let key = kind_key(&resource.group, kind);
+            if !member::kinds().contains_key(&key) {
+                now.insert(key, OwnerKind { resource: resource.clone(), namespaced: *namespaced });
+            }
+        }
+        let before = std::mem::replace(&mut self.aggregated, now);
+        for key in before.keys().filter(|key| !self.aggregated.contains_key(*key)) {
+            let custom = self.custom.values().map(|(_, kind)| kind);
+            let mut custom = custom.filter(|kind| kind_key(&kind.resource.group, &kind.kind) == *key);
+            match custom.next() {
+                Some(kind) => {
+                    let address = OwnerKind { resource: kind.resource.clone(), namespaced: kind.namespaced };
+                    self.kinds.insert(key.clone(), address);
+                }
+                None => drop(self.kinds.remove(key)),
+            }
+        }
+        let mut work = BTreeSet::new();
+        for (key, kind) in self.aggregated.iter().filter(|(key, kind)| before.get(*key) != Some(*kind)) {
+            self.kinds.insert(key.clone(), kind.clone());
+            work.extend(self.graph.review_kind(&key.0, &key.1));
+        }
+        work
     }
 
     fn withdraw(&mut self, key: (String, String)) {
         self.withdrawn.push_back(key);
         if self.withdrawn.len() > WITHDRAWN_KINDS
             && let Some(oldest) = self.withdrawn.pop_front()
+            && !self.aggregated.contains_key(&oldest)
         {
             self.kinds.remove(&oldest);
         }

@@ -1,5 +1,6 @@
 //! [`OwnershipRecord`]: the metadata of any object, and the watch stream of all built-in kinds. Custom kinds have
-//! streams of their own in `custom`, because these kinds change.
+//! streams of their own in `custom`, because these kinds change; the kinds of aggregated API servers have theirs
+//! in `aggregated`.
 
 use super::graph::Node;
 use super::plan::{Kinds, OwnerKind, group_of, kind_key};
@@ -9,13 +10,14 @@ use crate::resource::{DEFINITIONS, Resource};
 use crate::view::Meta;
 use kstore_api::kind::RESOURCES;
 use kstore_api::lenient;
-use kstore_client::{Client, Gvr, Source, WatchParams};
+use kstore_client::{Client, Gvr, RestSource, Source, WatchParams};
 use kstore_informer::{Builder, Informer, Key, Object, Revision};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
-/// Resource that is not watched: events have no owners or dependents, and are numerous.
+/// Resource that is not watched, as upstream: events are numerous and end by themselves. So an event is not
+/// collected with its owner. An event that owns an object is read when that object is checked.
 const LEFT_OUT: &str = "events";
 
 /// The watched built-in kinds: all stored and deletable kinds, each in its storage version.
@@ -27,8 +29,7 @@ static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
             && ["delete", "list", "watch"].iter().all(|verb| row.verbs.contains(verb))
     });
     rows.map(|row| {
-        let resource =
-            Resource { group: row.group.into(), version: row.version.into(), plural: row.plural.into() };
+        let resource = Resource::named(row.group, row.version, row.plural);
         (kind_key(row.group, row.kind), OwnerKind { resource, namespaced: row.namespaced })
     })
     .collect()
@@ -37,6 +38,16 @@ static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
 /// The watched built-in kinds.
 pub(crate) fn kinds() -> &'static Kinds {
     &KINDS
+}
+
+/// The kinds that built-in owners have: the watched kinds, and events.
+pub(super) fn owners() -> Kinds {
+    let events = RESOURCES.iter().filter(|row| row.plural == LEFT_OUT && row.verbs.contains(&"get"));
+    let events = events.map(|row| {
+        let resource = Resource::named(row.group, row.version, row.plural);
+        (kind_key(row.group, row.kind), OwnerKind { resource, namespaced: row.namespaced })
+    });
+    KINDS.iter().map(|(key, kind)| (key.clone(), kind.clone())).chain(events).collect()
 }
 
 /// The objects of all built-in kinds, on one stream in revision order.
@@ -54,6 +65,22 @@ pub(crate) fn source_of(
 ) -> Source<OwnershipRecord> {
     let all = WatchParams::default().include_uninitialized();
     client.dynamic(first).project(all, decode).and(rest)
+}
+
+/// The objects of a kind of an aggregated API server.
+pub(crate) fn aggregated_source(
+    client: &Client,
+    kind: &str,
+    resource: &Resource,
+) -> RestSource<OwnershipRecord> {
+    // Objects in lists need not name their kind.
+    let (group, kind) = (resource.group.to_string(), kind.to_owned());
+    client.rest(crate::resource::gvr(resource)).project(move |raw| {
+        let Any { metadata, .. } = lenient::from_slice(raw.json())?;
+        let mut record = record(&group, &kind, metadata);
+        record.revision = raw.revision_of(&record.node.resource_version);
+        Ok::<_, serde_json::Error>(record)
+    })
 }
 
 /// Cache of the objects of all built-in kinds.
@@ -96,24 +123,34 @@ impl OwnershipRecord {
     }
 }
 
+/// An object of any kind.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Any {
+    api_version: String,
+    kind: String,
+    metadata: Meta,
+}
+
 fn decode(json: &[u8]) -> Result<OwnershipRecord, serde_json::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Any {
-        api_version: String,
-        kind: String,
-        metadata: Meta,
-    }
     let Any { api_version, kind, metadata } = lenient::from_slice(json)?;
-    let group = group_of(&api_version);
+    let mut member = record(group_of(&api_version), &kind, metadata);
+    if member.is_definition() {
+        member.declares = CustomKind::from_slice(json).map(Arc::new);
+    }
+    Ok(member)
+}
+
+/// The record of an object with this metadata.
+fn record(group: &str, kind: &str, metadata: Meta) -> OwnershipRecord {
     // One cache stores all kinds, so the kind is part of the key.
     let key = format!("{kind}.{group}:{}:{}", metadata.namespace, metadata.name);
     // All objects share the strings of built-in kinds.
-    let (group, kind) = match kinds().get_key_value(&kind_key(group, &kind)) {
+    let (group, kind) = match kinds().get_key_value(&kind_key(group, kind)) {
         Some(((group, kind), _)) => (Cow::Borrowed(group.as_str()), Cow::Borrowed(kind.as_str())),
-        None => (Cow::Owned(group.to_owned()), Cow::Owned(kind)),
+        None => (Cow::Owned(group.to_owned()), Cow::Owned(kind.to_owned())),
     };
-    let mut member = OwnershipRecord {
+    OwnershipRecord {
         key: Key::new("", &key),
         uid: metadata.uid,
         revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
@@ -128,11 +165,7 @@ fn decode(json: &[u8]) -> Result<OwnershipRecord, serde_json::Error> {
             finalizers: metadata.finalizers,
         }),
         declares: None,
-    };
-    if member.is_definition() {
-        member.declares = CustomKind::from_slice(json).map(Arc::new);
     }
-    Ok(member)
 }
 
 impl Object for OwnershipRecord {

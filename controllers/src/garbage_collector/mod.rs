@@ -1,8 +1,9 @@
 //! Garbage collector: deletes objects without owners, and completes foreground and orphaning deletions.
 //! `graph` stores the ownership, `plan` decides about one object, `known` feeds both from watch streams and
-//! tracks the kinds; `custom` opens the streams of custom kinds. This file asks the server about unknown
-//! owners and executes the plan.
+//! tracks the kinds; `custom` opens the streams of custom kinds, `aggregated` those of the kinds of aggregated
+//! API servers. This file asks the server about unknown owners and executes the plan.
 
+mod aggregated;
 mod custom;
 mod graph;
 mod known;
@@ -14,9 +15,12 @@ mod tests;
 
 use crate::action::Action;
 use crate::apply::Executor;
+use crate::limits::UNSEEN_OWNER;
 use crate::resource::{DEFINITIONS, Resource, gvr};
+use crate::resource_api::ResourceApi;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use graph::WorkItem;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use known::{KnownObjects, Shared};
 use kstore_client::ApiError;
 use kstore_informer::{Action as Next, Causes, Context, Informer, Key, Queue};
@@ -31,7 +35,7 @@ const WORKERS: usize = 32;
 
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let shared = Arc::new(Shared::new(member::kinds()));
+    let shared = Arc::new(Shared::new(&member::owners()));
     let fed = Arc::clone(&shared);
     let controller = cluster
         .controller("garbage-collector")
@@ -40,6 +44,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let executor = cluster.executor("generic-garbage-collector");
     let queue = controller.queue();
     cluster.spawn(custom::run(Arc::clone(&cluster), Arc::clone(&shared), queue.clone()));
+    let services = cluster.caches.whole::<APIService>();
+    cluster.spawn(aggregated::run(Arc::clone(&cluster), Arc::clone(&shared), queue.clone(), services));
     work(controller, cluster.stop.clone(), Collector { shared, queue, executor })
 }
 
@@ -51,16 +57,23 @@ struct Collector {
 
 impl Reconcile for Collector {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
+        let mut next = Next::Done;
         let actions = match WorkItem::of(&cx.key) {
             Some(WorkItem::Orphan(uid)) => {
                 let KnownObjects { graph, kinds, .. } = &*self.shared.lock();
                 plan::orphan(graph, kinds, &uid)
             }
-            Some(WorkItem::Collect(uid)) => self.collect(&uid, &cx.causes).await?,
+            Some(WorkItem::Collect(uid)) => {
+                let (actions, has_unseen_owner) = self.collect(&uid, &cx.causes).await?;
+                if has_unseen_owner {
+                    next = Next::Again(UNSEEN_OWNER);
+                }
+                actions
+            }
             None => self.review(),
         };
         self.executor.execute(&cx, &[Action::Together(actions)]).await.result()?;
-        Ok(Next::Done)
+        Ok(next)
     }
 }
 
@@ -72,7 +85,8 @@ impl Collector {
         vec![]
     }
 
-    async fn collect(&self, uid: &graph::Uid, causes: &Causes) -> Result<Vec<Action>, ApiError> {
+    /// The actions for an object, and whether it has an owner that exists and that no stream shows.
+    async fn collect(&self, uid: &graph::Uid, causes: &Causes) -> Result<(Vec<Action>, bool), ApiError> {
         let mut answers = BTreeMap::new();
         loop {
             let verdict = {
@@ -86,7 +100,8 @@ impl Collector {
             match verdict {
                 CollectDecision::Act(actions, work) => {
                     work.iter().for_each(|work| self.queue.add(work.key(), causes.clone()));
-                    return Ok(actions);
+                    let has_unseen_owner = answers.values().any(|answer| *answer == Presence::Present);
+                    return Ok((actions, has_unseen_owner));
                 }
                 CollectDecision::Ask(questions) => {
                     for question in questions {
@@ -99,11 +114,13 @@ impl Collector {
     }
 
     async fn read_owner(&self, question: &OwnerRead) -> Result<Presence, ApiError> {
-        let api = self.executor.client.dynamic(gvr(&question.resource));
-        let present = match api.get(&question.namespace, &question.name).await {
-            Ok(object) => object["metadata"]["uid"] == *question.uid,
-            Err(error) if names(&error, &question.name) => false,
-            Err(error) if error.is_not_found() && self.is_withdrawn(&question.resource).await? => false,
+        let OwnerRead { resource, namespace, name, uid } = question;
+        let present = match ResourceApi::of(&self.executor.client, resource).get(namespace, name).await {
+            Ok(object) => object["metadata"]["uid"] == **uid,
+            Err(error) if names(&error, name) => false,
+            // The objects of an aggregated API server exist even while it is not registered.
+            Err(error) if resource.is_aggregated => return Err(error),
+            Err(error) if error.is_not_found() && self.is_withdrawn(resource).await? => false,
             Err(error) => return Err(error),
         };
         if present {

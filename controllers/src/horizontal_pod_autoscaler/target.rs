@@ -15,8 +15,7 @@ use serde_json::Value;
 pub(super) async fn resource(client: &Client, to: &CrossVersionObjectReference) -> Result<Resource, String> {
     let api_version = to.api_version.as_deref().unwrap_or_default();
     if let Some(row) = lookup_api_version(api_version, &to.kind) {
-        let (group, version, plural) = (row.group.into(), row.version.into(), row.plural.into());
-        return Ok(Resource { group, version, plural });
+        return Ok(Resource::named(row.group, row.version, row.plural));
     }
     let (group, version) = split_api_version(api_version);
     let unknown = || format!("no matches for kind {:?} in group {group:?}", to.kind);
@@ -43,11 +42,7 @@ async fn in_version(
         let name = one["name"].as_str().filter(|name| !name.contains('/'))?;
         (one["kind"] == kind).then(|| name.to_owned())
     });
-    Ok(named.map(|plural| Resource {
-        group: group.to_owned().into(),
-        version: version.to_owned().into(),
-        plural: plural.into(),
-    }))
+    Ok(named.map(|plural| Resource::named(group.to_owned(), version.to_owned(), plural)))
 }
 
 /// A discovery document, if it is served.
@@ -69,7 +64,7 @@ impl ReadScale {
         resource: &Resource,
         (namespace, name): (&str, &str),
     ) -> Result<Self, ApiError> {
-        let Resource { group, version, plural } = resource;
+        let Resource { group, version, plural, .. } = resource;
         let root =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         let bytes = client.get_path(&format!("{root}/namespaces/{namespace}/{plural}/{name}/scale")).await?;

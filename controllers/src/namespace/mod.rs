@@ -6,15 +6,18 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+use crate::aggregated::AggregatedKinds;
 use crate::apply::Executor;
 use crate::caches::Caches;
 use crate::garbage_collector::member::{OwnershipRecord, kinds};
 use crate::limits::EVENTS_COUNTED;
 use crate::resource::{DEFINITIONS, EVENTS, Resource, gvr};
+use crate::resource_api::ResourceApi;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Plain;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kstore_api::lenient;
 use kstore_client::{ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key};
@@ -62,11 +65,12 @@ fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<OwnershipRecord>
 struct ControllerCaches {
     namespaces: Informer<Obj<Namespace>>,
     everything: Informer<OwnershipRecord>,
+    services: Informer<Obj<APIService>>,
 }
 
 impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
-        Self { namespaces: caches.get(), everything: caches.get() }
+        Self { namespaces: caches.get(), everything: caches.get(), services: caches.get() }
     }
 }
 
@@ -85,7 +89,8 @@ impl Reconcile for Namespaces {
         };
         let name = cx.key.name();
         let (custom, unknown) = self.custom_resources().await;
-        let resources: Vec<_> = self.resources.iter().cloned().chain(custom).collect();
+        let (aggregated, undiscovered) = self.aggregated_resources().await;
+        let resources: Vec<_> = self.resources.iter().cloned().chain(custom).chain(aggregated).collect();
         let (mut contents, mut failures) = self.list(name, &resources).await;
         failures.extend(unknown);
         failures.extend(self.delete(&cx, &contents).await);
@@ -94,11 +99,12 @@ impl Reconcile for Namespaces {
             contents = events;
             failures.extend(unread);
         }
-        let seen = Observed { namespace: &ns, contents: &contents, failures: &failures };
+        let undiscovered = undiscovered.as_deref();
+        let seen = Observed { namespace: &ns, contents: &contents, failures: &failures, undiscovered };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
         self.executor.execute(&cx, &plan.actions).await.result()?;
-        match failures.first() {
-            Some(failure) => Err(ReconcileError::Content(failure.clone())),
+        match undiscovered.or(failures.first().map(String::as_str)) {
+            Some(failure) => Err(ReconcileError::Content(failure.to_owned())),
             None => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }
     }
@@ -123,15 +129,32 @@ impl Namespaces {
         }
     }
 
+    /// The namespaced kinds of aggregated API servers whose objects can be listed and deleted, and the error if
+    /// the kinds of a server are unknown.
+    async fn aggregated_resources(&self) -> (Vec<Resource>, Option<String>) {
+        match AggregatedKinds::discover(&self.executor.client, &self.caches.services).await {
+            Ok(found) => {
+                let failure = found.failure();
+                let kinds = found.kinds.into_iter().filter(|kind| kind.namespaced);
+                let kinds = kinds.filter(|kind| kind.supports(&["delete", "list"]));
+                (kinds.map(|kind| kind.resource).collect(), failure)
+            }
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        }
+    }
+
     /// Remaining content in the order of `resources`, and the list failures.
     async fn list(&self, namespace: &str, resources: &[Resource]) -> (Vec<Content>, Vec<String>) {
         let list = |resource: &Resource| {
-            let (api, resource) = (self.executor.client.dynamic(gvr(resource)), resource.clone());
+            let (client, resource) = (self.executor.client.clone(), resource.clone());
             async move {
-                let all = ListParams::default().include_uninitialized();
                 let items = match resource == EVENTS {
-                    true => api.list_first(namespace, &all, EVENTS_COUNTED).await,
-                    false => api.list(namespace, &all).await.map(|(items, _)| items),
+                    true => {
+                        let all = ListParams::default().include_uninitialized();
+                        let api = client.dynamic(gvr(&EVENTS));
+                        api.list_first(namespace, &all, EVENTS_COUNTED).await
+                    }
+                    false => ResourceApi::of(&client, &resource).list(namespace).await,
                 };
                 (resource, items)
             }

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Finalizer in the spec that keeps a namespace until it is empty.
 pub(crate) const KUBERNETES: &str = "kubernetes";
 
+/// The condition about kinds that are unknown.
+const DISCOVERY: &str = "NamespaceDeletionDiscoveryFailure";
+
 /// Assumed remaining time of an object with an unknown finalizer.
 const UNKNOWN_FINALIZER: Duration = Duration::from_secs(15);
 
@@ -41,6 +44,8 @@ pub(crate) struct Observed<'a> {
     /// Kinds that could not be listed or deleted, with the error. In a stable order: another text is another
     /// condition.
     pub failures: &'a [String],
+    /// Why the kinds of an aggregated API server are unknown, so that its objects may remain.
+    pub undiscovered: Option<&'a str>,
 }
 
 /// The resource of a CustomResourceDefinition; `None` if it is not namespaced.
@@ -68,7 +73,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     if !held {
         return Plan::nothing();
     }
-    if !left && seen.failures.is_empty() {
+    if !left && seen.failures.is_empty() && seen.undiscovered.is_none() {
         return Plan::of(vec![finalize(ns)]);
     }
     let mut plan = Plan::of(describe(seen, now).into_iter().collect());
@@ -145,11 +150,10 @@ fn describe(seen: Observed<'_>, now: Timestamp) -> Option<Action> {
     let conditions = status.conditions.get_or_insert_default();
     let clear = |type_, reason, message: &str| (type_, "False", reason, message.to_owned());
     let wanted = [
-        clear(
-            "NamespaceDeletionDiscoveryFailure",
-            "ResourcesDiscovered",
-            "All resources successfully discovered",
-        ),
+        match seen.undiscovered {
+            Some(failure) => (DISCOVERY, "True", "DiscoveryFailed", failure.to_owned()),
+            None => clear(DISCOVERY, "ResourcesDiscovered", "All resources successfully discovered"),
+        },
         clear(
             "NamespaceDeletionGroupVersionParsingFailure",
             "ParsedGroupVersions",

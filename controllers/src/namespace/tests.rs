@@ -23,7 +23,7 @@ fn items(list: Value) -> Vec<Meta> {
 }
 
 fn run(ns: &Namespace, contents: &[Content], failures: &[String]) -> (Vec<Action>, Option<u64>) {
-    let plan = plan(Observed { namespace: ns, contents, failures }, START);
+    let plan = plan(Observed { namespace: ns, contents, failures, undiscovered: None }, START);
     (plan.actions, plan.wake.map(|w| w.as_secs()))
 }
 
@@ -43,6 +43,13 @@ fn active_namespaces_are_kept_and_empty_terminating_ones_finalized() {
     let [Action::Finalize(ns)] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!((ns.spec.as_ref().unwrap().finalizers.as_deref(), wake), (Some(&[][..]), None));
     assert_eq!(run(ns, &[], &[]), (vec![], None), "once is enough");
+}
+
+#[test]
+fn a_namespace_waits_while_the_kinds_of_a_server_are_unknown() {
+    let (ns, failure) = (namespace(true), "Discovery failed");
+    let seen = Observed { namespace: &ns, contents: &[], failures: &[], undiscovered: Some(failure) };
+    assert_eq!(conditions(&plan(seen, START).actions), ["DiscoveryFailed: Discovery failed"]);
 }
 
 #[test]

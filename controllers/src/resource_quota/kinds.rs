@@ -118,8 +118,7 @@ impl Kinds {
                 && row.storage_version.is_none()
                 && ["list", "watch"].iter().all(|verb| row.verbs.contains(verb))
         })?;
-        let resource =
-            Resource { group: row.group.into(), version: row.version.into(), plural: row.plural.into() };
+        let resource = Resource::named(row.group, row.version, row.plural);
         Some(CountedKind::new(resource, row.kind, evaluator))
     }
 }

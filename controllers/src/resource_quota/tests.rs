@@ -79,11 +79,7 @@ fn charges_cause_no_recount() {
 #[test]
 fn counted_kinds_follow_from_the_bounds() {
     let custom = |plural: &'static str, namespaced: bool| {
-        let resource = crate::resource::Resource {
-            group: "example.com".into(),
-            version: "v1".into(),
-            plural: plural.into(),
-        };
+        let resource = crate::resource::Resource::named("example.com", "v1", plural);
         Arc::new(CustomKind { kind: "Lamp".into(), resource, namespaced })
     };
     let kinds = Kinds::with([custom("lamps", true), custom("worlds", false)].into_iter());

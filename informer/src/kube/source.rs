@@ -12,13 +12,11 @@ use std::{
 
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Limited};
-use kube_client::{Client, client::Body, core::Resource};
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    Kube, Raw,
-    decode::Decoder,
+    Raw, ResponseBody, Transport,
+    decode::{Decode, Decoder},
     refusal::{Status, retry_after},
     request::{ApiRequest, ResourcePath},
     stream::Watch,
@@ -46,7 +44,7 @@ use crate::{
 ///
 /// Clones share their knowledge of the server.
 pub struct KubeSource<T> {
-    client: Client,
+    transport: Arc<dyn Transport>,
     place: ResourcePath,
     /// Whether to request only `metadata` of each object.
     metadata_only: bool,
@@ -59,7 +57,7 @@ pub struct KubeSource<T> {
 impl<T> Clone for KubeSource<T> {
     fn clone(&self) -> Self {
         Self {
-            client: self.client.clone(),
+            transport: self.transport.clone(),
             place: self.place.clone(),
             metadata_only: self.metadata_only,
             decoder: self.decoder.clone(),
@@ -70,45 +68,41 @@ impl<T> Clone for KubeSource<T> {
     }
 }
 
-impl<K> KubeSource<Kube<K>>
-where
-    K: Resource + DeserializeOwned + Send + Sync + 'static,
-{
-    /// A source of a statically typed resource.
-    pub fn new(client: &Client) -> Self
-    where
-        K: Resource<DynamicType = ()>,
-    {
-        Self::of(client, &())
-    }
-
-    /// A source of a resource known at run time: as `DynamicObject`, or as `PartialObjectMeta`, for which the
-    /// server sends only the metadata.
-    pub fn of(client: &Client, resource: &K::DynamicType) -> Self {
+impl<T: Object> KubeSource<T> {
+    /// A source of the resource of this group (empty for the core group), version and lower-case plural.
+    /// `decode` gets the JSON of each object.
+    pub fn over<E: Display>(
+        transport: impl Transport,
+        (group, version, plural): (&str, &str, &str),
+        decode: impl Fn(&Raw<'_>) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Self {
         let place = ResourcePath {
-            group: K::group(resource).into_owned(),
-            version: K::version(resource).into_owned(),
-            plural: K::plural(resource).into_owned(),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            plural: plural.to_owned(),
             ..ResourcePath::default()
         };
-        let decode = |raw: &Raw<'_>| {
-            let object: K = serde_json::from_slice(raw.json()).map_err(|error| error.to_string())?;
-            let revision = raw.revision_of(object.meta().resource_version.as_deref().unwrap_or_default());
-            Ok(Kube::at(object, revision))
-        };
+        let decode = move |raw: &Raw<'_>| decode(raw).map_err(|error| error.to_string());
+        Self::at(Arc::new(transport), place, false, Arc::new(decode))
+    }
+
+    pub(super) fn at(
+        transport: Arc<dyn Transport>,
+        place: ResourcePath,
+        metadata_only: bool,
+        decode: Decode<T>,
+    ) -> Self {
         Self {
-            client: client.clone(),
+            transport,
             place,
-            metadata_only: K::metadata_api(),
-            decoder: Decoder { decode: Arc::new(decode), versions: Arc::default() },
+            metadata_only,
+            decoder: Decoder { decode, versions: Arc::default() },
             revisions: Revisions::Own,
             progress_every: None,
             streaming: Arc::new(AtomicBool::new(true)),
         }
     }
-}
 
-impl<T: Object> KubeSource<T> {
     /// Selects one namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
@@ -169,7 +163,7 @@ impl<T: Object> KubeSource<T> {
     ) -> KubeSource<U> {
         let decode = move |raw: &Raw<'_>| decode(raw).map_err(|error| error.to_string());
         KubeSource {
-            client: self.client,
+            transport: self.transport,
             place: self.place,
             metadata_only: self.metadata_only,
             decoder: Decoder { decode: Arc::new(decode), versions: self.decoder.versions },
@@ -179,7 +173,7 @@ impl<T: Object> KubeSource<T> {
         }
     }
 
-    fn request(&self, ask: ApiRequest<'_>) -> Result<Request<Body>, SourceError> {
+    fn request(&self, ask: ApiRequest<'_>) -> Result<Request<()>, SourceError> {
         let accept = match (self.metadata_only, ask) {
             (false, _) => "application/json",
             (true, ApiRequest::List { .. } | ApiRequest::Page { .. }) => {
@@ -193,16 +187,16 @@ impl<T: Object> KubeSource<T> {
             .header(header::ACCEPT, accept)
             // A watch is read line by line; compression would delay lines.
             .header(header::ACCEPT_ENCODING, "identity")
-            .body(Body::empty())
+            .body(())
             .map_err(|error| SourceError::Fatal(format!("invalid request URI: {error}")))
     }
 
     /// Sends a request and converts an unsuccessful response into an error with its status.
-    async fn send(&self, ask: ApiRequest<'_>) -> Result<Response<Body>, RequestError> {
+    async fn send(&self, ask: ApiRequest<'_>) -> Result<Response<ResponseBody>, RequestError> {
         let request = self.request(ask).map_err(RequestError::Unsent)?;
-        let sent = timeout(KUBE_ANSWER, self.client.send(request)).await;
+        let sent = timeout(KUBE_ANSWER, self.transport.send(request)).await;
         let late = || RequestError::Unsent(SourceError::Unreachable("request timed out".into()));
-        let response = sent.map_err(|_| late())?.map_err(|error| RequestError::Unsent(unsent(&error)))?;
+        let response = sent.map_err(|_| late())?.map_err(RequestError::Unsent)?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -239,24 +233,6 @@ impl From<RequestError> for SourceError {
         match refused {
             RequestError::Answered(status, wait) => status.meaning(wait),
             RequestError::Unsent(error) => error,
-        }
-    }
-}
-
-/// Converts an error of the client: configuration errors are fatal, all others are retried.
-fn unsent(error: &kube_client::Error) -> SourceError {
-    match error {
-        kube_client::Error::BuildRequest(_) | kube_client::Error::HttpError(_) => {
-            SourceError::Fatal(error.to_string())
-        }
-        _ => {
-            let mut text = error.to_string();
-            let mut cause = std::error::Error::source(error);
-            while let Some(error) = cause {
-                text = format!("{text}: {error}");
-                cause = error.source();
-            }
-            SourceError::Unreachable(text)
         }
     }
 }

@@ -10,10 +10,12 @@ use std::sync::{
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use http_body_util::BodyExt;
-use kube_client::client::Body;
 use tokio::time::{Instant, timeout_at};
 
-use super::decode::{Decoder, WatchLine};
+use super::{
+    ResponseBody,
+    decode::{Decoder, WatchLine},
+};
 use crate::{
     Capability, Frame, Frames, Object, Revision, SourceError,
     limits::{KUBE_INITIAL_SILENCE, KUBE_LINE},
@@ -21,7 +23,7 @@ use crate::{
 
 /// An open watch.
 pub(super) struct Watch<T> {
-    pub body: Body,
+    pub body: ResponseBody,
     pub decoder: Decoder<T>,
     /// Whether the initial state is still arriving.
     pub initial: bool,
@@ -38,7 +40,7 @@ pub(super) struct Watch<T> {
 
 impl<T: Object> Watch<T> {
     pub(super) fn new(
-        body: Body,
+        body: ResponseBody,
         decoder: Decoder<T>,
         initial: Option<Revision>,
         streaming: Arc<AtomicBool>,

@@ -129,7 +129,7 @@ impl RunArgs {
             return Err(UsageError::NeedsApiserver("run"));
         };
         let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
-        let networks = self.cluster.networks()?;
+        let (networks, leader_elect) = (self.cluster.networks()?, self.cluster.election.leader_elect);
         let setup = Setup {
             definitions: self.crd,
             manifests: self.manifest,
@@ -156,7 +156,7 @@ impl RunArgs {
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(&loops, nodes),
         };
-        Ok((Config { api, loops, controllers, networks, nodes }, setup, self.command))
+        Ok((Config { api, loops, controllers, networks, nodes, leader_elect }, setup, self.command))
     }
 }
 

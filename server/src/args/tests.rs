@@ -248,6 +248,12 @@ fn log_format_is_accepted_before_and_after_a_subcommand() {
 }
 
 #[test]
+fn leader_election_can_be_chosen() {
+    let chosen = |flags: &str| config(&format!("kstore-server{flags}")).unwrap().leader_elect;
+    assert_eq!(["", " --leader-elect", " --leader-elect=false"].map(chosen), [None, Some(true), Some(false)]);
+}
+
+#[test]
 fn anonymous_access_can_be_disabled_and_needs_the_apiserver() {
     for (flag, expected) in
         [("kstore-server --anonymous-auth=false", false), ("kstore-server --anonymous-auth", true)]

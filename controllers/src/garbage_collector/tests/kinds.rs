@@ -3,6 +3,7 @@
 
 use super::{Node, node, owner};
 use crate::action::{Action, Propagation};
+use crate::aggregated::{AggregatedKind, AggregatedKinds};
 use crate::definition::CustomKind;
 use crate::garbage_collector::graph::{FOREGROUND, ORPHAN, Uid, WorkItem};
 use crate::garbage_collector::known::{KnownObjects, Shared};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 const NAME: &str = "lamps.example.com";
 
 fn lamps(version: &'static str, namespaced: bool) -> Arc<CustomKind> {
-    let resource = Resource { group: "example.com".into(), version: version.into(), plural: "lamps".into() };
+    let resource = Resource::named("example.com", version, "lamps");
     Arc::new(CustomKind { kind: "Lamp".into(), resource, namespaced })
 }
 
@@ -150,4 +151,42 @@ fn custom_owners_carry_foreground_and_orphan_deletions_through() {
         other => panic!("{other:?}"),
     });
     assert_eq!(targets.collect::<Vec<_>>(), ["pods", "lamps"]);
+}
+
+/// The kinds of an aggregated API server: lamps in this version, if it serves them.
+fn aggregated(version: Option<&'static str>) -> AggregatedKinds {
+    let kind = |version| AggregatedKind {
+        kind: "Lamp".into(),
+        resource: Resource { is_aggregated: true, ..Resource::named("example.com", version, "lamps") },
+        namespaced: true,
+        verbs: vec![],
+    };
+    AggregatedKinds { kinds: version.into_iter().map(kind).collect(), ..AggregatedKinds::default() }
+}
+
+#[test]
+fn aggregated_kinds_are_addressed_while_their_server_is_registered() {
+    let mut known = known(&[], &[("pod", node("pod", &[lamp_owner("example.com/v1", "lost")]))]);
+    let work = known.aggregate(&aggregated(Some("v1")));
+    assert_eq!(Vec::from_iter(work), [WorkItem::Collect("pod".into())]);
+    assert_eq!(evaluated(&known, "pod", false), "ask for name-lost in v1");
+    assert!(known.aggregate(&aggregated(Some("v1"))).is_empty(), "nothing has changed");
+    known.aggregate(&aggregated(Some("v2")));
+    assert_eq!(evaluated(&known, "pod", false), "ask for name-lost in v2");
+    let unavailable = [("example.com".to_owned(), "v2".to_owned())].into();
+    known.aggregate(&AggregatedKinds { unavailable, ..aggregated(None) });
+    assert_eq!(evaluated(&known, "pod", false), "ask for name-lost in v2", "its server may answer again");
+    known.aggregate(&aggregated(None));
+    assert_eq!(evaluated(&known, "pod", true), "keep", "objects of an unregistered server may exist");
+}
+
+#[test]
+fn an_aggregated_kind_takes_precedence_over_a_custom_one_of_its_name() {
+    let pod = ("pod", node("pod", &[lamp_owner("example.com/v1", "lost")]));
+    let mut known = known(&[Some(lamps("v1", true))], &[pod]);
+    known.aggregate(&aggregated(Some("v9")));
+    known.define(NAME, Some(("uid".to_owned(), lamps("v2", true))));
+    assert_eq!(evaluated(&known, "pod", false), "ask for name-lost in v9");
+    known.aggregate(&aggregated(None));
+    assert_eq!(evaluated(&known, "pod", false), "ask for name-lost in v2");
 }

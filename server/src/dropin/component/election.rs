@@ -5,6 +5,7 @@ use crate::args::time;
 use crate::dropin::UsageError;
 use crate::dropin::flags::Parsed;
 use crate::dropin::serving::text;
+use crate::election::NAMESPACE;
 use anyhow::bail;
 use kstore_client::{Client, ClientLease};
 use kstore_informer::metrics::Registry;
@@ -12,9 +13,6 @@ use kstore_informer::{Elector, ElectorOptions, OptionsError, Watchdog};
 use kstore_nondet::Nondet;
 use serde::Deserialize;
 use std::time::Duration;
-
-/// Default namespace of the Lease.
-const NAMESPACE: &str = "kube-system";
 
 /// Leader election settings of the flags or of `leaderElection` in a configuration file; absent ones have Kubernetes' defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -1,23 +1,22 @@
 //! Startup of a component. It opens its port first, because test harnesses wait for it. Then it connects to the API server, which may
 //! start later. Then the component runs.
 
-use super::ComponentKind;
 use super::config_file::SchedulerConfig;
 use super::election::{Candidacy, ElectionSettings};
 use super::health::Health;
 use super::settings::{ComponentSettings, Settings, SigningFiles};
 use crate::args::Component;
-use crate::assembly;
 use crate::dropin::serving::content;
 use crate::tls::ServingCertificate;
 use crate::wiring::{self, Cluster};
+use crate::{assembly, election};
 use crate::{listen, tls, token_signer};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::token::SigningKey;
 use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
 use kstore_controllers::{Accounts, Signing, SigningAuthority, TokenSigner};
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Elector, Fence, Leadership};
+use kstore_informer::{Elector, Fence};
 use kstore_nondet::Nondet;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,12 +49,9 @@ impl Work {
         }
     }
 
-    /// Name of the program, which its Lease has by default, too.
-    fn program(&self) -> &'static str {
-        match self {
-            Self::Controllers(..) => ComponentKind::ControllerManager.name(),
-            Self::Scheduler(_) => ComponentKind::Scheduler.name(),
-        }
+    /// Name of the Lease by default.
+    fn lease(&self) -> &'static str {
+        election::lease_of(self.component()).expect("both programs elect a leader")
     }
 
     /// Runs the component until `stop` is cancelled. With a fence, the API server refuses its writes once its leader term has ended.
@@ -66,15 +62,13 @@ impl Work {
         nondet: Nondet,
         stop: CancellationToken,
     ) {
-        let fenced = move |client: Client| match &fence {
-            Some(fence) => client.fence(fence),
-            None => client,
-        };
-        let client = fenced(client);
+        let client = election::fenced(&client, fence.as_ref());
         match self {
             Self::Controllers(mut config, _) => {
                 if let Some(accounts) = accounts {
-                    config.accounts = Accounts::own(move |account| fenced(accounts.client(account)));
+                    let client = move |account: &str| accounts.client(account);
+                    config.accounts =
+                        Accounts::own(move |account| election::fenced(&client(account), fence.as_ref()));
                 }
                 kstore_controllers::run(client, nondet, *config, stop).await;
             }
@@ -89,7 +83,7 @@ pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
     let (work, kubeconfig, words) = read(&settings, &metrics)?;
     // A separate connection, as in Kubernetes: other requests must not delay the renewal of the Lease.
     let lease_client = Client::connect_lazy(&kubeconfig, "leader-election")?;
-    let candidacy = Candidacy::of(work.program(), &identity(&nondet), words)?;
+    let candidacy = Candidacy::of(work.lease(), &election::identity(&nondet), words)?;
     let elector = candidacy.map(|candidacy| candidacy.elector(&lease_client, &nondet, &metrics)).transpose();
     let elector = elector.context("invalid leader election settings")?;
     let cluster = Cluster::new();
@@ -107,11 +101,6 @@ pub(super) async fn start(settings: Settings) -> anyhow::Result<Cluster> {
     let program = PreparedComponent { work, kubeconfig, elector, nondet };
     cluster.run_loop(program.work.component().name(), |stop| program.run(stop));
     Ok(cluster)
-}
-
-/// A unique identity of this leader election candidate, in the format of Kubernetes' programs (`HOST_UUID`).
-fn identity(nondet: &Nondet) -> String {
-    format!("{}_{}", assembly::hostname(), nondet.rng.uuid())
 }
 
 fn read_signing(files: &SigningFiles) -> anyhow::Result<Signing> {
@@ -213,13 +202,8 @@ impl PreparedComponent {
             }
         };
         let Self { work, elector, nondet, .. } = self;
-        let Some(elector) = elector else { return work.run(clients, None, nondet, stop).await };
-        let lead = |leadership: Leadership| {
-            let (fence, lost) = (leadership.fence().clone(), leadership.lost().clone());
-            work.clone().run(clients.clone(), Some(fence), nondet.clone(), lost)
-        };
-        // Boxed: the future contains the future of the whole component.
-        Box::pin(elector.run(stop, lead)).await;
+        let work = |fence, stop| work.clone().run(clients.clone(), fence, nondet.clone(), stop);
+        election::run(elector, stop, work).await;
     }
 }
 

@@ -123,7 +123,14 @@ pub(super) fn read(
         metrics: MetricsServer::Off,
     };
     Ok(Apiserver {
-        config: Config { api, loops: components, controllers, networks: Networks::default(), nodes },
+        config: Config {
+            api,
+            loops: components,
+            controllers,
+            networks: Networks::default(),
+            nodes,
+            leader_elect: None,
+        },
         listen,
         advertise: address(flags, "advertise-address")?,
         external_host: text(flags, "external-hostname").map(str::to_owned),
