@@ -550,6 +550,7 @@ impl ClusterArgs {
     fn access(&self) -> Result<AccessConfig, FlagError> {
         let mut config = access(&self.access)?;
         config.authentication.is_anonymous_flag_given = self.anonymous_auth.is_some();
+        config.authentication.basic_auth = self.access.file("basic-auth-file");
         Ok(config)
     }
 

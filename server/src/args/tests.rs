@@ -286,3 +286,15 @@ fn metrics_server_is_installed_with_simulated_nodes_or_by_flag() {
         assert_eq!(wrong, Err(UsageError::NeedsApiserver("--metrics-server")), "{components}");
     }
 }
+
+#[test]
+fn passwords_are_accepted_only_on_request() {
+    let of = |flags: &str| {
+        let Api::Here { access, .. } = config(&format!("kstore-server{flags}")).unwrap().api else {
+            panic!("no apiserver")
+        };
+        access.authentication.basic_auth
+    };
+    assert_eq!(of(""), None);
+    assert_eq!(of(" --basic-auth-file users"), Some("users".into()));
+}

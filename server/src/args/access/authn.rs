@@ -16,7 +16,7 @@ pub struct Authentication {
     pub bootstrap_tokens: bool,
     /// The server that reviews tokens, if any.
     pub webhook: Option<TokenWebhookFile>,
-    /// File of users and hashes of their passwords, if passwords are accepted.
+    /// File of users and hashes of their passwords, if passwords are accepted. kube-apiserver has no such flag.
     pub basic_auth: Option<PathBuf>,
     /// OpenID Connect issuers, if any.
     pub issuers: Option<IssuerSource>,
@@ -54,7 +54,7 @@ pub(crate) fn authentication(flags: &impl FlagValues) -> Result<Authentication, 
     let kubeconfig = flags.file("authentication-token-webhook-config-file");
     Ok(Authentication {
         bootstrap_tokens: flags.is_on("enable-bootstrap-token-auth", false)?,
-        basic_auth: flags.file("basic-auth-file"),
+        basic_auth: None,
         issuers: issuers(flags)?,
         is_anonymous_flag_given: false,
         webhook: kubeconfig.map(|kubeconfig| TokenWebhookFile { kubeconfig, version, ttl }),
@@ -198,13 +198,6 @@ mod tests {
         assert_eq!(full.mapping.groups, Some(groups));
         let rule = ClaimRule::Required { claim: "hd".to_owned(), value: "b".to_owned() };
         assert_eq!((full.mapping.claim_rules, full.algorithms.len()), (vec![rule], 2));
-    }
-
-    #[test]
-    fn passwords_are_accepted_only_on_request() {
-        assert_eq!(authentication(&TestFlags(vec![])).unwrap().basic_auth, None);
-        let flags = TestFlags(vec![("basic-auth-file", "users")]);
-        assert_eq!(authentication(&flags).unwrap().basic_auth, Some("users".into()));
     }
 
     #[test]
