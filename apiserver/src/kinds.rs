@@ -28,7 +28,7 @@ pub struct Kinds {
     definitions: BTreeMap<String, Arc<CustomKind>>,
     /// The kind of an enabled alpha feature, declared without a stored definition. A stored definition of the
     /// same name takes its place.
-    opt_in: Option<Arc<CustomKind>>,
+    declared: Option<Arc<CustomKind>>,
 }
 
 /// A custom kind: one definition with a row for each of its versions.
@@ -190,6 +190,12 @@ impl Kinds {
         Self::of(BTreeMap::new(), Some(Arc::new(CustomKind::initializer_configurations())))
     }
 
+    /// The same kinds without those of stored definitions.
+    #[must_use]
+    pub(crate) fn without_custom(&self) -> Self {
+        Self::of(BTreeMap::new(), self.declared.clone())
+    }
+
     /// The kinds after changes of definitions. `changes` are storage keys with their current values; keys of
     /// other kinds are ignored. A definition that cannot be served is left out and logged.
     #[must_use]
@@ -204,11 +210,11 @@ impl Kinds {
             }
         }
         definitions.retain(|_, kind| kind.unstored.is_none());
-        Self::of(definitions, self.opt_in.clone())
+        Self::of(definitions, self.declared.clone())
     }
 
-    fn of(mut definitions: BTreeMap<String, Arc<CustomKind>>, opt_in: Option<Arc<CustomKind>>) -> Self {
-        if let Some(kind) = &opt_in {
+    fn of(mut definitions: BTreeMap<String, Arc<CustomKind>>, declared: Option<Arc<CustomKind>>) -> Self {
+        if let Some(kind) = &declared {
             definitions.entry(kind.key.clone()).or_insert_with(|| kind.clone());
         }
         let served = |kind: &Arc<CustomKind>| {
@@ -221,7 +227,7 @@ impl Kinds {
         };
         let rows: Vec<_> = definitions.values().flat_map(served).collect();
         let stored: Vec<_> = definitions.values().map(|kind| kind.storage_row()).collect();
-        Self { rows: kind::Kinds::with_custom(&rows, &stored), definitions, opt_in }
+        Self { rows: kind::Kinds::with_custom(&rows, &stored), definitions, declared }
     }
 
     /// The kinds for another server. Converted objects are not shared, since the other server may have other
@@ -242,7 +248,7 @@ impl Kinds {
             };
             (key.clone(), Arc::new(kind))
         });
-        Arc::new(Self::of(definitions.collect(), kinds.opt_in.clone()))
+        Arc::new(Self::of(definitions.collect(), kinds.declared.clone()))
     }
 
     /// The rows of the served kinds, for callers that need no definition: discovery, storage keys.

@@ -1,3 +1,5 @@
+//! Rules of initializers and the schema of their configurations.
+
 use super::*;
 use crate::crd::Definition;
 
