@@ -26,9 +26,9 @@ pub struct Kinds {
     rows: kind::Kinds,
     /// Custom kinds by the storage key of their definition.
     definitions: BTreeMap<String, Arc<CustomKind>>,
-    /// The kind InitializerConfiguration of servers with initializers, declared without a stored definition. A
-    /// stored definition of the same name takes its place.
-    initializers: Option<Arc<CustomKind>>,
+    /// The kind of an enabled alpha feature, declared without a stored definition. A stored definition of the
+    /// same name takes its place.
+    declared: Option<Arc<CustomKind>>,
 }
 
 /// A custom kind: one definition with a row for each of its versions.
@@ -193,8 +193,14 @@ impl Kinds {
     /// These kinds and InitializerConfiguration.
     #[must_use]
     pub(crate) fn with_initializers(self) -> Self {
-        let initializers = Arc::new(CustomKind::initializer_configurations());
-        Self::of(self.rows.opt_in().clone(), self.definitions, Some(initializers))
+        let declared = Arc::new(CustomKind::initializer_configurations());
+        Self::of(self.rows.opt_in().clone(), self.definitions, Some(declared))
+    }
+
+    /// The same kinds without those of stored definitions.
+    #[must_use]
+    pub(crate) fn without_custom(&self) -> Self {
+        Self::of(self.rows.opt_in().clone(), BTreeMap::new(), self.declared.clone())
     }
 
     /// The kinds after changes of definitions. `changes` are storage keys with their current values; keys of
@@ -211,15 +217,15 @@ impl Kinds {
             }
         }
         definitions.retain(|_, kind| kind.unstored.is_none());
-        Self::of(self.rows.opt_in().clone(), definitions, self.initializers.clone())
+        Self::of(self.rows.opt_in().clone(), definitions, self.declared.clone())
     }
 
     fn of(
         opt_in: OptIn,
         mut definitions: BTreeMap<String, Arc<CustomKind>>,
-        initializers: Option<Arc<CustomKind>>,
+        declared: Option<Arc<CustomKind>>,
     ) -> Self {
-        if let Some(kind) = &initializers {
+        if let Some(kind) = &declared {
             definitions.entry(kind.key.clone()).or_insert_with(|| kind.clone());
         }
         let served = |kind: &Arc<CustomKind>| {
@@ -232,7 +238,7 @@ impl Kinds {
         };
         let rows: Vec<_> = definitions.values().flat_map(served).collect();
         let stored: Vec<_> = definitions.values().map(|kind| kind.storage_row()).collect();
-        Self { rows: kind::Kinds::new(opt_in, &rows, &stored), definitions, initializers }
+        Self { rows: kind::Kinds::new(opt_in, &rows, &stored), definitions, declared }
     }
 
     /// The kinds for another server. Converted objects are not shared, since the other server may have other
@@ -253,7 +259,7 @@ impl Kinds {
             };
             (key.clone(), Arc::new(kind))
         });
-        Arc::new(Self::of(kinds.rows.opt_in().clone(), definitions.collect(), kinds.initializers.clone()))
+        Arc::new(Self::of(kinds.rows.opt_in().clone(), definitions.collect(), kinds.declared.clone()))
     }
 
     /// The rows of the served kinds, for callers that need no definition: discovery, storage keys.

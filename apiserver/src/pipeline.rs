@@ -331,15 +331,7 @@ impl Pipeline {
         let kind = measured_as(&request);
         let limit = request.time_limit();
         let measured = self.metrics.begin(kind, request.action.is_dry_run());
-        let waits = self.awaits_initialization(&request);
-        let serving = async {
-            let answered = self.serve_with_permit(request, has_seat).await?;
-            match waits {
-                None => Ok(answered),
-                // Without a permit: the writes of the initializers need some.
-                Some(target) => Box::pin(self.initialized(&target, answered)).await,
-            }
-        };
+        let serving = self.serve_until_initialized(request, has_seat);
         let served = in_time(limit, serving, || self.metrics.terminated(kind));
         let answered = tracing::Instrument::instrument(served, span).await;
         measured.end(code_of(&answered));

@@ -88,8 +88,9 @@ impl Initializers {
         let result = match members.get(RESULT).unwrap_or(&Value::Null) {
             Value::Null => None,
             result => match serde_json::from_value(result.clone()) {
-                Ok(result) => Some(result),
-                Err(_) => return wrong(".result", "a Status"),
+                // A list of members would be accepted, too.
+                Ok(status) if result.is_object() => Some(status),
+                _ => return wrong(".result", "a Status"),
             },
         };
         Ok(Some(Self { pending, result }))

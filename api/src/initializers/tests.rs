@@ -1,3 +1,5 @@
+//! Rules of initializers and the schema of their configurations.
+
 use super::*;
 use crate::crd::Definition;
 
@@ -36,8 +38,8 @@ fn initializers_are_only_removed_and_a_failure_is_final() {
         |message: &str| Initializers { pending: Vec::new(), result: Some(Status::internal(message)) };
     let waiting = Initializers::waiting_for(vec!["a.b.c".to_owned()]);
     let check = |new: Option<&Initializers>, old| Initializers::validate_update(new, old).aggregate();
-    assert_eq!(check(None, Some(&waiting)), "");
-    assert_eq!(check(Some(&failed("no")), Some(&waiting)), "");
+    assert_eq!(check(None, Some(&waiting)), "[]");
+    assert_eq!(check(Some(&failed("no")), Some(&waiting)), "[]");
     assert_eq!(
         check(Some(&waiting), None),
         "metadata.initializers: Invalid value: \"null\": field is immutable once initialization has completed"
@@ -84,7 +86,7 @@ fn configurations_are_validated_by_the_schema_of_their_kind() {
     };
     let rule = |groups: Value, versions: Value, resources: Value| json!({ "apiGroups": groups, "apiVersions": versions, "resources": resources });
     let good = rule(json!([""]), json!(["*"]), json!(["pods", "services"]));
-    assert_eq!(check(good.clone(), "labels.example.com"), "");
+    assert_eq!(check(good.clone(), "labels.example.com"), "[]");
     for (rule, name, text) in [
         (good, "example.com", "should be a domain with at least three segments separated by dots"),
         (

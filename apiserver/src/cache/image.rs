@@ -14,7 +14,6 @@ use tokio::sync::Notify;
 /// The contents of a watch cache at one revision. Immutable. Its memory is proportional to the number of
 /// kinds, not of objects, until the cache changes.
 pub struct CacheImage {
-    own_kinds: Arc<Kinds>,
     revision: i64,
     state: CacheState,
 }
@@ -38,7 +37,7 @@ impl Cache {
         let state = self.state.read();
         // The revision changes only under the write lock.
         let revision = self.revision();
-        CacheImage { own_kinds: self.own_kinds.clone(), revision, state: state.forked() }
+        CacheImage { revision, state: state.forked() }
     }
 
     /// Starts a cache from an image instead of reading everything, otherwise like [`Cache::fill_counted`].
@@ -52,7 +51,6 @@ impl Cache {
         let watch = storage.watch("", image.revision).await?;
         let cache = Arc::new(Self {
             storage,
-            own_kinds: image.own_kinds.clone(),
             state: parking_lot::RwLock::new(image.state.forked()),
             revision: AtomicI64::new(image.revision),
             closed: AtomicBool::new(false),

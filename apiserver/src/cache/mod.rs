@@ -65,8 +65,6 @@ const REFILL_PAUSE: Duration = Duration::from_secs(1);
 /// The watch cache of one apiserver. Shared by `Arc`.
 pub struct Cache {
     storage: SharedStorage,
-    /// The kinds that are served without any stored definition.
-    own_kinds: Arc<Kinds>,
     state: RwLock<CacheState>,
     /// The revision up to which `state` is complete; changes only under the write lock of `state`.
     revision: AtomicI64,
@@ -111,17 +109,16 @@ impl Cache {
     }
 
     /// Fills a cache like [`Cache::fill`], and counts panics of its task in `metrics`. After a panic the
-    /// cache is filled again. `own_kinds` are served without any stored definition.
+    /// cache is filled again. `kinds` are served without any stored definition.
     pub(crate) async fn fill_counted(
         storage: SharedStorage,
-        own_kinds: Kinds,
+        kinds: Kinds,
         metrics: Arc<Metrics>,
         observe: impl Fn(&RawBatch) + Send + Sync + 'static,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
-        let (state, revision, watch) = CacheState::read(&storage, &own_kinds).await?;
+        let (state, revision, watch) = CacheState::read(&storage, &kinds).await?;
         let cache = Arc::new(Self {
             storage,
-            own_kinds: Arc::new(own_kinds),
             state: RwLock::new(state),
             revision: AtomicI64::new(revision),
             closed: AtomicBool::new(false),
@@ -285,7 +282,7 @@ impl Cache {
     /// Reads everything again after the history in between was lost. The lost changes are unknown: watches
     /// end, and clients that resume get 410 and list.
     async fn refill(&self) -> Result<Box<dyn RawWatch>, FillError> {
-        let (mut fresh, revision, watch) = CacheState::read(&self.storage, &self.own_kinds).await?;
+        let (mut fresh, revision, watch) = CacheState::read(&self.storage, &self.kinds()).await?;
         let mut state = self.state.write();
         fresh.next_listener = state.next_listener;
         fresh.reading = state.reading + 1;
@@ -325,13 +322,13 @@ impl CacheState {
     /// Reads everything: the contents, their revision, and a watch from there on.
     async fn read(
         storage: &SharedStorage,
-        own_kinds: &Kinds,
+        kinds: &Kinds,
     ) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
         let items =
             page.items.iter().filter_map(|raw| Some((std::str::from_utf8(&raw.key).ok()?, Some(raw))));
-        let served = Arc::new(own_kinds.with(items));
+        let served = Arc::new(kinds.without_custom().with(items));
         let (kinds, unreadable) = fill::kinds(&served, &page.items, revision);
         drop(page);
         // All keys, not only ROOT: the cache must receive every revision to know its progress.

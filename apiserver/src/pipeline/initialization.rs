@@ -28,8 +28,23 @@ impl Pipeline {
         expected.with_initializers(self.initializes())
     }
 
+    /// Serves a request; the answer to a create waits until the new object is initialized.
+    pub(super) async fn serve_until_initialized(
+        &self,
+        request: Request,
+        has_seat: bool,
+    ) -> Result<Answered, Refused> {
+        let waits = self.awaits_initialization(&request);
+        let answered = self.serve_with_permit(request, has_seat).await?;
+        match waits {
+            None => Ok(answered),
+            // Without a permit: the writes of the initializers need some.
+            Some(target) => Box::pin(self.initialized(&target, answered)).await,
+        }
+    }
+
     /// The target of a request whose answer waits until the new object is initialized.
-    pub(super) fn awaits_initialization(&self, request: &Request) -> Option<Box<Target>> {
+    fn awaits_initialization(&self, request: &Request) -> Option<Box<Target>> {
         let Action::Create(_, options) = &request.action else { return None };
         let answers_at_once = options.dry_run || options.includes_uninitialized || request.stage.is_some();
         let waits = self.initializes() && !answers_at_once && request.target.subresource.is_empty();
@@ -40,7 +55,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// The reason for which its initialization failed; 500 if it was deleted meanwhile.
-    pub(super) async fn initialized(&self, target: &Target, answered: Answered) -> Result<Answered, Refused> {
+    async fn initialized(&self, target: &Target, answered: Answered) -> Result<Answered, Refused> {
         let Answer::Object(ObjectAnswer { entry, created: true, .. }) = &answered.answer else {
             return Ok(answered);
         };

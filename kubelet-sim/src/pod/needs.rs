@@ -131,7 +131,9 @@ impl VolumeNeed {
 fn key(pod: &PodObject, kind: SourceKind, name: &str) -> SourceKey {
     let namespace = match kind {
         SourceKind::TrustBundle => String::new(),
-        SourceKind::ConfigMap | SourceKind::Secret | SourceKind::Claim => pod.metadata.namespace.clone(),
+        SourceKind::ConfigMap | SourceKind::Secret | SourceKind::Claim | SourceKind::ResourceClaim => {
+            pod.metadata.namespace.clone()
+        }
     };
     SourceKey { kind, namespace, name: name.to_owned() }
 }
