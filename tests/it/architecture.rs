@@ -27,7 +27,18 @@ const TABLE: [(&str, u8, &[&str]); 18] = [
     (
         "testing",
         4,
-        &["nondet", "store", "informer", "apiserver", "client", "controllers", "scheduler", "kubelet-sim"],
+        &[
+            "nondet",
+            // The names of optional APIs.
+            "api",
+            "store",
+            "informer",
+            "apiserver",
+            "client",
+            "controllers",
+            "scheduler",
+            "kubelet-sim",
+        ],
     ),
     (
         "server",
