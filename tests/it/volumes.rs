@@ -66,6 +66,8 @@ fn a_claim_and_its_volume_are_deleted_after_the_pod_that_uses_them() {
         cluster.create(claim("data", json!({}))).await;
         cluster.create(user_of("db", "data")).await;
         bound(cluster, "data").await;
+        // A pod uses a claim from its binding on.
+        running(cluster, "db").await;
         cluster.delete("persistentvolumeclaims", "data", DeleteParams::default()).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         let kept = cluster.get("persistentvolumeclaims", "default", "data").await.unwrap();

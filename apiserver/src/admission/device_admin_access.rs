@@ -90,7 +90,7 @@ mod tests {
             seed: 1,
         };
         let cluster = MapLookup::of([namespace]);
-        let judged = DeviceAdminAccess.validate(&cluster, &subject, Some(&object), Some(&json!({})));
+        let judged = DeviceAdminAccess.validate(&*cluster, &subject, Some(&object), Some(&json!({})));
         judged.map_err(|status| status.message)
     }
 
