@@ -98,7 +98,6 @@ mod tokens_and_claims;
 /// Small controllers: mirrored Endpoints, load balancers, node networks, ephemeral volume claims.
 mod upkeep;
 /// Volumes and claims end to end.
-mod virtual_year;
 mod volumes;
 mod walkthrough;
 /// Watches against a model of history.
