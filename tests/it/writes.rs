@@ -94,7 +94,11 @@ impl<'c> WriteCounter<'c> {
         self.take();
         change.await;
         tokio::time::sleep(settling).await;
-        for (at, (controller, writes)) in self.take().into_iter().enumerate() {
+        let writes = self.take();
+        if writes.is_empty() {
+            writeln!(self.table, "| {what} | none | |").unwrap();
+        }
+        for (at, (controller, writes)) in writes.into_iter().enumerate() {
             let writes: Vec<String> =
                 writes.into_iter().map(|(write, count)| format!("{count} {write}")).collect();
             let what = if at == 0 { what } else { "" };
