@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
 
 /// Total usage of all pods of a namespace, in thousandths of a CPU.
-type Load = Arc<AtomicI64>;
+pub(crate) type Load = Arc<AtomicI64>;
 
 fn reply(body: &Value) -> Response<Body> {
     let mut response = Response::new(Body::from(body.to_string()));
@@ -58,7 +58,7 @@ async fn metrics_server(request: Request<Body>, pods: Client, load: Load) -> Res
 }
 
 /// Installs the fake metrics server.
-async fn measure(cluster: &Cluster) -> Load {
+pub(crate) async fn measure(cluster: &Cluster) -> Load {
     let load = Load::default();
     let (client, of_server) = (cluster.client().clone(), load.clone());
     cluster.webhooks().serve_api("default/metrics", move |request| {
@@ -115,13 +115,13 @@ async fn measure_nodes(cluster: &Cluster) {
 }
 
 /// As `kubectl autoscale deployment NAME --min=1 --max=MAX --cpu=50%`.
-fn autoscaler(name: &str, max: u32) -> Value {
+pub(crate) fn autoscaler(name: &str, max: u32) -> Value {
     json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": name},
         "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}, "minReplicas": 1, "maxReplicas": max,
             "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]}})
 }
 
-fn requesting(name: &str) -> Value {
+pub(crate) fn requesting(name: &str) -> Value {
     let mut deployment = manifests::deployment(name, 1);
     deployment["spec"]["template"]["spec"]["containers"][0]["resources"] =
         json!({"requests": {"cpu": "100m"}});
