@@ -64,6 +64,8 @@ pub struct Builder {
     faults: Option<Faults>,
     /// Optional APIs that the server serves.
     apis: Vec<String>,
+    /// The optional APIs of these names.
+    opt_in: OptIn,
 }
 
 impl Default for Builder {
@@ -76,6 +78,7 @@ impl Default for Builder {
             manifests: Vec::new(),
             faults: None,
             apis: Vec::new(),
+            opt_in: OptIn::default(),
         }
     }
 }
@@ -168,8 +171,13 @@ impl Builder {
     /// The API server refuses a manifest, or the store or the API server cannot start. Everything that had started is stopped.
     pub async fn try_start(self) -> Result<Cluster, StartError> {
         let (manifests, faults) = (self.manifests.clone(), self.faults.clone());
-        let image = initial::image(self.seed).await?;
-        let cluster = image.start_as(self).await?;
+        let opt_in = OptIn::apis(self.apis.iter().map(String::as_str))?;
+        let builder = Self { opt_in, ..self };
+        // The shared image has no optional kinds.
+        let cluster = match builder.apis.is_empty() {
+            true => initial::image(builder.seed).await?.start_as(builder).await?,
+            false => builder.start_empty().await?,
+        };
         for manifest in &manifests {
             if let Err(error) = cluster.apply(manifest).await {
                 cluster.stop().await;
@@ -205,7 +213,7 @@ impl Builder {
         let unfinished = stop.clone().drop_guard();
         tasks.spawn(close_when_stopped(store.clone(), stop.clone()));
         let mut options = self.options(&nondet, &stop, tokens.clone());
-        options.settings.opt_in = OptIn::apis(self.apis.iter().map(String::as_str))?;
+        options.settings.opt_in = self.opt_in.clone();
         let storage = Arc::new(Embedded::new(store.clone()));
         let spawn = |task| drop(tasks.spawn(task));
         let api = match image {

@@ -83,8 +83,7 @@ pub(super) fn built_in(migration: &StorageVersionMigration) -> Option<Resolution
     if !row.is_stored() || !verbs.iter().all(|verb| row.supports(verb)) {
         return Some(Resolution::NotMigratable("resource does not support list, patch and update"));
     }
-    let resource =
-        Resource { group: row.group.into(), version: row.version.into(), plural: row.plural.into() };
+    let resource = Resource::named(row.group, row.version, row.plural);
     Some(Resolution::Kind(MigratedKind { resource, kind: row.kind.to_owned() }))
 }
 
