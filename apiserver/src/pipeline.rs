@@ -331,9 +331,13 @@ impl Pipeline {
         let kind = measured_as(&request);
         let limit = request.time_limit();
         let measured = self.metrics.begin(kind, request.action.is_dry_run());
-        let serving = self.serve_until_initialized(request, has_seat);
-        let served = in_time(limit, serving, || self.metrics.terminated(kind));
-        let answered = tracing::Instrument::instrument(served, span).await;
+        let awaited = self.awaited(&request, limit, kind);
+        let served =
+            in_time(limit, self.serve_with_permit(request, has_seat), || self.metrics.terminated(kind));
+        let mut answered = tracing::Instrument::instrument(served, span).await;
+        if let Some(awaited) = awaited {
+            answered = Box::pin(self.when_initialized(&awaited, answered)).await;
+        }
         measured.end(code_of(&answered));
         answered
     }

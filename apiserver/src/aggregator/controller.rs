@@ -146,7 +146,8 @@ impl AvailabilityController {
                 let filters = kinds.into_iter().flatten().map(Filter::all).collect();
                 endpoints = Some(self::watch(&cache, filters).await);
             }
-            self.refresh().await;
+            // Boxed, as its writes are large futures.
+            Box::pin(self.refresh()).await;
             let due = self.next_due();
             tokio::select! {
                 biased;

@@ -18,8 +18,9 @@ pub struct Filter {
     pub labels: label::Selector,
     /// Field requirements.
     pub fields: field::Selector,
-    /// Requirements on selectable fields that a version of a custom kind declares.
-    pub declared: Option<DeclaredFields>,
+    /// Requirements on selectable fields that a version of a custom kind declares. Boxed because they are rare, and
+    /// the future of every request has a filter.
+    pub declared: Option<Box<DeclaredFields>>,
     /// Whether objects that wait for initializers match.
     pub includes_uninitialized: bool,
 }

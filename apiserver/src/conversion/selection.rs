@@ -26,7 +26,8 @@ pub(crate) fn filter_by_version(filter: &Filter, custom: Option<&CustomVersion>)
             unevaluated
         }
     };
-    filter.declared = Some(DeclaredFields { spec_hash: custom.definition().spec_hash, unevaluated });
+    let spec_hash = custom.definition().spec_hash;
+    filter.declared = Some(Box::new(DeclaredFields { spec_hash, unevaluated }));
     filter
 }
 

@@ -1,9 +1,10 @@
 //! Objects that wait for initializers: a create is answered when its object is initialized, and an object whose
 //! initialization has failed is deleted. The plugin `admission::initializers` decides who may change them.
 
-use super::{Answer, Answered, ObjectAnswer, Pipeline, Refused};
+use super::{Answer, Answered, ObjectAnswer, Pipeline, Refused, in_time};
 use crate::cache::{Entry, Filter, Watch, WatchStart};
 use crate::decode::Expected;
+use crate::metrics::Kind;
 use crate::registry::Decision;
 use crate::request::{Action, Request, Target};
 use kstore_api::initializers::Initializers;
@@ -11,6 +12,17 @@ use kstore_api::meta;
 use kstore_api::status::{Reason, Status};
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A new object whose creator waits until it is initialized.
+pub(super) struct Awaited {
+    target: Target,
+    /// When the creator gets an error instead.
+    deadline: Instant,
+    /// The labels under which the request is counted.
+    kind: Kind,
+}
 
 impl Pipeline {
     /// Whether new objects wait for initializers.
@@ -28,27 +40,26 @@ impl Pipeline {
         expected.with_initializers(self.initializes())
     }
 
-    /// Serves a request; the answer to a create waits until the new object is initialized.
-    pub(super) async fn serve_until_initialized(
-        &self,
-        request: Request,
-        has_seat: bool,
-    ) -> Result<Answered, Refused> {
-        let waits = self.awaits_initialization(&request);
-        let answered = self.serve_with_permit(request, has_seat).await?;
-        match waits {
-            None => Ok(answered),
-            // Without a permit: the writes of the initializers need some.
-            Some(target) => Box::pin(self.initialized(&target, answered)).await,
-        }
-    }
-
-    /// The target of a request whose answer waits until the new object is initialized.
-    fn awaits_initialization(&self, request: &Request) -> Option<Box<Target>> {
+    /// What a request waits for after its object was created; `None` if its answer does not wait. Boxed because
+    /// it is rare: otherwise the future of every request would be larger.
+    pub(super) fn awaited(&self, request: &Request, limit: Duration, kind: Kind) -> Option<Box<Awaited>> {
         let Action::Create(_, options) = &request.action else { return None };
         let answers_at_once = options.dry_run || options.includes_uninitialized || request.stage.is_some();
         let waits = self.initializes() && !answers_at_once && request.target.subresource.is_empty();
-        waits.then(|| Box::new(request.target.clone()))
+        let (target, deadline) = (&request.target, Instant::now() + limit);
+        waits.then(|| Box::new(Awaited { target: target.clone(), deadline, kind }))
+    }
+
+    /// The answer to a create as soon as its object is initialized, or an error at the deadline. It is called
+    /// without a permit, because the writes of the initializers need some.
+    pub(super) async fn when_initialized(
+        &self,
+        awaited: &Awaited,
+        answered: Result<Answered, Refused>,
+    ) -> Result<Answered, Refused> {
+        let left = awaited.deadline.saturating_duration_since(Instant::now());
+        let waiting = self.initialized(&awaited.target, answered?);
+        in_time(left, waiting, || self.metrics.terminated(awaited.kind)).await
     }
 
     /// Waits until a new object is initialized.
@@ -63,12 +74,12 @@ impl Pipeline {
             return Ok(answered);
         }
         let refused = |status| Refused { status, warnings: answered.warnings.clone() };
-        let entry = self.when_initialized(target, entry).await.map_err(refused)?;
+        let entry = self.initialized_entry(target, entry).await.map_err(refused)?;
         let answer = Answer::Object(ObjectAnswer { entry, created: true, removed: false });
         Ok(Answered { answer, ..answered })
     }
 
-    async fn when_initialized(&self, target: &Target, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
+    async fn initialized_entry(&self, target: &Target, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
         check_failure(entry)?;
         let filter = Filter {
             namespace: entry.namespace().to_owned(),
