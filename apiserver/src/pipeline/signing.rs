@@ -57,7 +57,7 @@ pub(super) fn validate_trust_bundle(resource: &Resource, new: &Value, old: Optio
     }
     for (index, der) in trust_bundle::certificates(bundle.as_str().unwrap_or_default()) {
         let fault = match X509Certificate::from_der(&der) {
-            Ok((rest, certificate)) if rest.is_empty() => match certificate.basic_constraints() {
+            Ok(([], certificate)) => match certificate.basic_constraints() {
                 Ok(Some(constraints)) if constraints.value.ca => continue,
                 _ => "does not have the CA bit set",
             },
