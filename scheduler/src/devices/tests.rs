@@ -98,7 +98,7 @@ fn allocation_cases() -> Vec<AllocationCase> {
         ),
         (
             "different attributes",
-            json!({ "requests": gpus(2), "constraints": differ.clone() }),
+            json!({ "requests": gpus(2), "constraints": differ }),
             Some(vec!["g0", "g1"]),
         ),
         (
