@@ -120,7 +120,7 @@ mod tests {
             assert_eq!(check(label, claims, "", claim(false)), Ok(()));
         }
         for (kind, subresource, object) in
-            [(claims, "", claim(true)), (templates, "", template.clone()), (claims, "status", status.clone())]
+            [(claims, "", claim(true)), (templates, "", template), (claims, "status", status)]
         {
             assert_eq!(check(Some("true"), kind, subresource, object), Ok(()));
         }

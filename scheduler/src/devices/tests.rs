@@ -52,8 +52,10 @@ fn selects(text: &str) -> Value {
     json!({ "selectors": [{ "cel": { "expression": text } }] })
 }
 
-#[test]
-fn claims_get_the_first_devices_that_satisfy_them() {
+/// A name, the spec of a claim, and the names of the devices that it gets.
+type AllocationCase = (&'static str, Value, Option<Vec<&'static str>>);
+
+fn allocation_cases() -> Vec<AllocationCase> {
     let model = |name: &str| selects(&format!("device.attributes['gpu.x'].model == '{name}'"));
     let all = json!({ "allocationMode": "All", "count": null });
     let same = json!([{ "requests": ["a", "b"], "matchAttribute": "gpu.x/model" }]);
@@ -65,7 +67,7 @@ fn claims_get_the_first_devices_that_satisfy_them() {
         option["name"] = name.into();
         option
     };
-    let cases = [
+    vec![
         ("one", json!({ "requests": gpus(1) }), Some(vec!["g0"])),
         ("two", json!({ "requests": gpus(2) }), Some(vec!["g0", "g1"])),
         ("more than there are", json!({ "requests": gpus(5) }), None),
@@ -96,7 +98,7 @@ fn claims_get_the_first_devices_that_satisfy_them() {
         ),
         (
             "different attributes",
-            json!({ "requests": gpus(2), "constraints": differ.clone() }),
+            json!({ "requests": gpus(2), "constraints": differ }),
             Some(vec!["g0", "g1"]),
         ),
         (
@@ -119,9 +121,13 @@ fn claims_get_the_first_devices_that_satisfy_them() {
             json!({ "requests": first("a", json!([option("p", model("z")), option("q", model("y"))])) }),
             Some(vec!["g1"]),
         ),
-    ];
+    ]
+}
+
+#[test]
+fn claims_get_the_first_devices_that_satisfy_them() {
     let slice = json!({ "nodeName": "n1", "devices": [gpu("g0", "x", 0), gpu("g1", "y", 1), gpu("g2", "x", 2), gpu("g3", "y", 3)] });
-    for (name, spec, expected) in cases {
+    for (name, spec, expected) in allocation_cases() {
         let devices = devices(vec![gpu_class(), device_slice("n1", slice.clone()), claim_of(spec)]);
         let found = names(&devices, &["c"], &node("n1", json!({})));
         let expected = expected.map(|names| vec![names.into_iter().map(str::to_owned).collect::<Vec<_>>()]);
