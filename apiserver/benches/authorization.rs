@@ -172,7 +172,7 @@ async fn measure_rbac() {
         || may("get", "ns-42"),
     )
     .await;
-    let changed = |round: usize| role(42, if round % 2 == 0 { "list" } else { "get" });
+    let changed = |round: usize| role(42, if round.is_multiple_of(2) { "list" } else { "get" });
     after_changes("RBAC: the first decision after a changed role", &cluster, "roles", changed, || {
         may("get", "ns-42")
     })
