@@ -139,3 +139,48 @@ fn set_owners(object: &impl ControlledObject, owners: &serde_json::Value) -> Act
     }});
     Action::Patch { target, status: false, kind: PatchKind::Merge, patch }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::Pod;
+    use serde_json::{Value, from_value};
+
+    fn pod(name: &str, app: &str, metadata: Value) -> Pod {
+        let mut pod = json!({ "metadata": { "name": name, "labels": { "app": app } } });
+        for (field, value) in metadata.as_object().unwrap() {
+            pod["metadata"][field] = value.clone();
+        }
+        from_value(pod).unwrap()
+    }
+
+    fn claimed(me: &Value) -> [Vec<String>; 3] {
+        let owned_by = |uid: &str| {
+            json!({ "ownerReferences": [
+                { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": uid, "uid": uid, "controller": true }] })
+        };
+        let ending = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        let pods = [
+            pod("owned", "web", owned_by("me")),
+            pod("relabelled", "other", owned_by("me")),
+            pod("free", "web", json!({})),
+            pod("ending", "web", ending),
+            pod("of-another", "web", owned_by("you")),
+            pod("unrelated", "other", json!({})),
+        ];
+        let selector: LabelSelector = from_value(json!({ "matchLabels": { "app": "web" } })).unwrap();
+        let Claim { owned, adopt, release } = claim(&from_value(me.clone()).unwrap(), &selector, pods);
+        [owned, adopt, release].map(|pods| pods.into_iter().map(|pod| pod.metadata.name).collect())
+    }
+
+    #[test]
+    fn a_controller_adopts_free_objects_that_stay_and_releases_relabelled_ones() {
+        assert_eq!(claimed(&json!({ "uid": "me" })), [vec!["owned"], vec!["free"], vec!["relabelled"]]);
+    }
+
+    #[test]
+    fn a_controller_that_is_being_deleted_adopts_and_releases_nothing() {
+        let me = json!({ "uid": "me", "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        assert_eq!(claimed(&me), [vec!["owned".to_owned()], vec![], vec![]]);
+    }
+}

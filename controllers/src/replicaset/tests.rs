@@ -80,6 +80,17 @@ fn missing_pods_are_created_in_bursts_ignoring_ended_and_terminating_ones() {
 }
 
 #[test]
+fn a_replica_set_that_is_being_deleted_creates_and_deletes_no_pods() {
+    let pods = [pod("a", json!({})), pod("b", json!({}))];
+    for replicas in [0, 1, 5] {
+        let mut set = set(replicas, 0);
+        set.metadata.deletion_timestamp = from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        let seen = Observed { kind: ReplicaSet, set: &set, pods: &pods };
+        assert_eq!(change(seen, START, PodsPerNode::new), Change::None, "{replicas}");
+    }
+}
+
+#[test]
 fn surplus_pods_are_deleted_in_the_documented_order() {
     let on = |more: Value| {
         let mut base = json!({"spec": {"nodeName": "n1"}, "status": {"phase": "Running", "conditions": ready(64)},
