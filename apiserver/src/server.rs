@@ -231,14 +231,10 @@ impl ApiServer {
             None => storage,
         };
         let storage = metrics.measure(storage);
-        let (memory, follow) = match image {
-            None => {
-                let kinds = options.settings.plugins.kinds(options.settings.opt_in.clone());
-                ServerMemory::read(storage, kinds, metrics.clone()).await?
-            }
+        let (ServerMemory { cache, provenance }, follow) = match image {
+            None => ServerMemory::read(storage, options.settings.kinds(), metrics.clone()).await?,
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
-        let ServerMemory { cache, provenance } = memory;
         let (hand_over, started) = tokio::sync::oneshot::channel();
         spawn(Box::pin(async move {
             tokio::join!(follow, run_background(started));

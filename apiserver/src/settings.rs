@@ -7,6 +7,7 @@ use crate::authn::{AnonymousAccess, Bearers, FrontProxies};
 use crate::authz::Modes;
 use crate::encryption::Encryption;
 use crate::fairness::RequestLimits;
+use crate::kinds::Kinds;
 use kstore_api::kind::OptIn;
 use std::sync::Arc;
 
@@ -38,4 +39,11 @@ pub struct Settings {
     pub opt_in: OptIn,
     /// Whether the endpoints of the Service `default/kubernetes` are left as they are.
     pub leaves_endpoints: bool,
+}
+
+impl Settings {
+    /// The kinds that the server serves without any stored definition.
+    pub(crate) fn kinds(&self) -> Kinds {
+        self.plugins.kinds(self.opt_in.clone())
+    }
 }

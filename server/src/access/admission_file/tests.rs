@@ -73,6 +73,10 @@ fn files_that_cannot_be_used_say_why() {
         ),
         (
             &format!("{HEAD}plugins: [{{name: ResourceQuota, configuration: {{}}}}]"),
+            "expected apiserver.config.k8s.io/v1 ResourceQuotaConfiguration",
+        ),
+        (
+            &format!("{HEAD}plugins: [{{name: ValidatingAdmissionWebhook, configuration: {{}}}}]"),
             "kstore does not support",
         ),
         (
