@@ -27,7 +27,7 @@ fn the_certificates_are_published_under_a_name_with_their_hash() {
 #[test]
 fn changed_and_former_bundles_are_replaced() {
     let (own, former) = (created("pem"), created("former"));
-    let mut changed = own.clone();
+    let mut changed = own;
     "tampered".clone_into(&mut changed.spec.trust_bundle);
     let actions = plan(&[&changed, &former], "pem");
     let [Action::Update(update), Action::Delete { target, .. }] = actions.as_slice() else {
