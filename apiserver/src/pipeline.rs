@@ -42,7 +42,7 @@ use crate::metrics::{self, Metrics};
 use crate::outbound::{Network, Outbound, ServiceBackends};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Registry, View, WriteContext};
-use crate::request::{Action, ManagedFieldsUpdate, Request, Target, WriteOptions};
+use crate::request::{Action, Request, Target};
 use crate::service_ranges::ServiceRanges;
 use crate::token::Tokens;
 use futures::FutureExt as _;
@@ -406,7 +406,7 @@ impl Pipeline {
         let done = self.act_once(request, warnings).await;
         let done = match &done {
             Err(status) if status.reason == Reason::RequestEntityTooLarge => {
-                match without_managed_fields(request) {
+                match request.without_managed_fields() {
                     // Boxed because it is rare: otherwise the future of every request would be twice as large.
                     Some(slimmer) => Box::pin(self.act_once(&slimmer, warnings)).await,
                     None => done,
@@ -536,26 +536,6 @@ async fn in_time<T, E: From<Status>>(
         }
         Err(_) => Err(error::panicked().into()),
     }
-}
-
-/// The request with managed fields dropped, if the request works without them. An apply does not: it is about
-/// field ownership. A scale does not: its managed fields belong to the workload.
-fn without_managed_fields(request: &Request) -> Option<Request> {
-    let dropped = |options: &WriteOptions| WriteOptions {
-        managed_fields: ManagedFieldsUpdate::Dropped,
-        ..options.clone()
-    };
-    let action = match (&request.action, request.target.subresource) {
-        (Action::Create(body, options), "") => Action::Create(body.clone(), dropped(options)),
-        (Action::Update(body, options), below) if below != "scale" => {
-            Action::Update(body.clone(), dropped(options))
-        }
-        (Action::Patch(kind, patch, options), below) if *kind != PatchType::Apply && below != "scale" => {
-            Action::Patch(*kind, patch.clone(), dropped(options))
-        }
-        _ => return None,
-    };
-    Some(Request { action, ..request.clone() })
 }
 
 /// The metric labels under which a request is counted.

@@ -49,6 +49,26 @@ impl Request {
         };
         within(self.timeout, allowed)
     }
+
+    /// The request with managed fields dropped, if it works without them. An apply does not: it is about field
+    /// ownership. A scale does not: its managed fields belong to the workload.
+    pub(crate) fn without_managed_fields(&self) -> Option<Self> {
+        let dropped = |options: &WriteOptions| WriteOptions {
+            managed_fields: ManagedFieldsUpdate::Dropped,
+            ..options.clone()
+        };
+        let action = match (&self.action, self.target.subresource) {
+            (Action::Create(body, options), "") => Action::Create(body.clone(), dropped(options)),
+            (Action::Update(body, options), below) if below != "scale" => {
+                Action::Update(body.clone(), dropped(options))
+            }
+            (Action::Patch(kind, patch, options), below) if *kind != PatchType::Apply && below != "scale" => {
+                Action::Patch(*kind, patch.clone(), dropped(options))
+            }
+            _ => return None,
+        };
+        Some(Self { action, ..self.clone() })
+    }
 }
 
 fn within(asked: Option<Duration>, allowed: Duration) -> Duration {

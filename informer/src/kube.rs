@@ -14,7 +14,8 @@ mod refusal;
 mod request;
 mod source;
 mod stream;
-#[cfg(all(test, feature = "kube"))]
+#[cfg(test)]
+#[cfg(feature = "kube")]
 mod tests;
 mod transport;
 mod versions;
