@@ -206,7 +206,7 @@ fn pods_with_chosen_users_groups_or_selinux_options_are_refused() {
         (of_pod(options.clone()), "pod.Spec.SecurityContext.SELinuxOptions"),
         (of_pod(user.clone()), "pod.Spec.SecurityContext.RunAsUser"),
         (of_pod(json!({ "fsGroup": 1 })), "pod.Spec.SecurityContext.FSGroup"),
-        (of_container("containers", options.clone()), "SecurityContext.SELinuxOptions"),
+        (of_container("containers", options), "SecurityContext.SELinuxOptions"),
         (of_container("initContainers", user.clone()), "SecurityContext.RunAsUser"),
     ] {
         assert_eq!(

@@ -29,6 +29,19 @@ async fn ask(pipeline: &Pipeline, subresource: &'static str, name: &str) -> Resu
     refused.map_err(|status| format!("{} {}", status.code, status.message))
 }
 
+/// A server with this plugin and these pods.
+async fn server(plugin: Option<&'static str>, pods: &[(&str, Value)]) -> Pipeline {
+    // ServiceAccount would need an account of the namespace.
+    let without = PluginSwitches::without(["ServiceAccount"]);
+    let switches = PluginSwitches { enabled: plugin.into_iter().collect(), ..without };
+    let configured = ConfiguredPlugins::default();
+    let server = pipeline([], ConfiguredPlugins::default()).await.with_plugins(switches, &configured);
+    for (name, spec) in pods {
+        create(&server, &pod(name, spec), ("default", false)).await.unwrap();
+    }
+    server
+}
+
 #[tokio::test]
 async fn commands_in_pods_with_rights_on_their_node_are_refused() {
     let plain = json!({ "containers": [{ "name": "c", "securityContext": { "privileged": false } }] });
@@ -46,17 +59,7 @@ async fn commands_in_pods_with_rights_on_their_node_are_refused() {
         ("ipc", with("hostIPC")),
         ("privileged", privileged),
     ];
-    let server = async |plugin: Option<&'static str>| {
-        // ServiceAccount would need an account of the namespace.
-        let without = PluginSwitches::without(["ServiceAccount"]);
-        let switches = PluginSwitches { enabled: plugin.into_iter().collect(), ..without };
-        let configured = ConfiguredPlugins::default();
-        let server = pipeline([], ConfiguredPlugins::default()).await.with_plugins(switches, &configured);
-        for (name, spec) in &pods {
-            create(&server, &pod(name, spec), ("default", false)).await.unwrap();
-        }
-        server
-    };
+    let server = |plugin: Option<&'static str>| Box::pin(server(plugin, &pods));
     assert_eq!(ask(&server(None).await, "exec", "privileged").await, Ok(()), "no plugin is on");
     let (escalating, on_privileged) =
         (server(Some("DenyEscalatingExec")).await, server(Some("DenyExecOnPrivileged")).await);
