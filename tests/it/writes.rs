@@ -4,6 +4,8 @@
 
 use crate::autoscaling::{autoscaler, measure, requesting};
 use crate::workspace_root;
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
 use kstore_apiserver::provenance::Note;
 use kstore_client::DeleteParams;
 use kstore_tests::{Change, Cluster, Setup, manifests, simulate};
@@ -86,11 +88,25 @@ impl<'c> WriteCounter<'c> {
 
     /// Makes a change, waits until it has settled, and adds its writes to the table. Then asserts that nothing
     /// is written.
-    async fn count(&mut self, what: &str, change: impl Future<Output = ()>) {
-        self.count_for(what, SETTLING, change).await;
+    fn count<'s>(
+        &'s mut self,
+        what: &'s str,
+        change: impl Future<Output = ()> + 's,
+    ) -> LocalBoxFuture<'s, ()> {
+        self.count_for(what, SETTLING, change)
     }
 
-    async fn count_for(&mut self, what: &str, settling: Duration, change: impl Future<Output = ()>) {
+    /// Like [`Self::count`], with another time to settle. Boxed, because changes are large futures.
+    fn count_for<'s>(
+        &'s mut self,
+        what: &'s str,
+        settling: Duration,
+        change: impl Future<Output = ()> + 's,
+    ) -> LocalBoxFuture<'s, ()> {
+        self.count_boxed(what, settling, change.boxed_local()).boxed_local()
+    }
+
+    async fn count_boxed(&mut self, what: &str, settling: Duration, change: LocalBoxFuture<'_, ()>) {
         self.take();
         change.await;
         tokio::time::sleep(settling).await;
@@ -147,7 +163,7 @@ async fn workloads(counter: &mut WriteCounter<'_>) {
     };
     counter
         .count("create a Deployment of 3", async {
-            drop(cluster.create(manifests::deployment("web", 3)).await)
+            drop(cluster.create(manifests::deployment("web", 3)).await);
         })
         .await;
     counter.count("scale it to 5", replicas(5)).await;
@@ -187,7 +203,7 @@ async fn cluster_objects(counter: &mut WriteCounter<'_>) {
     counter.count("create a ResourceQuota", async { drop(cluster.create(quota).await) }).await;
     counter
         .count("create a ConfigMap under it", async {
-            drop(cluster.create(manifests::config_map("map", "1")).await)
+            drop(cluster.create(manifests::config_map("map", "1")).await);
         })
         .await;
     let delete = async |plural, name| cluster.delete(plural, name, DeleteParams::default()).await;
@@ -210,7 +226,7 @@ async fn cluster_objects(counter: &mut WriteCounter<'_>) {
     let on_it = pods.iter().filter(|pod| pod["spec"]["nodeName"] == *node).count();
     counter
         .count_for(&format!("lose a node with {on_it} of the 3 pods"), NODE_SETTLING, async {
-            cluster.nodes().stop_node(&node).await.unwrap()
+            cluster.nodes().stop_node(&node).await.unwrap();
         })
         .await;
     counter.count("the node comes back", async { cluster.nodes().resume_node(&node).await.unwrap() }).await;
@@ -224,7 +240,7 @@ async fn autoscaling(counter: &mut WriteCounter<'_>) {
     load.store(50, Ordering::Relaxed);
     counter
         .count("create an autoscaler whose load fits", async {
-            drop(cluster.create(autoscaler("scaled", 4)).await)
+            drop(cluster.create(autoscaler("scaled", 4)).await);
         })
         .await;
     counter.count("double the load", async { load.store(100, Ordering::Relaxed) }).await;
