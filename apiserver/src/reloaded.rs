@@ -122,7 +122,7 @@ impl<T> Reloaded<T> {
         Self { interval, ..self }
     }
 
-    /// Takes the times of reloads from this clock, for [`Reloaded::render_metrics`].
+    /// Takes the times of reloads from this clock, for `Reloaded::render_metrics`.
     #[must_use]
     pub fn timed(mut self, clock: Clock) -> Self {
         self.reloads.clock = Some(clock);

@@ -1,5 +1,5 @@
 //! Checks of `--feature-gates` and `--runtime-config`. Most of kstore's features and APIs are fixed: a setting that agrees with them is
-//! accepted, one without effect gives a warning, and one that kstore cannot ignore is refused. [`opt_in`] turns optional APIs and their
+//! accepted, one without effect gives a warning, and one that kstore cannot ignore is refused. `opt_in` turns optional APIs and their
 //! features on.
 
 use super::gate_table::{self as table, FeatureGate, GATES, Stage, gate};
