@@ -109,16 +109,16 @@ fn refusals_have_the_words_of_kube_scheduler() {
     s.pod(Change::Set(device_pod("q", &["unknown"])), at(0));
     let why = "request a: device class tpu does not exist";
     assert_eq!(refuse(&mut s, 0).message, refused(why, "no new claims to deallocate"));
-    let pods: Vec<String> = (0..256).map(|n| format!("user-{n}")).collect();
-    let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
-    s.devices(claim("full", allocated(7, "g0", "n1", &pods)), at(0));
-    s.pod(Change::Set(device_pod("r", &["full"])), at(0));
-    assert_eq!(refuse(&mut s, 0).message, refused("resourceclaim in use", "no new claims to deallocate"));
     s.devices(device_class("tpu", &["device.nothing"], json!({})), at(20));
     // The class wakes the pod of the first claim, too.
     let messages = [refuse(&mut s, 20).message, refuse(&mut s, 20).message];
     let is_faulty = |message: &String| message.contains("1 class tpu: selector #0: CEL compile error: ");
     assert!(messages.iter().any(is_faulty), "{messages:?}");
+    let pods: Vec<String> = (0..256).map(|n| format!("user-{n}")).collect();
+    let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+    s.devices(claim("full", allocated(7, "g0", "n1", &pods)), at(20));
+    s.pod(Change::Set(device_pod("r", &["full"])), at(20));
+    assert_eq!(refuse(&mut s, 20).message, refused("resourceclaim in use", "no new claims to deallocate"));
 }
 
 #[test]
