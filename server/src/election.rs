@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 /// Default namespace of the Lease.
 pub(crate) const NAMESPACE: &str = "kube-system";
 
-/// Kubernetes' program of the same work, which its Lease has as a name; `None` for components of which several
-/// work at the same time.
+/// Name of the Lease that a component must hold to work: Kubernetes' program for the same work. `None` for
+/// components that work in several processes at the same time.
 pub(crate) fn lease_of(component: Component) -> Option<&'static str> {
     match component {
         Component::Controllers => Some("kube-controller-manager"),

@@ -4,7 +4,7 @@
 //!
 //! The candidates are the devices of the node's pools ([`Pools::of_node`](super::pools::Pools::of_node)) in order.
 //! The search takes the first complete solution in this order: claims in order; the requests of a claim in
-//! order; the alternatives of a request in order, of which one is used; for an exact count, combinations of
+//! order; the alternatives of a request in order, until one serves; for an exact count, combinations of
 //! candidates in the order of candidates. It goes back to an earlier choice where a later request finds nothing.
 //! Each examined candidate counts as work, which [`ALLOCATION_STEPS`] bounds.
 

@@ -94,7 +94,7 @@ impl Pools {
     }
 
     /// The pools with devices for the node, by name. Pools with devices that must be prepared before a pod is
-    /// bound come last. Pools of which the node sees only an old generation are left out.
+    /// bound come last. A pool is left out if the node sees only an old generation of it.
     pub fn of_node(&self, node: &NodeInfo) -> Vec<NodePool<'_>> {
         let local = self.local.get(&*node.name);
         let ids: BTreeSet<&PoolId> =
