@@ -81,7 +81,8 @@ impl CostMeter {
         Ok(cost)
     }
 
-    /// Polls the number of objects under `path` until it is enough. A path with a query ends with `&`.
+    /// Polls the number of objects under `path` until it is enough. A path with a query ends with `&`; with a
+    /// selector in it only none and some are told apart.
     pub(crate) async fn until(
         &mut self,
         path: &str,
