@@ -134,13 +134,14 @@ async fn settled(binary: &Binary) -> anyhow::Result<Measurement> {
 async fn unrelated(binary: &Binary) -> anyhow::Result<Vec<Measurement>> {
     const ALONE: &[&str] = &["--components", "apiserver,controllers", "--controllers=deployment,replicaset"];
     let server = Server::start_with(binary, Storage::Memory, ALONE).await?;
-    let mut connection = server.connect().await?;
-    connection.create(DEPLOYMENTS, deployment("scaled", 0)).await?;
+    server.connect().await?.create(DEPLOYMENTS, deployment("scaled", 0)).await?;
     let (mut measurements, mut existing) = (Vec::new(), 0);
     for count in UNRELATED_PODS {
         pods::create_range(&server, existing..count).await?;
         existing = count;
         tokio::time::sleep(SETTLE).await;
+        // The server closes connections that are idle while pods are created.
+        let mut connection = server.connect().await?;
         let before = processor_seconds(server.id()?)?;
         let times = limited(scalings(&server, &mut connection)).await?;
         let each = (processor_seconds(server.id()?)? - before) / times.len() as f64;
