@@ -1,10 +1,12 @@
 //! [`Caches`]: the informers that controllers share. Each kind is watched once, however many controllers read
 //! it, and not at all without readers. All caches share one watch stream, so they pass through the same
 //! revisions together. A [`Watched`] type beside its controllers declares the cached fields and indexes of a
-//! kind; `shared` has those of several controllers.
+//! kind; `shared` has those of several controllers. `selected` finds the objects of a selector.
 
+mod selected;
 mod shared;
 
+pub(crate) use selected::{candidates, selected, selected_by_map};
 pub(crate) use shared::{LookupKey, Pods, ReplicaSets, ReplicationControllers, Services};
 
 use crate::resource::{Resource, resource_of};

@@ -1,5 +1,6 @@
 //! Caches that several controllers read, with their indexes.
 
+use super::selected::label_hash;
 use super::{Sources, Watched};
 use crate::claim::{ControlledObject, controller_of};
 use crate::replicaset::kind::decode_replication_controller;
@@ -18,22 +19,27 @@ use std::ops::Deref;
 /// Index value under which possible controllers find an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LookupKey {
-    /// Controlled: the uid of its controller.
+    /// The uid of the object's controller.
     Controller(String),
-    /// Orphan: its namespace.
-    Orphan(String),
+    /// Hash of the namespace and of one label, see [`label_hash`].
+    Label(u64),
     /// The node that a pod is bound to.
     Node(String),
+    /// A PersistentVolumeClaim that a pod uses, as `namespace/name`.
+    VolumeClaim(String),
     /// A ResourceClaim that a pod uses, as `namespace/name`.
     ResourceClaim(String),
 }
 
 impl LookupKey {
-    /// The value of an object in this namespace.
-    pub(crate) fn of(object: &impl ControlledObject, namespace: &str) -> Self {
-        match controller_of(object.owners()) {
-            Some(owner) => Self::Controller(owner.uid.clone()),
-            None => Self::Orphan(namespace.to_owned()),
+    /// Emits the values under which possible controllers of an object in this namespace find it: its
+    /// controller and its labels.
+    pub(crate) fn emit(object: &impl ControlledObject, namespace: &str, emit: &mut dyn FnMut(Self)) {
+        if let Some(owner) = controller_of(object.owners()) {
+            emit(Self::Controller(owner.uid.clone()));
+        }
+        for (name, value) in object.labels() {
+            emit(Self::Label(label_hash(namespace, name, value)));
         }
     }
 }
@@ -42,19 +48,23 @@ impl LookupKey {
 #[derive(Clone)]
 pub(crate) struct Pods {
     informer: Informer<Pod>,
-    /// Index by controller or namespace, by node, and by ResourceClaim.
+    /// Index by controller, label, node and claims.
     pub held: Index<Pod, LookupKey>,
 }
 
 impl Watched for Pods {
     fn start(from: &Sources<'_>) -> Self {
         let held = Index::new(|pod: &Pod, emit: &mut dyn FnMut(LookupKey)| {
-            emit(LookupKey::of(pod, &pod.metadata.namespace));
+            let namespace = &*pod.metadata.namespace;
+            LookupKey::emit(pod, namespace, emit);
             if !pod.spec.node_name.is_empty() {
                 emit(LookupKey::Node(pod.spec.node_name.clone()));
             }
+            for claim in pod.claims() {
+                emit(LookupKey::VolumeClaim(Key::new(namespace, &claim).to_string()));
+            }
             for claim in resource_claim::used_by(pod) {
-                emit(LookupKey::ResourceClaim(Key::new(&pod.metadata.namespace, claim).to_string()));
+                emit(LookupKey::ResourceClaim(Key::new(namespace, claim).to_string()));
             }
         });
         let source = from.multi.project::<core::Pod, _, _>(WatchParams::default(), view::decode_pod);
@@ -73,14 +83,14 @@ impl Deref for Pods {
 #[derive(Clone)]
 pub(crate) struct ReplicaSets {
     informer: Informer<Obj<ReplicaSet>>,
-    /// Index by controller or namespace.
+    /// Index by controller and label.
     pub held: Index<Obj<ReplicaSet>, LookupKey>,
 }
 
 impl ReplicaSets {
     fn index() -> Index<Obj<ReplicaSet>, LookupKey> {
         Index::new(|set: &Obj<ReplicaSet>, emit: &mut dyn FnMut(LookupKey)| {
-            emit(LookupKey::of(&**set, set.metadata.namespace.as_deref().unwrap_or_default()));
+            LookupKey::emit(&**set, set.metadata.namespace.as_deref().unwrap_or_default(), emit);
         })
     }
 }

@@ -14,7 +14,7 @@ mod tests;
 use crate::action::{Action, Propagation};
 use crate::adoption::settle;
 use crate::apply::{Executor, Outcome};
-use crate::caches::{Caches, LookupKey, Pods};
+use crate::caches::{Caches, Pods, candidates};
 use crate::claim::{Claim, ControlledObject, claim, controller_of};
 use crate::revision::{ControllerRevisions, RevisionCollision, clash, owner_of};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
@@ -171,14 +171,10 @@ impl DaemonSets {
         let (sets, pods, revisions, nodes) = cx.cut(parts).await?;
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = set.spec.as_ref() else { return Ok(None) };
-        let (uid, namespace) = (set.metadata.uid.as_deref().unwrap_or_default(), cx.key.namespace());
-        let held = |by| pods.by(&caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let mut pods = held(LookupKey::Controller(uid.to_owned()));
-        let mut revisions = caches.revisions.candidates(&revisions, uid, namespace);
+        let pods = candidates(&pods, &caches.pods.held, &set.metadata, &spec.selector);
+        let mut revisions = caches.revisions.candidates(&revisions, &set.metadata, &spec.selector);
         if selector::selects_everything(&spec.selector) {
             revisions.clear();
-        } else {
-            pods.extend(held(LookupKey::Orphan(namespace.to_owned())));
         }
         let pods = claim(&set.metadata, &spec.selector, pods);
         let revisions = claim(&set.metadata, &spec.selector, revisions);

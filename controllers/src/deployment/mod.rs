@@ -12,7 +12,7 @@ mod tests;
 use crate::action::Action;
 use crate::adoption::settle;
 use crate::apply::{Executor, Failed};
-use crate::caches::{Caches, LookupKey, Pods, ReplicaSets};
+use crate::caches::{Caches, LookupKey, Pods, ReplicaSets, candidates};
 use crate::claim::{Claim, ControlledObject, claim, controller_of};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
@@ -153,11 +153,7 @@ impl Deployments {
         let (all, sets, pods) = cx.cut((&caches.deployments, &*caches.sets, &*caches.pods)).await?;
         let Some(d) = all.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = d.spec.as_ref() else { return Ok(None) };
-        let held = |by| sets.by(&caches.sets.held, &by).cloned().collect::<Vec<_>>();
-        let mut candidates = held(LookupKey::Controller(d.metadata.uid.clone().unwrap_or_default()));
-        if !selector::selects_everything(&spec.selector) {
-            candidates.extend(held(LookupKey::Orphan(cx.key.namespace().to_owned())));
-        }
+        let candidates = candidates(&sets, &caches.sets.held, &d.metadata, &spec.selector);
         let sets = claim(&d.metadata, &spec.selector, candidates);
         let mut of_sets = vec![];
         if recreates(&d) {

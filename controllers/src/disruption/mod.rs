@@ -10,7 +10,7 @@ mod stale;
 mod tests;
 
 use crate::apply::Executor;
-use crate::caches::{Caches, Pods, ReplicaSets, Sources, Watched};
+use crate::caches::{Caches, Pods, ReplicaSets, Sources, Watched, selected};
 use crate::claim::controller_of;
 use crate::disruption_target::{marked_since, unmark};
 use crate::resource::resource_of;
@@ -185,8 +185,9 @@ impl Disruptions {
         let (budgets, pods, deployments, sets, stateful_sets, controllers) = cx.cut(informers).await?;
         let Some(budget) = budgets.get(&cx.key) else { return Ok(None) };
         let namespace = cx.key.namespace();
-        let guarded = pods.namespace(namespace).filter(|pod| selects(budget, pod));
-        let guarded: Vec<Arc<Pod>> = guarded.cloned().collect();
+        let wanted = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let guarded = wanted.map(|wanted| selected(&pods, &caches.pods.held, namespace, wanted));
+        let guarded: Vec<Arc<Pod>> = guarded.unwrap_or_default();
         let find = |kind, name: &str| {
             let key = Key::new(namespace, name);
             match kind {

@@ -9,7 +9,7 @@ mod plan;
 mod tests;
 
 use crate::apply::Executor;
-use crate::caches::{Caches, Pods, Services, Sources, Watched};
+use crate::caches::{Caches, Pods, Services, Sources, Watched, selected_by_map};
 use crate::limits::SLICE_INTERVAL;
 use crate::resource::ENDPOINTSLICES;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
@@ -168,8 +168,7 @@ impl Reconcile for Slices {
         if let Some(wait) = wait {
             return Ok(Next::Again(wait));
         }
-        let mut pods = caches.pods.namespace(cx.key.namespace());
-        pods.retain(|pod| map_matches(selector, &pod.metadata.labels));
+        let pods = selected_by_map(&caches.pods.view(), &caches.pods.held, cx.key.namespace(), selector);
         let zones = self.zones(&pods);
         let of = (cx.key.namespace().to_owned(), cx.key.name().to_owned());
         let slices = caches.slices.informer.by(&caches.slices.of, &of);

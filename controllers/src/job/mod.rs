@@ -16,7 +16,7 @@ mod writes;
 use crate::action::Action;
 use crate::adoption::lives;
 use crate::apply::{Executor, Outcome};
-use crate::caches::{Caches, LookupKey, Pods, Sources, Watched};
+use crate::caches::{Caches, Pods, Sources, Watched, candidates};
 use crate::claim::{Claim, claim, controller_of};
 use crate::limits::{LONGEST_REST, REST_PER_POD};
 use crate::resource::resource_of;
@@ -207,9 +207,7 @@ impl Runs {
         let Some(selector) = job.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else {
             return Ok(None);
         };
-        let held = |by| pods.by(&self.caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let mut candidates = held(LookupKey::Controller(job.metadata.uid.clone().unwrap_or_default()));
-        candidates.extend(held(LookupKey::Orphan(cx.key.namespace().to_owned())));
+        let candidates = candidates(&pods, &self.caches.pods.held, &job.metadata, selector);
         let claim = claim(&job.metadata, selector, candidates);
         Ok(Some((job, claim)))
     }

@@ -11,7 +11,7 @@ mod victims;
 use crate::action::Action;
 use crate::adoption::settle;
 use crate::apply::{Executor, Outcome};
-use crate::caches::{LookupKey, Pods, ReplicaSets, ReplicationControllers};
+use crate::caches::{LookupKey, Pods, ReplicaSets, ReplicationControllers, candidates};
 use crate::claim::{Claim, claim, controller_of};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
@@ -167,9 +167,7 @@ impl ReplicaSetReconciler {
         let (sets, pods) = cx.cut((&*caches.sets, &*caches.pods)).await?;
         let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
         let Some(spec) = set.spec.as_ref() else { return Ok(None) };
-        let held = |by| pods.by(&caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let mut candidates = held(LookupKey::Controller(set.metadata.uid.clone().unwrap_or_default()));
-        candidates.extend(held(LookupKey::Orphan(cx.key.namespace().to_owned())));
+        let candidates = candidates(&pods, &caches.pods.held, &set.metadata, &spec.selector);
         let claim = claim(&set.metadata, &spec.selector, candidates);
         Ok(Some((set, claim)))
     }

@@ -1,11 +1,12 @@
 //! [`ControllerRevisions`]: cache of the ControllerRevisions, shared by the StatefulSet and DaemonSet
 //! controllers.
 
-use crate::caches::{LookupKey, Sources, Watched};
+use crate::caches::{LookupKey, Sources, Watched, candidates};
 use crate::claim::ControlledObject as _;
 use crate::claim::controller_of;
 use crate::resource::resource_of;
 use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Builder, Index, Informer, Key, View};
 use std::ops::Deref;
@@ -15,14 +16,15 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct ControllerRevisions {
     informer: Informer<Obj<ControllerRevision>>,
-    /// Index by controller or namespace.
+    /// Index by controller and label.
     held: Index<Obj<ControllerRevision>, LookupKey>,
 }
 
 impl Watched for ControllerRevisions {
     fn start(from: &Sources<'_>) -> Self {
         let held = Index::new(|revision: &Obj<ControllerRevision>, emit: &mut dyn FnMut(LookupKey)| {
-            emit(LookupKey::of(&**revision, revision.metadata.namespace.as_deref().unwrap_or_default()));
+            let namespace = revision.metadata.namespace.as_deref().unwrap_or_default();
+            LookupKey::emit(&**revision, namespace, emit);
         });
         let source = from.multi.source::<ControllerRevision>(WatchParams::default());
         let builder = Builder::new(source).index(&held);
@@ -39,15 +41,14 @@ impl Deref for ControllerRevisions {
 }
 
 impl ControllerRevisions {
-    /// The revisions in `view` owned by this uid, and the orphans of its namespace.
+    /// The revisions in `view` that the owner `me` may claim.
     pub(crate) fn candidates(
         &self,
         view: &View<Obj<ControllerRevision>>,
-        uid: &str,
-        namespace: &str,
+        me: &ObjectMeta,
+        wanted: &LabelSelector,
     ) -> Vec<Arc<Obj<ControllerRevision>>> {
-        let keys = [LookupKey::Controller(uid.to_owned()), LookupKey::Orphan(namespace.to_owned())];
-        keys.iter().flat_map(|key| view.by(&self.held, key).cloned().collect::<Vec<_>>()).collect()
+        candidates(view, &self.held, me, wanted)
     }
 }
 

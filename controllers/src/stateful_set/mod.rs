@@ -13,7 +13,7 @@ mod tests;
 use crate::action::Action;
 use crate::adoption::settle;
 use crate::apply::Executor;
-use crate::caches::{Caches, LookupKey, Pods};
+use crate::caches::{Caches, Pods, candidates};
 use crate::claim::{Claim, ControlledObject, claim, controller_of};
 use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
 use crate::revision::{ControllerRevisions, RevisionCollision, clash, owner_of};
@@ -146,12 +146,9 @@ impl StatefulSets {
         let Some(spec) = set.spec.as_ref().filter(|s| !selector::selects_everything(&s.selector)) else {
             return Ok(None);
         };
-        let (uid, namespace) = (set.metadata.uid.as_deref().unwrap_or_default(), cx.key.namespace());
-        let held = |by| pods.by(&caches.pods.held, &by).cloned().collect::<Vec<_>>();
-        let own = held(LookupKey::Controller(uid.to_owned()));
-        let free = held(LookupKey::Orphan(namespace.to_owned()));
-        let pods = only_members(&set, claim(&set.metadata, &spec.selector, own.into_iter().chain(free)));
-        let revisions = caches.revisions.candidates(&revisions, uid, namespace);
+        let pods = candidates(&pods, &caches.pods.held, &set.metadata, &spec.selector);
+        let pods = only_members(&set, claim(&set.metadata, &spec.selector, pods));
+        let revisions = caches.revisions.candidates(&revisions, &set.metadata, &spec.selector);
         let revisions = claim(&set.metadata, &spec.selector, revisions);
         Ok(Some(RunInput { set, pods, revisions, claims }))
     }

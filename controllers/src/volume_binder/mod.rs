@@ -17,7 +17,7 @@ mod volume;
 pub(crate) use bind::{SELECTED_NODE, is_bound, reference_to};
 
 use crate::apply::Executor;
-use crate::caches::{Caches, Pods};
+use crate::caches::{Caches, LookupKey, Pods};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -121,11 +121,10 @@ impl Reconcile for Binder {
             let named = volume_of(claim).and_then(|key| volumes.get(&key));
             // Searched lazily: most claims are bound.
             let consumer = || {
-                let waits = |pod: &&Arc<Pod>| {
-                    pod.spec.node_name.is_empty() && pod.claims().any(|name| name == cx.key.name())
-                };
-                let of_claim = pods.namespace(cx.key.namespace()).filter(waits);
-                of_claim.min_by_key(|pod| &pod.metadata.name).cloned()
+                let of_claim = LookupKey::VolumeClaim(cx.key.to_string());
+                let users = pods.by(&self.caches.pods.held, &of_claim);
+                let waiting = users.filter(|pod| pod.spec.node_name.is_empty());
+                waiting.min_by_key(|pod| &pod.metadata.name).cloned()
             };
             claim::plan(&claim::Observed {
                 claim,

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::action::Action;
 use crate::apply::Executor;
-use crate::caches::Pods;
+use crate::caches::{LookupKey, Pods};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -49,8 +49,8 @@ impl Reconcile for Claims {
         let (claims, pods) = cx.cut((&self.claims, &*self.pods)).await?;
         let Some(claim) = claims.get(&cx.key) else { return Ok(Next::Done) };
         let is_used = || {
-            let mut of_namespace = pods.namespace(cx.key.namespace());
-            of_namespace.any(|pod| plan::uses(pod, cx.key.name()))
+            let of_claim = LookupKey::VolumeClaim(cx.key.to_string());
+            pods.by(&self.pods.held, &of_claim).any(|pod| plan::uses(pod, cx.key.name()))
         };
         finish(&self.executor, &cx, plan::claim(claim, is_used)).await
     }

@@ -115,6 +115,18 @@ impl<T: Object> Indexer<T> {
         places.into_iter().flat_map(|places| places.iter().filter_map(|place| self.objects.at(place)))
     }
 
+    /// Number of objects under `value` in an index.
+    ///
+    /// # Panics
+    /// When the index was not declared.
+    pub(crate) fn count_by<K, Q>(&self, index: &Index<T, K>, value: &Q) -> usize
+    where
+        K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
+        Q: Ord + ?Sized,
+    {
+        self.index(index).places(value).map_or(0, |places| places.len())
+    }
+
     /// The values of an index that have objects, in order.
     pub(crate) fn values<K>(&self, index: &Index<T, K>) -> impl Iterator<Item = &K>
     where

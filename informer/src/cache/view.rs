@@ -55,6 +55,18 @@ impl<T: Object> View<T> {
         self.0.by(index, value)
     }
 
+    /// Number of objects under `value`. The cost does not depend on it.
+    ///
+    /// # Panics
+    /// When the index was not declared with [`crate::Builder::index`].
+    pub fn count_by<K, Q>(&self, index: &Index<T, K>, value: &Q) -> usize
+    where
+        K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
+        Q: Ord + ?Sized,
+    {
+        self.0.count_by(index, value)
+    }
+
     /// The values of an index that have objects, in order.
     ///
     /// # Panics
