@@ -78,6 +78,10 @@ pub const TRANSACTION_OPERATIONS: usize = 128;
 /// in which it creates objects, and its fence. etcd accepts 128 in its default configuration.
 pub const TRANSACTION_KEYS: usize = 128;
 
+/// Concurrent deletions of one deletecollection request: they share commits, and one client does not fill the
+/// queue of the writer. Kubernetes' `--delete-collection-workers` is 1.
+pub const COLLECTION_DELETES: usize = 32;
+
 /// Attempts to find a free generated name. Kubernetes: 8.
 pub const GENERATE_NAME_ATTEMPTS: usize = 8;
 

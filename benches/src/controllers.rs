@@ -215,6 +215,8 @@ async fn lose(binary: &Binary, nodes: usize) -> anyhow::Result<Measurement> {
     }
     let spread = first.map_or(Duration::ZERO, |first| first.elapsed());
     tokio::time::sleep(SETTLE).await;
+    // The server closes connections that are idle for as long as the grace period.
+    meter.connection = server.connect().await?;
     let cost = meter.stage().await?;
     server.kill().await?;
     let what =

@@ -72,6 +72,10 @@ pub(crate) const STALE_DISRUPTION: Duration = Duration::from_secs(120);
 /// Shortest time between two sweeps over all pods.
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
 
+/// Shortest time between two lists of a terminating namespace that still has pods. A list costs time in
+/// proportion to them, and each of them ends at a time of its own.
+pub(crate) const NAMESPACE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Events of a terminating namespace that are listed to check whether any are left: there may be very many,
 /// and they block nothing. A condition's count of events is capped by it.
 pub(crate) const EVENTS_COUNTED: NonZeroU32 = NonZeroU32::new(500).expect("not zero");

@@ -6,8 +6,11 @@ use crate::admission::dynamic::{Admitted, Calls, Options};
 use crate::admission::{Operation, Subject};
 use crate::cache::Entry;
 use crate::kinds::CustomKind;
+use crate::limits::COLLECTION_DELETES;
 use crate::registry::Deleted;
 use crate::request::{DeleteOptions, ListOptions, Request, Target, WriteOptions};
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt, StreamExt};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -35,8 +38,8 @@ impl Pipeline {
         Ok(Answer::Object(ObjectAnswer { removed: deleted.gone, ..ObjectAnswer::of(deleted.entry) }))
     }
 
-    /// Deletes the matching objects one by one. Skips objects that are already gone; the first other failure
-    /// ends it.
+    /// Deletes the matching objects, several concurrently ([`COLLECTION_DELETES`]). Skips objects that are
+    /// already gone; the first other failure ends it.
     pub(super) async fn delete_collection(
         &self,
         request: &Request,
@@ -49,16 +52,19 @@ impl Pipeline {
         // One list without pages: on a slow disk the deletions may outlast the history that a continue token
         // needs.
         let listed = self.list_selected(&request.target, list).await?;
-        for entry in &listed.items {
-            let target = Target {
-                namespace: entry.namespace().to_owned(),
-                name: entry.name().to_owned(),
-                ..request.target.clone()
-            };
-            let calls = self.admission.calls(&request.user);
-            // Admission sees the collection request, which names no object.
-            let deleted = self.delete_one(request, (&target, ""), delete, options, &calls).await;
-            warnings.extend(calls.warnings());
+        let mut entries = listed.items.iter();
+        let mut deletions = FuturesOrdered::new();
+        loop {
+            for entry in entries.by_ref().take(COLLECTION_DELETES - deletions.len()) {
+                let target = Target {
+                    namespace: entry.namespace().to_owned(),
+                    name: entry.name().to_owned(),
+                    ..request.target.clone()
+                };
+                deletions.push_back(self.delete_listed(request, target, delete, options).boxed());
+            }
+            let Some((deleted, warned)) = deletions.next().await else { break };
+            warnings.extend(warned);
             match deleted {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
@@ -66,6 +72,20 @@ impl Pipeline {
             }
         }
         Ok(Answer::List(listed))
+    }
+
+    /// Deletes one object of a collection. Also returns the warnings of its admission, which sees the collection
+    /// request, which names no object.
+    async fn delete_listed(
+        &self,
+        request: &Request,
+        target: Target,
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+    ) -> (Result<Deleted, Status>, Vec<String>) {
+        let calls = self.admission.calls(&request.user);
+        let deleted = self.delete_one(request, (&target, ""), delete, options, &calls).await;
+        (deleted, calls.warnings())
     }
 
     /// Deletes an object of a custom kind whose definition is being deleted, without admission, as Kubernetes

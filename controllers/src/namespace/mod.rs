@@ -1,28 +1,34 @@
 //! Namespace controller: deletes the content of terminating namespaces and then finalizes them. `plan`
 //! decides; this file lists the remaining content and executes first the deletions, then the plan. It runs
-//! when an object of such a namespace disappears, and at the plan's deadline.
+//! when an object of such a namespace disappears, while pods remain at most once in [`NAMESPACE_INTERVAL`],
+//! and at the plan's deadline.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
+use crate::action::Action;
 use crate::aggregated::AggregatedKinds;
 use crate::apply::Executor;
-use crate::caches::Caches;
+use crate::caches::{Caches, Pods};
 use crate::garbage_collector::member::{OwnershipRecord, kinds};
-use crate::limits::EVENTS_COUNTED;
+use crate::limits::{EVENTS_COUNTED, NAMESPACE_INTERVAL};
 use crate::resource::{DEFINITIONS, EVENTS, Resource, gvr};
 use crate::resource_api::ResourceApi;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
-use crate::view::Plain;
+use crate::view::{Plain, elapsed};
 use futures::{FutureExt, StreamExt};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kstore_api::lenient;
 use kstore_client::{ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key};
+use parking_lot::Mutex;
 use plan::{Content, Observed, is_terminating};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 const WORKERS: usize = 10;
 
@@ -50,7 +56,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let stop = cluster.stop.clone();
     let namespaced = kinds().values().filter(|k| k.namespaced).map(|k| k.resource.clone());
     let resources = namespaced.chain([EVENTS]).collect();
-    work(controller, stop, Namespaces { cluster, caches, executor, resources })
+    let listed = Mutex::default();
+    work(controller, stop, Namespaces { cluster, caches, executor, resources, listed })
 }
 
 /// The terminating namespace of a deleted object.
@@ -64,13 +71,19 @@ fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<OwnershipRecord>
 #[derive(Clone)]
 struct ControllerCaches {
     namespaces: Informer<Obj<Namespace>>,
+    pods: Pods,
     everything: Informer<OwnershipRecord>,
     services: Informer<Obj<APIService>>,
 }
 
 impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
-        Self { namespaces: caches.get(), everything: caches.get(), services: caches.get() }
+        Self {
+            namespaces: caches.get(),
+            pods: caches.get(),
+            everything: caches.get(),
+            services: caches.get(),
+        }
     }
 }
 
@@ -79,15 +92,23 @@ struct Namespaces {
     caches: ControllerCaches,
     executor: Executor,
     resources: Vec<Resource>,
+    /// When each terminating namespace was last listed.
+    listed: Mutex<BTreeMap<Key, Timestamp>>,
 }
 
 impl Reconcile for Namespaces {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let Some(ns) = caches.namespaces.get(&cx.key).filter(|ns| is_terminating(ns)) else {
+            self.listed.lock().remove(&cx.key);
             return Ok(Next::Done);
         };
         let name = cx.key.name();
+        let now = self.cluster.nondet.clock.now();
+        if let Some(rest) = self.rest(&cx.key, now) {
+            return Ok(Next::Again(rest));
+        }
+        self.listed.lock().insert(cx.key.clone(), now);
         let (custom, unknown) = self.custom_resources().await;
         let (aggregated, undiscovered) = self.aggregated_resources().await;
         let resources: Vec<_> = self.resources.iter().cloned().chain(custom).chain(aggregated).collect();
@@ -111,11 +132,19 @@ impl Reconcile for Namespaces {
 }
 
 impl Namespaces {
+    /// Time until a namespace with pods may be listed again.
+    fn rest(&self, key: &Key, now: Timestamp) -> Option<Duration> {
+        let last = *self.listed.lock().get(key)?;
+        self.caches.pods.view().namespace(key.name()).next()?;
+        NAMESPACE_INTERVAL.checked_sub(elapsed(last, now)).filter(|rest| !rest.is_zero())
+    }
+
     /// Deletes what is due of every kind, even if another kind fails. Returns the failures in a fixed order
     /// of kinds.
     async fn delete(&self, cx: &Context, contents: &[Content]) -> Vec<String> {
         let due = plan::deletions(cx.key.name(), contents);
-        let failures = self.executor.execute_lists(cx, due.iter().map(|(_, list)| list)).await;
+        let lists: Vec<_> = due.iter().map(|(_, list)| vec![Action::Together(list.clone())]).collect();
+        let failures = self.executor.execute_lists(cx, lists.iter()).await;
         failures.iter().map(|(place, error)| plan::failure_of(due[*place].0, error)).collect()
     }
 

@@ -96,7 +96,7 @@ fn finalize(ns: &Namespace) -> Action {
     Action::Finalize(Box::new(ns))
 }
 
-/// The deletions that are due, in one list per kind. Only pods while there are any. Events are deleted as a
+/// The deletions that are due, in one list per kind, which are independent of each other. Only pods while there are any. Events are deleted as a
 /// collection, because not all are listed. The events of both API groups are stored as one kind.
 pub(crate) fn deletions<'a>(namespace: &str, contents: &'a [Content]) -> Vec<(&'a Resource, Vec<Action>)> {
     let pods_left = contents.iter().any(|c| c.resource == PODS && !c.items.is_empty());
