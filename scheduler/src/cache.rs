@@ -17,6 +17,8 @@ use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
 use crate::pod_constraints::{Labels, Namespaces};
 use crate::ports::HostPort;
+use crate::preemption::budgets::Budgets;
+use crate::preemption::nominations::Nominations;
 use crate::resources::RequestedTotal;
 use crate::storage::Storage;
 
@@ -115,6 +117,12 @@ impl NodeState {
         self.lowest_priority =
             Some(self.lowest_priority.map_or(pod.priority, |lowest| lowest.min(pod.priority)));
         self.pods.push(pod);
+    }
+
+    /// Replaces a pod on the node by a newer version that occupies the same.
+    fn replace(&mut self, pod: Arc<PodInfo>) {
+        let known = self.pods.iter_mut().find(|known| known.uid == pod.uid);
+        *known.expect("a pod is on the node it was added to") = pod;
     }
 
     /// Removes the pod with this uid from the node.
@@ -217,6 +225,16 @@ impl Cache {
         &self.inventory
     }
 
+    /// The disruption budgets.
+    pub(crate) fn budgets_mut(&mut self) -> &mut Budgets {
+        &mut self.inventory.budgets
+    }
+
+    /// The waiting pods with the nodes for which they are nominated.
+    pub(crate) fn nominations_mut(&mut self) -> &mut Nominations {
+        &mut self.inventory.nominations
+    }
+
     /// Mutable access to the claims, volumes and classes.
     pub(crate) fn storage_mut(&mut self) -> &mut Storage {
         &mut self.inventory.storage
@@ -256,6 +274,11 @@ impl Cache {
             && placed.pod.occupies_same(&pod)
         {
             placed.assumed = false;
+            if !placed.pod.preempts_same(&pod) {
+                placed.pod = Arc::clone(&pod);
+                self.entry(node).state.replace(pod);
+                self.touch(node);
+            }
             return None;
         }
         let before = self.remove_pod(&pod.uid);

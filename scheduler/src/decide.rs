@@ -6,13 +6,14 @@
 //! 1. **Candidates.** The nodes in search order ([`Snapshot::nodes`]). If every required affinity term pins
 //!    node names, only the existing nodes of those names, sorted by name. A pod that contradicts itself, or
 //!    whose volumes or devices no node can have, is refused without a look at any node.
-//! 2. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
-//!    feasible if every filter admits it ([`filter::check`]). The search stops at one feasible node more than
+//! 2. **Nominated node.** A pod that is nominated for a node runs there if every filter admits it.
+//! 3. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
+//!    feasible if every filter admits it ([`filter::check_with_nominated`]). The search stops at one feasible node more than
 //!    [`sampling::wanted`]; the search drops that node.
-//! 3. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over [`Scorer::ALL`] of
+//! 4. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over [`Scorer::ALL`] of
 //!    weight times score, scaled over the feasible nodes.
-//! 4. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
-//! 5. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
+//! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
+//! 6. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
 //!    refusals, modulo the number of all nodes.
 
 use std::borrow::Cow;
@@ -109,9 +110,17 @@ pub fn decide(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, terms: 
         }
         claims => claims.unwrap_or_default(),
     };
-    let prefilter_state =
+    let mut prefilter_state =
         PreFilterState::of(pod, all.iter(), snapshot.has_anti_affinity(), snapshot.namespaces(), claims);
-    let check = |slot: usize| filter::check(pod, &prefilter_state, &all[slot]);
+    let (nominations, namespaces) = (&inventory.nominations, snapshot.namespaces());
+    let mut check = |slot: usize| {
+        filter::check_with_nominated(pod, &mut prefilter_state, &all[slot], nominations, namespaces)
+    };
+    let nominated = nominations.node_of(&pod.uid).and_then(|name| snapshot.slot(name));
+    if let Some(slot) = nominated.filter(|slot| check(*slot).is_ok()) {
+        let choice = choose(pod, all, &[slot], terms.tie, 1);
+        return Decision { outcome: Outcome::Fits(choice), next_start: (terms.start + 1) % all.len() };
+    }
     let search = match named {
         None => search(all.len(), |at| at, check, terms),
         Some(names) => {
@@ -134,11 +143,11 @@ struct Search {
     rejections: Vec<(usize, Rejection)>,
 }
 
-/// Step 2 over `count` candidates; `slot` gives a candidate's index among all nodes.
+/// Step 3 over `count` candidates; `slot` gives a candidate's index among all nodes.
 fn search(
     count: usize,
     slot: impl Fn(usize) -> usize,
-    check: impl Fn(usize) -> Result<(), Rejection>,
+    mut check: impl FnMut(usize) -> Result<(), Rejection>,
     terms: Terms,
 ) -> Search {
     let wanted = sampling::wanted(count, terms.percentage);
@@ -154,7 +163,7 @@ fn search(
     found
 }
 
-/// Steps 3 and 4.
+/// Steps 4 and 5.
 fn choose(pod: &PodInfo, all: &[NodeState], feasible: &[usize], tie: u64, evaluated: usize) -> Choice {
     let nodes: Vec<&NodeState> = feasible.iter().map(|slot| &all[*slot]).collect();
     let node = |at: usize| Arc::clone(&nodes[at].info().name);

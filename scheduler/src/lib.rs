@@ -22,6 +22,7 @@ pub mod pod;
 pub mod pod_constraints;
 mod pod_writes;
 pub mod ports;
+pub mod preemption;
 mod quantity;
 pub mod queue;
 #[cfg(test)]
@@ -36,7 +37,6 @@ pub mod storage;
 pub mod taint;
 #[cfg(test)]
 mod testing;
-pub mod victims;
 mod volume_waits;
 
 pub use run::{Config, run};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{
@@ -22,8 +23,9 @@ use crate::limits::DECISIONS_PER_TURN;
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
-use crate::scheduler::{Action, Binding, Change, Notice, Scheduler};
-use crate::storage::StorageChange;
+use crate::preemption::budgets::{self, Budget};
+use crate::scheduler::{Action, Binding, Change, Evict, Notice, Scheduler};
+use crate::storage::{Record, StorageChange};
 use devices::{DeviceInformers, DeviceSubscriptions};
 use storage::{StorageInformers, StorageSubscriptions};
 
@@ -80,6 +82,8 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
     let namespaces = caches.start("scheduler-namespaces", namespaces);
     let storage = StorageInformers::start(&multi, &caches);
     let devices = DeviceInformers::start(&multi, &caches);
+    let budgets = multi.project::<PodDisruptionBudget, _, _>(all(), budgets::decode);
+    let budgets = caches.start("scheduler-budgets", budgets);
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
@@ -92,6 +96,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
         namespaces.synced().await?;
         storage.synced().await?;
         devices.synced().await?;
+        budgets.synced().await?;
         nodes.synced().await?;
         pods.synced().await
     };
@@ -102,6 +107,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
             devices: devices.subscribe(),
+            budgets: budgets.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
             writes: Writes::new(client),
@@ -138,6 +144,7 @@ struct SchedulerLoop {
     namespaces: Subscription<NamespaceInfo>,
     storage: StorageSubscriptions,
     devices: DeviceSubscriptions,
+    budgets: Subscription<Record<Budget>>,
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
@@ -159,7 +166,7 @@ impl SchedulerLoop {
         self.writes.shutdown().await;
     }
 
-    /// Reads all pending changes: namespaces, claims, volumes, devices and nodes first, because pods refer to them.
+    /// Reads all pending changes: what pods refer to first.
     fn read_changes(&mut self) {
         let namespaces = self.namespaces.try_next();
         self.take_namespaces(namespaces);
@@ -167,6 +174,8 @@ impl SchedulerLoop {
         self.take_storage(changes);
         let changes = self.devices.try_next();
         self.take_devices(changes);
+        let budgets = self.budgets.try_next();
+        self.take_budgets(budgets);
         let nodes = self.nodes.try_next();
         self.take_nodes(nodes);
         let pods = self.pods.try_next();
@@ -186,6 +195,7 @@ impl SchedulerLoop {
             Some(deltas) = self.namespaces.next() => self.take_namespaces(deltas),
             Some(changes) = self.storage.next() => self.take_storage(changes),
             Some(changes) = self.devices.next() => self.take_devices(changes),
+            Some(deltas) = self.budgets.next() => self.take_budgets(deltas),
             Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
             Some(deltas) = self.pods.next() => self.take_pods(deltas),
             done = self.writes.next() => self.ended(done),
@@ -207,6 +217,10 @@ impl SchedulerLoop {
                 Action::Bind(binding) => self.writes.bind(binding),
                 Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
                 Action::Refuse(notice) => self.report(&notice, now),
+                Action::Preempt(evict) => {
+                    self.record_failed_event(&evict.notice);
+                    self.writes.evict(evict, now);
+                }
             }
         }
         decided
@@ -244,6 +258,11 @@ impl SchedulerLoop {
                     self.report(&notice, now);
                 }
             }
+            FinishedWrite::Evictions(evict, failed) => {
+                let evicted = evict.victims.iter().filter(|victim| !failed.contains(&victim.uid));
+                evicted.for_each(|victim| self.record_evicted_event(&evict, victim));
+                self.scheduler.evictions_failed(&failed, self.clock.now());
+            }
             FinishedWrite::Condition(_) | FinishedWrite::Deallocation => {}
         }
     }
@@ -257,16 +276,29 @@ impl SchedulerLoop {
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
 
+    fn record_evicted_event(&self, evict: &Evict, victim: &Arc<PodInfo>) {
+        let preemptor = &evict.notice.pod;
+        let message = format!("Preempted by pod {} on node {}", preemptor.uid, evict.node);
+        let preempted = Occurrence::new(&reference(victim), EventType::Normal, "Preempted", message);
+        let (action, related) = ("Preempting".to_owned(), Some(reference(preemptor)));
+        let recorder = self.recorder.causes(&evict.notice.causes());
+        recorder.record(Occurrence { action, related, ..preempted });
+    }
+
     fn report(&mut self, notice: &Notice, now: Timestamp) {
+        self.record_failed_event(notice);
+        self.writes.report(notice, now);
+        if let Some(deallocation) = &notice.deallocation {
+            self.writes.deallocate(deallocation.clone(), &notice.causes());
+        }
+    }
+
+    fn record_failed_event(&self, notice: &Notice) {
         let recorder = self.recorder.causes(&notice.causes());
         let message = explain::for_event(&notice.message);
         let failed =
             Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);
         recorder.record(Occurrence { action: "Scheduling".to_owned(), ..failed });
-        self.writes.report(notice, now);
-        if let Some(deallocation) = &notice.deallocation {
-            self.writes.deallocate(deallocation.clone(), &notice.causes());
-        }
     }
 
     fn take_namespaces(&mut self, deltas: Vec<Delta<NamespaceInfo>>) {
@@ -281,6 +313,10 @@ impl SchedulerLoop {
     fn take_devices(&mut self, changes: Vec<DeviceChange>) {
         let now = self.clock.now();
         changes.into_iter().for_each(|change| self.scheduler.devices(change, now));
+    }
+
+    fn take_budgets(&mut self, deltas: Vec<Delta<Record<Budget>>>) {
+        deltas.into_iter().for_each(|delta| self.scheduler.budget(change(delta)));
     }
 
     fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {

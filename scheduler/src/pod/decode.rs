@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kstore_api::lenient;
 use kstore_informer::{Key, Revision};
 use serde::Deserialize;
@@ -14,6 +15,12 @@ use crate::ports::HostPort;
 use crate::quantity::Amount;
 use crate::resources::Resources;
 use crate::taint::Toleration;
+
+/// The type of the condition of a pod that is about to be evicted.
+pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
+
+/// The reason in this condition if a scheduler evicts the pod for another.
+pub(crate) const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// Decodes a pod.
 ///
@@ -140,6 +147,8 @@ struct SpreadDoc {
 #[serde(rename_all = "camelCase", default)]
 struct StatusDoc {
     phase: Option<String>,
+    start_time: Option<Timestamp>,
+    nominated_node_name: Option<String>,
     conditions: Option<Vec<ConditionDoc>>,
     resource_claim_statuses: Option<Vec<device_claims::EntryStatusDoc>>,
 }
@@ -167,7 +176,10 @@ impl PodDoc {
             node_name: spec.node_name.as_deref().filter(|name| !name.is_empty()).map(Into::into),
             priority: spec.priority.unwrap_or(0),
             never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
+            nominated_node: status.nominated_node_name.take().filter(|name| !name.is_empty()).map(Into::into),
             deleting: metadata.deletion_timestamp.is_some(),
+            preempted: status.is_preempted(),
+            started: status.start_time,
             ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             gated: spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()),
             requests,
@@ -187,6 +199,16 @@ impl PodDoc {
 }
 
 impl StatusDoc {
+    /// Whether the condition DisruptionTarget says that a scheduler evicted the pod.
+    fn is_preempted(&self) -> bool {
+        self.conditions.iter().flatten().any(|condition| {
+            let reason = condition.reason.as_deref();
+            condition.kind == DISRUPTION_TARGET
+                && condition.status == "True"
+                && reason == Some(PREEMPTION_BY_SCHEDULER)
+        })
+    }
+
     fn scheduled(self) -> Option<ScheduledCondition> {
         let condition = self.conditions?.into_iter().find(|c| c.kind == "PodScheduled")?;
         Some(ScheduledCondition {
@@ -423,7 +445,8 @@ mod tests {
                     }]
                 } }
             },
-            "status": { "phase": "Failed", "conditions": [
+            "status": { "phase": "Failed", "startTime": "2026-01-01T00:00:01Z", "nominatedNodeName": "n2", "conditions": [
+                { "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler" },
                 { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "why" }
             ] }
         });
@@ -436,6 +459,12 @@ mod tests {
         assert_eq!(pod.ports, [HostPort::new("10.0.0.1", "TCP", 8081)]);
         assert_eq!(pod.affinity.pinned, Some(vec!["n1".to_owned()]));
         assert_eq!(pod.affinity.preferred[0].weight, 5);
+        let started = pod.started.map(|started| started.to_string());
+        assert_eq!(
+            (started.as_deref(), pod.nominated_node.as_deref()),
+            (Some("2026-01-01T00:00:01Z"), Some("n2"))
+        );
+        assert!(pod.preempted);
         assert_eq!(pod.scheduled.unwrap().message, "why");
     }
 }
