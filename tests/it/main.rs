@@ -77,6 +77,8 @@ mod odd_objects;
 mod optional_apis;
 /// Type checks of expressions in admission policies.
 mod policy_type_checks;
+/// Evictions for pods of higher priority.
+mod preemption;
 /// Every component in its own process.
 mod processes;
 /// Quotas under concurrent writers over REST and gRPC; released usage and custom kinds.

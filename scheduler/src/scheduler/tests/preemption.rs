@@ -51,7 +51,9 @@ fn a_preemptor_waits_for_its_victims_and_gets_their_node() {
     assert_eq!(notice.nomination, NominationChange::Keep);
     // A pod of the same priority sees the node as full.
     s.pod(Change::Set(ranked("q", "2", 5)), at(5));
-    assert!(refuse(&mut s, 5).message.contains("1 No preemption victims found for incoming pod"));
+    let message = refuse(&mut s, 5).message;
+    let full = "1 Insufficient cpu, 1 Preemption is not helpful for scheduling.";
+    assert!(message.ends_with(full), "{message}");
     s.pod(Change::Gone(terminating(&b)), at(6));
     let binding = bind(&mut s, 6);
     assert_eq!((&*binding.pod.uid, &*binding.choice.node), ("p", "n1"));
