@@ -19,12 +19,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::cache::NodeState;
 use crate::filter::{self, Claims, ClaimsRefusal, Plugin, PluginSet, PreFilterState, Rejection};
 use crate::inventory::Inventory;
 use crate::pod::PodInfo;
 use crate::sampling;
-use crate::score::Scorer;
+use crate::score::{Candidates, Scorer};
 use crate::snapshot::Snapshot;
 
 /// The inputs of a decision besides the pod and the nodes.
@@ -118,7 +117,7 @@ pub fn decide(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, terms: 
     };
     let nominated = nominations.node_of(&pod.uid).and_then(|name| snapshot.slot(name));
     if let Some(slot) = nominated.filter(|slot| check(*slot).is_ok()) {
-        let choice = choose(pod, all, &[slot], terms.tie, 1);
+        let choice = choose(pod, &Candidates::new(snapshot, inventory, &[slot]), terms.tie, 1);
         return Decision { outcome: Outcome::Fits(choice), next_start: (terms.start + 1) % all.len() };
     }
     let search = match named {
@@ -133,7 +132,8 @@ pub fn decide(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, terms: 
     let outcome = if search.feasible.is_empty() {
         Outcome::Unfit(refusal(all.len(), named.is_some(), search.rejections))
     } else {
-        Outcome::Fits(choose(pod, all, &search.feasible, terms.tie, evaluated))
+        let candidates = Candidates::new(snapshot, inventory, &search.feasible);
+        Outcome::Fits(choose(pod, &candidates, terms.tie, evaluated))
     };
     Decision { outcome, next_start }
 }
@@ -164,8 +164,8 @@ fn search(
 }
 
 /// Steps 4 and 5.
-fn choose(pod: &PodInfo, all: &[NodeState], feasible: &[usize], tie: u64, evaluated: usize) -> Choice {
-    let nodes: Vec<&NodeState> = feasible.iter().map(|slot| &all[*slot]).collect();
+fn choose(pod: &PodInfo, candidates: &Candidates<'_>, tie: u64, evaluated: usize) -> Choice {
+    let nodes = &candidates.nodes;
     let node = |at: usize| Arc::clone(&nodes[at].info().name);
     if nodes.len() == 1 {
         return Choice { node: node(0), evaluated, feasible: 1, best: 1, total: 0, scores: Vec::new() };
@@ -173,7 +173,7 @@ fn choose(pod: &PodInfo, all: &[NodeState], feasible: &[usize], tie: u64, evalua
     let mut totals = vec![0; nodes.len()];
     let mut columns = Vec::with_capacity(Scorer::ALL.len());
     for scorer in Scorer::ALL {
-        if let Some(scores) = scorer.scores(pod, &nodes) {
+        if let Some(scores) = scorer.scores(pod, candidates) {
             totals.iter_mut().zip(&scores).for_each(|(total, score)| *total += scorer.weight() * score);
             columns.push((scorer, scores));
         }

@@ -13,6 +13,7 @@ pub mod disk;
 pub mod event;
 pub mod explain;
 pub mod filter;
+pub mod images;
 pub mod inventory;
 pub mod limits;
 pub mod namespace;
@@ -35,8 +36,10 @@ pub mod score;
 pub mod snapshot;
 pub mod storage;
 pub mod taint;
+pub mod tally;
 #[cfg(test)]
 mod testing;
 mod volume_waits;
+pub mod workloads;
 
 pub use run::{Config, run};

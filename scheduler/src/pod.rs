@@ -3,6 +3,7 @@
 
 mod decode;
 mod device_claims;
+mod preferences;
 mod volumes;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::pod_constraints::{Labels, PodAffinity, Spread};
 use crate::ports::HostPort;
 use crate::resources::Resources;
 use crate::taint::Toleration;
+use crate::workloads::WorkloadKind;
 
 pub use decode::decode;
 pub(crate) use decode::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER};
@@ -91,12 +93,29 @@ pub struct PodInfo {
     pub affinity: NodeAffinity,
     /// The labels, which other pods' terms select.
     pub labels: Labels,
-    /// The required pod affinity and anti-affinity terms.
+    /// The pod affinity and anti-affinity terms.
     pub pod_affinity: PodAffinity,
-    /// The topology spread constraints.
+    /// The topology spread constraints that a node must keep (`whenUnsatisfiable: DoNotSchedule`).
     pub spread: Vec<Spread>,
+    /// What only the scores of an unassigned pod read; `None` for an assigned pod.
+    pub preferences: Option<Box<Preferences>>,
     /// The `PodScheduled` condition, if the pod has one.
     pub scheduled: Option<ScheduledCondition>,
+}
+
+/// The facts about a pod that only its scores read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preferences {
+    /// The images of the containers, init containers and image volumes that have one, each with a tag or digest.
+    pub images: Vec<String>,
+    /// The number of containers, init containers and image volumes.
+    pub image_users: usize,
+    /// The topology spread constraints that nodes should keep (`whenUnsatisfiable: ScheduleAnyway`).
+    pub spread: Vec<Spread>,
+    /// Whether the pod has any topology spread constraint. Without one the default constraints apply.
+    pub has_spread: bool,
+    /// The controller that owns the pod, if its pods are spread by default.
+    pub controller: Option<(WorkloadKind, String)>,
 }
 
 /// The volumes of a pod that limit the choice of the node.

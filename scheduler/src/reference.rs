@@ -2,6 +2,8 @@
 //! alone. Tests compare the fast decision with it. Both share only the input types and the matching of
 //! tolerations and affinity terms, which have tests of their own.
 
+mod score;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -283,6 +285,10 @@ impl ReferenceCluster {
             let taint = 100 - share(taints[i], most_taints);
             let wish = share(wishes[i], most_wishes);
             totals.push(3 * taint + 2 * wish + self.least_allocated(pod, node) + self.balanced(pod, node));
+            totals[i] += self.image_locality(pod, node);
+        }
+        for scores in [self.soft_spread(pod, feasible), self.soft_affinity(pod, feasible)] {
+            totals.iter_mut().zip(scores).for_each(|(total, score)| *total += 2 * score);
         }
         let highest = totals.iter().copied().max().unwrap();
         let best: Vec<usize> = (0..totals.len()).filter(|i| totals[*i] == highest).collect();

@@ -26,8 +26,10 @@ use crate::pod::{self, PodInfo};
 use crate::preemption::budgets::{self, Budget};
 use crate::scheduler::{Action, Binding, Change, Evict, Notice, Scheduler};
 use crate::storage::{Record, StorageChange};
+use crate::workloads::WorkloadChange;
 use devices::{DeviceInformers, DeviceSubscriptions};
 use storage::{StorageInformers, StorageSubscriptions};
+use workloads::{WorkloadInformers, WorkloadSubscriptions};
 
 /// The component's name in provenance and as field manager, the same as kube-scheduler's.
 const AGENT: &str = "kube-scheduler";
@@ -84,6 +86,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
     let devices = DeviceInformers::start(&multi, &caches);
     let budgets = multi.project::<PodDisruptionBudget, _, _>(all(), budgets::decode);
     let budgets = caches.start("scheduler-budgets", budgets);
+    let workloads = WorkloadInformers::start(&multi, &caches);
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
@@ -97,6 +100,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
         storage.synced().await?;
         devices.synced().await?;
         budgets.synced().await?;
+        workloads.synced().await?;
         nodes.synced().await?;
         pods.synced().await
     };
@@ -108,6 +112,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
             storage: storage.subscribe(),
             devices: devices.subscribe(),
             budgets: budgets.subscribe(),
+            workloads: workloads.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
             writes: Writes::new(client),
@@ -145,6 +150,7 @@ struct SchedulerLoop {
     storage: StorageSubscriptions,
     devices: DeviceSubscriptions,
     budgets: Subscription<Record<Budget>>,
+    workloads: WorkloadSubscriptions,
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
@@ -176,6 +182,8 @@ impl SchedulerLoop {
         self.take_devices(changes);
         let budgets = self.budgets.try_next();
         self.take_budgets(budgets);
+        let workloads = self.workloads.try_next();
+        self.take_workloads(workloads);
         let nodes = self.nodes.try_next();
         self.take_nodes(nodes);
         let pods = self.pods.try_next();
@@ -196,6 +204,7 @@ impl SchedulerLoop {
             Some(changes) = self.storage.next() => self.take_storage(changes),
             Some(changes) = self.devices.next() => self.take_devices(changes),
             Some(deltas) = self.budgets.next() => self.take_budgets(deltas),
+            Some(changes) = self.workloads.next() => self.take_workloads(changes),
             Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
             Some(deltas) = self.pods.next() => self.take_pods(deltas),
             done = self.writes.next() => self.ended(done),
@@ -319,6 +328,10 @@ impl SchedulerLoop {
         deltas.into_iter().for_each(|delta| self.scheduler.budget(change(delta)));
     }
 
+    fn take_workloads(&mut self, changes: Vec<WorkloadChange>) {
+        changes.into_iter().for_each(|change| self.scheduler.workload(change));
+    }
+
     fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {
         let now = self.clock.now();
         deltas.into_iter().for_each(|delta| self.scheduler.node(change(delta), now));
@@ -363,6 +376,7 @@ async fn until(deadline: Option<Timestamp>, clock: Clock) {
 
 mod devices;
 mod storage;
+mod workloads;
 
 #[cfg(test)]
 mod fake;

@@ -28,6 +28,7 @@ use crate::snapshot::Snapshot;
 use crate::storage::claim::Claim;
 use crate::storage::{ClaimedVolume, Record, StorageChange, StorageEvent, VolumePlan};
 use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
+use crate::workloads::WorkloadChange;
 
 /// A change of an object.
 #[derive(Clone, Debug)]
@@ -246,6 +247,11 @@ impl Scheduler {
         self.cache.budgets_mut().apply(change);
     }
 
+    /// Processes a change of a Service or controller. It affects later scores and wakes no pod.
+    pub fn workload(&mut self, change: WorkloadChange) {
+        self.cache.workloads_mut().apply(change);
+    }
+
     /// Processes a change of a storage object.
     pub fn storage(&mut self, change: StorageChange, now: Timestamp) {
         let revision = change.revision();
@@ -283,6 +289,7 @@ impl Scheduler {
         let queued = self.queue.pop(now)?;
         let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
+        self.cache.refresh_tallies(&self.snapshot, &queued.pod);
         let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
         let decision = decide(&self.snapshot, self.cache.inventory(), &queued.pod, terms);
         self.start = decision.next_start;
