@@ -35,8 +35,8 @@ fn may_help(pod: &PodInfo, node: &NodeInfo, reasons: &[String]) -> bool {
         || wants.ephemeral_storage > has.ephemeral_storage
         || extended.any(|(name, amount)| amount > has.extended(name));
     let lacks = |reason: &String| reason.starts_with("Insufficient") || reason == "Too many pods";
-    !reasons.iter().any(|reason| FINAL.contains(&reason.as_str()))
-        && !(is_larger && reasons.iter().any(lacks))
+    let is_final = |reason: &String| FINAL.contains(&reason.as_str()) || (is_larger && lacks(reason));
+    !reasons.iter().any(is_final)
 }
 
 impl ReferenceCluster {

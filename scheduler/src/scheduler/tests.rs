@@ -160,6 +160,7 @@ fn pods_of_other_schedulers_are_ignored() {
 
 mod devices;
 mod preemption;
+mod timing;
 mod volume_model;
 mod volumes;
 
