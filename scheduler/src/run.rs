@@ -228,6 +228,7 @@ impl SchedulerLoop {
                 Action::Refuse(notice) => self.report(&notice, now),
                 Action::Preempt(evict) => {
                     self.record_failed_event(&evict.notice);
+                    self.deallocate(&evict.notice);
                     self.writes.evict(evict, now);
                 }
             }
@@ -297,6 +298,11 @@ impl SchedulerLoop {
     fn report(&mut self, notice: &Notice, now: Timestamp) {
         self.record_failed_event(notice);
         self.writes.report(notice, now);
+        self.deallocate(notice);
+    }
+
+    /// Takes the devices away that the notice names, so that the pod may fit.
+    fn deallocate(&mut self, notice: &Notice) {
         if let Some(deallocation) = &notice.deallocation {
             self.writes.deallocate(deallocation.clone(), &notice.causes());
         }

@@ -30,7 +30,11 @@ impl Scheduler {
         match preemption::preempt(snapshot, inventory, &queued.pod, &refusal, offset) {
             Preemption::Victims(candidate) => self.evict(queued, refusal, candidate, now),
             Preemption::Ineligible(why) => {
-                Action::Refuse(self.park(queued, refusal, Some(why), NominationChange::Keep, now))
+                // A later write of the pod may have replaced the write of the nomination.
+                let node = self.cache.inventory().nominations.node_of(&queued.pod.uid);
+                let node = node.filter(|node| queued.pod.nominated_node.as_ref() != Some(node)).cloned();
+                let change = node.map_or(NominationChange::Keep, NominationChange::Set);
+                Action::Refuse(self.park(queued, refusal, Some(why), change, now))
             }
             Preemption::Unhelpful(why) => {
                 let is_nominated =
@@ -80,9 +84,10 @@ impl Scheduler {
             true => self.queue.give_back_held(queued, by, now),
             false => self.queue.give_back_refused(queued, by, now),
         }
+        let deallocation = dynamic_resources::deallocation(&pod, self.cache.devices(), &refusal);
         let failure = SchedulingFailure::Unfit(refusal);
         let nomination = NominationChange::Set(Arc::clone(&node));
-        let notice = Notice { pod, failure, message, cause, deallocation: None, nomination };
+        let notice = Notice { pod, failure, message, cause, deallocation, nomination };
         Action::Preempt(Evict { notice, node, victims, displaced })
     }
 

@@ -48,7 +48,7 @@ fn a_preemptor_waits_for_its_victims_and_gets_their_node() {
     let waits = "preemption: not eligible due to a terminating pod on the nominated node.";
     let notice = refuse(&mut s, 4);
     assert!(notice.message.ends_with(waits), "{}", notice.message);
-    assert_eq!(notice.nomination, NominationChange::Keep);
+    assert_eq!(notice.nomination, NominationChange::Set("n1".into()), "the watch has not shown it");
     // A pod of the same priority sees the node as full.
     s.pod(Change::Set(ranked("q", "2", 5)), at(5));
     let message = refuse(&mut s, 5).message;
