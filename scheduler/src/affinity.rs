@@ -8,7 +8,7 @@ use serde::Deserialize;
 const NAME_FIELD: &str = "metadata.name";
 
 /// The comparison of a requirement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Operator {
     /// The value is in the list.
     In,
@@ -25,7 +25,7 @@ pub enum Operator {
 }
 
 /// One condition on a label or field.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct Requirement {
     /// The name of the label or field.
     pub key: String,
@@ -132,6 +132,11 @@ impl NodeAffinity {
     pub fn admits(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
         self.selector.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.required.as_ref().is_none_or(|terms| terms.iter().any(|t| t.matches(name, labels)))
+    }
+
+    /// Whether every node satisfies the node selector and the required terms.
+    pub fn is_open(&self) -> bool {
+        self.selector.is_empty() && self.required.is_none()
     }
 
     /// The summed weights of the preferences that the node satisfies; saturates.

@@ -1,5 +1,5 @@
-//! Executes decisions: binds pods, with the writes to their claims, and writes their conditions, many at a time,
-//! and never blocks on one. The [scheduler](crate::scheduler) decides what a failed bind means.
+//! Executes decisions: binds pods, with the writes to their claims, evicts pods for others, and writes conditions,
+//! many at a time, and never blocks on one. The [scheduler](crate::scheduler) decides what a failed bind means.
 
 use std::sync::Arc;
 
@@ -15,8 +15,9 @@ use crate::filter::dynamic_resources::Deallocation;
 use crate::limits::WRITES_IN_FLIGHT;
 use crate::pod::{PodInfo, ScheduledCondition, Uid};
 use crate::pod_writes::PodWrites;
-use crate::scheduler::{Binding, Notice, VolumeWrites};
+use crate::scheduler::{Binding, Evict, NominationChange, Notice, VolumeWrites};
 use devices::bind_devices;
+use evict::evict;
 
 /// Annotation on a volume: the control plane set the reference to the claim and may remove it.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -35,6 +36,7 @@ enum Write {
     Bind(Binding),
     Volumes(Box<VolumeWrites>),
     Condition(Arc<PodInfo>, Patch, Causes),
+    Evict(Box<Evict>, Option<Patch>, Timestamp),
 }
 
 /// A finished write.
@@ -48,6 +50,8 @@ pub(crate) enum FinishedWrite {
     /// A condition. Its failure is not reported: the scheduler writes the condition again when it changes
     /// again.
     Condition(Uid),
+    /// The evictions for a pod, and the victims that could not be evicted.
+    Evictions(Box<Evict>, Vec<Uid>),
     /// A deallocation. Its failure is not reported: the claim has users then, or is gone.
     Deallocation,
 }
@@ -77,10 +81,18 @@ impl Writes {
 
     /// Starts to write `notice` into the pod's condition, unless the condition already says the same.
     pub(crate) fn report(&mut self, notice: &Notice, now: Timestamp) {
-        if let Some(patch) = condition(notice, now) {
+        if let Some(patch) = status(notice, now) {
             let write = Write::Condition(Arc::clone(&notice.pod), patch, notice.causes());
             self.submit(&notice.pod.uid, write);
         }
+    }
+
+    /// Starts to evict pods for a pod, or queues that until the pod's current write has finished. A later write for the
+    /// pod, a bind for example, replaces queued evictions: the victims are being deleted already then.
+    pub(crate) fn evict(&mut self, evict: Evict, now: Timestamp) {
+        let patch = status(&evict.notice, now);
+        let uid = Arc::clone(&evict.notice.pod.uid);
+        self.submit(&uid, Write::Evict(Box::new(evict), patch, now));
     }
 
     /// Starts to take the devices of a claim away.
@@ -130,6 +142,11 @@ impl Writes {
                 let span = tracing::debug_span!("condition", pod = %pod.key);
                 self.tasks.spawn(write_condition(client.causes(&causes), pod, patch).instrument(span));
             }
+            Write::Evict(evictions, patch, now) => {
+                let pod = &evictions.notice.pod.key;
+                let span = tracing::debug_span!("evict", %pod, node = %evictions.node);
+                self.tasks.spawn(evict(client, evictions, patch, now).instrument(span));
+            }
         }
     }
 
@@ -139,6 +156,7 @@ impl Writes {
             FinishedWrite::Bind(binding, _) | FinishedWrite::Devices(binding, _) => &binding.pod.uid,
             FinishedWrite::Volumes(writes, _) => &writes.binding.pod.uid,
             FinishedWrite::Condition(uid) => uid,
+            FinishedWrite::Evictions(evictions, _) => &evictions.notice.pod.uid,
             FinishedWrite::Deallocation => return done,
         };
         if let Some(next) = self.pod_writes.leave(uid) {
@@ -217,9 +235,30 @@ async fn write_condition(client: Client, pod: Arc<PodInfo>, patch: Patch) -> Fin
     FinishedWrite::Condition(Arc::clone(&pod.uid))
 }
 
-/// The patch that makes the pod's condition say `notice`; `None` if it already does. The transition time
-/// changes only with the status. The uid in the patch excludes a new pod of the same name.
-fn condition(notice: &Notice, now: Timestamp) -> Option<Patch> {
+/// The patch that makes the pod's status say `notice`: its condition and the node for which it is nominated. `None` if
+/// it already does. The uid in the patch excludes a new pod of the same name.
+fn status(notice: &Notice, now: Timestamp) -> Option<Patch> {
+    let mut status = serde_json::Map::new();
+    if let Some(condition) = condition(notice, now) {
+        status.insert("conditions".to_owned(), json!([condition]));
+    }
+    let node = match &notice.nomination {
+        NominationChange::Keep => None,
+        NominationChange::Set(node) if notice.pod.nominated_node.as_ref() == Some(node) => None,
+        NominationChange::Set(node) => Some(json!(&**node)),
+        // Even if the known version has none: an earlier nomination may be on its way.
+        NominationChange::Clear => Some(serde_json::Value::Null),
+    };
+    if let Some(node) = node {
+        status.insert("nominatedNodeName".to_owned(), node);
+    }
+    let changes = !status.is_empty();
+    let patch = json!({ "metadata": { "uid": &*notice.pod.uid }, "status": status });
+    changes.then_some(Patch::Strategic(patch))
+}
+
+/// The pod's condition; `None` if it is the same already. The transition time changes only with the status.
+fn condition(notice: &Notice, now: Timestamp) -> Option<serde_json::Value> {
     let pod = &notice.pod;
     let wanted = ScheduledCondition {
         status: "False".to_owned(),
@@ -236,10 +275,8 @@ fn condition(notice: &Notice, now: Timestamp) -> Option<Patch> {
     if pod.scheduled.as_ref().is_none_or(|old| old.status != wanted.status) {
         condition["lastTransitionTime"] = now.to_string().into();
     }
-    Some(Patch::Strategic(json!({
-        "metadata": { "uid": &*pod.uid },
-        "status": { "conditions": [condition] },
-    })))
+    Some(condition)
 }
 
 mod devices;
+mod evict;

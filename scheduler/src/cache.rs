@@ -17,8 +17,13 @@ use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
 use crate::pod_constraints::{Labels, Namespaces};
 use crate::ports::HostPort;
+use crate::preemption::budgets::Budgets;
+use crate::preemption::nominations::Nominations;
 use crate::resources::RequestedTotal;
+use crate::score::pod_topology_spread;
+use crate::snapshot::Snapshot;
 use crate::storage::Storage;
+use crate::workloads::Workloads;
 
 /// A node with the sums over its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +33,8 @@ pub struct NodeState {
     nonzero: NonZero,
     ports: Vec<HostPort>,
     pods: Vec<Arc<PodInfo>>,
+    /// Those of `pods` with affinity or anti-affinity terms.
+    pods_with_terms: Vec<Arc<PodInfo>>,
     /// The number of `pods` with required anti-affinity terms.
     anti_affinity: usize,
     /// The lowest priority among `pods`.
@@ -43,6 +50,7 @@ impl NodeState {
             nonzero: NonZero::default(),
             ports: Vec::new(),
             pods: Vec::new(),
+            pods_with_terms: Vec::new(),
             anti_affinity: 0,
             lowest_priority: None,
             generation: 0,
@@ -77,6 +85,11 @@ impl NodeState {
     /// The number of pods on the node.
     pub fn pod_count(&self) -> i64 {
         self.pods.len() as i64
+    }
+
+    /// The pods on the node with affinity or anti-affinity terms, required or preferred.
+    pub fn pods_with_terms(&self) -> &[Arc<PodInfo>] {
+        &self.pods_with_terms
     }
 
     /// The number of pods on the node with required anti-affinity terms.
@@ -114,7 +127,19 @@ impl NodeState {
         self.anti_affinity += usize::from(!pod.pod_affinity.anti_required.is_empty());
         self.lowest_priority =
             Some(self.lowest_priority.map_or(pod.priority, |lowest| lowest.min(pod.priority)));
+        if has_terms(&pod) {
+            self.pods_with_terms.push(Arc::clone(&pod));
+        }
         self.pods.push(pod);
+    }
+
+    /// Replaces a pod on the node by a newer version that occupies the same.
+    fn replace(&mut self, pod: Arc<PodInfo>) {
+        if let Some(known) = self.pods_with_terms.iter_mut().find(|known| known.uid == pod.uid) {
+            known.clone_from(&pod);
+        }
+        let known = self.pods.iter_mut().find(|known| known.uid == pod.uid);
+        *known.expect("a pod is on the node it was added to") = pod;
     }
 
     /// Removes the pod with this uid from the node.
@@ -122,6 +147,9 @@ impl NodeState {
         let at =
             self.pods.iter().position(|pod| pod.uid == *uid).expect("a pod is on the node it was added to");
         let pod = self.pods.swap_remove(at);
+        if has_terms(&pod) {
+            self.pods_with_terms.retain(|other| other.uid != *uid);
+        }
         self.anti_affinity -= usize::from(!pod.pod_affinity.anti_required.is_empty());
         if self.lowest_priority == Some(pod.priority) {
             self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
@@ -134,6 +162,10 @@ impl NodeState {
             self.ports.swap_remove(at);
         }
     }
+}
+
+fn has_terms(pod: &PodInfo) -> bool {
+    pod.pod_affinity.has_required() || pod.pod_affinity.has_preferred()
 }
 
 struct NodeEntry {
@@ -170,6 +202,7 @@ impl Cache {
         let entry = self.entry(&name);
         let old = std::mem::replace(&mut entry.state.info, Arc::clone(&info));
         let existed = std::mem::replace(&mut entry.exists, true);
+        self.inventory.images.change(existed.then_some(&*old), Some(&info));
         self.touch(&name);
         if !existed || old.zone() != info.zone() {
             if existed {
@@ -186,6 +219,7 @@ impl Cache {
         let entry = self.nodes.get_mut(name).filter(|entry| entry.exists)?;
         entry.exists = false;
         let info = Arc::clone(&entry.state.info);
+        self.inventory.images.change(Some(&info), None);
         self.order.remove(&info);
         self.touch(&info.name);
         self.order_generation = self.generation;
@@ -215,6 +249,33 @@ impl Cache {
     /// The storage objects and devices.
     pub(crate) fn inventory(&self) -> &Inventory {
         &self.inventory
+    }
+
+    /// Services and controllers of pods.
+    pub(crate) fn workloads_mut(&mut self) -> &mut Workloads {
+        &mut self.inventory.workloads
+    }
+
+    /// Brings the counts up to date that the scores of `pod` need. `snapshot` was just updated from this cache.
+    pub(crate) fn refresh_tallies(&mut self, snapshot: &Snapshot, pod: &PodInfo) {
+        let selectors = pod_topology_spread::selectors(pod, &self.inventory.workloads);
+        if !selectors.is_empty() {
+            let mut tallies = std::mem::take(&mut self.inventory.tallies);
+            for selector in selectors {
+                tallies.refresh(self, snapshot, pod.key.namespace(), selector);
+            }
+            self.inventory.tallies = tallies;
+        }
+    }
+
+    /// The disruption budgets.
+    pub(crate) fn budgets_mut(&mut self) -> &mut Budgets {
+        &mut self.inventory.budgets
+    }
+
+    /// The waiting pods with the nodes for which they are nominated.
+    pub(crate) fn nominations_mut(&mut self) -> &mut Nominations {
+        &mut self.inventory.nominations
     }
 
     /// Mutable access to the claims, volumes and classes.
@@ -256,6 +317,11 @@ impl Cache {
             && placed.pod.occupies_same(&pod)
         {
             placed.assumed = false;
+            if !placed.pod.preempts_same(&pod) {
+                placed.pod = Arc::clone(&pod);
+                self.entry(node).state.replace(pod);
+                self.touch(node);
+            }
             return None;
         }
         let before = self.remove_pod(&pod.uid);

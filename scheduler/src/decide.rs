@@ -6,24 +6,24 @@
 //! 1. **Candidates.** The nodes in search order ([`Snapshot::nodes`]). If every required affinity term pins
 //!    node names, only the existing nodes of those names, sorted by name. A pod that contradicts itself, or
 //!    whose volumes or devices no node can have, is refused without a look at any node.
-//! 2. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
-//!    feasible if every filter admits it ([`filter::check`]). The search stops at one feasible node more than
+//! 2. **Nominated node.** A pod that is nominated for a node runs there if every filter admits it.
+//! 3. **Filter.** The search starts at candidate `start` (modulo their number) and wraps around. A node is
+//!    feasible if every filter admits it ([`filter::check_with_nominated`]). The search stops at one feasible node more than
 //!    [`sampling::wanted`]; the search drops that node.
-//! 3. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over [`Scorer::ALL`] of
+//! 4. **Score.** A single feasible node is taken. Otherwise a node's score is the sum over [`Scorer::ALL`] of
 //!    weight times score, scaled over the feasible nodes.
-//! 4. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
-//! 5. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
+//! 5. **Tie.** Of the `n` nodes with the highest score, in the order of the search, the one at `tie mod n`.
+//! 6. **Next start.** The next search starts after the last counted node: `start` plus feasible nodes plus
 //!    refusals, modulo the number of all nodes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::cache::NodeState;
 use crate::filter::{self, Claims, ClaimsRefusal, Plugin, PluginSet, PreFilterState, Rejection};
 use crate::inventory::Inventory;
 use crate::pod::PodInfo;
 use crate::sampling;
-use crate::score::Scorer;
+use crate::score::{Candidates, Scorer};
 use crate::snapshot::Snapshot;
 
 /// The inputs of a decision besides the pod and the nodes.
@@ -109,9 +109,17 @@ pub fn decide(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, terms: 
         }
         claims => claims.unwrap_or_default(),
     };
-    let prefilter_state =
+    let mut prefilter_state =
         PreFilterState::of(pod, all.iter(), snapshot.has_anti_affinity(), snapshot.namespaces(), claims);
-    let check = |slot: usize| filter::check(pod, &prefilter_state, &all[slot]);
+    let (nominations, namespaces) = (&inventory.nominations, snapshot.namespaces());
+    let mut check = |slot: usize| {
+        filter::check_with_nominated(pod, &mut prefilter_state, &all[slot], nominations, namespaces)
+    };
+    let nominated = nominations.node_of(&pod.uid).and_then(|name| snapshot.slot(name));
+    if let Some(slot) = nominated.filter(|slot| check(*slot).is_ok()) {
+        let choice = choose(pod, &Candidates::new(snapshot, inventory, &[slot]), terms.tie, 1);
+        return Decision { outcome: Outcome::Fits(choice), next_start: (terms.start + 1) % all.len() };
+    }
     let search = match named {
         None => search(all.len(), |at| at, check, terms),
         Some(names) => {
@@ -124,7 +132,8 @@ pub fn decide(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, terms: 
     let outcome = if search.feasible.is_empty() {
         Outcome::Unfit(refusal(all.len(), named.is_some(), search.rejections))
     } else {
-        Outcome::Fits(choose(pod, all, &search.feasible, terms.tie, evaluated))
+        let candidates = Candidates::new(snapshot, inventory, &search.feasible);
+        Outcome::Fits(choose(pod, &candidates, terms.tie, evaluated))
     };
     Decision { outcome, next_start }
 }
@@ -134,11 +143,11 @@ struct Search {
     rejections: Vec<(usize, Rejection)>,
 }
 
-/// Step 2 over `count` candidates; `slot` gives a candidate's index among all nodes.
+/// Step 3 over `count` candidates; `slot` gives a candidate's index among all nodes.
 fn search(
     count: usize,
     slot: impl Fn(usize) -> usize,
-    check: impl Fn(usize) -> Result<(), Rejection>,
+    mut check: impl FnMut(usize) -> Result<(), Rejection>,
     terms: Terms,
 ) -> Search {
     let wanted = sampling::wanted(count, terms.percentage);
@@ -154,9 +163,9 @@ fn search(
     found
 }
 
-/// Steps 3 and 4.
-fn choose(pod: &PodInfo, all: &[NodeState], feasible: &[usize], tie: u64, evaluated: usize) -> Choice {
-    let nodes: Vec<&NodeState> = feasible.iter().map(|slot| &all[*slot]).collect();
+/// Steps 4 and 5.
+fn choose(pod: &PodInfo, candidates: &Candidates<'_>, tie: u64, evaluated: usize) -> Choice {
+    let nodes = &candidates.nodes;
     let node = |at: usize| Arc::clone(&nodes[at].info().name);
     if nodes.len() == 1 {
         return Choice { node: node(0), evaluated, feasible: 1, best: 1, total: 0, scores: Vec::new() };
@@ -164,7 +173,7 @@ fn choose(pod: &PodInfo, all: &[NodeState], feasible: &[usize], tie: u64, evalua
     let mut totals = vec![0; nodes.len()];
     let mut columns = Vec::with_capacity(Scorer::ALL.len());
     for scorer in Scorer::ALL {
-        if let Some(scores) = scorer.scores(pod, &nodes) {
+        if let Some(scores) = scorer.scores(pod, candidates) {
             totals.iter_mut().zip(&scores).for_each(|(total, score)| *total += scorer.weight() * score);
             columns.push((scorer, scores));
         }

@@ -13,6 +13,7 @@ pub mod disk;
 pub mod event;
 pub mod explain;
 pub mod filter;
+pub mod images;
 pub mod inventory;
 pub mod limits;
 pub mod namespace;
@@ -22,6 +23,7 @@ pub mod pod;
 pub mod pod_constraints;
 mod pod_writes;
 pub mod ports;
+pub mod preemption;
 mod quantity;
 pub mod queue;
 #[cfg(test)]
@@ -34,9 +36,10 @@ pub mod score;
 pub mod snapshot;
 pub mod storage;
 pub mod taint;
+pub mod tally;
 #[cfg(test)]
 mod testing;
-pub mod victims;
 mod volume_waits;
+pub mod workloads;
 
 pub use run::{Config, run};

@@ -47,6 +47,18 @@ pub const MIN_FEASIBLE_NODES: usize = 100;
 /// The smallest share of the nodes, in per cent, that adaptive sampling looks for.
 pub const MIN_PERCENTAGE_OF_NODES: usize = 5;
 
+/// The number of selectors whose pods the scheduler keeps counted by node. Of more, the least recently used one is
+/// counted anew when a pod needs it. A tally takes some 50 bytes for each node with pods of the selector.
+pub const TALLIES: usize = 256;
+
+/// The share of the nodes on which preemption could help, in per cent, that a preemption examines if it finds victims
+/// there. kube-scheduler's `minCandidateNodesPercentage`. A preemption in a large full cluster stays short.
+pub const PERCENTAGE_OF_CANDIDATE_NODES: usize = 10;
+
+/// The smallest number of candidates for preemption that the search looks for. kube-scheduler's
+/// `minCandidateNodesAbsolute`.
+pub const MIN_CANDIDATE_NODES: usize = 100;
+
 /// The maximum length of an event message in bytes (the API's limit for notes). [`EVENT_CUT_MARK`] marks the
 /// cut.
 pub const EVENT_MESSAGE_BYTES: usize = 1024;

@@ -11,7 +11,8 @@ use crate::quantity::Amount;
 use crate::resources::Resources;
 use crate::taint::Taint;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
+/// The label of a node's zone.
+pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 
 /// The scheduler's data of a node.
@@ -35,6 +36,8 @@ pub struct NodeInfo {
     pub allocatable: Resources,
     /// The maximum number of pods.
     pub allowed_pods: i64,
+    /// The sizes in bytes of the container images on the node, by each of their names.
+    pub images: BTreeMap<String, i64>,
 }
 
 impl NodeInfo {
@@ -50,6 +53,7 @@ impl NodeInfo {
             unschedulable: false,
             allocatable: Resources::default(),
             allowed_pods: 0,
+            images: BTreeMap::new(),
         }
     }
 
@@ -61,7 +65,7 @@ impl NodeInfo {
         (zone != ("", "")).then_some(zone)
     }
 
-    /// Whether the two nodes are equal in everything that scheduling reads.
+    /// Whether the two nodes are equal in everything that filters read.
     pub fn is_equivalent(&self, other: &Self) -> bool {
         let Self {
             name,
@@ -73,6 +77,7 @@ impl NodeInfo {
             unschedulable,
             allocatable,
             allowed_pods,
+            images: _,
         } = self;
         (name, labels, taints, unschedulable, allocatable, allowed_pods)
             == (
@@ -142,6 +147,14 @@ struct SpecDoc {
 struct StatusDoc {
     allocatable: Option<BTreeMap<String, Amount>>,
     capacity: Option<BTreeMap<String, Amount>>,
+    images: Option<Vec<ImageDoc>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ImageDoc {
+    names: Option<Vec<String>>,
+    size_bytes: i64,
 }
 
 impl NodeDoc {
@@ -154,6 +167,10 @@ impl NodeDoc {
             unschedulable: self.spec.unschedulable.unwrap_or_default(),
             ..NodeInfo::named(&self.metadata.name)
         };
+        for image in self.status.images.into_iter().flatten() {
+            let names = image.names.into_iter().flatten();
+            info.images.extend(names.map(|name| (name, image.size_bytes)));
+        }
         for (name, amount) in self.status.allocatable.or(self.status.capacity).unwrap_or_default() {
             match name.as_str() {
                 "cpu" => info.allocatable.milli_cpu = amount.milli,

@@ -3,10 +3,12 @@
 
 mod decode;
 mod device_claims;
+mod preferences;
 mod volumes;
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kstore_informer::{Key, Object, Revision};
 
 use crate::affinity::NodeAffinity;
@@ -15,8 +17,10 @@ use crate::pod_constraints::{Labels, PodAffinity, Spread};
 use crate::ports::HostPort;
 use crate::resources::Resources;
 use crate::taint::Toleration;
+use crate::workloads::WorkloadKind;
 
 pub use decode::decode;
+pub(crate) use decode::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER};
 
 /// A pod's uid: a pod created again under the same name has another.
 pub type Uid = Arc<str>;
@@ -61,8 +65,14 @@ pub struct PodInfo {
     pub priority: i32,
     /// Whether the pod must not preempt other pods (`preemptionPolicy: Never`).
     pub never_preempts: bool,
+    /// The node for which the pod is nominated (`status.nominatedNodeName`): pods were evicted there for it.
+    pub nominated_node: Option<Arc<str>>,
     /// Whether the pod is being deleted.
     pub deleting: bool,
+    /// Whether a scheduler has evicted the pod for a pod of higher priority (condition `DisruptionTarget`).
+    pub preempted: bool,
+    /// The time at which the kubelet accepted the pod.
+    pub started: Option<Timestamp>,
     /// Whether the pod has terminated (phase Succeeded or Failed) and occupies nothing.
     pub ended: bool,
     /// Whether the pod has scheduling gates.
@@ -83,12 +93,29 @@ pub struct PodInfo {
     pub affinity: NodeAffinity,
     /// The labels, which other pods' terms select.
     pub labels: Labels,
-    /// The required pod affinity and anti-affinity terms.
+    /// The pod affinity and anti-affinity terms.
     pub pod_affinity: PodAffinity,
-    /// The topology spread constraints.
+    /// The topology spread constraints that a node must keep (`whenUnsatisfiable: DoNotSchedule`).
     pub spread: Vec<Spread>,
+    /// What only the scores of an unassigned pod read; `None` for an assigned pod.
+    pub preferences: Option<Box<Preferences>>,
     /// The `PodScheduled` condition, if the pod has one.
     pub scheduled: Option<ScheduledCondition>,
+}
+
+/// The facts about a pod that only its scores read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preferences {
+    /// The images of the containers, init containers and image volumes that have one, each with a tag or digest.
+    pub images: Vec<String>,
+    /// The number of containers, init containers and image volumes.
+    pub image_users: usize,
+    /// The topology spread constraints that nodes should keep (`whenUnsatisfiable: ScheduleAnyway`).
+    pub spread: Vec<Spread>,
+    /// Whether the pod has any topology spread constraint. Without one the default constraints apply.
+    pub has_spread: bool,
+    /// The controller that owns the pod, if its pods are spread by default.
+    pub controller: Option<(WorkloadKind, String)>,
 }
 
 /// The volumes of a pod that limit the choice of the node.
@@ -178,10 +205,29 @@ impl PodInfo {
         }
     }
 
+    /// When the pod started, for comparisons: a pod that has not started counts as started last.
+    pub fn start_order(&self) -> Timestamp {
+        self.started.unwrap_or(Timestamp::MAX)
+    }
+
+    /// Whether both versions of a pod are the same to preemption.
+    pub fn preempts_same(&self, other: &Self) -> bool {
+        (self.preempted, self.started) == (other.preempted, other.started)
+    }
+
     /// Whether both pods occupy the same on a node, so that the cache may replace one by the other.
     pub fn occupies_same(&self, other: &Self) -> bool {
-        (&self.requests, self.nonzero, &self.ports, self.priority, self.deleting, &self.labels)
-            == (&other.requests, other.nonzero, &other.ports, other.priority, other.deleting, &other.labels)
+        self.deleting == other.deleting && self.occupation() == other.occupation()
+    }
+
+    /// Whether this version of the pod on its node says nothing new but that the pod is being deleted.
+    pub fn differs_only_in_deletion(&self, before: &Self) -> bool {
+        let starts = self.deleting && !before.deleting && self.node_name == before.node_name;
+        starts && self.occupation() == before.occupation()
+    }
+
+    fn occupation(&self) -> (&Resources, NonZero, &[HostPort], i32, &Labels) {
+        (&self.requests, self.nonzero, &self.ports, self.priority, &self.labels)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Pod affinity, pod anti-affinity and topology spread of a pod: types and matching. The filters
-//! `filter::inter_pod_affinity` and `filter::pod_topology_spread` evaluate them.
+//! Pod affinity, pod anti-affinity and topology spread of a pod: types and matching. The filters and scores
+//! `inter_pod_affinity` and `pod_topology_spread` evaluate them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub type Labels = BTreeMap<String, String>;
 pub type Namespaces = BTreeMap<String, Labels>;
 
 /// A label selector. The empty selector selects every object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels that must be equal.
@@ -57,23 +57,43 @@ impl AffinityTerm {
     }
 }
 
-/// The required affinity and anti-affinity terms of a pod.
+/// A preferred pod affinity term.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WeightedTerm {
+    /// The weight, 1 to 100.
+    pub weight: i64,
+    /// The term.
+    #[serde(rename = "podAffinityTerm")]
+    pub term: AffinityTerm,
+}
+
+/// The affinity and anti-affinity terms of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodAffinity {
     /// Affinity terms: the domain must have a pod that matches each.
     pub required: Vec<AffinityTerm>,
     /// Anti-affinity terms: the domain must have no pod that matches any.
     pub anti_required: Vec<AffinityTerm>,
+    /// Preferred affinity terms: domains with pods that match are better.
+    pub preferred: Vec<WeightedTerm>,
+    /// Preferred anti-affinity terms: domains with pods that match are worse.
+    pub anti_preferred: Vec<WeightedTerm>,
 }
 
 impl PodAffinity {
-    /// Whether the pod has no required term.
-    pub fn is_empty(&self) -> bool {
-        self.required.is_empty() && self.anti_required.is_empty()
+    /// Whether the pod has a required term.
+    pub fn has_required(&self) -> bool {
+        !(self.required.is_empty() && self.anti_required.is_empty())
+    }
+
+    /// Whether the pod has a preferred term.
+    pub fn has_preferred(&self) -> bool {
+        !(self.preferred.is_empty() && self.anti_preferred.is_empty())
     }
 }
 
-/// A topology spread constraint (`whenUnsatisfiable: DoNotSchedule`): the maximum skew between domains.
+/// A topology spread constraint: the maximum skew between domains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// The node label whose values are the domains.

@@ -2,6 +2,8 @@
 //! alone. Tests compare the fast decision with it. Both share only the input types and the matching of
 //! tolerations and affinity terms, which have tests of their own.
 
+mod score;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,6 +30,8 @@ pub(crate) struct ReferenceCluster {
     pub(crate) nodes: Vec<Arc<NodeInfo>>,
     zones: Vec<String>,
     pub(crate) placed: Vec<(Arc<PodInfo>, Arc<str>)>,
+    /// Waiting pods with the nodes for which they are nominated.
+    pub(crate) nominated: Vec<(Arc<PodInfo>, Arc<str>)>,
 }
 
 impl ReferenceCluster {
@@ -83,6 +87,15 @@ impl ReferenceCluster {
                 0,
             );
         }
+        let nominated = self.nominated.iter().find(|(other, _)| other.uid == pod.uid);
+        let nominated = nominated.and_then(|(_, name)| all.iter().find(|node| node.name == *name));
+        let contradicts = pod.affinity.pinned.as_ref().is_some_and(Vec::is_empty);
+        if let Some(node) = nominated
+            && !contradicts
+            && self.reasons(pod, node).is_empty()
+        {
+            return (self.best(pod, &[*node], terms.tie), (terms.start + 1) % all.len());
+        }
         let mut candidates = all.clone();
         if let Some(names) = &pod.affinity.pinned {
             if names.is_empty() {
@@ -126,8 +139,19 @@ impl ReferenceCluster {
         (feasible, refused)
     }
 
-    /// The reasons against the node; empty if the node is feasible.
+    /// The reasons against the node; empty if the node is feasible, with and without the pods that are nominated
+    /// for it and go first.
     pub(crate) fn reasons(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
+        let ahead = |(other, name): &&(Arc<PodInfo>, Arc<str>)| {
+            *name == node.name && other.priority >= pod.priority && other.uid != pod.uid
+        };
+        let mut crowded = self.clone();
+        crowded.placed.extend(self.nominated.iter().filter(ahead).cloned());
+        let reasons = crowded.reasons_now(pod, node);
+        if reasons.is_empty() { self.reasons_now(pod, node) } else { reasons }
+    }
+
+    fn reasons_now(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
         let tolerates = |key: &str, value: &str, effect| {
             let taint = Taint { key: key.to_owned(), value: value.to_owned(), effect };
             pod.tolerations.iter().any(|t| t.covers(&taint))
@@ -261,6 +285,10 @@ impl ReferenceCluster {
             let taint = 100 - share(taints[i], most_taints);
             let wish = share(wishes[i], most_wishes);
             totals.push(3 * taint + 2 * wish + self.least_allocated(pod, node) + self.balanced(pod, node));
+            totals[i] += self.image_locality(pod, node);
+        }
+        for scores in [self.soft_spread(pod, feasible), self.soft_affinity(pod, feasible)] {
+            totals.iter_mut().zip(scores).for_each(|(total, score)| *total += 2 * score);
         }
         let highest = totals.iter().copied().max().unwrap();
         let best: Vec<usize> = (0..totals.len()).filter(|i| totals[*i] == highest).collect();

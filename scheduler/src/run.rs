@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{
@@ -22,10 +23,13 @@ use crate::limits::DECISIONS_PER_TURN;
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
-use crate::scheduler::{Action, Binding, Change, Notice, Scheduler};
-use crate::storage::StorageChange;
+use crate::preemption::budgets::{self, Budget};
+use crate::scheduler::{Action, Binding, Change, Evict, Notice, Scheduler};
+use crate::storage::{Record, StorageChange};
+use crate::workloads::WorkloadChange;
 use devices::{DeviceInformers, DeviceSubscriptions};
 use storage::{StorageInformers, StorageSubscriptions};
+use workloads::{WorkloadInformers, WorkloadSubscriptions};
 
 /// The component's name in provenance and as field manager, the same as kube-scheduler's.
 const AGENT: &str = "kube-scheduler";
@@ -80,6 +84,9 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
     let namespaces = caches.start("scheduler-namespaces", namespaces);
     let storage = StorageInformers::start(&multi, &caches);
     let devices = DeviceInformers::start(&multi, &caches);
+    let budgets = multi.project::<PodDisruptionBudget, _, _>(all(), budgets::decode);
+    let budgets = caches.start("scheduler-budgets", budgets);
+    let workloads = WorkloadInformers::start(&multi, &caches);
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
@@ -92,6 +99,8 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
         namespaces.synced().await?;
         storage.synced().await?;
         devices.synced().await?;
+        budgets.synced().await?;
+        workloads.synced().await?;
         nodes.synced().await?;
         pods.synced().await
     };
@@ -102,6 +111,8 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
             devices: devices.subscribe(),
+            budgets: budgets.subscribe(),
+            workloads: workloads.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
             writes: Writes::new(client),
@@ -138,6 +149,8 @@ struct SchedulerLoop {
     namespaces: Subscription<NamespaceInfo>,
     storage: StorageSubscriptions,
     devices: DeviceSubscriptions,
+    budgets: Subscription<Record<Budget>>,
+    workloads: WorkloadSubscriptions,
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
@@ -159,7 +172,7 @@ impl SchedulerLoop {
         self.writes.shutdown().await;
     }
 
-    /// Reads all pending changes: namespaces, claims, volumes, devices and nodes first, because pods refer to them.
+    /// Reads all pending changes: what pods refer to first.
     fn read_changes(&mut self) {
         let namespaces = self.namespaces.try_next();
         self.take_namespaces(namespaces);
@@ -167,6 +180,10 @@ impl SchedulerLoop {
         self.take_storage(changes);
         let changes = self.devices.try_next();
         self.take_devices(changes);
+        let budgets = self.budgets.try_next();
+        self.take_budgets(budgets);
+        let workloads = self.workloads.try_next();
+        self.take_workloads(workloads);
         let nodes = self.nodes.try_next();
         self.take_nodes(nodes);
         let pods = self.pods.try_next();
@@ -186,6 +203,8 @@ impl SchedulerLoop {
             Some(deltas) = self.namespaces.next() => self.take_namespaces(deltas),
             Some(changes) = self.storage.next() => self.take_storage(changes),
             Some(changes) = self.devices.next() => self.take_devices(changes),
+            Some(deltas) = self.budgets.next() => self.take_budgets(deltas),
+            Some(changes) = self.workloads.next() => self.take_workloads(changes),
             Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
             Some(deltas) = self.pods.next() => self.take_pods(deltas),
             done = self.writes.next() => self.ended(done),
@@ -207,6 +226,11 @@ impl SchedulerLoop {
                 Action::Bind(binding) => self.writes.bind(binding),
                 Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
                 Action::Refuse(notice) => self.report(&notice, now),
+                Action::Preempt(evict) => {
+                    self.record_failed_event(&evict.notice);
+                    self.deallocate(&evict.notice);
+                    self.writes.evict(evict, now);
+                }
             }
         }
         decided
@@ -244,6 +268,11 @@ impl SchedulerLoop {
                     self.report(&notice, now);
                 }
             }
+            FinishedWrite::Evictions(evict, failed) => {
+                let evicted = evict.victims.iter().filter(|victim| !failed.contains(&victim.uid));
+                evicted.for_each(|victim| self.record_evicted_event(&evict, victim));
+                self.scheduler.evictions_failed(&failed, self.clock.now());
+            }
             FinishedWrite::Condition(_) | FinishedWrite::Deallocation => {}
         }
     }
@@ -257,16 +286,34 @@ impl SchedulerLoop {
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
 
+    fn record_evicted_event(&self, evict: &Evict, victim: &Arc<PodInfo>) {
+        let preemptor = &evict.notice.pod;
+        let message = format!("Preempted by pod {} on node {}", preemptor.uid, evict.node);
+        let preempted = Occurrence::new(&reference(victim), EventType::Normal, "Preempted", message);
+        let (action, related) = ("Preempting".to_owned(), Some(reference(preemptor)));
+        let recorder = self.recorder.causes(&evict.notice.causes());
+        recorder.record(Occurrence { action, related, ..preempted });
+    }
+
     fn report(&mut self, notice: &Notice, now: Timestamp) {
+        self.record_failed_event(notice);
+        self.writes.report(notice, now);
+        self.deallocate(notice);
+    }
+
+    /// Takes the devices away that the notice names, so that the pod may fit.
+    fn deallocate(&mut self, notice: &Notice) {
+        if let Some(deallocation) = &notice.deallocation {
+            self.writes.deallocate(deallocation.clone(), &notice.causes());
+        }
+    }
+
+    fn record_failed_event(&self, notice: &Notice) {
         let recorder = self.recorder.causes(&notice.causes());
         let message = explain::for_event(&notice.message);
         let failed =
             Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);
         recorder.record(Occurrence { action: "Scheduling".to_owned(), ..failed });
-        self.writes.report(notice, now);
-        if let Some(deallocation) = &notice.deallocation {
-            self.writes.deallocate(deallocation.clone(), &notice.causes());
-        }
     }
 
     fn take_namespaces(&mut self, deltas: Vec<Delta<NamespaceInfo>>) {
@@ -281,6 +328,14 @@ impl SchedulerLoop {
     fn take_devices(&mut self, changes: Vec<DeviceChange>) {
         let now = self.clock.now();
         changes.into_iter().for_each(|change| self.scheduler.devices(change, now));
+    }
+
+    fn take_budgets(&mut self, deltas: Vec<Delta<Record<Budget>>>) {
+        deltas.into_iter().for_each(|delta| self.scheduler.budget(change(delta)));
+    }
+
+    fn take_workloads(&mut self, changes: Vec<WorkloadChange>) {
+        changes.into_iter().for_each(|change| self.scheduler.workload(change));
     }
 
     fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {
@@ -327,6 +382,7 @@ async fn until(deadline: Option<Timestamp>, clock: Clock) {
 
 mod devices;
 mod storage;
+mod workloads;
 
 #[cfg(test)]
 mod fake;

@@ -15,18 +15,20 @@ use crate::decide::{Choice, Outcome, Refusal, Terms, decide};
 use crate::devices::plan::DevicePlan;
 use crate::devices::{DeviceChange, DeviceEvent};
 use crate::event::ClusterEvent;
-use crate::explain;
-use crate::filter::dynamic_resources::{self, Deallocation};
+use crate::filter::dynamic_resources;
+use crate::filter::dynamic_resources::Deallocation;
 use crate::filter::{Plugin, Volumes};
 use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
 use crate::pod::{PodInfo, PodOwnership, Uid};
+use crate::preemption::budgets::Budget;
+use crate::preemption::evictions::Evictions;
 use crate::queue::{Queue, QueueDepths, QueuedPod};
 use crate::snapshot::Snapshot;
 use crate::storage::claim::Claim;
 use crate::storage::{ClaimedVolume, Record, StorageChange, StorageEvent, VolumePlan};
-use crate::victims;
 use crate::volume_waits::{VolumeWait, VolumeWaits, WaitOutcome};
+use crate::workloads::WorkloadChange;
 
 /// A change of an object.
 #[derive(Clone, Debug)]
@@ -49,6 +51,9 @@ pub enum Action {
     BindVolumes(VolumeWrites),
     /// Report that no node fits the pod. The pod waits until that may have changed.
     Refuse(Notice),
+    /// Evict pods for the pod, and report evictions that fail to [`Scheduler::evictions_failed`]. The pod waits
+    /// until the watch shows the others.
+    Preempt(Evict),
 }
 
 /// A pod and its node.
@@ -100,6 +105,33 @@ pub struct Notice {
     pub cause: Revision,
     /// The claim of devices to deallocate, so that the pod may fit.
     pub deallocation: Option<Deallocation>,
+    /// The change of the pod's `status.nominatedNodeName`.
+    pub nomination: NominationChange,
+}
+
+/// A change of the node for which a pod is nominated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NominationChange {
+    /// The nomination stays.
+    #[default]
+    Keep,
+    /// The pod is nominated for this node.
+    Set(Arc<str>),
+    /// The pod is nominated for no node.
+    Clear,
+}
+
+/// The evictions for a pod.
+#[derive(Clone, Debug)]
+pub struct Evict {
+    /// The pod, and why it does not fit before the evictions.
+    pub notice: Notice,
+    /// The node on which the evictions make room.
+    pub node: Arc<str>,
+    /// The pods to evict. Others that the pod waits for are being deleted already.
+    pub victims: Vec<Arc<PodInfo>>,
+    /// Pods of lower priority that are no longer nominated for the node.
+    pub displaced: Vec<Arc<PodInfo>>,
 }
 
 impl Notice {
@@ -149,6 +181,8 @@ pub struct Scheduler {
     binding: HashMap<Uid, QueuedPod>,
     /// The pods of `binding` that wait for their volumes.
     waits: VolumeWaits,
+    /// The evictions in flight, for which pods are held in the queue.
+    evictions: Evictions,
 }
 
 impl Scheduler {
@@ -165,11 +199,13 @@ impl Scheduler {
             queue: Queue::default(),
             binding: HashMap::default(),
             waits: VolumeWaits::default(),
+            evictions: Evictions::default(),
         }
     }
 
     /// Processes a change of a pod.
     pub fn pod(&mut self, change: Change<PodInfo>, now: Timestamp) {
+        self.observe_eviction(&change, now);
         match change {
             Change::Gone(pod) => self.release(&pod, now),
             Change::Set(pod) if pod.ended => self.release(&pod, now),
@@ -204,6 +240,16 @@ impl Scheduler {
             Change::Set(ns) => self.cache.set_namespace(ns.key.name(), Some(ns.labels.clone())),
             Change::Gone(ns) => self.cache.set_namespace(ns.key.name(), None),
         }
+    }
+
+    /// Processes a change of a PodDisruptionBudget. It affects later preemptions and wakes no pod.
+    pub fn budget(&mut self, change: Change<Record<Budget>>) {
+        self.cache.budgets_mut().apply(change);
+    }
+
+    /// Processes a change of a Service or controller. It affects later scores and wakes no pod.
+    pub fn workload(&mut self, change: WorkloadChange) {
+        self.cache.workloads_mut().apply(change);
     }
 
     /// Processes a change of a storage object.
@@ -243,12 +289,13 @@ impl Scheduler {
         let queued = self.queue.pop(now)?;
         let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
+        self.cache.refresh_tallies(&self.snapshot, &queued.pod);
         let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
         let decision = decide(&self.snapshot, self.cache.inventory(), &queued.pod, terms);
         self.start = decision.next_start;
         Some(match decision.outcome {
             Outcome::Fits(choice) => self.assume(queued, choice, now),
-            Outcome::Unfit(refusal) => Action::Refuse(self.refuse(queued, refusal, now)),
+            Outcome::Unfit(refusal) => self.refuse(queued, refusal, now),
         })
     }
 
@@ -312,8 +359,10 @@ impl Scheduler {
         self.wake(ClusterEvent::PodFreed(&forgotten), forgotten.revision, now);
         let queued = queued.filter(|q| q.pod.ownership(&self.name) == PodOwnership::Pending)?;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
+        self.cache.nominations_mut().observe(&pod);
         self.queue.give_back_failed(queued, now);
-        Some(Notice { pod, failure, message, cause, deallocation: None })
+        let nomination = NominationChange::Keep;
+        Some(Notice { pod, failure, message, cause, deallocation: None, nomination })
     }
 
     /// Continues with a pod whose wait for volumes is over.
@@ -376,7 +425,7 @@ impl Scheduler {
     /// Forgets the pod: it occupies nothing and waits for nothing.
     fn release(&mut self, pod: &PodInfo, now: Timestamp) {
         self.cancel_wait(&pod.uid, now);
-        self.queue.remove(&pod.uid);
+        self.dequeue(pod, now);
         self.binding.remove(&pod.uid);
         if let Some(freed) = self.cache.remove_pod(&pod.uid) {
             self.wake(ClusterEvent::PodFreed(&freed), pod.revision, now);
@@ -385,10 +434,13 @@ impl Scheduler {
 
     fn assigned(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, now: Timestamp) {
         self.cancel_wait(&pod.uid, now);
-        self.queue.remove(&pod.uid);
+        self.dequeue(&pod, now);
         let known = self.cache.holds(&pod.uid);
         let before = self.cache.set_pod(Arc::clone(&pod), node);
         if let Some(before) = &before {
+            if pod.differs_only_in_deletion(before) {
+                return self.queue.on_terminating(before, pod.revision, now);
+            }
             self.wake(ClusterEvent::PodFreed(before), pod.revision, now);
         }
         if !known || before.is_some() {
@@ -402,6 +454,7 @@ impl Scheduler {
         if let Some(queued) = self.binding.get_mut(&pod.uid) {
             queued.pod = pod;
         } else if !self.cache.holds(&pod.uid) {
+            self.cache.nominations_mut().observe(&pod);
             let span = tracing::debug_span!("queue", pod = %pod.key);
             span.in_scope(|| match dynamic_resources::is_ready(&pod, self.cache.devices()) {
                 true => self.queue.add(pod, now),
@@ -413,7 +466,7 @@ impl Scheduler {
     /// Processes a pod that is not to be scheduled. A bind in flight continues; its end sees that the pod no
     /// longer waits. A wait for volumes is cancelled.
     fn ignored(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
-        self.queue.remove(&pod.uid);
+        self.dequeue(&pod, now);
         if self.cancel_wait(&pod.uid, now)
             && let Some(freed) = self.cache.forget(&pod.uid)
         {
@@ -432,9 +485,13 @@ impl Scheduler {
         let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
         let plan = self.volumes(&pod, &choice.node);
         let devices = self.plan_devices(&queued, &choice.node);
+        let nominated = self.cache.nominations_mut().remove(&pod.uid);
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
         self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
+        if nominated.is_some_and(|node| node != choice.node) {
+            self.wake(ClusterEvent::PodFreed(&pod), cause, now);
+        }
         let binding = Binding { pod, choice, attempts, cause, at: now, devices };
         match plan {
             None => Action::Bind(binding),
@@ -475,20 +532,6 @@ impl Scheduler {
         writes
     }
 
-    fn refuse(&mut self, queued: QueuedPod, refusal: Refusal, now: Timestamp) -> Notice {
-        let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
-        self.queue.give_back_refused(queued, refusal.plugins, now);
-        let deallocation = dynamic_resources::deallocation(&pod, self.cache.devices(), &refusal);
-        let devices = (!pod.device_claims.is_empty()).then(|| match &deallocation {
-            Some(_) => "deallocation of ResourceClaim completed",
-            None if refusal.contradiction.is_some() => "no new claims to deallocate",
-            None => "still not schedulable",
-        });
-        let preemption = victims::why_not(&self.snapshot, self.cache.inventory(), &pod, &refusal);
-        let message = explain::message(&refusal, devices, preemption.as_deref());
-        Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause, deallocation }
-    }
-
     /// The tie number. It follows from the seed, the pod and the attempt alone, so that the choice for a pod
     /// does not depend on the number of earlier decisions.
     fn tie(&self, queued: &QueuedPod) -> u64 {
@@ -500,6 +543,8 @@ impl Scheduler {
         Rng::seeded(self.seed.wrapping_add(u64::from(queued.attempts))).fork(&queued.pod.uid)
     }
 }
+
+mod preempt;
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,8 @@ pub struct Snapshot {
     namespaces: Arc<Namespaces>,
     /// The number of nodes with pods that have required anti-affinity terms.
     anti_affinity_nodes: usize,
+    /// The number of nodes with pods that have affinity or anti-affinity terms.
+    term_nodes: usize,
     generation: u64,
     order_generation: u64,
 }
@@ -29,14 +31,17 @@ impl Snapshot {
                 let slot = self.slots[&state.info().name];
                 let node = &mut self.nodes[slot];
                 self.anti_affinity_nodes -= usize::from(node.anti_affinity_pods() > 0);
+                self.term_nodes -= usize::from(!node.pods_with_terms().is_empty());
                 node.clone_from(state);
                 self.anti_affinity_nodes += usize::from(node.anti_affinity_pods() > 0);
+                self.term_nodes += usize::from(!node.pods_with_terms().is_empty());
             }
         } else {
             self.nodes = cache.nodes().cloned().collect();
             let names = self.nodes.iter().map(|node| Arc::clone(&node.info().name));
             self.slots = names.enumerate().map(|(slot, name)| (name, slot)).collect();
             self.anti_affinity_nodes = self.nodes.iter().filter(|node| node.anti_affinity_pods() > 0).count();
+            self.term_nodes = self.nodes.iter().filter(|node| !node.pods_with_terms().is_empty()).count();
             self.order_generation = cache.order_generation();
         }
         self.generation = cache.generation();
@@ -56,6 +61,16 @@ impl Snapshot {
     /// Whether any pod on any node has required anti-affinity terms.
     pub fn has_anti_affinity(&self) -> bool {
         self.anti_affinity_nodes > 0
+    }
+
+    /// Whether any pod on any node has pod affinity or anti-affinity terms.
+    pub fn has_pod_terms(&self) -> bool {
+        self.term_nodes > 0
+    }
+
+    /// The generation of the cache at the last change of the list of nodes.
+    pub(crate) fn order_generation(&self) -> u64 {
+        self.order_generation
     }
 
     /// The index of the node of this name.

@@ -160,7 +160,10 @@ pub(crate) fn any_node(name: String) -> impl Strategy<Value = Arc<NodeInfo>> {
         decode_node(&json!({
             "metadata": { "name": name, "labels": labels },
             "spec": { "taints": taints, "unschedulable": cordoned },
-            "status": { "allocatable": { "cpu": cpu, "memory": memory, "pods": pods.to_string(), "x.io/gpu": gpus } }
+            "status": {
+                "allocatable": { "cpu": cpu, "memory": memory, "pods": pods.to_string(), "x.io/gpu": gpus },
+                "images": [{ "names": [format!("{disk}:latest"), format!("{disk}:1")], "sizeBytes": pods << 28 }],
+            }
         }))
     })
 }
@@ -175,17 +178,21 @@ pub(crate) fn any_pod(name: String) -> impl Strategy<Value = Arc<PodInfo>> {
     let toleration = key.prop_map(|key| json!({ "key": key, "operator": "Exists" }));
     let tolerations = proptest::collection::vec(toleration, 0..3);
     let needs = (cpu, memory, gpu, port, tolerations, 0i32..3);
-    (needs, any_node_affinity(), any_pod_constraints(), one_of(&["a", "b"])).prop_map(
-        move |((cpu, memory, gpu, port, tolerations, priority), (selector, nodes), (spread, near, far), app)| {
+    let looks = (one_of(&["a", "b"]), one_of(&["ssd", "hdd:1", "none"]));
+    (needs, any_node_affinity(), any_pod_constraints(), looks).prop_map(
+        move |((cpu, memory, gpu, port, tolerations, priority), (selector, nodes), (spread, near, far), (app, image))| {
             let mut requests = json!({ "cpu": cpu, "memory": memory, "x.io/gpu": gpu });
             requests.as_object_mut().unwrap().retain(|_, amount| !amount.is_null());
             let mut affinity = json!({ "nodeAffinity": nodes });
-            for (kind, terms) in [("podAffinity", near), ("podAntiAffinity", far)] {
-                affinity[kind] = json!({ "requiredDuringSchedulingIgnoredDuringExecution": terms });
+            for (kind, (required, preferred)) in [("podAffinity", near), ("podAntiAffinity", far)] {
+                affinity[kind] = json!({
+                    "requiredDuringSchedulingIgnoredDuringExecution": required,
+                    "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+                });
             }
             let spec = json!({
                 "priority": priority, "tolerations": tolerations, "nodeSelector": selector, "affinity": affinity,
-                "containers": [{ "resources": { "requests": requests }, "ports": port }],
+                "containers": [{ "image": image, "resources": { "requests": requests }, "ports": port }],
                 "topologySpreadConstraints": spread, "schedulerName": NAME
             });
             let meta = json!({ "name": name, "namespace": "ns", "uid": name, "labels": { "app": app } });
@@ -216,21 +223,35 @@ fn any_node_affinity() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
-/// Random topology spread constraints, affinity terms and anti-affinity terms.
-fn any_pod_constraints() -> impl Strategy<Value = (Value, Value, Value)> {
+/// Random topology spread constraints, and required and preferred terms of affinity and anti-affinity.
+fn any_pod_constraints() -> impl Strategy<Value = (Value, (Value, Value), (Value, Value))> {
     let key = || one_of(&["topology.kubernetes.io/zone", "disk"]);
     let selector = || one_of(&["a", "b"]).prop_map(|app| json!({ "matchLabels": { "app": app } }));
     let policy = || maybe(one_of(&["Honor", "Ignore"]).prop_map(Value::from));
-    let spread = (key(), selector(), 1i64..3, 1i64..4, policy(), policy());
-    let spread = spread.prop_map(|(key, selector, skew, domains, nodes, taints)| {
-        json!([{
-            "topologyKey": key, "labelSelector": selector, "maxSkew": skew, "minDomains": domains,
-            "whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": nodes, "nodeTaintsPolicy": taints
-        }])
+    let spread = |when: &'static str| {
+        let spread = (key(), selector(), 1i64..3, 1i64..4, policy(), policy());
+        spread.prop_map(move |(key, selector, skew, domains, nodes, taints)| {
+            json!({
+                "topologyKey": key, "labelSelector": selector, "maxSkew": skew, "minDomains": domains,
+                "whenUnsatisfiable": when, "nodeAffinityPolicy": nodes, "nodeTaintsPolicy": taints
+            })
+        })
+    };
+    let hard = maybe(spread("DoNotSchedule").prop_map(|one| json!([one])));
+    let soft = maybe(proptest::collection::vec(spread("ScheduleAnyway"), 1..3).prop_map(Value::from));
+    let spread = (hard, soft).prop_map(|(hard, soft)| {
+        let both = [hard, soft].into_iter().filter_map(|list| list.as_array().cloned());
+        Value::from(both.flatten().collect::<Vec<_>>())
     });
     let term = || (key(), selector()).prop_map(|(key, s)| json!({ "topologyKey": key, "labelSelector": s }));
     let terms = move || maybe(proptest::collection::vec(term(), 1..3).prop_map(Value::from));
-    (maybe(spread), terms(), terms())
+    let weighted = move || {
+        let weighted =
+            (1i64..101, term()).prop_map(|(weight, t)| json!({ "weight": weight, "podAffinityTerm": t }));
+        maybe(proptest::collection::vec(weighted, 1..3).prop_map(Value::from))
+    };
+    let both = move || (terms(), weighted());
+    (spread, both(), both())
 }
 
 /// A class of devices with these selectors, and the fields of `more` in its spec.

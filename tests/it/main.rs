@@ -75,8 +75,12 @@ mod nodes;
 mod odd_objects;
 /// APIs that are off by default.
 mod optional_apis;
+/// Scores for the sake of other pods.
+mod placement;
 /// Type checks of expressions in admission policies.
 mod policy_type_checks;
+/// Evictions for pods of higher priority.
+mod preemption;
 /// Every component in its own process.
 mod processes;
 /// Quotas under concurrent writers over REST and gRPC; released usage and custom kinds.

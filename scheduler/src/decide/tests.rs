@@ -10,11 +10,15 @@ use crate::reference::{ReferenceCluster, ReferenceDecision};
 use crate::testing::{any_node, any_pod, cpu_pod, node, on, pod};
 
 fn snapshot(cluster: &ReferenceCluster) -> Snapshot {
+    caches(cluster).1
+}
+
+fn caches(cluster: &ReferenceCluster) -> (Cache, Snapshot) {
     let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
     cluster.nodes.iter().for_each(|node| assert!(cache.set_node(Arc::clone(node)).is_none()));
     cluster.placed.iter().for_each(|(pod, node)| assert!(cache.set_pod(Arc::clone(pod), node).is_none()));
     snapshot.update(&cache);
-    snapshot
+    (cache, snapshot)
 }
 
 /// The outcome of the fast decision as a decision of the reference.
@@ -49,7 +53,8 @@ fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = Refere
 }
 
 fn agree(cluster: &ReferenceCluster, pod: &PodInfo, terms: Terms) {
-    let decision = decide(&snapshot(cluster), &Inventory::default(), pod, terms);
+    let (cache, snapshot) = caches(cluster);
+    let decision = decide(&snapshot, cache.inventory(), pod, terms);
     let (expected, next_start) = cluster.decide(pod, terms);
     assert_eq!(reference_decision(&decision.outcome), expected);
     assert_eq!(decision.next_start, next_start);

@@ -95,9 +95,10 @@ pub fn count<'a>(
         ..ExistingPods::default()
     };
     let concerns =
-        |node: &&NodeState| !terms.is_empty() || (has_anti_affinity && node.anti_affinity_pods() > 0);
+        |node: &&NodeState| terms.has_required() || (has_anti_affinity && node.anti_affinity_pods() > 0);
     for node in nodes.filter(concerns) {
-        for other in node.pods() {
+        let pods = if terms.has_required() { node.pods() } else { node.pods_with_terms() };
+        for other in pods {
             found.adjust(pod, node.info(), other, Change::Added, namespaces);
         }
     }

@@ -17,6 +17,7 @@ pub mod volume_restrictions;
 pub mod volume_zone;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::cache::NodeState;
 use crate::devices::{DeviceEvent, Devices};
@@ -25,6 +26,7 @@ use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::pod_constraints::Namespaces;
+use crate::preemption::nominations::Nominations;
 use crate::storage::volume::CsiHandle;
 use crate::storage::{Storage, StorageEvent, VolumePlan};
 use dynamic_resources::{DeviceClaims, DeviceConflict};
@@ -406,6 +408,36 @@ pub fn check(pod: &PodInfo, prefilter_state: &PreFilterState<'_>, node: &NodeSta
         Some(devices) => devices.check(node.info()).map_err(Rejection::DynamicResources),
         None => Ok(()),
     }
+}
+
+/// Like [`check`], but `node` must also admit the pod together with the waiting pods that are nominated for it and go
+/// before the pod. It must admit the pod without them as well: they may come later or never.
+///
+/// # Errors
+///
+/// The first refusal.
+pub fn check_with_nominated(
+    pod: &PodInfo,
+    prefilter_state: &mut PreFilterState<'_>,
+    node: &NodeState,
+    nominations: &Nominations,
+    namespaces: &Namespaces,
+) -> Result<(), Rejection> {
+    let mut ahead = nominations.ahead_of(pod, &node.info().name).peekable();
+    if ahead.peek().is_some() {
+        let ahead: Vec<_> = ahead.collect();
+        let mut crowded = node.clone();
+        for other in &ahead {
+            crowded.add(Arc::clone(other));
+            prefilter_state.adjust(pod, node.info(), other, Change::Added, namespaces);
+        }
+        let verdict = check(pod, prefilter_state, &crowded);
+        for other in ahead {
+            prefilter_state.adjust(pod, node.info(), other, Change::Removed, namespaces);
+        }
+        verdict?;
+    }
+    check(pod, prefilter_state, node)
 }
 
 /// Whether `event` may have changed the result of `plugin` for `pod`. A wrong yes costs an attempt. A wrong

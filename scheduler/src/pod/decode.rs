@@ -2,18 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kstore_api::lenient;
 use kstore_informer::{Key, Revision};
 use serde::Deserialize;
 
-use super::{NonZero, PodInfo, ScheduledCondition, device_claims, volumes};
+use super::{NonZero, PodInfo, Preferences, ScheduledCondition, device_claims, preferences, volumes};
 use crate::affinity::{NodeAffinity, Operator, Preference, Requirement, Term};
 use crate::limits::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
-use crate::pod_constraints::{AffinityTerm, LabelSelector, Labels, PodAffinity, Spread};
+use crate::pod_constraints::{AffinityTerm, LabelSelector, Labels, PodAffinity, Spread, WeightedTerm};
 use crate::ports::HostPort;
 use crate::quantity::Amount;
 use crate::resources::Resources;
 use crate::taint::Toleration;
+
+/// The type of the condition of a pod that is about to be evicted.
+pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
+
+/// The reason in this condition if a scheduler evicts the pod for another.
+pub(crate) const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// Decodes a pod.
 ///
@@ -49,6 +56,8 @@ struct MetaDoc {
     labels: Option<Labels>,
     #[serde(default)]
     deletion_timestamp: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    owner_references: Option<Vec<preferences::OwnerDoc>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -75,7 +84,8 @@ type Amounts = BTreeMap<String, Amount>;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct ContainerDoc {
+pub(super) struct ContainerDoc {
+    pub(super) image: Option<String>,
     resources: Option<ResourcesDoc>,
     ports: Option<Vec<PortDoc>>,
     restart_policy: Option<String>,
@@ -121,6 +131,7 @@ struct RequiredDoc {
 #[serde(rename_all = "camelCase", default)]
 struct TermsDoc {
     required_during_scheduling_ignored_during_execution: Option<Vec<AffinityTerm>>,
+    preferred_during_scheduling_ignored_during_execution: Option<Vec<WeightedTerm>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -140,6 +151,8 @@ struct SpreadDoc {
 #[serde(rename_all = "camelCase", default)]
 struct StatusDoc {
     phase: Option<String>,
+    start_time: Option<Timestamp>,
+    nominated_node_name: Option<String>,
     conditions: Option<Vec<ConditionDoc>>,
     resource_claim_statuses: Option<Vec<device_claims::EntryStatusDoc>>,
 }
@@ -159,6 +172,7 @@ impl PodDoc {
         let Self { metadata, mut spec, mut status } = self;
         let (requests, nonzero) = spec.requests();
         let labels = metadata.labels.unwrap_or_default();
+        let preferences = spec.preferences(metadata.owner_references, &labels);
         PodInfo {
             key: Key::new(&metadata.namespace, &metadata.name),
             uid: metadata.uid.into(),
@@ -167,14 +181,18 @@ impl PodDoc {
             node_name: spec.node_name.as_deref().filter(|name| !name.is_empty()).map(Into::into),
             priority: spec.priority.unwrap_or(0),
             never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
+            nominated_node: status.nominated_node_name.take().filter(|name| !name.is_empty()).map(Into::into),
             deleting: metadata.deletion_timestamp.is_some(),
+            preempted: status.is_preempted(),
+            started: status.start_time,
             ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             gated: spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()),
             requests,
             nonzero,
             ports: spec.host_ports(),
             pod_affinity: spec.pod_affinity(&metadata.namespace),
-            spread: spec.spread(&labels),
+            spread: spec.spread(&labels, "DoNotSchedule"),
+            preferences,
             volumes: volumes::read(spec.volumes, &metadata.name),
             device_claims: device_claims::read(spec.resource_claims, status.resource_claim_statuses.take()),
             tolerations: spec.tolerations.unwrap_or_default(),
@@ -187,6 +205,16 @@ impl PodDoc {
 }
 
 impl StatusDoc {
+    /// Whether the condition DisruptionTarget says that a scheduler evicted the pod.
+    fn is_preempted(&self) -> bool {
+        self.conditions.iter().flatten().any(|condition| {
+            let reason = condition.reason.as_deref();
+            condition.kind == DISRUPTION_TARGET
+                && condition.status == "True"
+                && reason == Some(PREEMPTION_BY_SCHEDULER)
+        })
+    }
+
     fn scheduled(self) -> Option<ScheduledCondition> {
         let condition = self.conditions?.into_iter().find(|c| c.kind == "PodScheduled")?;
         Some(ScheduledCondition {
@@ -269,41 +297,69 @@ impl SpecDoc {
 }
 
 impl SpecDoc {
-    /// The required pod affinity terms. A term that names no namespaces selects the pod's own.
+    /// The pod affinity terms. A term that names no namespaces selects the pod's own.
     fn pod_affinity(&mut self, namespace: &str) -> PodAffinity {
+        let complete = |term: &mut AffinityTerm| {
+            if term.namespaces.is_empty() && term.namespace_selector.is_none() {
+                term.namespaces.push(namespace.to_owned());
+            }
+        };
         let terms = |doc: Option<TermsDoc>| {
-            let terms = doc.and_then(|d| d.required_during_scheduling_ignored_during_execution);
-            let mut terms = terms.unwrap_or_default();
-            let nowhere = |t: &&mut AffinityTerm| t.namespaces.is_empty() && t.namespace_selector.is_none();
-            terms.iter_mut().filter(nowhere).for_each(|t| t.namespaces.push(namespace.to_owned()));
-            terms
+            let doc = doc.unwrap_or_default();
+            let mut required = doc.required_during_scheduling_ignored_during_execution.unwrap_or_default();
+            let mut preferred = doc.preferred_during_scheduling_ignored_during_execution.unwrap_or_default();
+            required.iter_mut().for_each(complete);
+            preferred.iter_mut().for_each(|weighted| complete(&mut weighted.term));
+            (required, preferred)
         };
         let Some(affinity) = &mut self.affinity else { return PodAffinity::default() };
-        let (wanted, shunned) = (affinity.pod_affinity.take(), affinity.pod_anti_affinity.take());
-        PodAffinity { required: terms(wanted), anti_required: terms(shunned) }
+        let (required, preferred) = terms(affinity.pod_affinity.take());
+        let (anti_required, anti_preferred) = terms(affinity.pod_anti_affinity.take());
+        PodAffinity { required, anti_required, preferred, anti_preferred }
     }
 
-    fn spread(&mut self, labels: &Labels) -> Vec<Spread> {
-        let constraints = self.topology_spread_constraints.take().unwrap_or_default().into_iter();
-        constraints
-            .filter(|c| c.when_unsatisfiable == "DoNotSchedule")
-            .map(|c| c.into_spread(labels))
-            .collect()
+    /// The constraints with this `whenUnsatisfiable`.
+    fn spread(&self, labels: &Labels, when_unsatisfiable: &str) -> Vec<Spread> {
+        let constraints = self.topology_spread_constraints.iter().flatten();
+        let chosen = constraints.filter(|c| c.when_unsatisfiable == when_unsatisfiable);
+        chosen.map(|c| c.spread(labels)).collect()
+    }
+
+    /// What only scores read; nothing for an assigned pod, which is not scored.
+    fn preferences(
+        &self,
+        owners: Option<Vec<preferences::OwnerDoc>>,
+        labels: &Labels,
+    ) -> Option<Box<Preferences>> {
+        if self.node_name.as_deref().is_some_and(|name| !name.is_empty()) {
+            return None;
+        }
+        let containers = self.containers.iter().chain(&self.init_containers).flatten();
+        let images = containers.map(|container| container.image.as_deref());
+        let volumes = self.volumes.iter().flatten().filter_map(volumes::VolumeDoc::image);
+        let images: Vec<Option<&str>> = images.chain(volumes.map(Some)).collect();
+        Some(Box::new(Preferences {
+            image_users: images.len(),
+            images: images.into_iter().flatten().map(preferences::with_tag).collect(),
+            spread: self.spread(labels, "ScheduleAnyway"),
+            has_spread: self.topology_spread_constraints.as_ref().is_some_and(|all| !all.is_empty()),
+            controller: preferences::controller(owners),
+        }))
     }
 }
 
 impl SpreadDoc {
     /// The constraint. `matchLabelKeys` narrow the selector to the pod's own values.
-    fn into_spread(self, labels: &Labels) -> Spread {
-        let mut selector = self.label_selector;
-        for key in self.match_label_keys.unwrap_or_default() {
-            if let (Some(selector), Some(value)) = (&mut selector, labels.get(&key)) {
-                let values = vec![value.clone()];
+    fn spread(&self, labels: &Labels) -> Spread {
+        let mut selector = self.label_selector.clone();
+        for key in self.match_label_keys.iter().flatten() {
+            if let (Some(selector), Some(value)) = (&mut selector, labels.get(key)) {
+                let (key, values) = (key.clone(), vec![value.clone()]);
                 selector.match_expressions.push(Requirement { key, operator: Operator::In, values });
             }
         }
         Spread {
-            topology_key: self.topology_key,
+            topology_key: self.topology_key.clone(),
             max_skew: self.max_skew,
             min_domains: self.min_domains.unwrap_or(1),
             selector,
@@ -423,7 +479,8 @@ mod tests {
                     }]
                 } }
             },
-            "status": { "phase": "Failed", "conditions": [
+            "status": { "phase": "Failed", "startTime": "2026-01-01T00:00:01Z", "nominatedNodeName": "n2", "conditions": [
+                { "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler" },
                 { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "why" }
             ] }
         });
@@ -436,6 +493,12 @@ mod tests {
         assert_eq!(pod.ports, [HostPort::new("10.0.0.1", "TCP", 8081)]);
         assert_eq!(pod.affinity.pinned, Some(vec!["n1".to_owned()]));
         assert_eq!(pod.affinity.preferred[0].weight, 5);
+        let started = pod.started.map(|started| started.to_string());
+        assert_eq!(
+            (started.as_deref(), pod.nominated_node.as_deref()),
+            (Some("2026-01-01T00:00:01Z"), Some("n2"))
+        );
+        assert!(pod.preempted);
         assert_eq!(pod.scheduled.unwrap().message, "why");
     }
 }

@@ -17,6 +17,20 @@ pub(super) struct VolumeDoc {
     aws_elastic_block_store: Option<AwsDoc>,
     iscsi: Option<IscsiDoc>,
     rbd: Option<RbdDoc>,
+    image: Option<ImageDoc>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ImageDoc {
+    reference: Option<String>,
+}
+
+impl VolumeDoc {
+    /// The image that is mounted as this volume.
+    pub(super) fn image(&self) -> Option<&str> {
+        self.image.as_ref()?.reference.as_deref()
+    }
 }
 
 #[derive(Default, Deserialize)]

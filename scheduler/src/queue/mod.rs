@@ -6,6 +6,7 @@
 //! | back-off | expiry, in windows of a second, then as above | refused, then woken by an event |
 //! | error back-off | the same | failed without a refusal (a bind failed, a write was lost) |
 //! | unschedulable | time | refused, waiting for an event |
+//! | held | – | refused, waiting until the API has the evictions of their victims; events wake them after that |
 //!
 //! A popped pod is in no queue until the caller gives it back or drops it. No log of events is needed: a
 //! decision does not await, so no event can come between `pop` and `give_back`. Gated pods are not in the
@@ -23,7 +24,7 @@ use kstore_nondet::HashMap;
 
 use crate::devices::{DeviceEvent, Devices};
 use crate::event::ClusterEvent;
-use crate::filter::{self, PluginSet};
+use crate::filter::{self, Plugin, PluginSet};
 use crate::limits::MAX_UNSCHEDULABLE_STAY;
 use crate::pod::{PodInfo, Uid};
 use crate::storage::{Storage, StorageEvent};
@@ -64,7 +65,7 @@ pub struct QueueDepths {
     pub active: usize,
     /// Pods that back off, for any reason.
     pub backoff: usize,
-    /// Pods that wait for an event.
+    /// Pods that wait for an event or for evictions.
     pub unschedulable: usize,
 }
 
@@ -77,6 +78,7 @@ enum QueuePosition {
     Backoff(Timestamp, Rank),
     ErrorBackoff(Timestamp, Rank),
     Unschedulable(Timestamp, u64),
+    Held,
 }
 
 /// The scheduling queue: ready pods by rank, pods in back-off by expiry, unschedulable pods by time.
@@ -87,6 +89,8 @@ pub struct Queue {
     backoff: BTreeMap<(Timestamp, Rank), Uid>,
     error_backoff: BTreeMap<(Timestamp, Rank), Uid>,
     unschedulable: BTreeMap<(Timestamp, u64), Uid>,
+    /// The held pods, with the revision of the last event that would have woken each.
+    held: BTreeMap<Uid, Option<Revision>>,
     entries: u64,
 }
 
@@ -130,6 +134,7 @@ impl Queue {
     /// change of status alone does only by naming the pod's resource claims. Ignores pods that are not in the
     /// queue.
     pub fn update(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
+        let missed = self.held.get(&pod.uid).copied().flatten();
         let Some((place, mut queued)) = self.take(&pod.uid) else { return };
         let old = std::mem::replace(&mut queued.pod, pod);
         match place {
@@ -145,6 +150,7 @@ impl Queue {
                     self.park(queued);
                 }
             }
+            QueuePosition::Held => self.hold(queued, missed),
         }
     }
 
@@ -172,11 +178,48 @@ impl Queue {
     /// Takes back a popped pod that the filters `by` refused. The pod waits for an event that may change the
     /// result of one of them.
     pub fn give_back_refused(&mut self, mut queued: QueuedPod, by: PluginSet, now: Timestamp) {
+        self.count_refusal(&mut queued, by, now);
+        self.park(queued);
+    }
+
+    /// Takes back a popped pod for which others are evicted. The pod waits, whatever happens, for
+    /// [`end_hold`](Self::end_hold) or [`fail_hold`](Self::fail_hold).
+    pub fn give_back_held(&mut self, mut queued: QueuedPod, by: PluginSet, now: Timestamp) {
+        self.count_refusal(&mut queued, by, now);
+        self.hold(queued, None);
+    }
+
+    /// Ends the hold of a pod: its victims are being deleted or gone. If an event would have woken it meanwhile, it
+    /// wakes now. Ignores pods that are not held.
+    pub fn end_hold(&mut self, uid: &Uid, now: Timestamp) {
+        match self.take_held(uid) {
+            Some((mut queued, Some(revision))) => {
+                queued.cause = revision;
+                self.wake(queued, now);
+            }
+            Some((queued, None)) => self.park(queued),
+            None => {}
+        }
+    }
+
+    /// Takes back a held pod one of whose evictions failed. The queue tries it again after a back-off. Ignores
+    /// pods that are not held.
+    pub fn fail_hold(&mut self, uid: &Uid, now: Timestamp) {
+        if let Some((queued, _)) = self.take_held(uid) {
+            self.give_back_failed(queued, now);
+        }
+    }
+
+    fn take_held(&mut self, uid: &Uid) -> Option<(QueuedPod, Option<Revision>)> {
+        let missed = *self.held.get(uid)?;
+        self.take(uid).map(|(_, queued)| (queued, missed))
+    }
+
+    fn count_refusal(&mut self, queued: &mut QueuedPod, by: PluginSet, now: Timestamp) {
         queued.refusals += 1;
         queued.errors = 0;
         queued.refused_by = by;
         (queued.queued, queued.entry) = (now, self.next_entry());
-        self.park(queued);
     }
 
     /// Takes back a popped pod that failed for another reason. The queue tries it again after a back-off.
@@ -194,6 +237,16 @@ impl Queue {
             queued.refused_by.iter().any(|plugin| filter::may_help(plugin, &queued.pod, event))
         };
         self.wake_where(helps, revision, now)
+    }
+
+    /// Wakes the unschedulable pods that the start of the deletion of `pod` may help: topology spread constraints do
+    /// not count the pod any more, but it still occupies its resources.
+    pub fn on_terminating(&mut self, pod: &PodInfo, revision: Revision, now: Timestamp) {
+        let (plugin, event) = (Plugin::PodTopologySpread, ClusterEvent::PodFreed(pod));
+        let helps = |queued: &QueuedPod| {
+            queued.refused_by.contains(plugin) && filter::may_help(plugin, &queued.pod, event)
+        };
+        self.wake_where(helps, revision, now);
     }
 
     /// Wakes the unschedulable pods that a change of a storage object of `revision` may help. Returns their
@@ -241,6 +294,11 @@ impl Queue {
             queued.cause = revision;
             self.wake(queued, now);
         }
+        for (uid, missed) in &mut self.held {
+            if helps(&self.pods[uid].1) {
+                *missed = Some(revision);
+            }
+        }
         woken.len()
     }
 
@@ -263,7 +321,7 @@ impl Queue {
         QueueDepths {
             active: self.active.len(),
             backoff: self.backoff.len() + self.error_backoff.len(),
-            unschedulable: self.unschedulable.len(),
+            unschedulable: self.unschedulable.len() + self.held.len(),
         }
     }
 
@@ -315,6 +373,11 @@ impl Queue {
         self.put(QueuePosition::Unschedulable(place.0, place.1), queued);
     }
 
+    fn hold(&mut self, queued: QueuedPod, missed: Option<Revision>) {
+        self.held.insert(Arc::clone(&queued.pod.uid), missed);
+        self.put(QueuePosition::Held, queued);
+    }
+
     #[cfg(test)]
     pub(crate) fn unschedulable(&self) -> impl Iterator<Item = &PodInfo> {
         self.unschedulable.values().map(|uid| &*self.pods[uid].1.pod)
@@ -337,6 +400,7 @@ impl Queue {
             QueuePosition::Backoff(expiry, rank) => self.backoff.remove(&(expiry, rank)),
             QueuePosition::ErrorBackoff(expiry, rank) => self.error_backoff.remove(&(expiry, rank)),
             QueuePosition::Unschedulable(queued, entry) => self.unschedulable.remove(&(queued, entry)),
+            QueuePosition::Held => self.held.remove(uid).map(|_| Arc::clone(uid)),
         };
         assert!(found.is_some(), "a pod is at its recorded position");
         Some((place, queued))

@@ -159,6 +159,8 @@ fn pods_of_other_schedulers_are_ignored() {
 }
 
 mod devices;
+mod preemption;
+mod timing;
 mod volume_model;
 mod volumes;
 
@@ -172,6 +174,7 @@ enum Op {
     End(usize),
     Decide,
     BindEnds(usize, bool),
+    EvictionEnds(usize, bool),
     Confirm(usize),
     Pass(i64),
 }
@@ -185,6 +188,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => (0usize..50).prop_map(Op::End),
         8 => Just(Op::Decide),
         3 => (0usize..50, proptest::bool::weighted(0.7)).prop_map(|(n, ok)| Op::BindEnds(n, ok)),
+        3 => (0usize..50, proptest::bool::weighted(0.8)).prop_map(|(n, ok)| Op::EvictionEnds(n, ok)),
         3 => (0usize..50).prop_map(Op::Confirm),
         2 => (0i64..400).prop_map(Op::Pass),
     ]
@@ -200,6 +204,8 @@ struct ModelRun {
     binding: Vec<(Arc<PodInfo>, Arc<str>)>,
     /// Binds that the API accepted and the watch has not shown.
     unseen: Vec<(Arc<PodInfo>, Arc<str>)>,
+    /// Evictions in flight.
+    evicting: Vec<Uid>,
     sizes: BTreeMap<Arc<str>, Arc<NodeInfo>>,
     created: usize,
     now: i64,
@@ -213,6 +219,7 @@ impl ModelRun {
             pods: BTreeMap::new(),
             binding: Vec::new(),
             unseen: Vec::new(),
+            evicting: Vec::new(),
             sizes: BTreeMap::new(),
             created: 0,
             now: 0,
@@ -227,6 +234,8 @@ impl ModelRun {
         self.pods.remove(uid);
         self.unseen.retain(|(pod, _)| pod.uid != *uid);
         self.cluster.placed.retain(|(pod, _)| pod.uid != *uid);
+        self.cluster.nominated.retain(|(pod, _)| pod.uid != *uid);
+        self.evicting.retain(|victim| victim != uid);
     }
 
     fn step(&mut self, op: Op) {
@@ -267,6 +276,7 @@ impl ModelRun {
             }
             Op::Decide => self.decide(),
             Op::BindEnds(n, success) => self.bind_ends(n, success),
+            Op::EvictionEnds(n, success) => self.eviction_ends(n, success),
             Op::Confirm(n) => {
                 if !self.unseen.is_empty() {
                     let (pod, node) = self.unseen.remove(n % self.unseen.len());
@@ -290,6 +300,12 @@ impl ModelRun {
                 };
                 (Arc::clone(&n.pod), Outcome::Unfit(refusal.clone()), 0)
             }
+            Action::Preempt(evict) => {
+                let SchedulingFailure::Unfit(refusal) = &evict.notice.failure else {
+                    panic!("a refusal says which nodes refused")
+                };
+                (Arc::clone(&evict.notice.pod), Outcome::Unfit(refusal.clone()), 0)
+            }
             Action::BindVolumes(_) => panic!("no pod here has claims"),
         };
         let tie =
@@ -298,9 +314,50 @@ impl ModelRun {
         assert_eq!(reference_decision(&outcome), expected);
         assert_eq!(self.scheduler.start, next);
         assert!(self.pods[&pod.uid].node_name.is_none(), "only waiting pods are decided on");
-        if let Action::Bind(binding) = verdict {
-            self.cluster.placed.push((Arc::clone(&pod), Arc::clone(&binding.choice.node)));
-            self.binding.push((pod, binding.choice.node));
+        match verdict {
+            Action::Bind(binding) => {
+                self.cluster.nominated.retain(|(other, _)| other.uid != pod.uid);
+                self.cluster.placed.push((Arc::clone(&pod), Arc::clone(&binding.choice.node)));
+                self.binding.push((pod, binding.choice.node));
+            }
+            Action::Refuse(notice) => {
+                if notice.nomination == NominationChange::Clear {
+                    self.cluster.nominated.retain(|(other, _)| other.uid != pod.uid);
+                }
+                assert!(self.cluster.preempts(&pod).is_none(), "{} may preempt", pod.uid);
+            }
+            Action::Preempt(evict) => self.evict(evict),
+            Action::BindVolumes(_) => {}
+        }
+    }
+
+    fn evict(&mut self, evict: Evict) {
+        let pod = &evict.notice.pod;
+        for victim in &evict.victims {
+            assert!(victim.priority < pod.priority, "only pods of lower priority are evicted");
+            assert!(!self.evicting.contains(&victim.uid), "{} is evicted twice", victim.uid);
+            self.evicting.push(Arc::clone(&victim.uid));
+        }
+        let candidates = self.cluster.preempts(pod).expect("the reference knows victims as well");
+        assert!(candidates.iter().any(|candidate| candidate.node == evict.node));
+        let displaced =
+            |other: &PodInfo, node: &Arc<str>| *node == evict.node && other.priority < pod.priority;
+        self.cluster.nominated.retain(|(other, node)| other.uid != pod.uid && !displaced(other, node));
+        self.cluster.nominated.push((Arc::clone(pod), evict.node));
+    }
+
+    /// Ends an eviction: the victim is gone, or the API refused.
+    fn eviction_ends(&mut self, n: usize, success: bool) {
+        if self.evicting.is_empty() {
+            return;
+        }
+        let victim = self.evicting.remove(n % self.evicting.len());
+        let pod = Arc::clone(&self.pods[&victim]);
+        if success {
+            self.gone(&victim);
+            self.scheduler.pod(Change::Gone(pod), at(self.now));
+        } else {
+            self.scheduler.evictions_failed(&[victim], at(self.now));
         }
     }
 
@@ -343,6 +400,9 @@ impl ModelRun {
                 "{} sleeps although it fits",
                 pod.uid
             );
+        }
+        if self.evicting.is_empty() {
+            assert!(self.scheduler.evictions.is_empty(), "a pod waits for no eviction");
         }
         let held = self.cluster.placed.iter().filter(|(pod, _)| self.scheduler.cache.holds(&pod.uid)).count();
         assert_eq!(held, self.cluster.placed.len(), "what is placed is counted");

@@ -3,13 +3,51 @@
 //! kube-scheduler's to the integer.
 
 pub mod balanced_allocation;
+pub mod image_locality;
+pub mod inter_pod_affinity;
 pub mod least_allocated;
 pub mod node_affinity;
+pub mod pod_topology_spread;
 pub mod taint_toleration;
 
+use std::borrow::Cow;
+
 use crate::cache::NodeState;
+use crate::inventory::Inventory;
 use crate::limits::MAX_NODE_SCORE;
 use crate::pod::PodInfo;
+use crate::pod_constraints::LabelSelector;
+use crate::snapshot::Snapshot;
+use crate::tally::Tally;
+
+/// The feasible nodes to score, within their cluster.
+pub struct Candidates<'a> {
+    /// All nodes.
+    pub snapshot: &'a Snapshot,
+    /// The objects besides nodes.
+    pub inventory: &'a Inventory,
+    /// The indices of the feasible nodes in the snapshot.
+    pub slots: &'a [usize],
+    /// The feasible nodes.
+    pub nodes: Vec<&'a NodeState>,
+}
+
+impl<'a> Candidates<'a> {
+    /// The nodes at these indices of the snapshot.
+    pub fn new(snapshot: &'a Snapshot, inventory: &'a Inventory, slots: &'a [usize]) -> Self {
+        let nodes = slots.iter().map(|slot| &snapshot.nodes()[*slot]).collect();
+        Self { snapshot, inventory, slots, nodes }
+    }
+
+    /// The pods in the namespace of `pod` that the selector selects, by node.
+    fn tally(&self, pod: &PodInfo, selector: &LabelSelector) -> Cow<'a, Tally> {
+        let namespace = pod.key.namespace();
+        match self.inventory.tallies.get(self.snapshot, namespace, selector) {
+            Some(tally) => Cow::Borrowed(tally),
+            None => Cow::Owned(Tally::of(self.snapshot, namespace, selector)),
+        }
+    }
+}
 
 /// The scoring plugins in kube-scheduler's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,14 +58,27 @@ pub enum Scorer {
     NodeAffinity,
     /// More free resources score higher (NodeResourcesFit with the strategy LeastAllocated).
     LeastAllocated,
+    /// Fewer matching pods in the node's topology domains score higher.
+    PodTopologySpread,
+    /// Pods that the pod prefers, or that prefer it, in the node's topology domains score higher.
+    InterPodAffinity,
     /// Similar shares of used CPU and memory score higher.
     BalancedAllocation,
+    /// More of the pod's images on the node score higher.
+    ImageLocality,
 }
 
 impl Scorer {
     /// All plugins in order.
-    pub const ALL: [Self; 4] =
-        [Self::TaintToleration, Self::NodeAffinity, Self::LeastAllocated, Self::BalancedAllocation];
+    pub const ALL: [Self; 7] = [
+        Self::TaintToleration,
+        Self::NodeAffinity,
+        Self::LeastAllocated,
+        Self::PodTopologySpread,
+        Self::InterPodAffinity,
+        Self::BalancedAllocation,
+        Self::ImageLocality,
+    ];
 
     /// The plugin's name in kube-scheduler's configuration and metrics.
     pub fn name(self) -> &'static str {
@@ -35,7 +86,10 @@ impl Scorer {
             Self::TaintToleration => "TaintToleration",
             Self::NodeAffinity => "NodeAffinity",
             Self::LeastAllocated => "NodeResourcesFit",
+            Self::PodTopologySpread => "PodTopologySpread",
+            Self::InterPodAffinity => "InterPodAffinity",
             Self::BalancedAllocation => "NodeResourcesBalancedAllocation",
+            Self::ImageLocality => "ImageLocality",
         }
     }
 
@@ -43,14 +97,15 @@ impl Scorer {
     pub fn weight(self) -> i64 {
         match self {
             Self::TaintToleration => 3,
-            Self::NodeAffinity => 2,
-            Self::LeastAllocated | Self::BalancedAllocation => 1,
+            Self::NodeAffinity | Self::PodTopologySpread | Self::InterPodAffinity => 2,
+            Self::LeastAllocated | Self::BalancedAllocation | Self::ImageLocality => 1,
         }
     }
 
-    /// The unweighted score, 0 to 100, of each of `nodes` for `pod`. `None` if the plugin skips the pod; it
+    /// The unweighted score, 0 to 100, of each of the candidates for `pod`. `None` if the plugin skips the pod; it
     /// counts as zero for every node then.
-    pub fn scores(self, pod: &PodInfo, nodes: &[&NodeState]) -> Option<Vec<i64>> {
+    pub fn scores(self, pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
+        let nodes = &candidates.nodes;
         let raw =
             |score: fn(&PodInfo, &NodeState) -> i64| nodes.iter().map(|n| score(pod, n)).collect::<Vec<_>>();
         match self {
@@ -58,6 +113,9 @@ impl Scorer {
             Self::NodeAffinity if pod.affinity.preferred.is_empty() => None,
             Self::NodeAffinity => Some(scaled(raw(node_affinity::score))),
             Self::LeastAllocated => Some(raw(least_allocated::score)),
+            Self::PodTopologySpread => pod_topology_spread::scores(pod, candidates),
+            Self::InterPodAffinity => inter_pod_affinity::scores(pod, candidates),
+            Self::ImageLocality => image_locality::scores(pod, candidates),
             Self::BalancedAllocation if balanced_allocation::skips(pod) => None,
             Self::BalancedAllocation => Some(raw(balanced_allocation::score)),
         }

@@ -166,6 +166,7 @@ impl VolumeRun {
             Some(Action::Bind(binding)) => self.bind(&binding),
             Some(Action::BindVolumes(writes)) => self.writing.push(writes),
             Some(Action::Refuse(_)) | None => {}
+            Some(Action::Preempt(_)) => panic!("all pods have the same priority"),
         }
     }
 

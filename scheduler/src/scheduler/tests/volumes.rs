@@ -234,18 +234,16 @@ fn a_read_write_once_pod_claim_excludes_other_pods_until_its_pod_is_deleted() {
 }
 
 #[test]
-fn preemption_would_help_if_the_pod_with_the_claim_has_lower_priority() {
+fn a_pod_of_lower_priority_with_the_claim_is_evicted() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.storage(volume("v", "1Gi", json!({})), at(0));
     s.storage(bound_claim("c", "v", json!({ "spec": { "accessModes": ["ReadWriteOncePod"] } })), at(0));
     s.pod(Change::Set(on(&claiming_pod("p", &["c"]), "n1")), at(0));
     s.pod(Change::Set(with(&claiming_pod("q", &["c"]), |pod| pod.priority = 5)), at(0));
-    let message = refuse(&mut s, 0).message;
-    assert!(
-        message.ends_with("ReadWriteOncePod access mode."),
-        "nothing stands against preemption: {message}"
-    );
+    let Some(Action::Preempt(evict)) = s.next(at(0)) else { panic!("the pod is evicted") };
+    assert!(evict.notice.message.ends_with("ReadWriteOncePod access mode."), "{}", evict.notice.message);
+    assert_eq!((&*evict.victims[0].uid, evict.victims.len()), ("p", 1));
 }
 
 #[test]

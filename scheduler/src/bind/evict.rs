@@ -1,0 +1,73 @@
+//! The writes of a preemption: the status of the pod that gets room, then the evictions.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kstore_client::{Client, DeleteParams, Patch, Transaction, TransactionError};
+use serde_json::json;
+
+use super::FinishedWrite;
+use crate::pod::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, PodInfo, Uid};
+use crate::scheduler::Evict;
+
+/// Writes `patch` to the status of the preemptor, then evicts the victims one by one. Without the first write there
+/// are no evictions: the preemptor may be gone, and a scheduler that starts now must find the nomination.
+pub(super) async fn evict(
+    client: Client,
+    evict: Box<Evict>,
+    patch: Option<Patch>,
+    now: Timestamp,
+) -> FinishedWrite {
+    let client = client.causes(&evict.notice.causes());
+    let (api, key) = (client.api::<Pod>(), &evict.notice.pod.key);
+    if let Some(patch) = patch
+        && let Err(error) = api.patch_status(key.namespace(), key.name(), &patch).await
+    {
+        tracing::debug!(%error, "failed to nominate the pod for the node");
+        let failed = evict.victims.iter().map(|victim| Uid::clone(&victim.uid)).collect();
+        return FinishedWrite::Evictions(evict, failed);
+    }
+    for pod in &evict.displaced {
+        let patch = json!({ "metadata": { "uid": &*pod.uid }, "status": { "nominatedNodeName": null } });
+        let (namespace, name) = (pod.key.namespace(), pod.key.name());
+        if let Err(error) = api.patch_status(namespace, name, &Patch::Strategic(patch)).await {
+            tracing::debug!(pod = %pod.key, %error, "failed to end the nomination of a pod of lower priority");
+        }
+    }
+    let mut failed = Vec::new();
+    for victim in &evict.victims {
+        match evict_one(&client, &evict, victim, now).await {
+            Ok(()) => {}
+            Err(refused) if refused.error.is_not_found() => {}
+            Err(error) => {
+                tracing::debug!(pod = %victim.key, %error, "failed to evict the pod");
+                failed.push(Uid::clone(&victim.uid));
+            }
+        }
+    }
+    FinishedWrite::Evictions(evict, failed)
+}
+
+/// Sets the condition of a victim and deletes it, both or neither. The uid excludes a new pod of the same name.
+async fn evict_one(
+    client: &Client,
+    evict: &Evict,
+    victim: &PodInfo,
+    now: Timestamp,
+) -> Result<(), TransactionError> {
+    let scheduler = &evict.notice.pod.scheduler_name;
+    let patch = Patch::Strategic(json!({
+        "metadata": { "uid": &*victim.uid },
+        "status": { "conditions": [{
+            "type": DISRUPTION_TARGET, "status": "True", "reason": PREEMPTION_BY_SCHEDULER,
+            "message": format!("{scheduler}: preempting to accommodate a higher priority pod"),
+            "observedGeneration": victim.generation, "lastTransitionTime": now.to_string(),
+        }] },
+    }));
+    let (namespace, name) = (victim.key.namespace(), victim.key.name());
+    Transaction::new(client)
+        .patch::<Pod>(namespace, name, "status", &patch)
+        .delete::<Pod>(namespace, name, &DeleteParams::default().uid(&victim.uid))
+        .commit()
+        .await
+        .map(|_| ())
+}

@@ -1,0 +1,230 @@
+//! Preemption: which pods of lower priority are evicted so that a refused pod fits, and on which node
+//! (kube-scheduler's DefaultPreemption). Pure; `scheduler` records the result and `bind` writes it.
+//!
+//! # The rule
+//!
+//! 1. **Eligible.** A pod with `preemptionPolicy: Never` evicts no pod. Neither does a pod that is nominated for a
+//!    node on which pods that were evicted for preemption still terminate, unless no eviction can help there.
+//! 2. **Nodes.** Those whose refusal the removal of pods may change, in search order, from `offset` (modulo their
+//!    number). The search ends at [`wanted`] candidates if one of them exceeds no disruption budget.
+//! 3. **Victims.** Without its pods of lower priority the node must admit the pod. Then the pods come back one by
+//!    one, as far as the pod still fits: first those whose eviction exceeds a budget, and of both groups the most
+//!    important first (higher priority, then earlier start). The others are the victims.
+//! 4. **Choice.** The candidate with the fewest exceeded budgets; of these with the lowest highest priority of a
+//!    victim; the smallest sum of priorities; the fewest victims; the latest start, where the earliest of the
+//!    victims of the highest priority counts. Then the first one.
+
+pub mod budgets;
+pub(crate) mod evictions;
+pub mod nominations;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::cache::NodeState;
+use crate::decide::Refusal;
+use crate::explain::{count, counted};
+use crate::filter::{self, Change, Claims, PreFilterState};
+use crate::inventory::Inventory;
+use crate::limits::{MIN_CANDIDATE_NODES, PERCENTAGE_OF_CANDIDATE_NODES};
+use crate::pod::PodInfo;
+use crate::snapshot::Snapshot;
+
+const NEVER: &str = "not eligible due to preemptionPolicy=Never.";
+const TERMINATING: &str = "not eligible due to a terminating pod on the nominated node.";
+const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
+const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
+
+/// The result of preemption for a refused pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preemption {
+    /// The pod fits on this node without these pods.
+    Victims(Candidate),
+    /// The pod may not evict pods, for this reason. Its nomination stays.
+    Ineligible(&'static str),
+    /// No eviction helps. The sentence says why; there is none in a cluster without nodes. A nomination ends.
+    Unhelpful(Option<String>),
+}
+
+/// A node and the pods that are to be evicted there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The node.
+    pub node: Arc<str>,
+    /// The pods to evict, most important first; at least one.
+    pub victims: Vec<Arc<PodInfo>>,
+    /// The number of victims whose eviction exceeds a disruption budget.
+    pub violations: usize,
+}
+
+/// The number of candidates to look for among `nodes` nodes.
+fn wanted(nodes: usize) -> usize {
+    (nodes * PERCENTAGE_OF_CANDIDATE_NODES / 100).max(MIN_CANDIDATE_NODES).min(nodes)
+}
+
+/// Searches victims for `pod`, which all nodes of `snapshot` refused. The module documentation states the rule.
+pub fn preempt(
+    snapshot: &Snapshot,
+    inventory: &Inventory,
+    pod: &PodInfo,
+    refusal: &Refusal,
+    offset: u64,
+) -> Preemption {
+    if refusal.nodes == 0 {
+        return Preemption::Unhelpful(None);
+    }
+    if let Some(why) = ineligible(snapshot, inventory, pod, refusal) {
+        return Preemption::Ineligible(why);
+    }
+    let resolvable = refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable());
+    let mut slots: Vec<usize> = resolvable.map(|(slot, _)| *slot).collect();
+    slots.sort_unstable();
+    // One computation serves all nodes: in a full cluster thousands of nodes are examined, and each changes
+    // only its own part.
+    let state = prefilter_state(snapshot, inventory, pod, snapshot.nodes().iter());
+    let mut run = DryRun { snapshot, inventory, pod, state };
+    let (mut candidates, mut has_clean, mut reasons) = (Vec::new(), false, BTreeMap::new());
+    for step in 0..slots.len() {
+        let at = (offset % slots.len() as u64) as usize + step;
+        match run.victims(&snapshot.nodes()[slots[at % slots.len()]]) {
+            Ok(candidate) => {
+                has_clean |= candidate.violations == 0;
+                candidates.push(candidate);
+            }
+            Err(why) => why.reasons(&mut |reason| count(&mut reasons, reason, 1)),
+        }
+        if has_clean && candidates.len() >= wanted(slots.len()) {
+            break;
+        }
+    }
+    match candidates.into_iter().min_by_key(harm) {
+        Some(best) => Preemption::Victims(best),
+        None => {
+            count(&mut reasons, NOT_HELPFUL, refusal.nodes - slots.len());
+            Preemption::Unhelpful(Some(counted(refusal.nodes, &reasons)))
+        }
+    }
+}
+
+/// The reason why the pod may not evict pods now.
+fn ineligible(
+    snapshot: &Snapshot,
+    inventory: &Inventory,
+    pod: &PodInfo,
+    refusal: &Refusal,
+) -> Option<&'static str> {
+    if pod.never_preempts {
+        return Some(NEVER);
+    }
+    let slot = snapshot.slot(inventory.nominations.node_of(&pod.uid)?)?;
+    // On a node that no eviction helps, the end of the victims will not help either.
+    refusal.rejections.iter().find(|(at, why)| *at == slot && why.is_resolvable())?;
+    let mut there = snapshot.nodes()[slot].pods().iter();
+    let waits = there.any(|other| other.priority < pod.priority && other.deleting && other.preempted);
+    waits.then_some(TERMINATING)
+}
+
+/// The state that the filters need. If no node can have the pod's volumes or devices, no node refused the pod,
+/// and the function ignores them.
+fn prefilter_state<'a, 'v>(
+    snapshot: &Snapshot,
+    inventory: &'v Inventory,
+    pod: &PodInfo,
+    nodes: impl Iterator<Item = &'a NodeState> + Clone,
+) -> PreFilterState<'v> {
+    let claims = Claims::of(pod, inventory).unwrap_or_default();
+    PreFilterState::of(pod, nodes, snapshot.has_anti_affinity(), snapshot.namespaces(), claims)
+}
+
+/// Why a node is no candidate.
+enum Useless {
+    /// The node has no pod of lower priority.
+    NoVictims,
+    /// The node does not admit the pod without them either.
+    Refused(filter::Rejection),
+}
+
+impl Useless {
+    fn reasons(&self, emit: &mut dyn FnMut(&str)) {
+        match self {
+            Self::NoVictims => emit(NO_VICTIMS),
+            Self::Refused(rejection) => rejection.reasons(emit),
+        }
+    }
+}
+
+/// The trial of evictions, one node after the other. `state` describes the cluster with all pods between two trials.
+struct DryRun<'a> {
+    snapshot: &'a Snapshot,
+    inventory: &'a Inventory,
+    pod: &'a PodInfo,
+    state: PreFilterState<'a>,
+}
+
+impl DryRun<'_> {
+    /// Step 3 for one node.
+    fn victims(&mut self, node: &NodeState) -> Result<Candidate, Useless> {
+        let (mut stripped, mut lower) = node.without_lower(self.pod.priority).ok_or(Useless::NoVictims)?;
+        lower.iter().for_each(|other| self.adjust(node, other, Change::Removed));
+        if let Err(rejection) = self.check(&stripped) {
+            lower.iter().for_each(|other| self.adjust(node, other, Change::Added));
+            return Err(Useless::Refused(rejection));
+        }
+        lower.sort_by(|a, b| importance(a).cmp(&importance(b)));
+        let violates = self.inventory.budgets.violations(&lower);
+        let (mut order, mut others) = (Vec::with_capacity(lower.len()), Vec::new());
+        for pair in lower.into_iter().zip(violates) {
+            if pair.1 { order.push(pair) } else { others.push(pair) }
+        }
+        order.append(&mut others);
+        let (mut victims, mut violations) = (Vec::new(), 0);
+        for (other, violates) in order {
+            stripped.add(Arc::clone(&other));
+            self.adjust(node, &other, Change::Added);
+            if self.check(&stripped).is_err() {
+                stripped.remove(&other.uid);
+                self.adjust(node, &other, Change::Removed);
+                violations += usize::from(violates);
+                victims.push(other);
+            }
+        }
+        victims.iter().for_each(|other| self.adjust(node, other, Change::Added));
+        victims.sort_by(|a, b| importance(a).cmp(&importance(b)));
+        match victims.is_empty() {
+            true => Err(Useless::NoVictims),
+            false => Ok(Candidate { node: Arc::clone(&node.info().name), victims, violations }),
+        }
+    }
+
+    fn adjust(&mut self, node: &NodeState, other: &PodInfo, change: Change) {
+        self.state.adjust(self.pod, node.info(), other, change, self.snapshot.namespaces());
+    }
+
+    fn check(&mut self, node: &NodeState) -> Result<(), filter::Rejection> {
+        let (nominations, namespaces) = (&self.inventory.nominations, self.snapshot.namespaces());
+        filter::check_with_nominated(self.pod, &mut self.state, node, nominations, namespaces)
+    }
+}
+
+/// The order of pods by importance, the most important first. The uid makes it total.
+fn importance(pod: &PodInfo) -> (Reverse<i32>, Timestamp, &str) {
+    (Reverse(pod.priority), pod.start_order(), &pod.uid)
+}
+
+/// Step 4 as a key: smaller is better.
+fn harm(candidate: &Candidate) -> (usize, i32, i64, usize, Reverse<Timestamp>) {
+    // Each victim counts as positive, so that fewer victims are better even among negative priorities.
+    let weight = |pod: &Arc<PodInfo>| i64::from(pod.priority) - i64::from(i32::MIN);
+    let top = candidate.victims.first().expect("a candidate has victims");
+    // The victims are in order of importance: the first has the highest priority and started first among its like.
+    let (highest, earliest) = (top.priority, top.start_order());
+    let sum = candidate.victims.iter().map(weight).sum();
+    (candidate.violations, highest, sum, candidate.victims.len(), Reverse(earliest))
+}

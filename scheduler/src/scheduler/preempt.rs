@@ -1,0 +1,126 @@
+//! The scheduler's part of preemption: refusals, evictions in flight, nominations. [`preemption`] chooses the victims.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Action, Change, Evict, NominationChange, Notice, Scheduler, SchedulingFailure};
+use crate::decide::Refusal;
+use crate::event::ClusterEvent;
+use crate::explain;
+use crate::filter::dynamic_resources;
+use crate::pod::{PodInfo, Uid};
+use crate::preemption::{self, Candidate, Preemption};
+use crate::queue::QueuedPod;
+
+impl Scheduler {
+    /// Records that these pods could not be evicted. A pod that waits for them is tried again after a back-off.
+    pub fn evictions_failed(&mut self, victims: &[Uid], now: Timestamp) {
+        for victim in victims {
+            for released in self.evictions.end(victim, true) {
+                self.queue.fail_hold(&released.preemptor, now);
+            }
+        }
+    }
+
+    /// Processes a pod that no node fits: evicts pods for it if that helps.
+    pub(super) fn refuse(&mut self, queued: QueuedPod, refusal: Refusal, now: Timestamp) -> Action {
+        let (snapshot, inventory) = (&self.snapshot, self.cache.inventory());
+        let offset = self.attempt(&queued).fork("preemption").next_u64();
+        match preemption::preempt(snapshot, inventory, &queued.pod, &refusal, offset) {
+            Preemption::Victims(candidate) => self.evict(queued, refusal, candidate, now),
+            Preemption::Ineligible(why) => {
+                // A later write of the pod may have replaced the write of the nomination.
+                let node = self.cache.inventory().nominations.node_of(&queued.pod.uid);
+                let node = node.filter(|node| queued.pod.nominated_node.as_ref() != Some(node)).cloned();
+                let change = node.map_or(NominationChange::Keep, NominationChange::Set);
+                Action::Refuse(self.park(queued, refusal, Some(why), change, now))
+            }
+            Preemption::Unhelpful(why) => {
+                let is_nominated =
+                    self.end_nomination(&queued.pod, now) || queued.pod.nominated_node.is_some();
+                self.cache.nominations_mut().nominate(&queued.pod, None);
+                let change = if is_nominated { NominationChange::Clear } else { NominationChange::Keep };
+                Action::Refuse(self.park(queued, refusal, why.as_deref(), change, now))
+            }
+        }
+    }
+
+    /// Gives a pod back to the queue until an event may help it.
+    fn park(
+        &mut self,
+        queued: QueuedPod,
+        refusal: Refusal,
+        preemption: Option<&str>,
+        nomination: NominationChange,
+        now: Timestamp,
+    ) -> Notice {
+        let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
+        self.queue.give_back_refused(queued, refusal.plugins, now);
+        let deallocation = dynamic_resources::deallocation(&pod, self.cache.devices(), &refusal);
+        let devices = (!pod.device_claims.is_empty()).then(|| match &deallocation {
+            Some(_) => "deallocation of ResourceClaim completed",
+            None if refusal.contradiction.is_some() => "no new claims to deallocate",
+            None => "still not schedulable",
+        });
+        let message = explain::message(&refusal, devices, preemption);
+        Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause, deallocation, nomination }
+    }
+
+    /// Nominates a pod for the node of `candidate`, and holds it until the API has the evictions. A victim whose
+    /// eviction is in flight for another pod is not evicted again.
+    fn evict(&mut self, queued: QueuedPod, refusal: Refusal, candidate: Candidate, now: Timestamp) -> Action {
+        let Candidate { node, victims, violations: _ } = candidate;
+        let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
+        let nominations = self.cache.nominations_mut();
+        let displaced: Vec<_> = nominations.below(&pod, &node).cloned().collect();
+        displaced.iter().for_each(|other| nominations.nominate(other, None));
+        nominations.nominate(&pod, Some(Arc::clone(&node)));
+        let (message, by) = (explain::message(&refusal, None, None), refusal.plugins);
+        let alive: Vec<_> = victims.into_iter().filter(|victim| !victim.deleting).collect();
+        let is_new = |victim: &&Arc<PodInfo>| !self.evictions.is_evicting(&victim.uid);
+        let victims = alive.iter().filter(is_new).cloned().collect();
+        match self.evictions.add(&pod.uid, alive.iter().map(|victim| &victim.uid)) {
+            true => self.queue.give_back_held(queued, by, now),
+            false => self.queue.give_back_refused(queued, by, now),
+        }
+        let deallocation = dynamic_resources::deallocation(&pod, self.cache.devices(), &refusal);
+        let failure = SchedulingFailure::Unfit(refusal);
+        let nomination = NominationChange::Set(Arc::clone(&node));
+        let notice = Notice { pod, failure, message, cause, deallocation, nomination };
+        Action::Preempt(Evict { notice, node, victims, displaced })
+    }
+
+    /// Notices that a victim is being deleted, has ended, or is gone. Its preemptors may be tried again.
+    pub(super) fn observe_eviction(&mut self, change: &Change<PodInfo>, now: Timestamp) {
+        let pod = match change {
+            Change::Gone(pod) => pod,
+            Change::Set(pod) if pod.deleting || pod.ended => pod,
+            Change::Set(_) => return,
+        };
+        if self.evictions.is_evicting(&pod.uid) {
+            for released in self.evictions.end(&pod.uid, false) {
+                match released.has_failed {
+                    true => self.queue.fail_hold(&released.preemptor, now),
+                    false => self.queue.end_hold(&released.preemptor, now),
+                }
+            }
+        }
+    }
+
+    /// Removes a pod from the queue, and its nomination. Pods that the nomination kept away may fit now.
+    pub(super) fn dequeue(&mut self, pod: &PodInfo, now: Timestamp) {
+        self.queue.remove(&pod.uid);
+        self.evictions.remove_preemptor(&pod.uid);
+        self.end_nomination(pod, now);
+    }
+
+    /// True if the pod was nominated.
+    fn end_nomination(&mut self, pod: &PodInfo, now: Timestamp) -> bool {
+        let was_nominated = self.cache.nominations_mut().remove(&pod.uid).is_some();
+        if was_nominated {
+            self.wake(ClusterEvent::PodFreed(pod), pod.revision, now);
+        }
+        was_nominated
+    }
+}

@@ -1,0 +1,138 @@
+//! Tests of preemption in steps: who waits, until when, and what is evicted once.
+
+use super::*;
+
+fn preempt(scheduler: &mut Scheduler, second: i64) -> Evict {
+    match scheduler.next(at(second)) {
+        Some(Action::Preempt(evict)) => evict,
+        other => panic!("expected evictions, not {other:?}"),
+    }
+}
+
+fn ranked(name: &str, cpu: &str, priority: i32) -> Arc<PodInfo> {
+    with(&cpu_pod(name, cpu), |pod| pod.priority = priority)
+}
+
+fn names(pods: &[Arc<PodInfo>]) -> Vec<&str> {
+    pods.iter().map(|pod| &*pod.uid).collect()
+}
+
+/// The pod on its node while the kubelet stops it.
+fn terminating(pod: &Arc<PodInfo>) -> Arc<PodInfo> {
+    with(pod, |pod| (pod.deleting, pod.preempted) = (true, true))
+}
+
+/// A scheduler with one full node of two pods of two cores, and the pods.
+fn full() -> (Scheduler, [Arc<PodInfo>; 2]) {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    let pods = ["a", "b"].map(|name| on(&ranked(name, "2", 0), "n1"));
+    pods.iter().for_each(|pod| s.pod(Change::Set(Arc::clone(pod)), at(0)));
+    (s, pods)
+}
+
+#[test]
+fn a_preemptor_waits_for_its_victims_and_gets_their_node() {
+    let (mut s, [a, b]) = full();
+    s.pod(Change::Set(ranked("p", "4", 5)), at(0));
+    let evict = preempt(&mut s, 0);
+    assert_eq!((names(&evict.victims), &*evict.node), (vec!["a", "b"], "n1"));
+    assert_eq!(evict.notice.nomination, NominationChange::Set("n1".into()));
+    assert_eq!(evict.notice.message, "0/1 nodes are available: 1 Insufficient cpu.");
+    s.node(Change::Set(node("n2", json!({ "unschedulable": true }))), at(1));
+    assert!(s.next(at(1)).is_none(), "the evictions are in flight");
+    s.pod(Change::Set(terminating(&a)), at(2));
+    assert!(s.next(at(2)).is_none(), "one of them is");
+    s.pod(Change::Set(terminating(&b)), at(3));
+    s.pod(Change::Gone(terminating(&a)), at(4));
+    let waits = "preemption: not eligible due to a terminating pod on the nominated node.";
+    let notice = refuse(&mut s, 4);
+    assert!(notice.message.ends_with(waits), "{}", notice.message);
+    assert_eq!(notice.nomination, NominationChange::Set("n1".into()), "the watch has not shown it");
+    // A pod of the same priority sees the node as full.
+    s.pod(Change::Set(ranked("q", "2", 5)), at(5));
+    let message = refuse(&mut s, 5).message;
+    let full = "1 Insufficient cpu, 1 Preemption is not helpful for scheduling.";
+    assert!(message.ends_with(full), "{message}");
+    s.pod(Change::Gone(terminating(&b)), at(6));
+    let binding = bind(&mut s, 6);
+    assert_eq!((&*binding.pod.uid, &*binding.choice.node), ("p", "n1"));
+}
+
+#[test]
+fn an_event_during_the_evictions_wakes_the_preemptor_afterwards() {
+    let (mut s, [a, _]) = full();
+    s.pod(Change::Set(ranked("p", "2", 5)), at(0));
+    assert_eq!(names(&preempt(&mut s, 0).victims), ["b"], "the least important");
+    s.node(Change::Set(node("n2", json!({}))), at(20));
+    assert!(s.next(at(20)).is_none());
+    s.pod(Change::Set(terminating(&on(&ranked("b", "2", 0), "n1"))), at(21));
+    assert_eq!(&*bind(&mut s, 21).choice.node, "n2", "the new node fits now");
+    assert!(s.cache().holds(&a.uid));
+}
+
+#[test]
+fn a_failed_eviction_is_decided_again_after_a_second() {
+    let (mut s, [_, b]) = full();
+    s.pod(Change::Set(ranked("p", "2", 5)), at(0));
+    preempt(&mut s, 0);
+    s.evictions_failed(&[Arc::clone(&b.uid)], at(1));
+    assert!(s.next(at(1)).is_none(), "not at once");
+    assert_eq!(s.deadline(), Some(at(2)));
+    assert_eq!(names(&preempt(&mut s, 2).victims), ["b"], "once more");
+}
+
+#[test]
+fn a_victim_is_evicted_once_and_the_pod_of_higher_priority_gets_the_node() {
+    let (mut s, [a, b]) = full();
+    s.pod(Change::Set(ranked("p", "4", 5)), at(0));
+    preempt(&mut s, 0);
+    s.pod(Change::Set(ranked("q", "4", 7)), at(0));
+    let evict = preempt(&mut s, 0);
+    assert!(evict.victims.is_empty(), "their evictions are in flight");
+    assert_eq!(names(&evict.displaced), ["p"]);
+    s.pod(Change::Gone(a), at(1));
+    s.pod(Change::Gone(b), at(1));
+    assert_eq!(&*bind(&mut s, 1).pod.uid, "q");
+    assert_eq!(&*refuse(&mut s, 2).pod.uid, "p");
+}
+
+#[test]
+fn a_nomination_that_ends_lets_other_pods_in() {
+    let (mut s, [a, b]) = full();
+    let pod = ranked("p", "4", 5);
+    s.pod(Change::Set(Arc::clone(&pod)), at(0));
+    preempt(&mut s, 0);
+    s.pod(Change::Gone(a), at(1));
+    s.pod(Change::Gone(b), at(1));
+    // Before the preemptor is tried, another pod finds its room taken.
+    s.pod(Change::Set(with(&pod, |pod| pod.gated = true)), at(1));
+    s.pod(Change::Set(pod), at(1));
+    s.pod(Change::Set(ranked("q", "4", 5)), at(1));
+    assert_eq!(&*bind(&mut s, 1).pod.uid, "p", "it was first, but no longer nominated");
+}
+
+#[test]
+fn a_new_scheduler_takes_nominations_from_the_status() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.pod(Change::Set(terminating(&on(&ranked("a", "4", 0), "n1"))), at(0));
+    let nominated = with(&ranked("p", "4", 5), |pod| pod.nominated_node = Some("n1".into()));
+    s.pod(Change::Set(nominated), at(0));
+    assert!(refuse(&mut s, 0).message.ends_with("terminating pod on the nominated node."));
+    s.pod(Change::Set(ranked("q", "1", 5)), at(1));
+    assert!(refuse(&mut s, 1).message.contains("Insufficient cpu"));
+    s.pod(Change::Gone(on(&ranked("a", "4", 0), "n1")), at(9));
+    assert_eq!(&*bind(&mut s, 9).pod.uid, "p");
+}
+
+#[test]
+fn a_nomination_without_hope_is_cleared() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    let nominated = with(&ranked("p", "5", 5), |pod| pod.nominated_node = Some("n1".into()));
+    s.pod(Change::Set(nominated), at(0));
+    assert_eq!(refuse(&mut s, 0).nomination, NominationChange::Clear);
+    s.pod(Change::Set(ranked("q", "4", 5)), at(1));
+    assert_eq!(&*bind(&mut s, 1).pod.uid, "q");
+}
