@@ -199,7 +199,11 @@ impl Pipeline {
     /// tokens.
     #[must_use]
     pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
-        Self { tokens: tokens.map(TokenAuthenticator::new), ..self }
+        let tokens = tokens.map(TokenAuthenticator::new);
+        if let Some(uses) = tokens.as_ref().map(|tokens| tokens.uses().clone()) {
+            self.metrics.append(move |out| uses.render_metrics(&mut metrics::Page::new(out)));
+        }
+        Self { tokens, ..self }
     }
 
     /// Adds further authenticators of bearer tokens.

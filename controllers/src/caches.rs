@@ -7,7 +7,9 @@ mod selected;
 mod shared;
 
 pub(crate) use selected::{candidates, selected, selected_by_map};
-pub(crate) use shared::{LookupKey, Pods, ReplicaSets, ReplicationControllers, Services};
+pub(crate) use shared::{
+    DeviceId, LookupKey, Pods, ReplicaSets, ReplicationControllers, ResourceClaims, Services, allocated,
+};
 
 use crate::resource::{Resource, resource_of};
 use kstore_client::{Client, Kind, MultiSource, Obj, WatchParams};

@@ -1,5 +1,5 @@
 //! The workload and cluster controllers: Deployment, ReplicaSet, Job, CronJob, removal of finished Jobs,
-//! garbage collection, namespace deletion, default service accounts, node lifecycle with eviction by taints,
+//! garbage collection, namespace deletion, default service accounts, node lifecycle with eviction by taints of nodes and devices,
 //! pod garbage collection, disruption budgets, endpoint slices, networks and addresses of services, volumes
 //! and their claims, claims to devices, type checks of admission policies, certificate signing, tokens in
 //! Secrets, signatures with bootstrap tokens, aggregation of ClusterRoles, trust bundles, migrations of stored
@@ -29,11 +29,13 @@ mod cron_job;
 mod daemon_set;
 mod definition;
 mod deployment;
+mod device_taint_eviction;
 mod disruption;
 mod disruption_target;
 mod endpoint_slice;
 mod endpoint_slice_mirroring;
 mod ephemeral_volume;
+mod eviction;
 mod garbage_collector;
 mod horizontal_pod_autoscaler;
 mod job;

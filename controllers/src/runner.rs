@@ -12,10 +12,10 @@ use crate::selection::Selection;
 use crate::{
     account_token, account_token_cleaner, bootstrap_signer, bootstrap_token_cleaner, certificate_approver,
     certificate_cleaner, certificate_signer, cluster_role_aggregation, cron_job, daemon_set, deployment,
-    disruption, endpoint_slice, endpoint_slice_mirroring, ephemeral_volume, garbage_collector,
-    horizontal_pod_autoscaler, job, load_balancer, namespace, node_ipam, node_lifecycle, node_ttl, pod_gc,
-    policy_type_checking, replicaset, resource_claim, resource_quota, root_ca, service_account,
-    service_address, service_cidr, stateful_set, storage_version_migrator, taint_eviction,
+    device_taint_eviction, disruption, endpoint_slice, endpoint_slice_mirroring, ephemeral_volume,
+    garbage_collector, horizontal_pod_autoscaler, job, load_balancer, namespace, node_ipam, node_lifecycle,
+    node_ttl, pod_gc, policy_type_checking, replicaset, resource_claim, resource_quota, root_ca,
+    service_account, service_address, service_cidr, stateful_set, storage_version_migrator, taint_eviction,
     trust_bundle_publisher, ttl_after_finished, volume_binder, volume_protection, volume_provisioner,
 };
 use kstore_client::{ApiError, Client, ClientSink};
@@ -123,6 +123,7 @@ controllers! {
     "serviceaccount-token-controller" ["serviceaccount-token"] account_token::run, "";
     "legacy-serviceaccount-token-cleaner-controller" ["legacy-service-account-token-cleaner"] account_token_cleaner::run, "legacy-service-account-token-cleaner";
     "resourceclaim-controller" ["resource-claim-controller"] resource_claim::run, "resource-claim-controller";
+    "device-taint-eviction-controller" [] device_taint_eviction::run, "device-taint-eviction-controller";
     "clusterrole-aggregation-controller" ["clusterrole-aggregation"] cluster_role_aggregation::run, "clusterrole-aggregation-controller";
     "kube-apiserver-serving-clustertrustbundle-publisher-controller" [] trust_bundle_publisher::run, "kube-apiserver-serving-clustertrustbundle-publisher";
     "storage-version-migrator-controller" [] storage_version_migrator::run, "storage-version-migrator-controller";

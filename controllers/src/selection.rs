@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 /// Controllers of kube-controller-manager 1.36 that kstore lacks, with their older names.
 const NOT_HERE: &[(&str, &str)] = &[
     ("cloud-node-lifecycle-controller", "cloud-node-lifecycle"),
-    ("device-taint-eviction-controller", ""),
     ("endpoints-controller", "endpoint"),
     ("node-route-controller", "route"),
     ("persistentvolume-attach-detach-controller", "attachdetach"),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The verbs of every resource.
-const VERBS: [&str; 2] = ["get", "list"];
+pub(crate) const VERBS: [&str; 2] = ["get", "list"];
 
 /// `/apis` as aggregated discovery.
 pub(crate) fn aggregated() -> Value {

@@ -4,12 +4,13 @@
 //!
 //! The path of a request: `request` (path, query, Accept) → `server` (lists objects, reads summaries) →
 //! `summary` (a kubelet's answer) → `metrics` (NodeMetrics and PodMetrics) → `table`, if a table is
-//! requested. Only `server` and `install` do I/O.
+//! requested. `discovery` and `openapi` have the documents about the API. Only `server` and `install` do I/O.
 
 mod discovery;
 mod install;
 mod limits;
 mod metrics;
+mod openapi;
 mod request;
 mod server;
 mod summary;

@@ -1,6 +1,7 @@
 //! Parsing of requests: path, query and Accept header. Pure.
 
 use crate::discovery::AGGREGATED;
+use crate::openapi::Document;
 use crate::{GROUP, VERSION};
 use http::header::ACCEPT;
 use http::request::Parts;
@@ -54,27 +55,45 @@ impl Resource {
 /// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ParsedRequest {
-    /// All groups, as aggregated discovery or as a list.
-    Groups { is_aggregated: bool },
+    /// All groups, as aggregated discovery.
+    AggregatedGroups,
+    /// All groups, as a list.
+    Groups(Encoding),
     /// The group and its version.
-    Group,
+    Group(Encoding),
     /// The resources of the version.
-    Resources,
+    Resources(Encoding),
+    /// An OpenAPI document.
+    OpenApi { document: Document, is_protobuf: bool },
     /// One object.
     Object { resource: Resource, namespace: String, name: String, form: Form },
     /// The objects that the selectors match.
     List { resource: Resource, namespace: String, labels: String, fields: String, form: Form },
 }
 
+/// The encoding of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Yaml,
+}
+
 /// The form of objects in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Json,
-    /// A `Table` of this version of meta.k8s.io, with these objects in its rows.
-    Table {
-        version: &'static str,
-        rows: RowObjects,
-    },
+pub(crate) struct Form {
+    /// The encoding.
+    pub encoding: Encoding,
+    /// Present if the objects are requested as a table.
+    pub table: Option<TableForm>,
+}
+
+/// A `Table` of a version of meta.k8s.io.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableForm {
+    /// The version, such as `meta.k8s.io/v1`.
+    pub version: &'static str,
+    /// The objects in the table's rows.
+    pub rows: RowObjects,
 }
 
 /// The objects that a table's rows include.
@@ -94,12 +113,10 @@ impl ParsedRequest {
         let path: Vec<&str> = request.uri.path().trim_matches('/').split('/').collect();
         let query = Query::parse(request.uri.query().unwrap_or_default());
         let (resource, namespace, name) = match path[..] {
-            ["apis"] => {
-                readable(&request.method)?;
-                return Ok(Self::Groups { is_aggregated: takes_aggregated(&request.headers) });
+            ["openapi", ..] => return Self::of_openapi(&path, request),
+            ["apis"] | ["apis", GROUP] | ["apis", GROUP, VERSION] => {
+                return Self::of_discovery(&path, request);
             }
-            ["apis", GROUP] => return readable(&request.method).map(|()| Self::Group),
-            ["apis", GROUP, VERSION] => return readable(&request.method).map(|()| Self::Resources),
             ["apis", GROUP, VERSION, "nodes"] => (Resource::Nodes, "", None),
             ["apis", GROUP, VERSION, "nodes", name] => (Resource::Nodes, "", Some(name)),
             ["apis", GROUP, VERSION, "pods"] => (Resource::Pods, "", None),
@@ -121,6 +138,37 @@ impl ParsedRequest {
         let (labels, fields) = (query.get("labelSelector").to_owned(), query.get("fieldSelector").to_owned());
         check_selectors(resource, &labels, &fields)?;
         Ok(Self::List { resource, namespace, labels, fields, form })
+    }
+}
+
+impl ParsedRequest {
+    fn of_discovery(path: &[&str], request: &Parts) -> Result<Self, Status> {
+        readable(&request.method)?;
+        let clauses = clauses(&request.headers);
+        let encoding = clauses.iter().find_map(Clause::encoding).unwrap_or(Encoding::Json);
+        Ok(match path.len() {
+            1 if takes_aggregated(&clauses) => Self::AggregatedGroups,
+            1 => Self::Groups(encoding),
+            2 => Self::Group(encoding),
+            _ => Self::Resources(encoding),
+        })
+    }
+
+    fn of_openapi(path: &[&str], request: &Parts) -> Result<Self, Status> {
+        let document = match *path {
+            ["openapi", "v2"] => Document::V2,
+            ["openapi", "v3"] => Document::Index,
+            ["openapi", "v3", "apis", GROUP, VERSION] => Document::V3,
+            _ => return Err(Status::no_such_route()),
+        };
+        readable(&request.method)?;
+        let is_protobuf = |clause: &Clause| match clause.encoding() {
+            Some(Encoding::Json) => Some(false),
+            _ => document.protobuf().is_some_and(|media| clause.media == media).then_some(true),
+        };
+        let accepted = clauses(&request.headers).iter().find_map(is_protobuf);
+        let is_protobuf = accepted.ok_or_else(|| Status::not_acceptable(&["application/json"]))?;
+        Ok(Self::OpenApi { document, is_protobuf })
     }
 }
 
@@ -230,8 +278,13 @@ impl Clause {
         self.parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
-    fn takes_json(&self) -> bool {
-        matches!(&*self.media, "application/json" | "application/*" | "*/*")
+    /// The encoding that the clause accepts; `None` if this server lacks it.
+    fn encoding(&self) -> Option<Encoding> {
+        match &*self.media {
+            "application/json" | "application/*" | "*/*" => Some(Encoding::Json),
+            "application/yaml" => Some(Encoding::Yaml),
+            _ => None,
+        }
     }
 }
 
@@ -248,31 +301,34 @@ fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     clauses
 }
 
-fn takes_aggregated(headers: &HeaderMap) -> bool {
+fn takes_aggregated(clauses: &[Clause]) -> bool {
     let wanted = Clause::parse(AGGREGATED);
     let is_wanted = |clause: &Clause| {
-        clause.takes_json() && wanted.parameters.iter().all(|(key, value)| clause.parameter(key) == value)
+        clause.encoding() == Some(Encoding::Json)
+            && wanted.parameters.iter().all(|(key, value)| clause.parameter(key) == value)
     };
-    clauses(headers).iter().any(is_wanted)
+    clauses.iter().any(is_wanted)
 }
 
 /// The first served form that the client accepts. Unsupported forms are skipped, as Kubernetes does.
 fn form(headers: &HeaderMap, query: &Query) -> Result<Form, Status> {
-    for clause in clauses(headers).iter().filter(|clause| clause.takes_json()) {
+    for clause in clauses(headers) {
+        let Some(encoding) = clause.encoding() else { continue };
         let version = match clause.parameter("v") {
             "v1" => "meta.k8s.io/v1",
             "v1beta1" => "meta.k8s.io/v1beta1",
             _ => "",
         };
         match clause.parameter("as") {
-            "" => return Ok(Form::Json),
+            "" => return Ok(Form { encoding, table: None }),
             "Table" if clause.parameter("g") == "meta.k8s.io" && !version.is_empty() => {
-                return Ok(Form::Table { version, rows: row_objects(query)? });
+                let rows = row_objects(query)?;
+                return Ok(Form { encoding, table: Some(TableForm { version, rows }) });
             }
             _ => {}
         }
     }
-    Err(Status::not_acceptable(&["application/json"]))
+    Err(Status::not_acceptable(&["application/json", "application/yaml"]))
 }
 
 fn row_objects(query: &Query) -> Result<RowObjects, Status> {
@@ -288,6 +344,9 @@ fn row_objects(query: &Query) -> Result<RowObjects, Status> {
 mod tests {
     use super::*;
     use http::Request;
+    use kstore_api::openapi::gnostic;
+
+    const JSON: Form = Form { encoding: Encoding::Json, table: None };
 
     fn ask(method: &str, target: &str, accept: &str) -> Result<ParsedRequest, Status> {
         let request = Request::builder().method(method).uri(target).header(ACCEPT, accept);
@@ -301,7 +360,7 @@ mod tests {
             namespace: text(namespace),
             labels: text(labels),
             fields: text(fields),
-            form: Form::Json,
+            form: JSON,
         }
     }
 
@@ -311,12 +370,16 @@ mod tests {
             resource,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            form: Form::Json,
+            form: JSON,
         };
+        let openapi = |document| ParsedRequest::OpenApi { document, is_protobuf: false };
         let cases = [
-            ("/apis", ParsedRequest::Groups { is_aggregated: false }),
-            ("/apis/metrics.k8s.io/", ParsedRequest::Group),
-            ("/apis/metrics.k8s.io/v1beta1", ParsedRequest::Resources),
+            ("/apis", ParsedRequest::Groups(Encoding::Json)),
+            ("/apis/metrics.k8s.io/", ParsedRequest::Group(Encoding::Json)),
+            ("/apis/metrics.k8s.io/v1beta1", ParsedRequest::Resources(Encoding::Json)),
+            ("/openapi/v2", openapi(Document::V2)),
+            ("/openapi/v3", openapi(Document::Index)),
+            ("/openapi/v3/apis/metrics.k8s.io/v1beta1?hash=AB", openapi(Document::V3)),
             ("/apis/metrics.k8s.io/v1beta1/nodes", list(Resource::Nodes, "", "", "")),
             ("/apis/metrics.k8s.io/v1beta1/nodes/n%2D0", object(Resource::Nodes, "", "n-0")),
             ("/apis/metrics.k8s.io/v1beta1/pods?limit=500", list(Resource::Pods, "", "", "")),
@@ -356,7 +419,11 @@ mod tests {
                 "create is not supported on resources of kind \"nodes.metrics.k8s.io\"",
             ),
             ("GET", &format!("{nodes}?watch=1"), "*/*", 405, "watch is not supported"),
-            ("GET", nodes, "application/yaml", 406, "application/json"),
+            ("GET", nodes, "application/vnd.kubernetes.protobuf", 406, "application/json"),
+            ("GET", "/openapi/v3/apis/metrics.k8s.io/v1", "*/*", 404, ""),
+            ("POST", "/openapi/v2", "*/*", 405, ""),
+            ("GET", "/openapi/v2", "application/yaml", 406, "application/json"),
+            ("GET", "/openapi/v3", gnostic::V3_MEDIA, 406, "application/json"),
             ("GET", nodes, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", 406, ""),
             ("GET", nodes, "application/json;q=0", 406, ""),
             ("GET", &format!("{nodes}?labelSelector=a%3D%3D%3Db"), "*/*", 400, ""),
@@ -377,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn the_accept_header_chooses_between_json_tables_and_aggregated_discovery() {
+    fn the_accept_header_chooses_between_encodings_tables_and_aggregated_discovery() {
         let nodes = "/apis/metrics.k8s.io/v1beta1/nodes";
         let form = |accept: &str, query: &str| match ask("GET", &format!("{nodes}?{query}"), accept).unwrap()
         {
@@ -385,27 +452,40 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        let table = |version, rows| Form::Table { version, rows };
+        let table =
+            |version, rows| Form { encoding: Encoding::Json, table: Some(TableForm { version, rows }) };
         assert_eq!(form(kubectl, ""), table("meta.k8s.io/v1", RowObjects::Metadata));
         assert_eq!(form(kubectl, "includeObject=Object"), table("meta.k8s.io/v1", RowObjects::Whole));
         assert_eq!(
             form("application/json;as=Table;v=v1beta1;g=meta.k8s.io", "includeObject=None"),
             table("meta.k8s.io/v1beta1", RowObjects::None)
         );
-        assert_eq!(form("application/json;as=Table;v=v9;g=meta.k8s.io, application/json", ""), Form::Json);
+        assert_eq!(form("application/json;as=Table;v=v9;g=meta.k8s.io, application/json", ""), JSON);
         assert_eq!(form("application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io", ""), {
             table("meta.k8s.io/v1", RowObjects::Metadata)
         });
-        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json", ""), Form::Json);
-        for (accept, is_aggregated) in [
-            (AGGREGATED, true),
+        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json", ""), JSON);
+        let yaml = Form { encoding: Encoding::Yaml, table: None };
+        assert_eq!(form("application/yaml,application/json;q=0.9", ""), yaml);
+        assert_eq!(
+            form("application/yaml;as=Table;v=v1;g=meta.k8s.io", ""),
+            Form { encoding: Encoding::Yaml, ..table("meta.k8s.io/v1", RowObjects::Metadata) }
+        );
+        for (accept, wanted) in [
+            (AGGREGATED, ParsedRequest::AggregatedGroups),
             (
                 "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
-                false,
+                ParsedRequest::Groups(Encoding::Json),
             ),
-            ("application/json", false),
+            ("application/json", ParsedRequest::Groups(Encoding::Json)),
+            ("application/yaml", ParsedRequest::Groups(Encoding::Yaml)),
         ] {
-            assert_eq!(ask("GET", "/apis", accept), Ok(ParsedRequest::Groups { is_aggregated }), "{accept}");
+            assert_eq!(ask("GET", "/apis", accept), Ok(wanted), "{accept}");
+        }
+        let v3 = "/openapi/v3/apis/metrics.k8s.io/v1beta1";
+        for (accept, is_protobuf) in [(gnostic::V3_MEDIA, true), ("application/json", false)] {
+            let wanted = ParsedRequest::OpenApi { document: Document::V3, is_protobuf };
+            assert_eq!(ask("GET", v3, accept), Ok(wanted), "{accept}");
         }
     }
 

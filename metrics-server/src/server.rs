@@ -4,7 +4,7 @@
 use crate::discovery;
 use crate::limits::{KUBELET_TIMEOUT, KUBELETS_AT_ONCE, KUBELETS_TIMEOUT};
 use crate::metrics::{Summaries, list, of_nodes, of_pods};
-use crate::request::{Form, ParsedRequest, Resource};
+use crate::request::{Encoding, ParsedRequest, Resource, TableForm};
 use crate::summary::Summary;
 use crate::table::table;
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::meta;
 use kstore_api::object::text;
 use kstore_api::status::Status;
+use kstore_api::yaml;
 use kstore_client::{ApiError, Client, Gvr, ListParams};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use std::fmt;
 use tokio::time::{Instant, timeout_at};
 
 const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
 
 /// A server of `metrics.k8s.io/v1beta1`. Its caller must have authorized the request, as an apiserver does
 /// before it proxies one. Cheap to clone.
@@ -46,7 +48,7 @@ impl MetricsServer {
     /// Answers a request. Failures are responses too, with a `Status`.
     pub async fn answer(&self, request: &Parts) -> Response<Bytes> {
         let (code, media, body) = match self.document(request).await {
-            Ok((media, document)) => (StatusCode::OK, media, document.to_string().into_bytes()),
+            Ok((media, document)) => (StatusCode::OK, media, document),
             Err(status) => {
                 let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 (code, JSON, status.to_json())
@@ -59,12 +61,21 @@ impl MetricsServer {
         response
     }
 
-    async fn document(&self, request: &Parts) -> Result<(&'static str, Value), Status> {
+    /// The media type and the body of an answer.
+    async fn document(&self, request: &Parts) -> Result<(&'static str, Vec<u8>), Status> {
         Ok(match ParsedRequest::of(request)? {
-            ParsedRequest::Groups { is_aggregated: true } => (discovery::AGGREGATED, discovery::aggregated()),
-            ParsedRequest::Groups { is_aggregated: false } => (JSON, discovery::groups()),
-            ParsedRequest::Group => (JSON, discovery::group()),
-            ParsedRequest::Resources => (JSON, discovery::resources()),
+            ParsedRequest::AggregatedGroups => {
+                (discovery::AGGREGATED, discovery::aggregated().to_string().into_bytes())
+            }
+            ParsedRequest::Groups(encoding) => encoded(&discovery::groups(), encoding),
+            ParsedRequest::Group(encoding) => encoded(&discovery::group(), encoding),
+            ParsedRequest::Resources(encoding) => encoded(&discovery::resources(), encoding),
+            ParsedRequest::OpenApi { document, is_protobuf } => {
+                match document.protobuf().filter(|_| is_protobuf) {
+                    Some(media) => (media, document.encoded()),
+                    None => encoded(document.value(), Encoding::Json),
+                }
+            }
             ParsedRequest::Object { resource, namespace, name, form } => {
                 let objects = self.dynamic(resource).get(&namespace, &name).await;
                 let object = objects.map_err(|error| match error.is_not_found() {
@@ -73,20 +84,22 @@ impl MetricsServer {
                 })?;
                 let metrics = self.metrics(resource, &[object]).await.pop();
                 let metrics = metrics.ok_or_else(|| resource.not_found(&namespace, &name))?;
-                match form {
-                    Form::Json => (JSON, metrics),
-                    Form::Table { version, rows } => (JSON, table(vec![metrics], version, rows)),
-                }
+                let shown = match form.table {
+                    None => metrics,
+                    Some(TableForm { version, rows }) => table(vec![metrics], version, rows),
+                };
+                encoded(&shown, form.encoding)
             }
             ParsedRequest::List { resource, namespace, labels, fields, form } => {
                 let params = ListParams::default().labels(&labels).fields(&fields);
                 let listed = self.dynamic(resource).list(&namespace, &params).await;
                 let (objects, _) = listed.map_err(|error| failed(&error))?;
                 let metrics = self.metrics(resource, &objects).await;
-                match form {
-                    Form::Json => (JSON, list(resource, metrics)),
-                    Form::Table { version, rows } => (JSON, table(metrics, version, rows)),
-                }
+                let shown = match form.table {
+                    None => list(resource, metrics),
+                    Some(TableForm { version, rows }) => table(metrics, version, rows),
+                };
+                encoded(&shown, form.encoding)
             }
         })
     }
@@ -145,6 +158,14 @@ impl MetricsServer {
     }
 }
 
+/// The media type and text of a document.
+fn encoded(document: &Value, encoding: Encoding) -> (&'static str, Vec<u8>) {
+    match encoding {
+        Encoding::Json => (JSON, document.to_string().into_bytes()),
+        Encoding::Yaml => (YAML, yaml::encode(document).into_bytes()),
+    }
+}
+
 /// The error response if nodes or pods could not be read: the apiserver's, if it answered.
 fn failed(error: &ApiError) -> Status {
     match error.status() {
@@ -195,6 +216,29 @@ mod tests {
         assert_eq!(summaries.keys().collect::<Vec<_>>(), ["good"]);
         assert_eq!(summaries["good"].node.sample().unwrap().memory, 6);
         assert_eq!(began.elapsed(), KUBELET_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_are_encoded_as_the_client_accepts() {
+        let server = server(async |path: String| match path.as_str() {
+            "/api/v1/nodes/good/proxy/stats/summary" => (200, SUMMARY.to_owned()),
+            _ => (503, "{}".to_owned()),
+        });
+        let ask = async |path: &str, accept: &str| {
+            let request = Request::get(path).header("accept", accept).body(()).unwrap().into_parts().0;
+            let answer = server.answer(&request).await;
+            let media = answer.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
+            (media, String::from_utf8_lossy(answer.body()).into_owned())
+        };
+        let (media, text) = ask("/apis/metrics.k8s.io", "application/yaml").await;
+        assert_eq!(media, "application/yaml");
+        assert!(text.starts_with("apiVersion: v1\nkind: APIGroup\nname: metrics.k8s.io\n"), "{text}");
+        let (media, text) = ask("/openapi/v2", "*/*").await;
+        assert_eq!(media, "application/json");
+        assert!(text.starts_with('{'), "{text}");
+        let proto = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+        let (media, _) = ask("/openapi/v3/apis/metrics.k8s.io/v1beta1", proto).await;
+        assert_eq!(media, proto);
     }
 
     #[tokio::test(start_paused = true)]

@@ -325,6 +325,52 @@ fn audit_log_failures_fail_requests_in_strict_mode_only() {
 }
 
 #[test]
+fn uses_of_a_token_in_a_secret_are_annotated_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let audited = start(
+        dir.path(),
+        "rules: [{level: Metadata, userGroups: [\"system:serviceaccounts:default\"]}]",
+        &[],
+    );
+    connected(async {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "builder"}});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+            "metadata": {"name": "stored", "annotations": {"kubernetes.io/service-account.name": "builder"}}});
+        for (plural, object) in [("serviceaccounts", account), ("secrets", secret)] {
+            let path = format!("/api/v1/namespaces/default/{plural}");
+            assert_eq!(audited.https.call("POST", &path, &object.to_string()).await.code, 201);
+        }
+        let began = Instant::now();
+        let token = loop {
+            let path = "/api/v1/namespaces/default/secrets/stored";
+            let secret = audited.https.call("GET", path, "").await.json();
+            if let Some(token) = secret["data"]["token"].as_str() {
+                use base64::Engine as _;
+                break String::from_utf8(base64::engine::general_purpose::STANDARD.decode(token).unwrap())
+                    .unwrap();
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "the secret has no token");
+            sleep(Duration::from_millis(20)).await;
+        };
+        let bearer = format!("Authorization: Bearer {token}\r\n");
+        let reply = raw(&audited.https.without_certificate(), "/version", &bearer).await;
+        assert_eq!(reply.code, 200);
+        audited.until_stages("/requestURI", "/version", &["RequestReceived", "ResponseComplete"]).await;
+        let complete = audited.events("/stage", "ResponseComplete").pop().unwrap();
+        let notes = &complete["annotations"];
+        assert_eq!(notes["authentication.k8s.io/legacy-token"], "system:serviceaccount:default:builder");
+        assert_eq!(notes["authentication.k8s.io/legacy-token-manual-secret"], "stored");
+        let page = audited.https.call("GET", "/metrics", "").await.body;
+        let page = String::from_utf8(page.to_vec()).unwrap();
+        for line in
+            ["serviceaccount_legacy_tokens_total 1", "serviceaccount_legacy_manual_token_uses_total 1"]
+        {
+            assert!(page.lines().any(|found| found == line), "{line}");
+        }
+    });
+}
+
+#[test]
 fn an_invalid_audit_policy_prevents_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("audit.log").display().to_string();

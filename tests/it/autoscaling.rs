@@ -315,6 +315,25 @@ fn simulated_pods_are_scaled_by_their_usage_annotations() {
 }
 
 #[test]
+fn the_openapi_documents_include_those_of_the_metrics_server() {
+    simulate(Setup::seed(86).nodes(1), async |cluster| {
+        measure_nodes(cluster).await;
+        let read = async |path: &str| cluster.rest().call("GET", path, "").await.json();
+        let index = read("/openapi/v3").await;
+        let url = index["paths"]["apis/metrics.k8s.io/v1beta1"]["serverRelativeURL"].clone();
+        let v3 = read(url.as_str().unwrap()).await;
+        let model = "io.k8s.metrics.pkg.apis.metrics.v1beta1.NodeMetrics";
+        assert_eq!(v3["components"]["schemas"][model]["required"], json!(["timestamp", "window", "usage"]));
+        let v2 = read("/openapi/v2").await;
+        assert_eq!(v2["definitions"][model]["required"], json!(["timestamp", "window", "usage"]));
+        assert!(v2["paths"][format!("{METRICS}/nodes")]["get"].is_object());
+        let renamed = |name: &&String| name.ends_with("_v2");
+        let definitions = v2["definitions"].as_object().unwrap();
+        assert_eq!(definitions.keys().find(renamed), None, "it has the same models of metadata");
+    });
+}
+
+#[test]
 fn a_metrics_server_installed_by_the_user_is_not_replaced() {
     simulate(Setup::seed(85).nodes(1), async |cluster| {
         let client = cluster.client();

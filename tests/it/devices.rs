@@ -1,5 +1,5 @@
-//! Dynamic resource allocation end to end: pods get the devices of their claims, wait for them, share them, and give
-//! them back.
+//! Dynamic resource allocation end to end: pods get the devices of their claims, wait for them, share them, give them
+//! back, and are evicted from devices with taints.
 
 use kstore_client::DeleteParams;
 use kstore_tests::{Cluster, Setup, manifests, simulate};
@@ -188,5 +188,93 @@ fn a_pod_that_a_user_bound_does_not_start_without_a_reserved_claim() {
         cluster.wait_until("an event says why", is_told).await;
         let pod = cluster.get("pods", "default", "p").await.unwrap();
         assert_eq!(pod["status"]["phase"], "Pending");
+    });
+}
+
+/// Replaces the taints of the only device of the node's slice.
+async fn taint(cluster: &Cluster, node: &str, taints: Value) -> Value {
+    let mut slice = cluster.get("resourceslices", "", &format!("{node}-gpus")).await.unwrap();
+    slice["spec"]["devices"][0]["taints"] = taints;
+    cluster.resource("resourceslices").update(&slice).await.unwrap()
+}
+
+/// Messages of the events about evictions from devices, of one pod.
+async fn evictions(cluster: &Cluster, pod: &str) -> Vec<String> {
+    let events = cluster.list("events", "default").await;
+    let about = |event: &&Value| {
+        let object =
+            if event["regarding"].is_object() { &event["regarding"] } else { &event["involvedObject"] };
+        event["reason"] == "DeviceTaintManagerEviction" && object["name"] == pod
+    };
+    let text =
+        |event: &Value| event["message"].as_str().or(event["note"].as_str()).unwrap_or_default().to_owned();
+    events.iter().filter(about).map(text).collect()
+}
+
+#[test]
+fn a_no_execute_taint_of_a_device_evicts_the_pods_that_hold_it() {
+    simulate(Setup::seed(175), async |cluster| {
+        let node = first_node(cluster).await;
+        cluster.create(class()).await;
+        cluster.create(slice(&node, &["small"])).await;
+        cluster.create(claim("first", "small")).await;
+        cluster.create(user_of("p", by_name("first"))).await;
+        cluster.create(manifests::pod("other", json!({}))).await;
+        running(cluster, "p").await;
+        running(cluster, "other").await;
+        taint(cluster, &node, json!([{"key": "worn", "effect": "NoSchedule"}])).await;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        running(cluster, "p").await;
+
+        taint(cluster, &node, json!([{"key": "sick", "effect": "NoExecute"}])).await;
+        let is_marked = |pod: &Value| {
+            let conditions = pod["status"]["conditions"].as_array().unwrap();
+            conditions.iter().any(|condition| {
+                condition["type"] == "DisruptionTarget"
+                    && condition["status"] == "True"
+                    && condition["reason"] == "DeletionByDeviceTaintManager"
+                    && condition["message"] == "Device Taint manager: deleting due to NoExecute taint"
+            })
+        };
+        cluster.wait_object("pods", "p", "it is marked", is_marked).await;
+        let is_gone = async || cluster.get("pods", "default", "p").await.is_none();
+        cluster.wait_until("it is deleted", is_gone).await;
+        let is_free = |claim: &Value| claim["status"]["allocation"].is_null();
+        cluster.wait_object("resourceclaims", "first", "is free", is_free).await;
+        assert_eq!(evictions(cluster, "p").await, ["Marking for deletion"]);
+        running(cluster, "other").await;
+    });
+}
+
+#[test]
+fn a_claim_tolerates_a_taint_of_its_device_for_a_time() {
+    simulate(Setup::seed(176), async |cluster| {
+        let node = first_node(cluster).await;
+        cluster.create(class()).await;
+        cluster.create(slice(&node, &["small"])).await;
+        let mut patient = claim("patient", "small");
+        patient["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] =
+            json!([{"key": "sick", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]);
+        cluster.create(patient).await;
+        cluster.create(user_of("p", by_name("patient"))).await;
+        running(cluster, "p").await;
+        // The time counts from the taint on, not from the creation of the slice.
+        tokio::time::sleep(Duration::from_secs(1_000)).await;
+        let sick = || json!([{"key": "sick", "value": "hot", "effect": "NoExecute"}]);
+        taint(cluster, &node, sick()).await;
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        running(cluster, "p").await;
+        taint(cluster, &node, json!([])).await;
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        running(cluster, "p").await;
+        assert_eq!(evictions(cluster, "p").await, ["Cancelling deletion"]);
+
+        taint(cluster, &node, sick()).await;
+        tokio::time::sleep(Duration::from_secs(290)).await;
+        let pod = cluster.get("pods", "default", "p").await.unwrap();
+        assert!(pod["metadata"]["deletionTimestamp"].is_null(), "{pod}");
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(cluster.get("pods", "default", "p").await, None);
+        assert_eq!(evictions(cluster, "p").await, ["Cancelling deletion", "Marking for deletion"]);
     });
 }

@@ -379,3 +379,44 @@ fn a_pod_with_a_node_name_waits_there_until_its_claim_is_bound() {
         running(cluster, "placed").await;
     });
 }
+
+fn attributes_class(name: &str) -> Value {
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": {"name": name},
+        "driverName": "disks.example.com", "parameters": {"iops": "4000"}})
+}
+
+#[test]
+fn a_class_of_volume_attributes_is_deleted_after_the_claim_and_the_volume_that_name_it() {
+    simulate(Setup::seed(71), async |cluster| {
+        let classes = "volumeattributesclasses";
+        let is_protected =
+            |class: &Value| class["metadata"]["finalizers"] == json!(["kubernetes.io/vac-protection"]);
+        for name in ["gold", "unused"] {
+            cluster.create(attributes_class(name)).await;
+            cluster.wait_object(classes, name, "it is protected", is_protected).await;
+        }
+        cluster.create(claim("data", json!({"volumeAttributesClassName": "gold"}))).await;
+        cluster
+            .create(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+                    "csi": {"driver": "disks.example.com", "volumeHandle": "1"}, "storageClassName": "manual",
+                    "volumeAttributesClassName": "gold"}}))
+            .await;
+        for name in ["gold", "unused"] {
+            cluster.delete(classes, name, DeleteParams::default()).await;
+        }
+        let is_gone = async |name: &str| cluster.get(classes, "", name).await.is_none();
+        cluster.wait_until("the unused class is deleted", async || is_gone("unused").await).await;
+
+        let stays = async || {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let class = cluster.get(classes, "", "gold").await.unwrap();
+            assert!(is_protected(&class) && class["metadata"]["deletionTimestamp"].is_string(), "{class}");
+        };
+        stays().await;
+        cluster.delete("persistentvolumeclaims", "data", DeleteParams::default()).await;
+        stays().await;
+        cluster.delete("persistentvolumes", "disk", DeleteParams::default()).await;
+        cluster.wait_until("the class is deleted", async || is_gone("gold").await).await;
+    });
+}

@@ -19,6 +19,7 @@ mod paths;
 mod piece;
 pub(crate) mod roots;
 mod schemas;
+mod standalone;
 mod swagger;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ pub use custom::{custom_document, with_custom};
 use form::{Form, V3};
 use operation::upper;
 pub use piece::{Piece, frame, models};
+pub use standalone::StandaloneDocs;
 pub(crate) use swagger::Parameters;
 
 /// API group and version of a document; the group is empty for `v1`.

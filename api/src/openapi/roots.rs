@@ -36,6 +36,7 @@ macro_rules! roots {
 }
 
 roots! {
+    "io.k8s.apimachinery.pkg.api.resource" k8s::apimachinery::pkg::api::resource { Quantity }
     "io.k8s.api.core.v1" k8s::api::core::v1 {
         Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
         PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount

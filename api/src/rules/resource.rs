@@ -41,6 +41,10 @@ pub(crate) static RESOURCE_SLICE: KindRules = KindRules {
     defaults: defaults::devices::slice,
     prepare_create: strategy::devices::date_taints,
     prepare_update: strategy::devices::keep_dates,
+    subresources: &[SubresourceRules {
+        date: Some(strategy::devices::date_new_taints),
+        ..SubresourceRules::OBJECT
+    }],
     content: |object, old, errors| devices::slice::spec(&object["spec"], old, errors),
     warnings: |object, _, warnings| warning::other::devices(text(&object["spec"]["driver"]), warnings),
     printer: table::devices::SLICE,

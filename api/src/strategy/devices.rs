@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta;
 use crate::object::{list, text};
@@ -14,33 +14,42 @@ pub(crate) fn date_taints(slice: &mut Value) {
     taints(slice).for_each(|taint| date(taint, &created));
 }
 
-/// Sets the missing times of taints in an updated slice: the stored time for known taints, else the slice's
-/// creation time, since this crate has no clock.
+/// Sets the missing times of known taints in an updated slice to the stored times. A taint is known by its device, key
+/// and effect.
 pub(crate) fn keep_dates(new: &mut Value, old: &Value) {
-    let devices = list(&old["spec"]["devices"]).iter();
-    let key = |taint: &Value| [taint["key"].to_string(), taint["effect"].to_string()];
+    let id = |device: &Value, taint: &Value| {
+        [&device["name"], &taint["key"], &taint["effect"]].map(|member| text(member).to_owned())
+    };
+    let times = list(&old["spec"]["devices"]).iter().flat_map(|device| {
+        list(&device["taints"]).iter().map(move |taint| (id(device, taint), text(&taint["timeAdded"])))
+    });
     // Of taints with the same key and effect, the first counts.
-    let stored = devices.flat_map(|device| list(&device["taints"])).rev();
-    let stored: BTreeMap<_, &Value> = stored.map(|taint| (key(taint), &taint["timeAdded"])).collect();
-    let created = meta::creation_timestamp(old).to_owned();
-    for taint in taints(new) {
-        let since = stored.get(&key(taint)).map_or(created.clone(), |added| text(added).to_owned());
-        date(taint, &since);
+    let times: BTreeMap<_, &str> = times.rev().collect();
+    for device in devices(new) {
+        let name = json!({ "name": device["name"] });
+        for taint in device.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
+            date(taint, times.get(&id(&name, taint)).copied().unwrap_or_default());
+        }
     }
 }
 
+/// Sets the missing times of taints in an updated slice to `now`: they are new.
+pub(crate) fn date_new_taints(new: &mut Value, _: &Value, now: &str) {
+    taints(new).for_each(|taint| date(taint, now));
+}
+
 fn date(taint: &mut Value, since: &str) {
-    if taint["timeAdded"].is_null() && !since.is_empty() {
+    if taint.is_object() && taint["timeAdded"].is_null() && !since.is_empty() {
         taint["timeAdded"] = since.into();
     }
 }
 
+fn devices(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
+    slice.pointer_mut("/spec/devices").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
 fn taints(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
-    let devices = slice.pointer_mut("/spec/devices").and_then(Value::as_array_mut).into_iter().flatten();
-    devices
-        .filter_map(|device| device.get_mut("taints").and_then(Value::as_array_mut))
-        .flatten()
-        .filter(|taint| taint.is_object())
+    devices(slice).filter_map(|device| device.get_mut("taints").and_then(Value::as_array_mut)).flatten()
 }
 
 /// Removes the statuses of devices that the claim no longer holds. The writer that deallocates them may not

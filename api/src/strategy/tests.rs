@@ -203,6 +203,13 @@ fn device_taints_get_a_time_and_keep_it() {
     let mut same = slice("NoSchedule");
     prepare_update(slices, "", &mut same, &old);
     assert_eq!((added(&same), meta::generation(&same)), ("2024-01-02T00:00:00Z".into(), 1));
+    let mut other_device = slice("NoSchedule");
+    other_device["spec"]["devices"][0]["name"] = "b".into();
+    for mut changed in [slice("NoExecute"), other_device] {
+        prepare_update(slices, "", &mut changed, &old);
+        date_update(slices, "", &mut changed, &old, || "2024-01-03T00:00:00Z".to_owned());
+        assert_eq!(added(&changed), "2024-01-03T00:00:00Z");
+    }
 }
 
 #[test]

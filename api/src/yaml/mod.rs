@@ -1,8 +1,9 @@
-//! YAML decoding into JSON values by the rules of Kubernetes' parser (sigs.k8s.io/yaml on go-yaml 2): YAML
+//! YAML encoding, and decoding into JSON values by the rules of Kubernetes' parser (sigs.k8s.io/yaml on go-yaml 2): YAML
 //! 1.1, only the first document, merge keys in the order in which they occur. Aliases are expanded up to a
 //! memory limit of the caller. Errors have go-yaml's messages, except syntax errors, which have those of this
 //! crate's parser.
 
+mod encode;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag,
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+pub use self::encode::encode;
 pub use self::scalar::needs_no_quotes;
 
 /// YAML document as a JSON value.

@@ -4,8 +4,7 @@
 //! unused tokens.
 
 use super::service_account::Unknown;
-use super::verified::{Digest, digest};
-use crate::cache::Entry;
+use super::verified::{Digest, ParsedOnce, digest};
 use crate::lookup::Lookup;
 use crate::token::{LegacyClaims, core};
 use base64::Engine as _;
@@ -13,9 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use kstore_api::meta;
-use parking_lot::Mutex;
 use serde_json::Value;
-use std::sync::{Arc, Weak};
 
 /// Label of a Secret: the day in UTC at which its token was last used.
 pub(crate) const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
@@ -25,15 +22,18 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// The Secret of a token with a valid signature.
 #[derive(Debug)]
-pub(super) struct TokenSecret {
+pub(crate) struct TokenSecret {
     namespace: String,
     name: String,
     /// The storage key.
     key: String,
     /// The digest of the token; `None` if the token is too long for a digest and never valid.
     token: Option<Digest>,
-    /// The newest parsed state, compared by the entry's identity.
-    parsed: Mutex<(Weak<Entry>, SecretState)>,
+    state: ParsedOnce<SecretState>,
+    /// The storage key of the account.
+    account_key: String,
+    /// Whether the account's list of Secrets names this one, as it did when Kubernetes still generated such Secrets.
+    is_listed: ParsedOnce<bool>,
 }
 
 /// What a Secret says about its token.
@@ -61,8 +61,36 @@ impl TokenSecret {
     /// The Secret that the claims of `token` name.
     pub(super) fn new(claims: &LegacyClaims, token: &str) -> Self {
         let key = core("secrets").storage_key(&claims.namespace, &claims.secret);
-        let (namespace, name) = (claims.namespace.clone(), claims.secret.clone());
-        Self { namespace, name, key, token: digest(token), parsed: Mutex::default() }
+        let account_key = core("serviceaccounts").storage_key(&claims.namespace, &claims.account);
+        Self {
+            namespace: claims.namespace.clone(),
+            name: claims.secret.clone(),
+            key,
+            token: digest(token),
+            state: ParsedOnce::default(),
+            account_key,
+            is_listed: ParsedOnce::default(),
+        }
+    }
+
+    /// The namespace of the Secret.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The name of the Secret.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the Secret was generated with its account: the account's list of Secrets names it.
+    pub(super) fn is_generated(&self, cluster: &dyn Lookup) -> bool {
+        let Some(entry) = cluster.entry(core("serviceaccounts"), &self.account_key) else { return false };
+        self.is_listed.get(&entry, |account| {
+            let account = account.parse();
+            let secrets = account["secrets"].as_array().into_iter().flatten();
+            secrets.into_iter().any(|secret| secret["name"] == self.name.as_str())
+        })
     }
 
     /// Checks that the Secret holds the token and that the token is not marked as invalid.
@@ -89,15 +117,10 @@ impl TokenSecret {
         })
     }
 
-    /// What the Secret says, parsed once per state.
+    /// What the Secret says.
     fn state(&self, cluster: &dyn Lookup) -> SecretState {
         let Some(entry) = cluster.entry(core("secrets"), &self.key) else { return SecretState::default() };
-        let mut parsed = self.parsed.lock();
-        // The weak reference keeps the allocation, so that no newer entry can be at its address.
-        if !std::ptr::eq(parsed.0.as_ptr(), Arc::as_ptr(&entry)) {
-            *parsed = (Arc::downgrade(&entry), self.parse(&entry.parse()));
-        }
-        parsed.1.clone()
+        self.state.get(&entry, |secret| self.parse(&secret.parse()))
     }
 
     fn parse(&self, secret: &Value) -> SecretState {

@@ -16,6 +16,7 @@ pub(crate) mod legacy_token;
 pub mod oidc;
 pub mod service_account;
 mod token_file;
+pub(crate) mod token_uses;
 mod token_webhook;
 mod verified;
 pub mod x509;

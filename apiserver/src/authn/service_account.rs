@@ -4,6 +4,7 @@
 
 use super::UserInfo;
 use super::legacy_token::{TokenSecret, UsedSecret};
+use super::token_uses::TokenUses;
 use super::verified::{Verified, VerifiedTokens, digest};
 use crate::limits;
 use crate::lookup::Lookup;
@@ -69,6 +70,7 @@ fn in_header(headers: &HeaderMap) -> Option<&str> {
 pub struct TokenAuthenticator {
     tokens: Arc<Tokens>,
     verified: VerifiedTokens,
+    uses: Arc<TokenUses>,
     /// Limit of the warning that a use of a token could not be recorded.
     log_limit: Mutex<RateLimited>,
 }
@@ -77,7 +79,12 @@ impl TokenAuthenticator {
     /// An authenticator of the tokens that this key signed.
     pub fn new(tokens: Arc<Tokens>) -> Self {
         let log_limit = Mutex::new(RateLimited::every(limits::REPEATED_WARNING));
-        Self { tokens, verified: VerifiedTokens::default(), log_limit }
+        Self { tokens, verified: VerifiedTokens::default(), uses: Arc::default(), log_limit }
+    }
+
+    /// The numbers of uses of tokens.
+    pub(crate) fn uses(&self) -> &Arc<TokenUses> {
+        &self.uses
     }
 
     /// Whether a warning may be logged now that a use of a token could not be recorded: the number of those
@@ -103,6 +110,17 @@ impl TokenAuthenticator {
         cluster: &dyn Lookup,
         now: Timestamp,
     ) -> Result<(Arc<UserInfo>, Vec<String>), Unknown> {
+        self.check(token, audiences, cluster, now).into_identity()
+    }
+
+    /// Authenticates like [`TokenAuthenticator::identity`]; the result also has what a refused token says.
+    pub(crate) fn check(
+        &self,
+        token: &str,
+        audiences: &[&str],
+        cluster: &dyn Lookup,
+        now: Timestamp,
+    ) -> CheckedToken {
         let own: Vec<&str>;
         let audiences = if audiences.is_empty() {
             own = self.tokens.audiences().iter().map(String::as_str).collect();
@@ -110,16 +128,13 @@ impl TokenAuthenticator {
         } else {
             audiences
         };
-        let verified = self.verify(token)?;
-        let good = verified.claims.accept(audiences, now)?;
-        if let Some(what) = verified.gone(cluster, now) {
-            return Err(Unknown::Gone(what));
+        match self.verify(token) {
+            Ok(verified) => {
+                let audiences = accept(&verified, audiences, cluster, now);
+                CheckedToken { verified: Some(verified), audiences }
+            }
+            Err(refused) => CheckedToken { verified: None, audiences: Err(refused.into()) },
         }
-        if let Some(secret) = &verified.secret {
-            secret.check(cluster)?;
-        }
-        verified.mark_used();
-        Ok((verified.user.clone(), good))
     }
 
     /// The Secret of a token that was just used, if its label does not have the day of this use yet.
@@ -168,6 +183,41 @@ impl TokenAuthenticator {
     }
 }
 
+/// A token whose signature, times, audiences and bound objects were checked.
+pub(crate) struct CheckedToken {
+    /// The token, if its signature is valid.
+    pub(super) verified: Option<Arc<Verified>>,
+    /// The audiences for which the token is valid.
+    pub(crate) audiences: Result<Vec<String>, Unknown>,
+}
+
+impl CheckedToken {
+    /// The user of a valid token, and the audiences.
+    pub(crate) fn into_identity(self) -> Result<(Arc<UserInfo>, Vec<String>), Unknown> {
+        let good = self.audiences?;
+        let verified = self.verified.expect("only a token with a valid signature has audiences");
+        Ok((verified.user.clone(), good))
+    }
+}
+
+/// Those of `audiences` for which a token with a valid signature is valid.
+fn accept(
+    verified: &Verified,
+    audiences: &[&str],
+    cluster: &dyn Lookup,
+    now: Timestamp,
+) -> Result<Vec<String>, Unknown> {
+    let good = verified.claims.accept(audiences, now)?;
+    if let Some(what) = verified.gone(cluster, now) {
+        return Err(Unknown::Gone(what));
+    }
+    if let Some(secret) = &verified.secret {
+        secret.check(cluster)?;
+    }
+    verified.mark_used();
+    Ok(good)
+}
+
 /// Whether the text looks like a token whose issuer is [`LEGACY_ISSUER`]. Its signature is not verified.
 fn has_legacy_issuer(token: &str) -> bool {
     #[derive(serde::Deserialize)]
@@ -204,6 +254,7 @@ fn user(claims: &Claims) -> UserInfo {
 
 #[cfg(test)]
 mod tests {
+    use super::super::token_uses::TokenUse;
     use super::*;
     use crate::testing::MapLookup;
     use crate::token::tests::tokens;
@@ -383,6 +434,74 @@ mod tests {
         }
         let bound = authenticator.tokens().sign(&claims(None)).unwrap();
         assert_eq!(authenticator.unmarked_secret(&bound, &*MapLookup::of([]), at), None);
+    }
+
+    #[test]
+    fn uses_of_tokens_that_clients_should_replace_are_counted_and_annotated() {
+        let authenticator = authenticator();
+        let legacy = legacy_token(&authenticator);
+        let mut of_pod = claims(None);
+        of_pod.cluster.warnafter = Some(1300);
+        let of_pod = authenticator.tokens().sign(&of_pod).unwrap();
+        let plain = authenticator.tokens().sign(&claims(None)).unwrap();
+        let account = |secrets: Value| {
+            let mut account = object("ServiceAccount", "builder", "u1");
+            account["secrets"] = secrets;
+            account
+        };
+        let invalid = json!({"kubernetes.io/legacy-token-invalid-since": "1970-01-01"});
+        let used = |token: &str, secrets: Value, labels: &Value, now: i64| -> Vec<String> {
+            let cluster = MapLookup::of([account(secrets), secret(&legacy, labels.clone())]);
+            let checked = authenticator.check(token, &[], &*cluster, at(now));
+            let Some(used) = TokenUse::of(&checked, &*cluster, at(now)) else { return vec![] };
+            authenticator.uses().count(&used);
+            used.annotations().into_iter().map(|note| format!("{}: {}", note.key, note.value)).collect()
+        };
+        let (none, subject) = (json!({}), "system:serviceaccount:ns:builder");
+        let of = |name: &str, value: &str| format!("authentication.k8s.io/{name}: {value}");
+        let with = |note: String| vec![of("legacy-token", subject), note];
+        let cases = [
+            (&legacy, json!([]), &none, 1000, with(of("legacy-token-manual-secret", "builder-token"))),
+            (
+                &legacy,
+                json!([{"name": "other"}, {"name": "builder-token"}]),
+                &none,
+                1000,
+                with(of("legacy-token-autogenerated-secret", "builder-token")),
+            ),
+            (&legacy, json!([]), &invalid, 1000, with(of("legacy-token-invalidated", "builder-token/ns"))),
+            (&of_pod, json!([]), &none, 1300, vec![]),
+            (
+                &of_pod,
+                json!([]),
+                &none,
+                1342,
+                vec![of("stale-token", &format!("subject: {subject}, seconds after warning threshold: 42"))],
+            ),
+            (&of_pod, json!([]), &none, 1600, vec![]),
+            (&plain, json!([]), &none, 1000, vec![]),
+        ];
+        for (step, (token, secrets, labels, now, want)) in cases.into_iter().enumerate() {
+            assert_eq!(used(token, secrets, labels, now), want, "step {step}");
+        }
+        let gone = authenticator.check(&legacy, &[], &*MapLookup::of([account(json!([]))]), at(1000));
+        let used = TokenUse::of(&gone, &*MapLookup::of([]), at(1000)).unwrap();
+        assert_eq!(used.annotations().len(), 1, "its Secret does not exist");
+        authenticator.uses().count(&used);
+        let mut page = String::new();
+        authenticator.uses().render_metrics(&mut crate::metrics::Page::new(&mut page));
+        let lines: Vec<_> = page.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(
+            lines,
+            [
+                "serviceaccount_invalid_legacy_auto_token_uses_total 1",
+                "serviceaccount_legacy_auto_token_uses_total 1",
+                "serviceaccount_legacy_manual_token_uses_total 1",
+                "serviceaccount_legacy_tokens_total 4",
+                "serviceaccount_stale_tokens_total 1",
+                "serviceaccount_valid_tokens_total 1",
+            ]
+        );
     }
 
     #[test]

@@ -80,15 +80,14 @@ struct Binding {
     /// The storage key.
     key: String,
     uid: String,
-    /// The newest parsed state, and its `deletionTimestamp`. Compared by the entry's identity, not its
-    /// revision: a storage that was restored from a backup may use a revision again.
-    parsed: Mutex<(Weak<Entry>, Option<Timestamp>)>,
+    /// The object's `deletionTimestamp`.
+    deleted: ParsedOnce<Option<Timestamp>>,
 }
 
 impl Binding {
     fn new(what: &'static str, resource: &'static Resource, namespace: &str, bound: &Bound) -> Self {
         let key = resource.storage_key(namespace, &bound.name);
-        Self { what, resource, key, uid: bound.uid.clone(), parsed: Mutex::default() }
+        Self { what, resource, key, uid: bound.uid.clone(), deleted: ParsedOnce::default() }
     }
 
     /// Whether the object exists now with the bound uid.
@@ -99,16 +98,29 @@ impl Binding {
         entry.uid() == self.uid && !is_being_deleted()
     }
 
-    /// The `deletionTimestamp` of the object, which is parsed once per state.
+    /// The `deletionTimestamp` of the object.
     fn deleted(&self, entry: &Arc<Entry>) -> Option<Timestamp> {
-        let mut parsed = self.parsed.lock();
+        self.deleted.get(entry, |entry| {
+            let object = serde_json::json!({ "metadata": entry.parse_metadata() });
+            meta::deletion_timestamp(&object).and_then(meta::parse_time)
+        })
+    }
+}
+
+/// What was read from the newest state of an object, which is parsed once per state. States are compared by the
+/// entry's identity, not its revision: a storage that was restored from a backup may use a revision again.
+#[derive(Debug, Default)]
+pub(super) struct ParsedOnce<T>(Mutex<(Weak<Entry>, T)>);
+
+impl<T: Clone> ParsedOnce<T> {
+    /// What `parse` reads from the object.
+    pub(super) fn get(&self, entry: &Arc<Entry>, parse: impl FnOnce(&Entry) -> T) -> T {
+        let mut parsed = self.0.lock();
         // The weak reference keeps the allocation, so that no newer entry can be at its address.
         if !std::ptr::eq(parsed.0.as_ptr(), Arc::as_ptr(entry)) {
-            let object = serde_json::json!({ "metadata": entry.parse_metadata() });
-            let deleted = meta::deletion_timestamp(&object).and_then(meta::parse_time);
-            *parsed = (Arc::downgrade(entry), deleted);
+            *parsed = (Arc::downgrade(entry), parse(entry));
         }
-        parsed.1
+        parsed.1.clone()
     }
 }
 

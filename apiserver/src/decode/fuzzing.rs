@@ -2,7 +2,6 @@
 
 use super::{Expected, object, tree};
 use crate::request::{Body, FieldValidation, Format};
-use crate::rest::text;
 use bytes::Bytes;
 use kstore_api::{kind, yaml};
 use serde::Deserialize as _;
@@ -39,7 +38,7 @@ pub(crate) fn yaml(bytes: &[u8]) {
     let (same, warnings) = warned.expect("a warning refuses nothing");
     assert_eq!(same, value, "warnings change nothing");
     assert_eq!(strict.is_ok(), warnings.is_empty(), "{warnings:?} against {strict:?}");
-    let written = [(Format::Yaml, text::yaml(&value)), (Format::Json, value.to_string())];
+    let written = [(Format::Yaml, kstore_api::yaml::encode(&value)), (Format::Json, value.to_string())];
     for (format, text) in written {
         let again = read(format, text.clone().into(), FieldValidation::Strict);
         assert_eq!(again, Ok((value.clone(), Vec::new())), "{text}");

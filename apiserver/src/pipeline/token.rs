@@ -1,7 +1,9 @@
 //! Authentication of requests, and tokens of service accounts: TokenRequest and TokenReview.
 
 use super::{Answer, Pipeline};
+use crate::audit;
 use crate::authn::service_account::{Unknown, bearer};
+use crate::authn::token_uses::TokenUse;
 use crate::authn::{self, BearerUser, Peer, UserInfo};
 use crate::decode::{self, Expected};
 use crate::error;
@@ -117,17 +119,23 @@ impl Pipeline {
     async fn account(&self, token: &str, audiences: &[&str]) -> Result<Result<Named, String>, Status> {
         let Some(tokens) = &self.tokens else { return Ok(Err("there are no service accounts".to_owned())) };
         let cache = &**self.cache();
-        let look = || tokens.identity(token, audiences, cache, self.nondet.clock.now());
+        let look = || tokens.check(token, audiences, cache, self.nondet.clock.now());
         let mut found = look();
-        if let Err(Unknown::Gone(_) | Unknown::Invalidated) = found {
+        if let Err(Unknown::Gone(_) | Unknown::Invalidated) = found.audiences {
             // The cache may not have the newest state of the token's account or Secret yet.
             self.cache().fresh().await.map_err(error::of_read)?;
             found = look();
         }
-        if let Ok(_) | Err(Unknown::Invalidated) = found {
+        if let Some(used) = TokenUse::of(&found, cache, self.nondet.clock.now()) {
+            tokens.uses().count(&used);
+            if let Some(trail) = audit::current() {
+                trail.annotate(used.annotations());
+            }
+        }
+        if let Ok(_) | Err(Unknown::Invalidated) = found.audiences {
             self.record_token_use(tokens, token).await;
         }
-        Ok(found.map_err(|why| why.to_string()))
+        Ok(found.into_identity().map_err(|why| why.to_string()))
     }
 
     /// The `audiences` that are this API's. A token that names no audiences is valid for these.

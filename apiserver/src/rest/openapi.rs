@@ -33,8 +33,8 @@ const BUILT_IN_PIECES: usize = 4;
 const JSON: &str = "application/json";
 const V3: &str = "/openapi/v3";
 const V2: &str = "/openapi/v2";
-const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+const V2_PROTOBUF: &str = gnostic::V2_MEDIA;
+const V3_PROTOBUF: &str = gnostic::V3_MEDIA;
 /// Deprecated media types, answered with the present ones.
 const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";

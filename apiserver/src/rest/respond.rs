@@ -388,7 +388,7 @@ pub fn encode(value: &Value, encoding: Encoding) -> Result<Bytes, protobuf::Wire
     let mut text = match encoding {
         Encoding::Json => value.to_string(),
         Encoding::PrettyJson => text::pretty(value),
-        Encoding::Yaml => return Ok(text::yaml(value).into()),
+        Encoding::Yaml => return Ok(kstore_api::yaml::encode(value).into()),
         Encoding::Protobuf => return protobuf::encode(value).map(Bytes::from),
     };
     text.push('\n');

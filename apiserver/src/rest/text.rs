@@ -1,12 +1,9 @@
 //! Text for people: YAML and indented JSON, of a whole object and of an item in a list. Items are indented
 //! line by line, so that a list can be encoded item by item. Pure.
 
-mod yaml;
-
 use bytes::{BufMut, Bytes, BytesMut};
+use kstore_api::yaml;
 use serde_json::Value;
-
-pub(crate) use self::yaml::yaml;
 
 /// A value as indented JSON.
 pub(super) fn pretty(value: &Value) -> String {
@@ -15,7 +12,7 @@ pub(super) fn pretty(value: &Value) -> String {
 
 /// Appends an item of a YAML list that is a member of the document.
 pub(super) fn put_yaml_item(value: &Value, out: &mut BytesMut) {
-    let text = yaml(value);
+    let text = yaml::encode(value);
     for (at, line) in text.lines().enumerate() {
         // An empty line is inside a text, and stays empty there.
         let indent = if at == 0 {
@@ -43,7 +40,7 @@ pub(super) fn put_pretty_item(value: &Value, out: &mut BytesMut) {
 pub(super) fn around(rest: &Value, member: &str, empty: bool, as_yaml: bool) -> (Bytes, Bytes) {
     if as_yaml {
         let head = if empty { format!("{member}: []\n") } else { format!("{member}:\n") };
-        return (head.into(), yaml(rest).into());
+        return (head.into(), yaml::encode(rest).into());
     }
     let mut head = pretty(rest);
     head.truncate(head.len() - "\n}".len());

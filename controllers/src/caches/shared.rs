@@ -11,6 +11,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::{ReplicationController, Service};
 use k8s_openapi::api::networking::v1::IPAddress;
+use k8s_openapi::api::resource::v1::{DeviceRequestAllocationResult, ResourceClaim};
 use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Builder, Index, Informer, Key};
 use std::net::IpAddr;
@@ -121,6 +122,62 @@ impl Watched for ReplicationControllers {
 impl Deref for ReplicaSets {
     type Target = Informer<Obj<ReplicaSet>>;
     fn deref(&self) -> &Informer<Obj<ReplicaSet>> {
+        &self.informer
+    }
+}
+
+/// A device, as slices and allocations name it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DeviceId {
+    /// Driver that has the device.
+    pub driver: String,
+    /// Pool of the driver.
+    pub pool: String,
+    /// Name in the pool.
+    pub device: String,
+}
+
+/// Cache of all ResourceClaims.
+#[derive(Clone)]
+pub(crate) struct ResourceClaims {
+    informer: Informer<Obj<ResourceClaim>>,
+    /// Index by the uid of the pod that a claim was created for.
+    pub of_pod: Index<Obj<ResourceClaim>, String>,
+    /// Index by allocated device.
+    pub holding: Index<Obj<ResourceClaim>, DeviceId>,
+}
+
+/// The devices that are allocated for a claim.
+pub(crate) fn allocated(claim: &ResourceClaim) -> &[DeviceRequestAllocationResult] {
+    let allocation = claim.status.as_ref().and_then(|status| status.allocation.as_ref());
+    let devices = allocation.and_then(|allocation| allocation.devices.as_ref());
+    devices.and_then(|devices| devices.results.as_deref()).unwrap_or_default()
+}
+
+impl From<&DeviceRequestAllocationResult> for DeviceId {
+    fn from(result: &DeviceRequestAllocationResult) -> Self {
+        Self { driver: result.driver.clone(), pool: result.pool.clone(), device: result.device.clone() }
+    }
+}
+
+impl Watched for ResourceClaims {
+    fn start(from: &Sources<'_>) -> Self {
+        let of_pod = Index::new(|claim: &Obj<ResourceClaim>, emit: &mut dyn FnMut(String)| {
+            resource_claim::owner(claim).into_iter().for_each(|owner| emit(owner.uid.clone()));
+        });
+        let holding = Index::new(|claim: &Obj<ResourceClaim>, emit: &mut dyn FnMut(DeviceId)| {
+            allocated(claim).iter().for_each(|result| emit(result.into()));
+        });
+        let source = from.multi.source::<ResourceClaim>(WatchParams::default());
+        let builder = Builder::new(source).index(&of_pod).index(&holding);
+        let resource = Some(resource_of::<ResourceClaim>());
+        Self { informer: from.start("resourceclaims", resource, builder), of_pod, holding }
+    }
+}
+
+impl Deref for ResourceClaims {
+    type Target = Informer<Obj<ResourceClaim>>;
+    fn deref(&self) -> &Informer<Obj<ResourceClaim>> {
         &self.informer
     }
 }

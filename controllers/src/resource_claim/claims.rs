@@ -4,6 +4,7 @@ use super::pods;
 use crate::view::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kstore_informer::Key;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ pub(super) struct Release {
 }
 
 /// The pod that a claim was created for.
-pub(super) fn owner(claim: &ResourceClaim) -> Option<&OwnerReference> {
+pub(crate) fn owner(claim: &ResourceClaim) -> Option<&OwnerReference> {
     let owners = claim.metadata.owner_references.as_deref().unwrap_or_default();
     owners
         .iter()
@@ -39,6 +40,18 @@ pub(super) fn owner(claim: &ResourceClaim) -> Option<&OwnerReference> {
 /// The objects for which a claim is reserved.
 pub(super) fn reserved(claim: &ResourceClaim) -> &[ResourceClaimConsumerReference] {
     claim.status.as_ref().and_then(|status| status.reserved_for.as_deref()).unwrap_or_default()
+}
+
+/// The keys of the pods for which a claim is reserved.
+pub(crate) fn reserved_pods(claim: &ResourceClaim) -> impl Iterator<Item = Key> {
+    let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+    let pods = reserved(claim).iter().filter(|consumer| is_pod(consumer));
+    pods.map(move |consumer| Key::new(namespace, &consumer.name))
+}
+
+/// Whether a claim is reserved for this pod.
+pub(crate) fn is_reserved_for(claim: &ResourceClaim, pod: &Pod) -> bool {
+    reserved(claim).iter().any(|consumer| consumer.uid == pod.metadata.uid)
 }
 
 /// Whether a reservation is for a pod.

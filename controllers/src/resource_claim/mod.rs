@@ -7,53 +7,35 @@ mod pods;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use pods::claims as used_by;
+pub(crate) use claims::{is_reserved_for, owner, reserved_pods};
+pub(crate) use pods::{claims as used_by, named_claims};
 
 use crate::action::{Action, Propagation, Target};
 use crate::apply::Executor;
-use crate::caches::{LookupKey, Pods, Sources, Watched};
+use crate::caches::{LookupKey, Pods, ResourceClaims};
 use crate::resource::{gvr, resource_of};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use claims::{Consumer, Release};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
-use kstore_client::{ApiError, Obj, WatchParams};
-use kstore_informer::{Action as Next, Builder, Context, Delta, Index, Informer, Key, Object};
+use kstore_client::{ApiError, Obj};
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Workers of each of the two loops, as upstream.
 const WORKERS: usize = 10;
 
-/// Informer of the ResourceClaims.
-#[derive(Clone)]
-struct Claims {
-    informer: Informer<Obj<ResourceClaim>>,
-    /// Index by the uid of the pod that a claim was created for.
-    of_pod: Index<Obj<ResourceClaim>, String>,
-}
-
-impl Watched for Claims {
-    fn start(from: &Sources<'_>) -> Self {
-        let of_pod = Index::new(|claim: &Obj<ResourceClaim>, emit: &mut dyn FnMut(String)| {
-            claims::owner(claim).into_iter().for_each(|owner| emit(owner.uid.clone()));
-        });
-        let source = from.multi.source::<ResourceClaim>(WatchParams::default());
-        let resource = Some(resource_of::<ResourceClaim>());
-        Self { informer: from.start("resourceclaims", resource, Builder::new(source).index(&of_pod)), of_pod }
-    }
-}
-
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
-    let (pods, claims): (Pods, Claims) = (cluster.caches.get(), cluster.caches.get());
+    let (pods, claims): (Pods, ResourceClaims) = (cluster.caches.get(), cluster.caches.get());
     let executor = cluster.executor("resource-claim-controller");
     let users = pods.clone();
     let of_pods = cluster
         .controller("resource-claim-pods")
         .watch(&pods, |pod: &Pod| (!pod.spec.resource_claims.is_empty()).then(|| pod.key()))
-        .watch(&claims.informer, move |claim: &Obj<ResourceClaim>| {
+        .watch(&claims, move |claim: &Obj<ResourceClaim>| {
             let owner = claims::owner(claim).map(|owner| Key::new(claim.key().namespace(), &owner.name));
             let users = users.by(&users.held, &LookupKey::ResourceClaim(claim.key().to_string()));
             users.iter().map(|pod| pod.key()).chain(owner).collect::<BTreeSet<_>>()
@@ -61,7 +43,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
         .workers(WORKERS);
     let of_claims = cluster
         .controller("resource-claims")
-        .watch(&claims.informer, |claim: &Obj<ResourceClaim>| [claim.key()])
+        .watch(&claims, |claim: &Obj<ResourceClaim>| [claim.key()])
         .watch_deltas(&pods, |delta: &Delta<Pod>| {
             let pod = delta.object();
             let is_over = matches!(delta, Delta::Deleted(_)) || pods::is_done(pod);
@@ -83,7 +65,7 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
 /// The loop over pods with claims.
 struct Consumers {
     pods: Pods,
-    claims: Claims,
+    claims: ResourceClaims,
     templates: Informer<Obj<ResourceClaimTemplate>>,
     executor: Executor,
 }
@@ -94,8 +76,8 @@ impl Reconcile for Consumers {
             return Ok(Next::Done);
         };
         let namespace = cx.key.namespace();
-        let find = |name: &str| self.claims.informer.get(&Key::new(namespace, name));
-        let owned = self.claims.informer.by(&self.claims.of_pod, &pod.metadata.uid);
+        let find = |name: &str| self.claims.get(&Key::new(namespace, name));
+        let owned = self.claims.by(&self.claims.of_pod, &pod.metadata.uid);
         let owned: Vec<&ResourceClaim> = owned.iter().map(|claim| &***claim).collect();
         let wanted = pods::wanted(&pod, |name| find(name).map(|found| (**found).clone()), &owned);
         let mut made = Vec::new();
@@ -133,13 +115,13 @@ impl Consumers {
 /// The loop over claims with reservations.
 struct Reservations {
     pods: Pods,
-    claims: Claims,
+    claims: ResourceClaims,
     executor: Executor,
 }
 
 impl Reconcile for Reservations {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
-        let Some(claim) = self.claims.informer.get(&cx.key) else { return Ok(Next::Done) };
+        let Some(claim) = self.claims.get(&cx.key) else { return Ok(Next::Done) };
         let mut consumers = BTreeMap::new();
         for consumer in claims::reserved(&claim) {
             if !claims::is_pod(consumer) {

@@ -39,12 +39,34 @@ fn status<'p>(pod: &'p Pod, entry: &PodResourceClaim) -> Option<&'p PodResourceC
     pod.status.resource_claim_statuses.iter().find(|status| status.name == entry.name)
 }
 
-/// The names of the claims that a pod uses, as far as they are known.
-pub(crate) fn claims(pod: &Pod) -> impl Iterator<Item = &str> {
+/// The claim that an entry of a pod names.
+pub(crate) struct NamedClaim<'p> {
+    /// Name of the claim.
+    pub name: &'p str,
+    /// Whether the claim was generated for the pod: one of the same name for another pod is not the entry's.
+    pub is_generated: bool,
+}
+
+impl NamedClaim<'_> {
+    /// Whether `claim`, which has the name, is the claim that the entry of `pod` means.
+    pub(crate) fn is(&self, claim: &ResourceClaim, pod: &Pod) -> bool {
+        !self.is_generated || is_for(claim, pod)
+    }
+}
+
+/// The claims that a pod uses, as far as their names are known.
+pub(crate) fn named_claims(pod: &Pod) -> impl Iterator<Item = NamedClaim<'_>> {
     pod.spec.resource_claims.iter().filter_map(|entry| {
         let generated = || status(pod, entry).and_then(|status| status.resource_claim_name.as_deref());
-        entry.resource_claim_name.as_deref().or_else(generated)
+        let existing = entry.resource_claim_name.as_deref();
+        let is_generated = existing.is_none();
+        existing.or_else(generated).map(|name| NamedClaim { name, is_generated })
     })
+}
+
+/// The names of the claims that a pod uses, as far as they are known.
+pub(crate) fn claims(pod: &Pod) -> impl Iterator<Item = &str> {
+    named_claims(pod).map(|claim| claim.name)
 }
 
 /// Whether a claim was created for this pod.
@@ -151,11 +173,6 @@ pub(super) fn reservations(pod: &Pod, find: impl Fn(&str) -> Option<ResourceClai
         });
         Some(Action::UpdateStatus(Object::of(&claim)))
     };
-    let usable = |entry: &PodResourceClaim| {
-        let named = entry.resource_claim_name.as_deref();
-        let generated = || status(pod, entry).and_then(|status| status.resource_claim_name.as_deref());
-        let claim = find(named.or_else(generated)?)?;
-        (named.is_some() || is_for(&claim, pod)).then_some(claim)
-    };
-    pod.spec.resource_claims.iter().filter_map(|entry| reserve(usable(entry)?)).collect()
+    let usable = |named: NamedClaim<'_>| find(named.name).filter(|claim| named.is(claim, pod));
+    named_claims(pod).filter_map(|named| reserve(usable(named)?)).collect()
 }

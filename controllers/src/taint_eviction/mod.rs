@@ -6,8 +6,8 @@ pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::apply::Executor;
 use crate::caches::{Caches, LookupKey, Pods};
+use crate::eviction::ScheduledEvictions;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::Pod;
 use jiff::Timestamp;
@@ -15,8 +15,8 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use parking_lot::Mutex;
-use plan::{TimedTaint, Verdict};
-use std::collections::{BTreeMap, BTreeSet};
+use plan::TimedTaint;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const WORKERS: usize = 8;
@@ -45,10 +45,9 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             (!execute_taints(&node).is_empty()).then(|| pod.key())
         })
         .workers(WORKERS);
-    let executor = cluster.executor("taint-eviction-controller");
+    let evictions = ScheduledEvictions::new(cluster.executor("taint-eviction-controller"), plan::TEXTS);
     let stop = cluster.stop.clone();
-    let me =
-        Evictions { cluster, caches, executor, scheduled: Mutex::default(), first_seen: Mutex::default() };
+    let me = Evictions { cluster, caches, evictions, first_seen: Mutex::default() };
     work(controller, stop, me)
 }
 
@@ -76,9 +75,7 @@ impl ControllerCaches {
 struct Evictions {
     cluster: Arc<Cluster>,
     caches: ControllerCaches,
-    executor: Executor,
-    /// Pods with a scheduled eviction.
-    scheduled: Mutex<BTreeSet<Key>>,
+    evictions: ScheduledEvictions,
     first_seen: Mutex<BTreeMap<TaintWithoutTime, Timestamp>>,
 }
 
@@ -86,30 +83,12 @@ impl Reconcile for Evictions {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
         let caches = &self.caches;
         let Some(pod) = caches.pods.get(&cx.key) else {
-            self.scheduled.lock().remove(&cx.key);
+            self.evictions.forget(&cx.key);
             return Ok(Next::Done);
         };
         let now = self.cluster.nondet.clock.now();
-        let taints = self.taints_of(&pod, now);
-        match plan::evaluate(&pod, &taints, now) {
-            Verdict::StayFor(time) => {
-                self.scheduled.lock().insert(cx.key);
-                Ok(Next::Again(time))
-            }
-            Verdict::Stay => {
-                if self.scheduled.lock().remove(&cx.key) && !pod.metadata.deleting() {
-                    self.executor.execute(&cx, &[plan::reprieve(&pod)]).await;
-                }
-                Ok(Next::Done)
-            }
-            Verdict::Leave => {
-                self.scheduled.lock().remove(&cx.key);
-                match self.executor.execute(&cx, &plan::evict(&pod, now)).await.result() {
-                    Err(error) if !error.is_not_found() => Err(error.into()),
-                    Err(_) | Ok(()) => Ok(Next::Done),
-                }
-            }
-        }
+        let verdict = plan::evaluate(&pod, &self.taints_of(&pod, now), now);
+        self.evictions.execute(cx, &pod, verdict, now).await
     }
 }
 

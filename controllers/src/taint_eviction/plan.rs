@@ -1,11 +1,17 @@
 //! When NoExecute taints evict a pod from its node. Pure.
 
-use crate::action::{Action, Propagation};
-use crate::disruption_target;
+use crate::eviction::{EvictionTexts, Verdict};
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 use std::time::Duration;
+
+/// Texts of this controller's events and conditions.
+pub(super) const TEXTS: &EvictionTexts = &EvictionTexts {
+    event: "TaintManagerEviction",
+    names_pod: true,
+    condition: ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"),
+};
 
 /// A NoExecute taint of the pod's node, and its start.
 #[derive(Clone, Debug)]
@@ -14,17 +20,6 @@ pub(crate) struct TimedTaint {
     pub taint: Taint,
     /// When it was added, or first seen if it has no time.
     pub at: Timestamp,
-}
-
-/// Decision about a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The pod may stay.
-    Stay,
-    /// The pod may stay this long.
-    StayFor(Duration),
-    /// The pod must be evicted.
-    Leave,
 }
 
 /// Without a toleration for every taint the pod is evicted at once. The first matching toleration of each
@@ -64,24 +59,4 @@ pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         "" | "Equal" => !key.is_empty() && text(&toleration.value) == text(&taint.value),
         _ => false,
     }
-}
-
-/// The writes that evict a pod.
-pub(crate) fn evict(pod: &Pod, now: Timestamp) -> Vec<Action> {
-    let why = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
-    vec![
-        notice(pod, "Marking for deletion"),
-        disruption_target::mark(pod, disruption_target::Phase::Keep, Some(why), now),
-        Action::Delete { target: pod.target(), propagation: Propagation::Default, force: false },
-    ]
-}
-
-/// The event that a scheduled eviction was cancelled.
-pub(crate) fn reprieve(pod: &Pod) -> Action {
-    notice(pod, "Cancelling deletion of")
-}
-
-fn notice(pod: &Pod, what: &str) -> Action {
-    let message = format!("{what} Pod {}/{}", pod.metadata.namespace, pod.metadata.name);
-    Action::normal(pod.subject(), "TaintManagerEviction", message)
 }

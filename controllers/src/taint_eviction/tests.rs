@@ -1,7 +1,7 @@
 //! Tests of evictions.
 
-use super::plan::{TimedTaint, Verdict, evaluate, evict};
-use crate::action::Action;
+use super::plan::{TimedTaint, evaluate};
+use crate::eviction::Verdict;
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, from_value, json};
@@ -50,27 +50,4 @@ fn pods_without_taints_and_terminating_pods_are_not_evicted() {
     let taint =
         TimedTaint { taint: from_value(json!({"key": "k", "effect": "NoExecute"})).unwrap(), at: START };
     assert_eq!(evaluate(&leaving, &[taint], START), Verdict::Stay);
-}
-
-#[test]
-fn an_evicted_pod_gets_a_condition_with_the_reason() {
-    let actions = evict(&pod(json!([])), START);
-    let [
-        Action::Event(notice),
-        Action::Patch { patch, status: true, .. },
-        Action::Delete { force: false, .. },
-    ] = &actions[..]
-    else {
-        panic!("{actions:?}")
-    };
-    assert_eq!(
-        (notice.reason.as_str(), notice.message.as_str()),
-        ("TaintManagerEviction", "Marking for deletion Pod n/p")
-    );
-    let condition = &patch["status"]["conditions"][0];
-    assert_eq!(
-        (condition["type"].as_str(), condition["reason"].as_str()),
-        (Some("DisruptionTarget"), Some("DeletionByTaintManager"))
-    );
-    assert!(patch["status"].get("phase").is_none());
 }

@@ -57,13 +57,18 @@ enum Message {
     Strings,
 }
 
-/// Encodes an OpenAPI v2 document as `application/com.github.proto-openapi.spec.v2.v1.0+protobuf`.
+/// Media type of an OpenAPI v2 document in protobuf.
+pub const V2_MEDIA: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// Media type of an OpenAPI v3 document in protobuf.
+pub const V3_MEDIA: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+
+/// Encodes an OpenAPI v2 document as [`V2_MEDIA`].
 #[must_use]
 pub fn v2(document: &Value) -> Vec<u8> {
     encoded(document, &v2::DOCUMENT)
 }
 
-/// Encodes an OpenAPI v3 document as `application/com.github.proto-openapi.spec.v3.v1.0+protobuf`.
+/// Encodes an OpenAPI v3 document as [`V3_MEDIA`].
 #[must_use]
 pub fn v3(document: &Value) -> Vec<u8> {
     encoded(document, &v3::DOCUMENT)

@@ -183,6 +183,7 @@ const OF_CONTROLLERS: &[Flag] = &[
     accept("concurrent-rc-syncs", "int32", ""),
     accept("concurrent-resource-quota-syncs", "int32", ""),
     accept("concurrent-ttl-after-finished-syncs", "int32", ""),
+    accept("concurrent-device-taint-eviction-syncs", "int32", ""),
     accept("concurrent-ephemeralvolume-syncs", "int32", ""),
     accept("concurrent-horizontal-pod-autoscaler-syncs", "int32", ""),
     accept("concurrent-validating-admission-policy-status-syncs", "int32", ""),

@@ -1,14 +1,15 @@
-//! Values → YAML that parsers of versions 1.1 and 1.2 read alike. A text that either would read as another
+//! Encoding of JSON values as YAML that parsers of versions 1.1 and 1.2 read alike. A text that either would read as another
 //! type, or that has unusual characters, is quoted. Texts of several lines are block scalars. Pure.
 
-use kstore_api::yaml::needs_no_quotes;
+use super::needs_no_quotes;
 use serde_json::{Map, Value};
 
 /// Columns of one level of indentation.
 const STEP: usize = 2;
 
 /// Encodes a value as a document.
-pub(crate) fn yaml(value: &Value) -> String {
+#[must_use]
+pub fn encode(value: &Value) -> String {
     let mut out = String::new();
     match value {
         Value::Object(map) if !map.is_empty() => put_map(map, 0, false, &mut out),
@@ -126,8 +127,7 @@ fn pad(columns: usize, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode;
-    use crate::request::{Body, Format};
+    use crate::yaml::parse;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -137,7 +137,7 @@ mod tests {
             "y": "2024-01-02T03:04:05Z", "z": "nginx:1.25", "l": "two\n\n  lines\n", "m": "one\nand another", "n": 1.5, "o": "- x", "p": "a #b", "q": ["k\n\n"]});
         let text = "a: \"yes\"\nb: \"0644\"\nc: \"1_000\"\nd: \"\"\ne: \"x: y\"\nf: true\ng:\n- h: null\n  i: {}\n- - 1\n  - - x\nj: []\nl: |\n  two\n\n    lines\n\
                     m: |-\n  one\n  and another\n\"n\": 1.5\no: \"- x\"\np: \"a #b\"\nq:\n- |+\n  k\n\n\"y\": \"2024-01-02T03:04:05Z\"\nz: nginx:1.25\n";
-        assert_eq!(yaml(&value), text);
+        assert_eq!(encode(&value), text);
         for (value, text) in [
             (json!({}), "{}\n"),
             (json!([]), "[]\n"),
@@ -145,7 +145,7 @@ mod tests {
             (json!(null), "null\n"),
             (json!([[]]), "- []\n"),
         ] {
-            assert_eq!(yaml(&value), text);
+            assert_eq!(encode(&value), text);
         }
     }
 
@@ -174,9 +174,9 @@ mod tests {
     proptest! {
         #[test]
         fn yaml_round_trips_through_parsers_of_both_versions(value in any_value()) {
-            let text = yaml(&value);
-            let body = Body { format: Format::Yaml, bytes: text.clone().into() };
-            prop_assert_eq!(decode::tree(&body).map_err(|status| status.message), Ok(value.clone()), "{}", &text);
+            let text = encode(&value);
+            let read = parse(text.as_bytes(), usize::MAX).map(|document| document.value);
+            prop_assert_eq!(read, Ok(value.clone()), "{}", &text);
             prop_assert_eq!(serde_yaml_ng::from_str::<Value>(&text).map_err(|e| e.to_string()), Ok(value), "{}", text);
         }
     }
