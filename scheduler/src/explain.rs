@@ -12,7 +12,7 @@ pub const NO_NODES: &str = "no nodes available to schedule pods";
 
 /// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons sorted by text. Then `devices`, what
 /// was done about the devices of the pod's claims, and `preemption`, which says why preemption would not help
-/// ([`crate::victims`]).
+/// ([`crate::preemption`]).
 pub fn message(refusal: &Refusal, devices: Option<&str>, preemption: Option<&str>) -> String {
     if refusal.nodes == 0 {
         return NO_NODES.to_owned();

@@ -6,7 +6,7 @@
 //! 1. **Eligible.** A pod with `preemptionPolicy: Never` evicts no pod. Neither does a pod that is nominated for a
 //!    node on which pods that were evicted for preemption still terminate, unless no eviction can help there.
 //! 2. **Nodes.** Those whose refusal the removal of pods may change, in search order, from `offset` (modulo their
-//!    number). The search ends at [`wanted`] candidates if one of them exceeds no disruption budget.
+//!    number). The search ends at `wanted` candidates if one of them exceeds no disruption budget.
 //! 3. **Victims.** Without its pods of lower priority the node must admit the pod. Then the pods come back one by
 //!    one, as far as the pod still fits: first those whose eviction exceeds a budget, and of both groups the most
 //!    important first (higher priority, then earlier start). The others are the victims.
