@@ -4,7 +4,7 @@
 //! Each measurement is one file, whose comment defines it. [`main`] runs those whose names contain a word of
 //! the command line: `cargo bench -p kstore-benches --bench figures -- startup idle`. [`etcd`] compares the
 //! store with a real etcd; `informer` compares a cache in this process with kube-rs's; [`gate`] checks the
-//! headline results against bounds.
+//! headline results against bounds; `simulation` runs clusters in this process under virtual time.
 
 mod account;
 mod admission;
@@ -33,6 +33,8 @@ mod measurement;
 mod pods;
 mod process;
 mod rollout;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod spread;
 mod startup;
 mod sync;

@@ -1,12 +1,16 @@
 //! In-process watches: a [`Feed`] passes the server's batches on as values. Components in the server's
 //! process thus share its bytes and save encoding, decoding and framing. All other calls use the transport.
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
-use kstore_proto::kstore::v1 as pb;
+use kstore_proto::{ProgressDemand, kstore::v1 as pb};
 
-use crate::{ApiError, Client, client::bounded};
+use crate::{
+    ApiError, Client,
+    client::bounded,
+    limits::{IN_PROCESS_PROGRESS, WATCH_PROGRESS},
+};
 
 /// The batches of one watch.
 pub(crate) type Batches = BoxStream<'static, Result<pb::WatchBatch, tonic::Status>>;
@@ -21,7 +25,7 @@ impl Client {
     ///
     /// `feed` must return what the server's `Watch` would send: it authenticates and authorizes the caller,
     /// ends the watch of a slow reader, and returns the same statuses. The request carries the metadata of a
-    /// call.
+    /// call and a [`ProgressDemand`](kstore_proto::ProgressDemand) as an extension.
     #[must_use]
     pub fn with_feed<F, Fut, S>(&self, feed: F) -> Self
     where
@@ -38,11 +42,24 @@ impl Client {
         client
     }
 
-    /// Opens a watch, through the feed if the client has one.
-    pub(crate) async fn open_watch(&self, message: pb::WatchRequest) -> Result<Batches, ApiError> {
-        let request = self.request(message);
+    /// The maximum interval of progress messages on an idle watch.
+    pub(crate) fn progress_every(&self) -> Duration {
+        if self.feed.is_some() { IN_PROCESS_PROGRESS } else { WATCH_PROGRESS }
+    }
+
+    /// Opens a watch, through the feed if the client has one. A feed sends progress when `demand` rises.
+    pub(crate) async fn open_watch(
+        &self,
+        message: pb::WatchRequest,
+        demand: &ProgressDemand,
+    ) -> Result<Batches, ApiError> {
+        let mut request = self.request(message);
         match &self.feed {
-            Some(feed) => bounded(async { Ok(tonic::Response::new(feed(request).await?)) }).await,
+            Some(feed) => {
+                // Not for a service, even one in this process: its client expects frequent progress.
+                request.extensions_mut().insert(demand.clone());
+                bounded(async { Ok(tonic::Response::new(feed(request).await?)) }).await
+            }
             None => {
                 let mut grpc = self.grpc();
                 Ok(bounded(grpc.watch(request)).await?.boxed())

@@ -8,14 +8,13 @@ use kstore_informer::{
     Capabilities, Capability, Continue, Domain, Frame, Frames, Key, ListRequest, ListerWatcher, Object, Page,
     ReadAt, Revision, Revisions, SourceError, Start, Undecodable,
 };
-use kstore_proto::kstore::v1 as pb;
+use kstore_proto::{ProgressDemand, kstore::v1 as pb};
 use pb::watch_event::Type;
 use serde::Deserialize;
 
 use crate::{
     ApiError, Gvr, ListParams, WatchParams,
     calls::{Calls, revision, wire},
-    limits::WATCH_PROGRESS,
 };
 
 type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, ApiError> + Send + Sync>;
@@ -26,6 +25,7 @@ pub struct Source<T> {
     more: Vec<Gvr>,
     params: WatchParams,
     decode: Decode<T>,
+    demand: ProgressDemand,
 }
 
 impl<T> Clone for Source<T> {
@@ -35,6 +35,7 @@ impl<T> Clone for Source<T> {
             more: self.more.clone(),
             params: self.params.clone(),
             decode: self.decode.clone(),
+            demand: self.demand.clone(),
         }
     }
 }
@@ -45,7 +46,8 @@ impl<T: Object> Source<T> {
         params: WatchParams,
         decode: impl Fn(&[u8]) -> Result<T, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        Self { calls, more: Vec::new(), params, decode: Arc::new(decode) }
+        let demand = ProgressDemand::default();
+        Self { calls, more: Vec::new(), params, decode: Arc::new(decode), demand }
     }
 
     /// Adds the objects of these resources, all on one stream in revision order; at most [`MAX_SELECTORS`]
@@ -125,7 +127,7 @@ impl<T: Object> ListerWatcher for Source<T> {
             streaming_list: true,
             paging: true,
             exact_list: true,
-            progress_every: Some(WATCH_PROGRESS),
+            progress_every: Some(self.calls.client.progress_every()),
             splits_revisions: false,
             revisions: Revisions::Shared(Domain::new("kstore")),
         }
@@ -162,10 +164,14 @@ impl<T: Object> ListerWatcher for Source<T> {
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
         let least = least(start)?;
-        let stream = self.calls.client.open_watch(self.request(start)).await?;
+        let stream = self.calls.client.open_watch(self.request(start), &self.demand).await?;
         let source = self.clone();
         let frames = stream.map(move |batch| source.frames(batch.map_err(ApiError::from)?, least));
         Ok(frames.boxed())
+    }
+
+    fn demand(&self, revision: Revision) {
+        self.demand.raise(wire(revision));
     }
 }
 

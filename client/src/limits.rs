@@ -19,6 +19,10 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// without a message the informer opens another stream.
 pub const WATCH_PROGRESS: Duration = Duration::from_secs(10);
 
+/// The maximum interval of progress messages on an idle watch within the server's process, which has no
+/// connection that could break. A reader that waits for a revision demands earlier progress.
+pub const IN_PROCESS_PROGRESS: Duration = Duration::from_secs(1200);
+
 /// The maximum size of a kubeconfig or credential file in bytes.
 pub const MAX_KUBECONFIG: u64 = 1 << 20;
 

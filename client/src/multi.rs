@@ -11,7 +11,7 @@ mod tests;
 use std::sync::Arc;
 
 use kstore_informer::Object;
-use kstore_proto::kstore::v1 as pb;
+use kstore_proto::{ProgressDemand, kstore::v1 as pb};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -23,9 +23,13 @@ use table::Table;
 /// A shared watch stream for several informers. Cheap to clone; clones add to the same stream.
 ///
 /// Each part is the source of one informer. The stream opens when the informers of **all** parts have
-/// requested it, so start them all before waiting for one of them. The parts then advance in lockstep: every
-/// part receives every revision of the stream, even without a change of its own objects. Informers over one
-/// multi source can therefore wait for each other's revisions without a request to the server.
+/// requested it, so start them all before waiting for one of them. The parts then advance through the same
+/// revisions: a part without changes of its own objects receives the progress of the stream at once if a
+/// reader waits for it ([`ListerWatcher::demand`]), and otherwise merged and later, so that a change of one
+/// part wakes no other. Informers over one multi source can therefore wait for each other's revisions without
+/// a request to the server.
+///
+/// [`ListerWatcher::demand`]: kstore_informer::ListerWatcher::demand
 ///
 /// - A failure of the stream affects all parts. They resume together from the oldest revision of any part. If
 ///   one part needs the full state, the others get the error that their revision has expired, and all list
@@ -50,12 +54,15 @@ struct Shared {
     table: Mutex<Table>,
     /// Notified when the table changes.
     changed: Notify,
+    /// The newest revision that a reader of any part waits for.
+    demand: ProgressDemand,
 }
 
 impl Client {
     /// A shared watch stream for the informers of several kinds: a [`MultiSource`].
     pub fn multi(&self) -> MultiSource {
-        let shared = Shared { table: Mutex::default(), changed: Notify::new() };
+        let table = Mutex::new(Table::new(self.progress_every() / 2));
+        let shared = Shared { table, changed: Notify::new(), demand: ProgressDemand::default() };
         MultiSource { client: self.clone(), shared: Arc::new(shared) }
     }
 }

@@ -94,12 +94,21 @@ impl<S: ListerWatcher> Builder<S> {
         // A seeded hash: clients that choose object names cannot provoke collisions.
         cache.seed(self.rng.fork("keys").next_u64());
         let capabilities = self.source.capabilities();
-        let shared = Arc::new(Shared::new(self.name, cache, capabilities.revisions.clone()));
+        let source = Arc::new(self.source);
+        // The driver alone owns the source, which ends with it.
+        let demanding = Arc::downgrade(&source);
+        let demand = move |revision| {
+            if let Some(source) = demanding.upgrade() {
+                source.demand(revision);
+            }
+        };
+        let shared =
+            Arc::new(Shared::new(self.name, cache, capabilities.revisions.clone(), Box::new(demand)));
         if let Some(registry) = &self.metrics {
             metrics::show(&shared, registry);
         }
         let stop = stop.child_token();
-        let driver = Driver::new(self.source, capabilities, self.rng, shared.clone());
+        let driver = Driver::new(source, capabilities, self.rng, shared.clone());
         let informer = Informer::new(shared, stop.clone().drop_guard());
         (informer, driver.run(stop))
     }

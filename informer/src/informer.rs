@@ -145,7 +145,7 @@ impl<T: Object> Informer<T> {
             if done(object.as_deref()) {
                 return Ok(object);
             }
-            self.wait_for(Revision(revision.0 + 1)).await?;
+            self.shared.wait_beyond(revision).await?;
         }
     }
 

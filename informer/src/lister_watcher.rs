@@ -39,6 +39,19 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// an item is applied, everything up to its highest revision has been delivered. A key changes once in a
     /// revision. Frames may be delivered again.
     fn watch(&self, start: Start) -> impl Future<Output = Result<Frames<Self::Obj>, SourceError>> + Send;
+
+    /// Tells the source that a reader of the informer waits for `revision`.
+    ///
+    /// Without a demand, a source may hold back [`Frame::Progress`] that accompanies no change, for at most
+    /// [`Capabilities::progress_every`]. From a demand until its open stream has delivered `revision`, the
+    /// source delivers all progress that it has or receives without delay. A demand also holds for later
+    /// streams.
+    ///
+    /// Called from any task, also without an open stream and repeatedly for one revision. Must be quick and
+    /// must not block. The default does nothing, which is right for sources that hold nothing back.
+    fn demand(&self, revision: Revision) {
+        let _ = revision;
+    }
 }
 
 /// Stream of frame batches, usually one batch per network message.
@@ -131,7 +144,8 @@ pub struct Capabilities {
     /// Whether the source supports [`ReadAt::Exact`].
     pub exact_list: bool,
     /// Longest interval between two messages of an idle stream, which then sends [`Frame::Progress`]. A
-    /// connection that is silent for longer counts as broken.
+    /// connection that is silent for longer counts as broken. The cache of a kind without changes may be this
+    /// much behind, unless a reader waits for a revision: see [`ListerWatcher::demand`].
     pub progress_every: Option<Duration>,
     /// Whether a revision that several objects share may be split over stream items. The revision is then
     /// known to be complete when a frame with a higher revision or a [`Frame::Progress`] arrives. Frames are
@@ -306,6 +320,10 @@ impl<T: Object> ListerWatcher for DynListerWatcher<T> {
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
         self.0.watch(start).await
     }
+
+    fn demand(&self, revision: Revision) {
+        self.0.demand(revision);
+    }
 }
 
 /// Object-safe form of [`ListerWatcher`].
@@ -313,6 +331,7 @@ trait Erased<T>: Send + Sync {
     fn capabilities(&self) -> Capabilities;
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page<T>, SourceError>>;
     fn watch(&self, start: Start) -> BoxFuture<'_, Result<Frames<T>, SourceError>>;
+    fn demand(&self, revision: Revision);
 }
 
 impl<S: ListerWatcher> Erased<S::Obj> for S {
@@ -326,5 +345,9 @@ impl<S: ListerWatcher> Erased<S::Obj> for S {
 
     fn watch(&self, start: Start) -> BoxFuture<'_, Result<Frames<S::Obj>, SourceError>> {
         Box::pin(ListerWatcher::watch(self, start))
+    }
+
+    fn demand(&self, revision: Revision) {
+        ListerWatcher::demand(self, revision);
     }
 }

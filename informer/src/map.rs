@@ -12,7 +12,8 @@ use std::{future::Future, sync::Arc};
 use futures::StreamExt;
 
 use crate::{
-    Capabilities, Frame, Frames, ListRequest, ListerWatcher, Object, Page, SourceError, Start, Undecodable,
+    Capabilities, Frame, Frames, ListRequest, ListerWatcher, Object, Page, Revision, SourceError, Start,
+    Undecodable,
 };
 
 type Make<T, U> = dyn Fn(T) -> Result<U, String> + Send + Sync;
@@ -94,5 +95,9 @@ impl<S: ListerWatcher, U: Object> ListerWatcher for Map<S, U> {
                 .map(move |item| item.map(|frames| frames.into_iter().map(|one| frame(one, &*by)).collect()));
             Ok(made.boxed())
         }
+    }
+
+    fn demand(&self, revision: Revision) {
+        self.source.demand(revision);
     }
 }

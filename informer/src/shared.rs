@@ -20,6 +20,9 @@ use crate::{
     subscription::waiters::Waiters,
 };
 
+/// Passes a demanded revision to the source, if the source still exists.
+pub(crate) type Demand = Box<dyn Fn(Revision) + Send + Sync>;
+
 pub(crate) struct Shared<T> {
     pub(crate) name: String,
     pub(crate) revisions: Revisions,
@@ -29,6 +32,8 @@ pub(crate) struct Shared<T> {
     /// Changed under the cache's lock, so that a new subscriber misses no change and gets none twice.
     hub: Mutex<Subscribers<T>>,
     waiters: Mutex<Waiters>,
+    /// Tells the source which revision a waiter needs: [`crate::ListerWatcher::demand`]. Called without a lock.
+    demand: Demand,
     status: Mutex<Status>,
     /// Notifies subscribers of changes and of the end.
     pub(crate) bell: Notify,
@@ -46,7 +51,7 @@ pub(crate) struct SubscriberRead<T> {
 }
 
 impl<T: Object> Shared<T> {
-    pub(crate) fn new(name: String, cache: Indexer<T>, revisions: Revisions) -> Self {
+    pub(crate) fn new(name: String, cache: Indexer<T>, revisions: Revisions, demand: Demand) -> Self {
         Self {
             name,
             revisions,
@@ -54,6 +59,7 @@ impl<T: Object> Shared<T> {
             cache: RwLock::new(Cache::new(cache)),
             hub: Mutex::default(),
             waiters: Mutex::default(),
+            demand,
             status: Mutex::new(Status::Starting),
             bell: Notify::new(),
             room: Notify::new(),
@@ -177,7 +183,18 @@ impl<T: Object> Shared<T> {
         receiver.await.map_err(|_| Stopped)
     }
 
+    /// Waits until the cache shows `revision`, and demands it from the source.
     pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), Stopped> {
+        self.wait(revision, true).await
+    }
+
+    /// Waits until a change or any progress takes the cache beyond `revision`. Demands nothing: a change
+    /// arrives without it.
+    pub(crate) async fn wait_beyond(&self, revision: Revision) -> Result<(), Stopped> {
+        self.wait(Revision(revision.0 + 1), false).await
+    }
+
+    async fn wait(&self, revision: Revision, is_demanded: bool) -> Result<(), Stopped> {
         let (entry, receiver) = {
             // Read under the waiters' lock: a later update of the cache will find the entry.
             let mut waiters = self.waiters.lock();
@@ -190,6 +207,10 @@ impl<T: Object> Shared<T> {
             waiters.wait_for(revision)
         };
         let _forget = ForgetOnDrop { waiters: &self.waiters, entry };
+        // After the entry: what the source delivers from now on finds it.
+        if is_demanded {
+            (self.demand)(revision);
+        }
         receiver.await.map_err(|_| Stopped)
     }
 
@@ -200,6 +221,8 @@ impl<T: Object> Shared<T> {
             drop(held);
         } else {
             waiters.hold(revision, Box::new(held));
+            drop(waiters);
+            (self.demand)(revision);
         }
     }
 

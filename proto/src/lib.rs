@@ -1,5 +1,10 @@
 //! The `.proto` files of kstore, etcd and Kubernetes' key management services, and the code generated from
-//! them. The proto files document the messages.
+//! them. The proto files document the messages. [`ProgressDemand`] is not part of a wire protocol: it connects
+//! a client and a server in one process.
+
+mod progress;
+
+pub use progress::ProgressDemand;
 
 /// The gRPC API of kstore.
 pub mod kstore {

@@ -10,7 +10,7 @@ use crate::limits;
 use crate::request::Target;
 use kstore_api::selector::field;
 use kstore_api::status::Status;
-use kstore_proto::kstore::v1 as pb;
+use kstore_proto::{ProgressDemand, kstore::v1 as pb};
 use pb::watch_event::Type;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,16 @@ use tokio_util::sync::CancellationToken;
 /// Interval of progress messages on a stream that asked for them.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Interval of progress messages on a stream within this process, while its reader demands none: such a stream
+/// has no connection that could break. Half of what `kstore-client` expects at most.
+const IN_PROCESS_PROGRESS_INTERVAL: Duration = Duration::from_secs(600);
+
 pub(super) async fn serve(
     grpc: &Grpc,
     request: tonic::Request<pb::WatchRequest>,
 ) -> Result<tonic::Response<Streamed<pb::WatchBatch>>, tonic::Status> {
     let caller = grpc.caller(&request).await?;
+    let demand = request.extensions().get::<ProgressDemand>().cloned();
     let message = request.into_inner();
     if message.selectors.is_empty() || message.selectors.len() > limits::WATCH_SELECTORS {
         let text = format!("a watch has 1 to {} selectors", limits::WATCH_SELECTORS);
@@ -60,7 +65,11 @@ pub(super) async fn serve(
         longest: longest.map(|longest| now + longest),
     };
     let converter = grpc.pipeline.converter().clone();
-    let stream = batches(watch, kinds, converter, message.progress, lifetime);
+    // Changes of a custom kind's definition are noticed with its changes and with progress.
+    let is_rare = demand.is_some() && kinds.iter().all(|kind| kind.custom.is_none());
+    let timer = || ProgressTimer { demand, is_rare, answered: 0, last: Instant::now() };
+    let progress = message.progress.then(timer);
+    let stream = batches(watch, kinds, converter, progress, lifetime);
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
@@ -91,6 +100,56 @@ impl StreamLifetime {
     }
 }
 
+/// Decides when a watch that asked for progress sends it.
+struct ProgressTimer {
+    /// The demand of a reader in this process.
+    demand: Option<ProgressDemand>,
+    /// Whether progress without a demand is rare.
+    is_rare: bool,
+    /// The newest demand that was answered, although perhaps with an older revision.
+    answered: i64,
+    /// Time of the last progress.
+    last: Instant,
+}
+
+impl ProgressTimer {
+    /// Waits until progress is due on a watch that has sent everything up to `sent`.
+    async fn due(&self, sent: i64) -> ProgressCause {
+        // A reader that demanded a later revision than exists waits for it.
+        let interval = match self.is_rare && self.answered <= sent {
+            true => IN_PROCESS_PROGRESS_INTERVAL,
+            false => PROGRESS_INTERVAL,
+        };
+        let demanded = async {
+            match &self.demand {
+                Some(demand) => demand.above(sent.max(self.answered)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            revision = demanded => ProgressCause::Demand(revision),
+            () = sleep_until(self.last + interval) => ProgressCause::Interval,
+        }
+    }
+}
+
+/// Why progress is sent.
+enum ProgressCause {
+    /// A reader demands this revision.
+    Demand(i64),
+    /// The interval has passed.
+    Interval,
+}
+
+/// Waits until progress is due; forever on a watch that did not ask for it.
+async fn progress_due(timer: Option<&ProgressTimer>, sent: i64) -> ProgressCause {
+    match timer {
+        Some(timer) => timer.due(sent).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Waits until a time; waits forever without one.
 async fn sleep_until_optional(at: Option<Instant>) {
     match at {
@@ -103,7 +162,7 @@ fn batches(
     mut watch: Watch,
     kinds: Vec<Served>,
     converter: Arc<Converter>,
-    progress: bool,
+    mut progress: Option<ProgressTimer>,
     lifetime: StreamLifetime,
 ) -> impl futures::Stream<Item = Result<pb::WatchBatch, tonic::Status>> + Send {
     async_stream::stream! {
@@ -120,8 +179,8 @@ fn batches(
             yield Ok(batch);
         }
         drop(state);
-        let mut next_progress = Instant::now() + PROGRESS_INTERVAL;
         loop {
+            let sent = watch.revision();
             let batch = tokio::select! {
                 biased;
                 status = lifetime.wait() => match status {
@@ -129,8 +188,16 @@ fn batches(
                     None => break,
                 },
                 batch = watch.next() => batch.map_err(|end| of_watch_end(&end)),
-                () = sleep_until(next_progress), if progress => {
-                    next_progress = Instant::now() + PROGRESS_INTERVAL;
+                cause = progress_due(progress.as_ref(), sent) => {
+                    if let Some(timer) = &mut progress {
+                        timer.last = Instant::now();
+                        if let ProgressCause::Demand(revision) = cause {
+                            timer.answered = revision;
+                            // Writes that were acknowledged before the demand. If the storage does not answer,
+                            // the interval covers them.
+                            let _ = watch.cache().fresh().await;
+                        }
+                    }
                     watch.progress().map_err(|end| of_watch_end(&end))
                 }
             };

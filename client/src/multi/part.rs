@@ -14,7 +14,7 @@ use super::{
     pump::Pump,
     table::{PartId, RequestedStart},
 };
-use crate::{Client, Source, grpc::least};
+use crate::{Client, Source, calls::wire, grpc::least};
 
 /// One part of a [`MultiSource`](super::MultiSource). When the part and its stream are dropped, it leaves the
 /// shared stream.
@@ -77,6 +77,12 @@ impl<T: Object> ListerWatcher for SourcePart<T> {
         let ended = || SourceError::Unreachable("the task of the shared watch stream has ended".into());
         let reader = replied.await.map_err(|_| ended())??;
         Ok(frames(reader, self.registration.clone(), self.source.clone(), least))
+    }
+
+    fn demand(&self, revision: Revision) {
+        let Registration { shared, part } = &*self.registration;
+        shared.table.lock().demand(*part, revision);
+        shared.demand.raise(wire(revision));
     }
 }
 

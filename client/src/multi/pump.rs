@@ -92,8 +92,8 @@ impl Pump {
         let selectors = members.iter().flat_map(|member| member.selectors.iter().cloned()).collect();
         // Revision zero requests the full state. A watch after revision zero would return the same.
         let after_revision = start.map_or(0, wire);
-        let opened =
-            self.client.open_watch(pb::WatchRequest { selectors, after_revision, progress: true }).await;
+        let request = pb::WatchRequest { selectors, after_revision, progress: true };
+        let opened = self.client.open_watch(request, &self.shared.demand).await;
         let batches = match opened {
             Ok(batches) => batches,
             Err(error) => {
@@ -106,7 +106,7 @@ impl Pump {
         let mut open = Open { batches, inbox_indices: Vec::new(), inboxes: Vec::new() };
         let mut table = self.shared.table.lock();
         for member in members {
-            let inbox = Arc::new(Inbox::new(member.after));
+            let inbox = Arc::new(Inbox::new(member.after, table.longest_delay()));
             open.inbox_indices.extend(member.selectors.iter().map(|_| open.inboxes.len()));
             open.inboxes.push(inbox.clone());
             table.set_inbox(member.part, inbox.clone());

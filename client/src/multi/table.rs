@@ -1,7 +1,7 @@
 //! [`Table`]: the parts, the request of each, and the next step of the pump. No I/O: the pump executes the
 //! plan.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kstore_informer::{Revision, SourceError};
 use tokio::sync::oneshot;
@@ -27,12 +27,13 @@ pub(super) enum RequestedStart {
 pub(super) type ReplySender = oneshot::Sender<Result<Reader, SourceError>>;
 
 /// The parts of one shared stream and their requests.
-#[derive(Default)]
 pub(super) struct Table {
     parts: BTreeMap<PartId, PartEntry>,
     next: PartId,
     /// Whether a pump runs for this table.
     pub has_pump: bool,
+    /// The longest time for which progress without changes waits for a part's reader.
+    longest_delay: Duration,
 }
 
 struct PartEntry {
@@ -40,6 +41,8 @@ struct PartEntry {
     request: Option<(RequestedStart, ReplySender)>,
     /// The inbox of the part on the open stream.
     inbox: Option<Arc<Inbox>>,
+    /// The newest revision that a reader of the part waits for.
+    demanded: Revision,
 }
 
 /// The next step of the pump.
@@ -69,11 +72,30 @@ pub(super) struct StreamMember {
 }
 
 impl Table {
+    /// A table without parts.
+    pub(super) fn new(longest_delay: Duration) -> Self {
+        Self { parts: BTreeMap::new(), next: 0, has_pump: false, longest_delay }
+    }
+
+    /// The longest time for which progress without changes waits for a part's reader.
+    pub(super) fn longest_delay(&self) -> Duration {
+        self.longest_delay
+    }
+
+    /// Records that a reader of the part waits for a revision, on the open stream and on later ones.
+    pub(super) fn demand(&mut self, part: PartId, revision: Revision) {
+        let Some(entry) = self.parts.get_mut(&part) else { return };
+        entry.demanded = entry.demanded.max(revision);
+        if let Some(inbox) = &entry.inbox {
+            inbox.demand(revision);
+        }
+    }
+
     /// Adds a part.
     pub(super) fn add(&mut self, selectors: Selectors) -> PartId {
         let part = self.next;
         self.next += 1;
-        self.parts.insert(part, PartEntry { selectors, request: None, inbox: None });
+        self.parts.insert(part, PartEntry { selectors, request: None, inbox: None, demanded: Revision(0) });
         part
     }
 
@@ -94,7 +116,10 @@ impl Table {
     /// Registers the inbox of a part on the open stream.
     pub(super) fn set_inbox(&mut self, part: PartId, inbox: Arc<Inbox>) {
         match self.parts.get_mut(&part) {
-            Some(entry) => entry.inbox = Some(inbox),
+            Some(entry) => {
+                inbox.demand(entry.demanded);
+                entry.inbox = Some(inbox);
+            }
             None => inbox.abandon(),
         }
     }

@@ -13,7 +13,10 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{MultiSource, SourcePart};
-use crate::{DynamicObject, Gvr, WatchParams, limits::MULTI_BUFFER};
+use crate::{
+    DynamicObject, Gvr, WatchParams,
+    limits::{IN_PROCESS_PROGRESS, MULTI_BUFFER},
+};
 use fake::Fake;
 
 const INITIAL: Start = Start::Initial(ReadAt::Latest);
@@ -85,6 +88,15 @@ async fn caches_on_one_stream_are_consistent_at_every_revision_and_converge() {
             if rng.below(3) == 0 {
                 sleep(Duration::from_millis(1)).await;
             }
+            if rng.below(4) == 0 {
+                // No wake-up is lost: a wait for a written revision ends, in caches with and without changes.
+                let revision = Revision(fake.revision().try_into().unwrap());
+                for cache in &caches {
+                    let reached = timeout(Duration::from_secs(3_600), cache.wait_for(revision));
+                    reached.await.unwrap_or_else(|_| panic!("seed {seed}: {revision}")).unwrap();
+                    assert!(cache.revision() >= revision);
+                }
+            }
             assert!(fake.open() <= 1, "seed {seed}");
             caches.iter().zip(kinds).for_each(|(cache, kind)| is_true(cache, kind, &fake));
         }
@@ -102,20 +114,56 @@ async fn caches_on_one_stream_are_consistent_at_every_revision_and_converge() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_part_receives_every_revision() {
+async fn every_part_receives_every_demanded_revision() {
     let fake = Fake::reliable();
     fake.write("a", "x", false);
     let multi = fake.client().multi();
-    let (a, b) = (part(&multi, "a"), part(&multi, "b"));
-    let (a, b) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
+    let (part_a, part_b) = (part(&multi, "a"), part(&multi, "b"));
+    part_b.demand(Revision(2));
+    let (a, b) = futures::future::join(part_a.watch(INITIAL), part_b.watch(INITIAL)).await;
     let (mut a, mut b) = (a.unwrap(), b.unwrap());
     assert_eq!((next(&mut a).await.as_str(), next(&mut b).await.as_str()), ("+x@1 1!", "1!"));
     fake.write("a", "y", false);
     assert_eq!((next(&mut a).await.as_str(), next(&mut b).await.as_str()), ("+y@2 2", "2"));
     fake.write("b", "z", false);
     fake.write("b", "z", true);
+    part_a.demand(Revision(4));
     assert_eq!((next(&mut a).await.as_str(), next(&mut b).await.as_str()), ("4", "+z@3 -z@4 4"));
     assert_eq!(fake.requests(), [(2, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_without_changes_wakes_on_demand_before_its_next_change_or_after_the_longest_delay() {
+    let fake = Fake::reliable();
+    let multi = fake.client().multi();
+    let (part_a, part_b) = (part(&multi, "a"), part(&multi, "b"));
+    let (a, b) = futures::future::join(part_a.watch(INITIAL), part_b.watch(INITIAL)).await;
+    let (mut a, mut b) = (a.unwrap(), b.unwrap());
+    assert_eq!((next(&mut a).await.as_str(), next(&mut b).await.as_str()), ("0!", "0!"));
+    let is_idle =
+        async |b: &mut Frames<DynamicObject>| timeout(Duration::from_secs(1), b.next()).await.is_err();
+    for revision in 1..=3 {
+        fake.write("a", "x", false);
+        assert_eq!(next(&mut a).await, format!("+x@{revision} {revision}"));
+        assert!(is_idle(&mut b).await, "another part's change wakes it");
+    }
+    part_b.demand(Revision(2));
+    assert_eq!(next(&mut b).await, "3", "progress that was held back is delivered at once");
+    fake.write("a", "x", false);
+    part_b.demand(Revision(3));
+    assert!(is_idle(&mut b).await, "the demanded revision is delivered already");
+    fake.write("b", "y", false);
+    assert_eq!(next(&mut b).await, "+y@5 5", "a change brings the progress before it");
+    fake.write("a", "x", false);
+    assert!(is_idle(&mut b).await);
+    sleep(IN_PROCESS_PROGRESS).await;
+    fake.write("a", "x", false);
+    assert_eq!(next(&mut b).await, "7", "the delay has a bound");
+    fake.write("a", "x", false);
+    assert!(is_idle(&mut b).await);
+    fake.cut();
+    assert_eq!(next(&mut b).await, "8", "the end of the stream loses no progress");
+    assert_eq!(next(&mut b).await, "end");
 }
 
 #[tokio::test(start_paused = true)]

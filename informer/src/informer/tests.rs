@@ -4,15 +4,16 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kstore_nondet::Rng;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::time::{Instant, advance, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Builder, Delta, Index, Informer, Key, Object, ReadAt, Revision, SourceError, Start, Status, Subscription,
-    ViewError,
+    Builder, Capabilities, Delta, DynListerWatcher, Frames, Index, Informer, Key, ListRequest, ListerWatcher,
+    Object, Page, ReadAt, Revision, SourceError, Start, Status, Subscription, ViewError,
     limits::{UNDO_AGE, UNDO_CHANGES},
-    testing::{Call, Chaos, FakeKind, FakeStore, Sample},
+    testing::{Call, Chaos, FakeKind, FakeSource, FakeStore, Sample},
 };
 
 #[derive(Clone, Debug)]
@@ -332,4 +333,55 @@ async fn an_informer_ends_with_a_driver_that_never_ran() {
     drop(driver);
     assert_eq!(informer.status(), Status::Stopped);
     assert!(informer.synced().await.is_err() && informer.wait_for(Revision(1)).await.is_err());
+}
+
+/// A source that records what its informer demands.
+struct Recording(FakeSource<Sample>, Arc<Mutex<Vec<u64>>>);
+
+impl ListerWatcher for Recording {
+    type Obj = Sample;
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page<Sample>, SourceError> {
+        self.0.list(request).await
+    }
+
+    async fn watch(&self, start: Start) -> Result<Frames<Sample>, SourceError> {
+        self.0.watch(start).await
+    }
+
+    fn demand(&self, revision: Revision) {
+        self.1.lock().push(revision.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_for_revisions_reach_the_source_through_every_wrapper_and_waits_for_changes_do_not() {
+    let (stop, demands) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
+    let kind = FakeStore::new().kind::<Sample>("samples");
+    kind.put(Sample::new("", "a"));
+    let source = DynListerWatcher::new(Recording(kind.source(), demands.clone()));
+    let informer = Builder::new(source).map(|object| object).spawn(&stop);
+    informer.synced().await.unwrap();
+    informer.wait_for(Revision(1)).await.unwrap();
+    assert!(demands.lock().is_empty(), "the cache shows the revision");
+    let (reached, ()) = tokio::join!(informer.wait_for(Revision(2)), async {
+        tokio::task::yield_now().await;
+        kind.put(Sample::new("", "b"));
+    });
+    reached.unwrap();
+    informer.hold_until(Revision(3), ());
+    assert_eq!(*demands.lock(), [2, 3]);
+    let key = Key::new("", "c");
+    let (found, ()) = tokio::join!(informer.until(&key, |object| object.is_some()), async {
+        tokio::task::yield_now().await;
+        kind.put(Sample::new("", "c"));
+    });
+    assert!(found.unwrap().is_some());
+    assert_eq!(*demands.lock(), [2, 3]);
+    stop.cancel();
+    assert!(informer.wait_for(Revision(9)).await.is_err(), "a wait ends with the informer");
 }

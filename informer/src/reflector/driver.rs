@@ -27,7 +27,7 @@ use crate::{
 
 /// Executes the requests of the reflector.
 pub(crate) struct Driver<S: ListerWatcher> {
-    source: S,
+    source: Arc<S>,
     capabilities: Capabilities,
     reflector: Reflector<S::Obj>,
     shared: Arc<Shared<S::Obj>>,
@@ -38,7 +38,12 @@ pub(crate) struct Driver<S: ListerWatcher> {
 }
 
 impl<S: ListerWatcher> Driver<S> {
-    pub(crate) fn new(source: S, capabilities: Capabilities, rng: Rng, shared: Arc<Shared<S::Obj>>) -> Self {
+    pub(crate) fn new(
+        source: Arc<S>,
+        capabilities: Capabilities,
+        rng: Rng,
+        shared: Arc<Shared<S::Obj>>,
+    ) -> Self {
         let reflector = Reflector::new(&capabilities, rng);
         let _ending = EndGuard(shared.clone());
         Self { source, capabilities, reflector, shared, stream: None, _ending }
