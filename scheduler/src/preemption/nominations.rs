@@ -102,7 +102,7 @@ mod tests {
         assert_eq!((nominations.on("n1").count(), nominations.on("n2").count()), (0, 1));
         nominations.observe(&stored(Some("n2")));
         nominations.observe(&stored(None));
-        assert_eq!((node(&nominations), nominations.on("n2").count()), (None, 0), "someone else ended it");
+        assert_eq!((node(&nominations), nominations.on("n2").count()), (None, 0), "another client ended it");
         nominations.observe(&stored(Some("n3")));
         assert_eq!(node(&nominations).as_deref(), Some("n3"), "the nomination of a scheduler before");
         assert_eq!(nominations.remove(&pod.uid).as_deref(), Some("n3"));

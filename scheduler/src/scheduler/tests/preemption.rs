@@ -1,6 +1,7 @@
-//! Tests of preemption in steps: who waits, until when, and what is evicted once.
+//! Tests of preemption as a state machine: waits, nominations and evictions in flight.
 
 use super::*;
+use crate::testing::device_pod;
 
 fn preempt(scheduler: &mut Scheduler, second: i64) -> Evict {
     match scheduler.next(at(second)) {
@@ -98,18 +99,20 @@ fn a_victim_is_evicted_once_and_the_pod_of_higher_priority_gets_the_node() {
 }
 
 #[test]
-fn a_nomination_that_ends_lets_other_pods_in() {
-    let (mut s, [a, b]) = full();
-    let pod = ranked("p", "4", 5);
-    s.pod(Change::Set(Arc::clone(&pod)), at(0));
-    preempt(&mut s, 0);
-    s.pod(Change::Gone(a), at(1));
-    s.pod(Change::Gone(b), at(1));
-    // Before the preemptor is tried, another pod finds its room taken.
-    s.pod(Change::Set(with(&pod, |pod| pod.gated = true)), at(1));
-    s.pod(Change::Set(pod), at(1));
-    s.pod(Change::Set(ranked("q", "4", 5)), at(1));
-    assert_eq!(&*bind(&mut s, 1).pod.uid, "p", "it was first, but no longer nominated");
+fn the_deletion_of_a_nominated_pod_wakes_the_pods_that_it_kept_away() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    // It waits for a claim and is not tried, but its room is kept.
+    let nominated = with(&device_pod("p", &["absent"]), |pod| {
+        pod.requests = cpu_pod("p", "4").requests.clone();
+        (pod.priority, pod.nominated_node) = (5, Some("n1".into()));
+    });
+    s.pod(Change::Set(Arc::clone(&nominated)), at(0));
+    s.pod(Change::Set(ranked("q", "1", 5)), at(0));
+    assert!(refuse(&mut s, 0).message.contains("Insufficient cpu"));
+    assert!(s.next(at(20)).is_none());
+    s.pod(Change::Gone(nominated), at(20));
+    assert_eq!(&*bind(&mut s, 20).pod.uid, "q");
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn a_new_scheduler_takes_nominations_from_the_status() {
 }
 
 #[test]
-fn a_nomination_without_hope_is_cleared() {
+fn a_nomination_is_cleared_if_no_eviction_helps() {
     let mut s = scheduler();
     s.node(Change::Set(node("n1", json!({}))), at(0));
     let nominated = with(&ranked("p", "5", 5), |pod| pod.nominated_node = Some("n1".into()));
