@@ -1,4 +1,4 @@
-//! Short-lived clusters, one per seed: start from an image, roll out a Deployment of two pods on one node, stop.
+//! Short-lived clusters, each in the task order of its seed: start from an image, roll out a Deployment of two pods on one node, stop.
 
 use super::{number, virtual_runtime};
 use crate::measurement::Measurement;
@@ -56,15 +56,15 @@ pub(super) fn measure() -> anyhow::Result<Measurement> {
 
 /// A cluster with a ready node and nothing to do.
 async fn prepare() -> anyhow::Result<ClusterImage> {
-    let cluster = Cluster::builder().virtual_time(1).start().await;
+    let cluster = Cluster::builder().virtual_time(1).permuted_tasks().start().await;
     cluster.settled().await?;
     let image = cluster.image()?;
     cluster.stop().await;
     Ok(image)
 }
 
-async fn scenario(image: &ClusterImage, _seed: u64) -> anyhow::Result<()> {
-    let cluster = image.try_start().await?;
+async fn scenario(image: &ClusterImage, seed: u64) -> anyhow::Result<()> {
+    let cluster = image.start_with_seed(seed).await;
     cluster.apply(DEPLOYMENT).await?;
     let is_ready = json!({"status": {"readyReplicas": 2}});
     cluster.wait_for(("apps", "v1", "deployments"), "default", "web", &is_ready).await?;

@@ -16,6 +16,8 @@ const DAYS: &str = "KSTORE_BENCH_DAYS";
 const YEAR: u64 = 365;
 const CRON_JOBS: usize = 100;
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// History of a server by default.
+const HISTORY: Duration = Duration::from_secs(300);
 /// Finished Jobs that a CronJob keeps by default.
 const KEPT: usize = 3;
 
@@ -27,7 +29,7 @@ pub(super) fn measure(nodes: usize) -> anyhow::Result<Measurement> {
 
 async fn run(nodes: usize, days: u64) -> anyhow::Result<Measurement> {
     let me = std::process::id();
-    let cluster = Cluster::builder().virtual_time(1).nodes(nodes).start().await;
+    let cluster = Cluster::builder().virtual_time(1).nodes(nodes).history(HISTORY).start().await;
     let manifests: Vec<String> =
         (0..CRON_JOBS).map(|number| cron_job(number, nodes > 0).to_string()).collect();
     cluster.apply(&manifests.join("\n---\n")).await?;
