@@ -3,10 +3,10 @@
 use super::{number, virtual_runtime};
 use crate::measurement::Measurement;
 use crate::usage::processor_seconds;
+use kstore_nondet::Clock;
 use kstore_testing::{Cluster, ClusterImage};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 /// Environment variable with another number of seeds.
 const SEEDS: &str = "KSTORE_BENCH_SEEDS";
@@ -27,8 +27,8 @@ spec:
 pub(super) fn measure() -> anyhow::Result<Measurement> {
     let count = number(SEEDS, 200)?;
     let image = virtual_runtime()?.block_on(prepare())?;
-    let me = std::process::id();
-    let (started, before) = (Instant::now(), processor_seconds(me)?);
+    let (me, real) = (std::process::id(), Clock::real());
+    let (started, before) = (real.now(), processor_seconds(me)?);
     let next = AtomicU64::new(0);
     let work = || -> anyhow::Result<()> {
         loop {
@@ -43,7 +43,7 @@ pub(super) fn measure() -> anyhow::Result<Measurement> {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a scenario does not panic"))
     })?;
-    let (took, used) = (started.elapsed().as_secs_f64(), processor_seconds(me)? - before);
+    let (took, used) = (real.now().duration_since(started).as_secs_f64(), processor_seconds(me)? - before);
     let per_minute = count as f64 / took * 60.0;
     let each = used / count as f64 * 1000.0;
     let what = format!("{count} seeds of a rollout of two pods on one node, {THREADS} threads");
