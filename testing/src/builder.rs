@@ -4,6 +4,7 @@ use crate::cluster::{Cluster, Parts};
 use crate::faults::{FaultInjector, Faults};
 use crate::initial;
 use crate::limits::CONNECTIONS;
+use crate::schedule::Schedule;
 use kstore_api::kind::OptIn;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
@@ -18,8 +19,9 @@ use kstore_controllers::Accounts;
 use kstore_informer::metrics::Registry;
 use kstore_kubelet_sim::{Handle, Identities, Simulator};
 use kstore_nondet::Nondet;
-use kstore_store::{Config, Store};
+use kstore_store::{Config, Revision, Store};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -60,6 +62,10 @@ pub struct Builder {
     scheduler: bool,
     /// The seed of virtual time; `None`: real time.
     pub(crate) seed: Option<u64>,
+    /// Whether the seed also permutes the order of ready tasks.
+    is_permuted: bool,
+    /// How long history is kept; `None`: for ever.
+    history: Option<Duration>,
     manifests: Vec<String>,
     faults: Option<Faults>,
     /// Optional APIs that the server serves.
@@ -75,6 +81,8 @@ impl Default for Builder {
             controllers: true,
             scheduler: true,
             seed: None,
+            is_permuted: false,
+            history: None,
             manifests: Vec::new(),
             faults: None,
             apis: Vec::new(),
@@ -118,6 +126,24 @@ impl Builder {
     #[must_use]
     pub fn virtual_time(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Lets the seed of [`Self::virtual_time`] also permute the order in which ready tasks of the cluster run: its components pause for
+    /// random turns, and rarely for milliseconds of virtual time, around requests, watch deliveries, reads and commits. Each seed then
+    /// tries another interleaving, and repeats it exactly. [`ClusterImage::start_with_seed`](crate::ClusterImage::start_with_seed) tries
+    /// many at low cost. Without effect in real time.
+    #[must_use]
+    pub fn permuted_tasks(mut self) -> Self {
+        self.is_permuted = true;
+        self
+    }
+
+    /// Compacts history that is older than `kept`, as `kstore-server` does; at most twice as much is kept. By default all history is kept,
+    /// so that the memory of a cluster grows with every write, also of heartbeats.
+    #[must_use]
+    pub fn history(mut self, kept: Duration) -> Self {
+        self.history = Some(kept);
         self
     }
 
@@ -214,7 +240,14 @@ impl Builder {
         tasks.spawn(close_when_stopped(store.clone(), stop.clone()));
         let mut options = self.options(&nondet, &stop, tokens.clone());
         options.settings.opt_in = self.opt_in.clone();
-        let storage = Arc::new(Embedded::new(store.clone()));
+        if let Some(kept) = self.history {
+            tasks.spawn(compact_history(store.clone(), kept, stop.clone()));
+        }
+        let schedule = match self.is_permuted && self.seed.is_some() {
+            true => Schedule::permuted(nondet.rng.fork("schedule")),
+            false => Schedule::fifo(),
+        };
+        let storage = schedule.storage(Arc::new(Embedded::new(store.clone())));
         let spawn = |task| drop(tasks.spawn(task));
         let api = match image {
             None => ApiServer::start(storage, options, spawn).await?,
@@ -223,7 +256,8 @@ impl Builder {
         let injector = FaultInjector::new(store.clone(), faults);
         let api = api.layered(|router| injector.layer(router));
         let metrics = Registry::new();
-        let (simulator, nodes) = self.start_components((&api, &injector), &nondet, &metrics, &stop, &tasks);
+        let access = Access { api: &api, injector: &injector, schedule: &schedule };
+        let (simulator, nodes) = self.start_components(access, &nondet, &metrics, &stop, &tasks);
         if self.nodes > 0 {
             tasks.spawn(simulator.run(stop.clone()));
         }
@@ -233,6 +267,7 @@ impl Builder {
             nondet,
             api,
             injector,
+            schedule,
             nodes,
             store,
             tokens,
@@ -247,18 +282,19 @@ impl Builder {
     /// Starts controllers and scheduler, and returns the simulator of the nodes, which the caller starts.
     fn start_components(
         &self,
-        (api, injector): (&ApiServer, &FaultInjector),
+        access: Access<'_>,
         nondet: &Nondet,
         metrics: &Registry,
         stop: &CancellationToken,
         tasks: &TaskTracker,
     ) -> (Simulator, Handle) {
+        let Access { api, injector, schedule } = access;
         let client = |user: &str, group: Option<&str>, agent: &str| {
-            client(&api.in_process(UserInfo::new(user, group)), injector, user, agent)
+            client(&api.in_process(UserInfo::new(user, group)), (injector, schedule), user, agent)
         };
         if self.controllers {
             let client = client("system:kube-controller-manager", None, "controllers");
-            let accounts = accounts(api.clone(), injector.clone());
+            let accounts = accounts(api.clone(), injector.clone(), schedule.clone());
             let metrics = metrics.clone();
             let config = kstore_controllers::Config { accounts, metrics, ..Default::default() };
             tasks.spawn(kstore_controllers::run(client, nondet.clone(), config, stop.clone()));
@@ -269,7 +305,7 @@ impl Builder {
             tasks.spawn(kstore_scheduler::run(client, nondet.clone(), config, stop.clone()));
         }
         let metrics = metrics.clone();
-        let identities = node_identities(api.clone(), injector.clone());
+        let identities = node_identities(api.clone(), injector.clone(), schedule.clone());
         let config =
             kstore_kubelet_sim::Config { nodes: self.nodes, identities, metrics, ..Default::default() };
         let kubelet = client("system:kstore:kubelet-sim", Some("system:nodes"), "kubelet-sim");
@@ -303,32 +339,64 @@ async fn close_when_stopped(store: Store, stop: CancellationToken) {
 }
 
 /// In-process API clients of the simulated nodes, each with its node's identity.
-fn node_identities(api: ApiServer, injector: FaultInjector) -> Identities {
+fn node_identities(api: ApiServer, injector: FaultInjector, schedule: Schedule) -> Identities {
     Identities::own(move |node| {
         let user = UserInfo::node(node);
         let name = user.username.clone();
-        client(&api.in_process(user), &injector, &name, node)
+        client(&api.in_process(user), (&injector, &schedule), &name, node)
     })
 }
 
 /// In-process API clients of the controllers, each with its own service account.
-fn accounts(api: ApiServer, injector: FaultInjector) -> Accounts {
+fn accounts(api: ApiServer, injector: FaultInjector, schedule: Schedule) -> Accounts {
     Accounts::own(move |account| {
         let user = UserInfo::service_account("kube-system", account);
         let name = user.username.clone();
-        client(&api.in_process(user), &injector, &name, account)
+        client(&api.in_process(user), (&injector, &schedule), &name, account)
     })
 }
 
+/// The ways of clients to the API: its server, injected faults and the order of tasks.
+#[derive(Clone, Copy)]
+struct Access<'a> {
+    api: &'a ApiServer,
+    injector: &'a FaultInjector,
+    schedule: &'a Schedule,
+}
+
 /// An in-process API client, whose watches share the memory of the watch cache.
-pub(crate) fn client(service: &InProcess, injector: &FaultInjector, user: &str, agent: &str) -> Client {
+pub(crate) fn client(
+    service: &InProcess,
+    (injector, schedule): (&FaultInjector, &Schedule),
+    user: &str,
+    agent: &str,
+) -> Client {
     let (feed, injector, user) = (service.clone(), injector.clone(), user.to_owned());
-    Client::over(service.clone(), agent).with_feed(move |request| {
+    let transport = match schedule.is_fifo() {
+        true => Client::over(service.clone(), agent),
+        false => Client::over(schedule.service(service.clone()), agent),
+    };
+    let schedule = schedule.clone();
+    transport.with_feed(move |request| {
         let (injector, user, headers) =
             (injector.clone(), user.clone(), request.metadata().clone().into_headers());
-        let opening = feed.watch(request);
-        async move { injector.watch(&user, headers, opening).await }
+        let (opening, schedule) = (feed.watch(request), schedule.clone());
+        async move { Ok(schedule.stream(injector.watch(&user, headers, opening).await?)) }
     })
+}
+
+/// Compacts history that is older than `kept`, until the cluster stops. The states before the newest revision stay readable.
+async fn compact_history(store: Store, kept: Duration, stop: CancellationToken) {
+    let mut past = store.revision();
+    while stop.run_until_cancelled(tokio::time::sleep(kept)).await.is_some() {
+        let now = store.revision();
+        let compacted = Revision(past.0.min(now.0.saturating_sub(1)));
+        if compacted > store.compacted() {
+            // Fails only if the store has closed, with the cluster.
+            let _ = store.compact(compacted).await;
+        }
+        past = now;
+    }
 }
 
 /// A new signing key for service account tokens; `None` if key generation fails.

@@ -3,6 +3,7 @@
 use crate::builder::{Builder, client};
 use crate::faults::{FaultCounts, FaultInjector, Faults, OWN_AGENT};
 use crate::listen::{Endpoint, ListenError};
+use crate::schedule::Schedule;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, InProcess};
@@ -37,6 +38,8 @@ pub(crate) struct Parts {
     pub(crate) api: ApiServer,
     /// Injects faults into API requests.
     pub(crate) injector: FaultInjector,
+    /// The order in which tasks run.
+    pub(crate) schedule: Schedule,
     pub(crate) nodes: Handle,
     pub(crate) store: Store,
     pub(crate) tokens: Option<Arc<Tokens>>,
@@ -69,7 +72,8 @@ impl Cluster {
     }
 
     pub(crate) fn new(parts: Parts) -> Self {
-        let client = client(&parts.api.in_process(admin()), &parts.injector, ADMIN, OWN_AGENT);
+        let client =
+            client(&parts.api.in_process(admin()), (&parts.injector, &parts.schedule), ADMIN, OWN_AGENT);
         Self { parts, client, endpoint: OnceCell::new() }
     }
 
@@ -80,7 +84,7 @@ impl Cluster {
 
     /// kstore's own client, as another user, who is authorized as on a real cluster.
     pub fn client_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> Client {
-        client(&self.service_as(user, groups), &self.parts.injector, user, user)
+        client(&self.service_as(user, groups), (&self.parts.injector, &self.parts.schedule), user, user)
     }
 
     /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`. Requests go through memory.

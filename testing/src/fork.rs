@@ -92,11 +92,27 @@ impl ClusterImage {
     /// # Errors
     /// The API server does not start. Everything that had started is stopped.
     pub async fn try_start(&self) -> Result<Cluster, ForkError> {
-        let virtual_time = self.builder.seed.is_some();
+        self.start_builder(self.builder.clone()).await
+    }
+
+    /// Starts a cluster like [`Self::start`], but with random values that follow from `seed`, and with [`Builder::permuted_tasks`] also the
+    /// order of tasks. A test that tries many seeds pays for the preparation once.
+    ///
+    /// # Panics
+    /// If the cluster cannot start, or the image is one of a cluster in real time.
+    pub async fn start_with_seed(&self, seed: u64) -> Cluster {
+        assert!(self.builder.seed.is_some(), "a cluster in real time has no seed");
+        let builder = self.builder.clone().virtual_time(seed);
+        let started = self.start_builder(builder).await;
+        started.unwrap_or_else(|error| panic!("the cluster cannot start from its image: {error}"))
+    }
+
+    async fn start_builder(&self, builder: Builder) -> Result<Cluster, ForkError> {
+        let virtual_time = builder.seed.is_some();
         let clock = if virtual_time { Clock::simulated_from(self.clock_at_image) } else { Clock::real() };
         let generation = self.generation + 1;
         let label = format!("image-{generation}");
-        let rng = match self.builder.seed {
+        let rng = match builder.seed {
             Some(seed) => Rng::seeded(seed).fork(&label),
             None => self.rng.fork(&label),
         };
@@ -108,13 +124,13 @@ impl ClusterImage {
             generation,
             faults: self.faults.clone(),
         };
-        Ok(self.builder.clone().assemble(nondet, origin).await?)
+        Ok(builder.assemble(nondet, origin).await?)
     }
 }
 
 impl ClusterImage {
-    /// Starts a new cluster that shares the initial objects of this image of a bare API server. In real time, the cluster has its own random
-    /// values, token keys and namespace UIDs.
+    /// Starts a new cluster that shares the initial objects of this image of a bare API server, with its own namespace UIDs and random
+    /// values, and in real time its own token keys.
     pub(crate) async fn start_as(&self, builder: Builder) -> Result<Cluster, kstore_apiserver::StartError> {
         let (nondet, tokens) = match builder.seed {
             Some(seed) => {
@@ -123,9 +139,7 @@ impl ClusterImage {
             None => (Nondet::real(), tokens().map(Arc::new)),
         };
         let store = Store::from_image(&self.store, &nondet);
-        if builder.seed.is_none() {
-            initial::renew_namespaces(&store, &nondet).await;
-        }
+        initial::renew_namespaces(&store, &nondet).await;
         let image = Some(&self.server);
         builder.assemble(nondet, ClusterOrigin { store, image, tokens, generation: 0, faults: None }).await
     }

@@ -4,11 +4,9 @@
 use crate::builder::{Builder, StartError};
 use crate::cluster::Cluster;
 use crate::fork::ClusterImage;
-use crate::limits::INITIAL_IMAGES;
 use kstore_nondet::Nondet;
 use kstore_store::{KeyRange, Op, Range, Store, Txn};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Key prefix of namespaces in the store.
@@ -17,34 +15,25 @@ const NAMESPACES: &str = "/registry/namespaces/";
 /// The bytes before the value of `metadata.uid` in a stored namespace.
 const UID: &[u8] = b"\"uid\":\"";
 
-/// Images of API servers with only initial objects, each with the seed of its virtual time (`None`: real time); the newest is last.
-static IMAGES: Mutex<VecDeque<(Option<u64>, Arc<ClusterImage>)>> = Mutex::new(VecDeque::new());
+/// The seed of the initial objects of all clusters in virtual time.
+const VIRTUAL: u64 = 0;
 
-/// Returns an image of a cluster with only initial objects. If the process has none for this seed, it starts such a cluster on the current
-/// runtime. Concurrent callers do not wait for each other, because in virtual time a wait for another runtime would let timers fire.
+/// Images of API servers with only initial objects: of clusters in real time, and of those in virtual time.
+static IMAGES: [Mutex<Option<Arc<ClusterImage>>>; 2] = [Mutex::new(None), Mutex::new(None)];
+
+/// Returns an image of a cluster with only initial objects, which all seeds share. If the process has none, it starts such a cluster on the
+/// current runtime. Concurrent callers do not wait for each other, because in virtual time a wait for another runtime would let timers
+/// fire.
 pub(crate) async fn image(seed: Option<u64>) -> Result<Arc<ClusterImage>, StartError> {
-    let found = IMAGES.lock().iter().find(|(of, _)| *of == seed).map(|(_, image)| image.clone());
+    let kept = &IMAGES[usize::from(seed.is_some())];
+    let found = kept.lock().clone();
     if let Some(image) = found {
         return Ok(image);
     }
-    let cluster: Cluster = Box::pin(Builder::bare(seed).start_empty()).await?;
+    let cluster: Cluster = Box::pin(Builder::bare(seed.map(|_| VIRTUAL)).start_empty()).await?;
     let image = Arc::new(cluster.image().expect("a cluster that has just started has not ended"));
     cluster.stop().await;
-    keep(&mut IMAGES.lock(), seed, &image);
-    Ok(image)
-}
-
-/// Caches an image for later clusters. Images of virtual time never replace the one of real time, which all clusters in real time share.
-fn keep<T: Clone>(images: &mut VecDeque<(Option<u64>, T)>, seed: Option<u64>, image: &T) {
-    if images.iter().any(|(of, _)| *of == seed) {
-        return;
-    }
-    let is_seeded = |(of, _): &(Option<u64>, T)| of.is_some();
-    if seed.is_some() && images.iter().filter(|kept| is_seeded(kept)).count() >= INITIAL_IMAGES {
-        let oldest = images.iter().position(is_seeded).expect("there are some with seeds");
-        images.remove(oldest);
-    }
-    images.push_back((seed, image.clone()));
+    Ok(kept.lock().get_or_insert(image).clone())
 }
 
 /// Gives the initial namespaces of a store new UIDs. Programs use the UID of `kube-system` as the identity of a cluster, so clusters of
@@ -73,16 +62,12 @@ fn with_uid(object: &[u8], uid: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn image_cache_keeps_the_newest_seeds_and_real_time() {
-        let mut images = VecDeque::new();
-        keep(&mut images, None, &0);
-        for seed in 0..20 {
-            keep(&mut images, Some(seed), &seed);
-            keep(&mut images, Some(seed), &100);
-        }
-        let newest = (20 - INITIAL_IMAGES as u64..20).map(|seed| (Some(seed), seed));
-        assert_eq!(images, [(None, 0)].into_iter().chain(newest).collect::<VecDeque<_>>());
+    #[tokio::test(start_paused = true)]
+    async fn all_seeds_share_one_image_and_real_time_has_its_own() {
+        let of = async |seed| image(seed).await.unwrap();
+        assert!(Arc::ptr_eq(&of(Some(1)).await, &of(Some(2)).await));
+        assert!(Arc::ptr_eq(&of(None).await, &of(None).await));
+        assert!(!Arc::ptr_eq(&of(None).await, &of(Some(1)).await));
     }
 
     #[test]

@@ -63,6 +63,7 @@ mod fork;
 mod initial;
 mod limits;
 mod listen;
+mod schedule;
 mod settle;
 mod subset;
 mod trace;
@@ -81,5 +82,8 @@ pub use wait::{ResourceName, WaitError};
 pub use kstore_client::Gvr;
 /// Why [`Cluster::apply`] failed.
 pub use kstore_client::manifest::{ApplyError, ManifestError};
+/// For the tests of kstore, which assemble clusters of their own.
+#[doc(hidden)]
+pub use schedule::{PermutedService, Schedule};
 #[doc(hidden)]
 pub use serde_json::json as __json;

@@ -18,10 +18,6 @@ pub(crate) const CONNECTIONS: usize = 256;
 /// Most kinds of requests (client, verb and path) that the fault injector counts before it resets all counts. A test has hundreds.
 pub(crate) const COUNTED_REQUESTS: usize = 65_536;
 
-/// Most seeds of virtual time for which the process keeps an image of the initial objects, about 1 MiB each. Most test binaries use one
-/// seed; a binary that tries thousands of seeds does not reuse old ones.
-pub(crate) const INITIAL_IMAGES: usize = 4;
-
 /// Time without writes after which a cluster in virtual time may count as settled: longer than the pauses in which controllers batch
 /// changes. Virtual time passes only while every task waits, so work in progress does not use it up.
 pub(crate) const QUIET: Duration = Duration::from_secs(1);

@@ -321,3 +321,54 @@ async fn namespace_uids_follow_from_the_seed() {
     assert_eq!(seen[0], seen[3]);
     assert_ne!(seen[0].0, seen[2].0);
 }
+
+#[test]
+fn a_seed_permutes_the_tasks_of_an_image_and_repeats_its_run() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let image = runtime().block_on(async {
+        let cluster = Cluster::builder().virtual_time(1).permuted_tasks().start().await;
+        cluster.settled().await.unwrap();
+        let image = cluster.image().unwrap();
+        cluster.stop().await;
+        image
+    });
+    let run = |seed| {
+        runtime().block_on(async {
+            let cluster = image.start_with_seed(seed).await;
+            cluster.apply(DEPLOYMENT).await.unwrap();
+            cluster.settled().await.unwrap();
+            let pods = cluster.client().dynamic(Gvr::new("", "v1", "pods"));
+            let (pods, revision) = pods.list("default", &ListParams::default()).await.unwrap();
+            cluster.stop().await;
+            format!("{revision:?} {pods:?}")
+        })
+    };
+    let (first, other, again) = (run(7), run(8), run(7));
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_is_kept_for_the_chosen_time_and_by_default_for_ever() {
+    const KEPT: Duration = Duration::from_secs(60);
+    for (builder, is_kept) in [
+        (Cluster::builder().api_only().virtual_time(1), true),
+        (Cluster::builder().api_only().virtual_time(1).history(KEPT), false),
+    ] {
+        let cluster = builder.start().await;
+        cluster.apply(&config_map("a", 1).to_string()).await.unwrap();
+        let (_, oldest) = contents(cluster.client()).await;
+        for value in 2..=4 {
+            cluster.apply(&config_map("a", value).to_string()).await.unwrap();
+        }
+        let at_oldest = || async {
+            let params = ListParams { at: Some(kstore_informer::Revision(oldest)), ..ListParams::default() };
+            cluster.client().dynamic(config_maps()).list("default", &params).await
+        };
+        assert!(at_oldest().await.is_ok());
+        cluster.advance(3 * KEPT).await;
+        assert_eq!(at_oldest().await.is_ok(), is_kept);
+        cluster.stop().await;
+    }
+}

@@ -15,7 +15,6 @@ mod panics_once;
 mod refusals;
 mod relay;
 mod rest;
-mod schedule;
 mod server;
 mod switchable;
 mod tls_server;

@@ -1,12 +1,12 @@
-//! Short-lived clusters, one per seed: start from an image, roll out a Deployment of two pods on one node, stop.
+//! Short-lived clusters, each in the task order of its seed: start from an image, roll out a Deployment of two pods on one node, stop.
 
 use super::{number, virtual_runtime};
 use crate::measurement::Measurement;
 use crate::usage::processor_seconds;
+use kstore_nondet::Clock;
 use kstore_testing::{Cluster, ClusterImage};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 /// Environment variable with another number of seeds.
 const SEEDS: &str = "KSTORE_BENCH_SEEDS";
@@ -27,8 +27,8 @@ spec:
 pub(super) fn measure() -> anyhow::Result<Measurement> {
     let count = number(SEEDS, 200)?;
     let image = virtual_runtime()?.block_on(prepare())?;
-    let me = std::process::id();
-    let (started, before) = (Instant::now(), processor_seconds(me)?);
+    let (me, real) = (std::process::id(), Clock::real());
+    let (started, before) = (real.now(), processor_seconds(me)?);
     let next = AtomicU64::new(0);
     let work = || -> anyhow::Result<()> {
         loop {
@@ -43,7 +43,7 @@ pub(super) fn measure() -> anyhow::Result<Measurement> {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a scenario does not panic"))
     })?;
-    let (took, used) = (started.elapsed().as_secs_f64(), processor_seconds(me)? - before);
+    let (took, used) = (real.now().duration_since(started).as_secs_f64(), processor_seconds(me)? - before);
     let per_minute = count as f64 / took * 60.0;
     let each = used / count as f64 * 1000.0;
     let what = format!("{count} seeds of a rollout of two pods on one node, {THREADS} threads");
@@ -56,15 +56,15 @@ pub(super) fn measure() -> anyhow::Result<Measurement> {
 
 /// A cluster with a ready node and nothing to do.
 async fn prepare() -> anyhow::Result<ClusterImage> {
-    let cluster = Cluster::builder().virtual_time(1).start().await;
+    let cluster = Cluster::builder().virtual_time(1).permuted_tasks().start().await;
     cluster.settled().await?;
     let image = cluster.image()?;
     cluster.stop().await;
     Ok(image)
 }
 
-async fn scenario(image: &ClusterImage, _seed: u64) -> anyhow::Result<()> {
-    let cluster = image.try_start().await?;
+async fn scenario(image: &ClusterImage, seed: u64) -> anyhow::Result<()> {
+    let cluster = image.start_with_seed(seed).await;
     cluster.apply(DEPLOYMENT).await?;
     let is_ready = json!({"status": {"readyReplicas": 2}});
     cluster.wait_for(("apps", "v1", "deployments"), "default", "web", &is_ready).await?;

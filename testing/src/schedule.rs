@@ -1,7 +1,6 @@
-//! [`Schedule`]: permutes the order in which tasks of a simulated cluster run, by a seed. tokio runs ready
-//! tasks of one thread in the order in which they became ready, so an unpermuted cluster has one order per
-//! workload. A permuted one pauses for a random time where its components interact: calls of components,
-//! watch deliveries, reads and commits of the storage.
+//! [`Schedule`]: permutes the order in which tasks of a cluster in virtual time run, by a seed. tokio runs ready tasks of one thread in the
+//! order in which they became ready, so an unpermuted cluster has one order per workload. A permuted one pauses for a random time where its
+//! components interact: calls of components, watch deliveries, reads and commits of the storage.
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -25,16 +24,16 @@ const LONGEST_MS: u64 = 20;
 
 /// Generator of pauses; without an [`Rng`] there are none.
 #[derive(Clone, Debug)]
-pub(crate) struct Schedule(Option<Rng>);
+pub struct Schedule(Option<Rng>);
 
 impl Schedule {
     /// Tasks run in the order in which they become ready.
-    pub(crate) fn fifo() -> Self {
+    pub fn fifo() -> Self {
         Self(None)
     }
 
     /// `rng` determines the order of tasks.
-    pub(crate) fn permuted(rng: Rng) -> Self {
+    pub fn permuted(rng: Rng) -> Self {
         Self(Some(rng))
     }
 
@@ -49,8 +48,13 @@ impl Schedule {
         }
     }
 
+    /// Whether tasks run in the order in which they become ready.
+    pub(crate) fn is_fifo(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Wraps `storage` with a pause before each read and delivery, and before and after each commit.
-    pub(crate) fn storage(&self, storage: SharedStorage) -> SharedStorage {
+    pub fn storage(&self, storage: SharedStorage) -> SharedStorage {
         match self.0 {
             None => storage,
             Some(_) => Arc::new(PermutedStorage { inner: storage, schedule: self.clone() }),
@@ -58,12 +62,12 @@ impl Schedule {
     }
 
     /// Wraps `service` with a pause before and after each call.
-    pub(crate) fn service<S>(&self, service: S) -> PermutedService<S> {
+    pub fn service<S>(&self, service: S) -> PermutedService<S> {
         PermutedService { inner: service, schedule: self.clone() }
     }
 
     /// Wraps `stream` with a pause before each item.
-    pub(crate) fn stream<S: Stream>(&self, stream: S) -> impl Stream<Item = S::Item> + use<S> {
+    pub fn stream<S: Stream>(&self, stream: S) -> impl Stream<Item = S::Item> + use<S> {
         let schedule = self.clone();
         stream.then(move |item| {
             let schedule = schedule.clone();
@@ -126,7 +130,7 @@ impl RawWatch for PermutedWatch {
 
 /// A service with pauses around its calls, see [`Schedule::service`].
 #[derive(Clone)]
-pub(crate) struct PermutedService<S> {
+pub struct PermutedService<S> {
     inner: S,
     schedule: Schedule,
 }
