@@ -270,6 +270,7 @@ const SOURCES: [&str; 21] = [
     include_str!("piece.rs"),
     include_str!("roots.rs"),
     include_str!("schemas.rs"),
+    include_str!("standalone.rs"),
     include_str!("swagger.rs"),
     include_str!("../patch/mod.rs"),
 ];
