@@ -250,7 +250,7 @@ pub fn fingerprint(facts: &str) -> String {
 
 /// Sources of documents besides resources and the field table; documents change with these files only. The
 /// lock file stands for the descriptions of `k8s-openapi`.
-const SOURCES: [&str; 21] = [
+const SOURCES: [&str; 22] = [
     include_str!("../../../Cargo.lock"),
     include_str!("../../schema/facts.txt"),
     include_str!("../crd/openapi/mod.rs"),
@@ -270,6 +270,7 @@ const SOURCES: [&str; 21] = [
     include_str!("piece.rs"),
     include_str!("roots.rs"),
     include_str!("schemas.rs"),
+    include_str!("standalone.rs"),
     include_str!("swagger.rs"),
     include_str!("../patch/mod.rs"),
 ];
