@@ -209,6 +209,10 @@ impl ListerWatcher for Paired {
         });
         Ok(both.boxed())
     }
+
+    fn demand(&self, revision: Revision) {
+        self.part.demand(revision);
+    }
 }
 
 mod a_part_of_a_common_stream {
