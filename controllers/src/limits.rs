@@ -76,6 +76,12 @@ pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
 /// proportion to them, and each of them ends at a time of its own.
 pub(crate) const NAMESPACE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The time between two such lists as a multiple of the time that a list takes.
+pub(crate) const NAMESPACE_LISTS: u32 = 20;
+
+/// Longest time between two such lists. Upstream looks again after half of the grace period of pods.
+pub(crate) const LONGEST_NAMESPACE_INTERVAL: Duration = Duration::from_secs(15);
+
 /// Events of a terminating namespace that are listed to check whether any are left: there may be very many,
 /// and they block nothing. A condition's count of events is capped by it.
 pub(crate) const EVENTS_COUNTED: NonZeroU32 = NonZeroU32::new(500).expect("not zero");

@@ -1,7 +1,6 @@
 //! Namespace controller: deletes the content of terminating namespaces and then finalizes them. `plan`
 //! decides; this file lists the remaining content and executes first the deletions, then the plan. It runs
-//! when an object of such a namespace disappears, while pods remain at most once in [`NAMESPACE_INTERVAL`],
-//! and at the plan's deadline.
+//! when an object of such a namespace disappears, but seldom while pods remain, and at the plan's deadline.
 
 mod plan;
 #[cfg(test)]
@@ -12,11 +11,11 @@ use crate::aggregated::AggregatedKinds;
 use crate::apply::Executor;
 use crate::caches::{Caches, Pods};
 use crate::garbage_collector::member::{OwnershipRecord, kinds};
-use crate::limits::{EVENTS_COUNTED, NAMESPACE_INTERVAL};
+use crate::limits::{EVENTS_COUNTED, LONGEST_NAMESPACE_INTERVAL, NAMESPACE_INTERVAL, NAMESPACE_LISTS};
 use crate::resource::{DEFINITIONS, EVENTS, Resource, gvr};
 use crate::resource_api::ResourceApi;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
-use crate::view::{Plain, elapsed};
+use crate::view::{Plain, Pod, elapsed};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -44,13 +43,21 @@ pub(crate) fn is_active(namespace: &Namespace) -> bool {
 /// Runs the controller until the cluster stops.
 pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = ControllerCaches::of(&cluster.caches);
-    let namespaces = caches.namespaces.clone();
+    let (of_objects, of_pods) = (caches.namespaces.clone(), caches.namespaces.clone());
     let controller = cluster
         .controller("namespace")
         .watch(&caches.namespaces, |ns: &Obj<Namespace>| {
             is_terminating(ns).then(|| kstore_informer::Object::key(ns))
         })
-        .watch_deltas(&caches.everything, move |delta| emptied(&namespaces, delta))
+        .watch_deltas(&caches.everything, move |delta: &Delta<OwnershipRecord>| {
+            let Delta::Deleted(member) = delta else { return None };
+            emptied(&of_objects, member.namespace())
+        })
+        // The rest between two lists ends when this cache shows no pod: perhaps later than the other one.
+        .watch_deltas(&caches.pods, move |delta: &Delta<Pod>| {
+            let Delta::Deleted(pod) = delta else { return None };
+            emptied(&of_pods, &pod.metadata.namespace)
+        })
         .workers(WORKERS);
     let executor = cluster.executor("namespace-controller");
     let stop = cluster.stop.clone();
@@ -61,9 +68,8 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
 }
 
 /// The terminating namespace of a deleted object.
-fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<OwnershipRecord>) -> Option<Key> {
-    let Delta::Deleted(member) = delta else { return None };
-    let key = Key::new("", Some(member.namespace()).filter(|ns| !ns.is_empty())?);
+fn emptied(namespaces: &Informer<Obj<Namespace>>, namespace: &str) -> Option<Key> {
+    let key = Key::new("", Some(namespace).filter(|name| !name.is_empty())?);
     namespaces.get(&key).is_some_and(|ns| is_terminating(&ns)).then_some(key)
 }
 
@@ -92,8 +98,15 @@ struct Namespaces {
     caches: ControllerCaches,
     executor: Executor,
     resources: Vec<Resource>,
-    /// When each terminating namespace was last listed.
-    listed: Mutex<BTreeMap<Key, Timestamp>>,
+    /// The last list of each terminating namespace.
+    listed: Mutex<BTreeMap<Key, LastList>>,
+}
+
+/// When a namespace was listed, and how long that took.
+#[derive(Clone, Copy)]
+struct LastList {
+    ended: Timestamp,
+    took: Duration,
 }
 
 impl Reconcile for Namespaces {
@@ -104,15 +117,16 @@ impl Reconcile for Namespaces {
             return Ok(Next::Done);
         };
         let name = cx.key.name();
-        let now = self.cluster.nondet.clock.now();
-        if let Some(rest) = self.rest(&cx.key, now) {
+        let began = self.cluster.nondet.clock.now();
+        if let Some(rest) = self.rest(&cx.key, began) {
             return Ok(Next::Again(rest));
         }
-        self.listed.lock().insert(cx.key.clone(), now);
         let (custom, unknown) = self.custom_resources().await;
         let (aggregated, undiscovered) = self.aggregated_resources().await;
         let resources: Vec<_> = self.resources.iter().cloned().chain(custom).chain(aggregated).collect();
         let (mut contents, mut failures) = self.list(name, &resources).await;
+        let ended = self.cluster.nondet.clock.now();
+        self.listed.lock().insert(cx.key.clone(), LastList { ended, took: elapsed(began, ended) });
         failures.extend(unknown);
         failures.extend(self.delete(&cx, &contents).await);
         if plan::are_events(&contents) {
@@ -134,9 +148,10 @@ impl Reconcile for Namespaces {
 impl Namespaces {
     /// Time until a namespace with pods may be listed again.
     fn rest(&self, key: &Key, now: Timestamp) -> Option<Duration> {
-        let last = *self.listed.lock().get(key)?;
+        let LastList { ended, took } = *self.listed.lock().get(key)?;
         self.caches.pods.view().namespace(key.name()).next()?;
-        NAMESPACE_INTERVAL.checked_sub(elapsed(last, now)).filter(|rest| !rest.is_zero())
+        let interval = (took * NAMESPACE_LISTS).clamp(NAMESPACE_INTERVAL, LONGEST_NAMESPACE_INTERVAL);
+        interval.checked_sub(elapsed(ended, now)).filter(|rest| !rest.is_zero())
     }
 
     /// Deletes what is due of every kind, even if another kind fails. Returns the failures in a fixed order
