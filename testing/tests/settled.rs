@@ -90,5 +90,5 @@ async fn settled_error_names_busy_components() {
         "{error}"
     );
     // Of the scheduler's caches the first in the alphabet are named.
-    assert!(busy.contains(&"cache scheduler-nodes is being filled".to_owned()), "{error}");
+    assert!(busy.contains(&"cache scheduler-claims is being filled".to_owned()), "{error}");
 }
