@@ -347,6 +347,17 @@ pub(super) const AGENTS: &[(&str, &str)] = &[
 pub(super) const WITHOUT_TOKEN_VOLUMES: &[&str] =
     &["limitrange.jsonl", "podsecurity.jsonl", "admission.jsonl"];
 
+/// Members of answers that depend on whether the namespace controller has acted yet, in Kubernetes too: file,
+/// line and members.
+pub(super) const RACES: &[(&str, &str, &[&str])] = &[
+    (
+        "admission.jsonl",
+        "187-gone-patch",
+        &["/metadata/deletionGracePeriodSeconds", "/metadata/deletionTimestamp"],
+    ),
+    ("admission.jsonl", "188-gone-delete-again", &["/metadata/managedFields", "/status/conditions"]),
+];
+
 /// The ids listed for a file.
 pub(super) fn listed(file: &str) -> BTreeSet<&'static str> {
     DIFFERENCES.iter().filter(|(own, _, _)| *own == file).flat_map(|(_, ids, _)| *ids).copied().collect()

@@ -93,8 +93,9 @@ async fn play(
     let agent = expected::AGENTS.iter().find(|(own, _)| *own == file).map(|(_, agent)| *agent);
     let (answers, differences) = (BTreeMap::new(), BTreeMap::new());
     let without_token_volumes = expected::WITHOUT_TOKEN_VOLUMES.contains(&file);
-    let saved = BTreeMap::new();
-    let mut replayer = Replayer { cluster, hooks, answers, saved, differences, agent, without_token_volumes };
+    let (saved, file) = (BTreeMap::new(), file.to_owned());
+    let mut replayer =
+        Replayer { cluster, file, hooks, answers, saved, differences, agent, without_token_volumes };
     for line in &lines {
         replayer.line(line).await;
     }
@@ -117,6 +118,8 @@ fn check_differences(file: &str, differences: &BTreeMap<String, String>) {
 
 struct Replayer<'c> {
     cluster: &'c Cluster,
+    /// The name of the recording.
+    file: String,
     /// The webhook server, if the recording has one.
     hooks: Option<Hooks>,
     /// Bodies of answers by line id.
@@ -152,6 +155,14 @@ impl Replayer<'_> {
             if self.without_token_volumes {
                 normal::drop_token_volumes(&mut line["response"]);
                 normal::drop_token_volumes(&mut response);
+            }
+            for (_, _, members) in
+                expected::RACES.iter().filter(|(of, own, _)| *of == self.file && *own == id)
+            {
+                members.iter().for_each(|member| {
+                    remove(member, &mut line["response"]);
+                    remove(member, &mut response);
+                });
             }
             if line["response"]["..."].is_string() {
                 line["response"] = response.clone();
@@ -272,6 +283,12 @@ fn ignore(place: &str, recorded: &mut Value, own: &mut Value) {
     for value in [recorded, own].into_iter().filter_map(|value| value.pointer_mut(place)) {
         *value = Value::Null;
     }
+}
+
+/// Removes the member at a pointer.
+fn remove(member: &str, of: &mut Value) {
+    let (parent, name) = member.rsplit_once('/').expect("a pointer begins with a slash");
+    of.pointer_mut(parent).and_then(Value::as_object_mut).map(|parent| parent.remove(name));
 }
 
 /// The body as JSON, as the events of a watch (a single event as itself), or as text.
