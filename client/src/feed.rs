@@ -25,7 +25,7 @@ impl Client {
     ///
     /// `feed` must return what the server's `Watch` would send: it authenticates and authorizes the caller,
     /// ends the watch of a slow reader, and returns the same statuses. The request carries the metadata of a
-    /// call and a [`ProgressDemand`](kstore_proto::ProgressDemand) as an extension.
+    /// call and a [`ProgressDemand`] as an extension.
     #[must_use]
     pub fn with_feed<F, Fut, S>(&self, feed: F) -> Self
     where
