@@ -7,6 +7,10 @@ use std::time::Duration;
 /// Kubernetes.
 const SMOOTHING: f64 = 0.977;
 
+/// Demand in seats that counts as none. Without this bound a demand that has ended would become smaller for
+/// days, and each adjustment would divide the seats again.
+const NO_DEMAND: f64 = 1e-6;
+
 /// Integrates a number of seats over time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SeatIntegrator {
@@ -65,11 +69,15 @@ pub(super) struct SeatDemand {
 }
 
 impl SeatDemand {
-    /// Adds the statistics of one more period.
-    pub(super) fn update(&mut self, observed: ObservedSeats) {
+    /// Adds the statistics of one more period. Returns whether the demand changed.
+    pub(super) fn update(&mut self, observed: ObservedSeats) -> bool {
         let envelope = observed.average + observed.deviation;
         let decayed = SMOOTHING * self.smoothed + (1.0 - SMOOTHING) * envelope;
-        *self = Self { observed, smoothed: envelope.max(decayed) };
+        let smoothed = envelope.max(decayed);
+        let new = Self { observed, smoothed: if smoothed < NO_DEMAND { 0.0 } else { smoothed } };
+        let has_changed = *self != new;
+        *self = new;
+        has_changed
     }
 }
 
@@ -93,9 +101,20 @@ mod tests {
     #[test]
     fn smoothed_demand_rises_at_once_and_halves_in_five_minutes() {
         let mut demand = SeatDemand::default();
-        demand.update(ObservedSeats { average: 90.0, deviation: 10.0, highest: 120.0 });
+        assert!(demand.update(ObservedSeats { average: 90.0, deviation: 10.0, highest: 120.0 }));
         assert!((demand.smoothed - 100.0).abs() < 1e-9);
-        (0..30).for_each(|_| demand.update(ObservedSeats::default()));
+        for _ in 0..30 {
+            demand.update(ObservedSeats::default());
+        }
         assert!((49.0..51.0).contains(&demand.smoothed), "{}", demand.smoothed);
+    }
+
+    #[test]
+    fn demand_that_has_ended_becomes_none_within_three_hours_and_changes_no_more() {
+        let mut demand = SeatDemand::default();
+        demand.update(ObservedSeats { average: 600.0, deviation: 0.0, highest: 600.0 });
+        let periods = (0..1_000).take_while(|_| demand.update(ObservedSeats::default())).count();
+        assert!((500..1_000).contains(&periods), "{periods}");
+        assert_eq!(demand, SeatDemand::default());
     }
 }

@@ -129,13 +129,14 @@ impl Level {
         self.with_set(|set, now| set.set_limit(seats.current, now, &mut wake));
     }
 
-    /// Ends a period of the demand, and frees the seats of requests that run for too long.
-    pub(super) fn end_period(self: &Arc<Self>) {
+    /// Ends a period of the demand, and frees the seats of requests that run for too long. Returns whether the
+    /// demand changed.
+    pub(super) fn end_period(self: &Arc<Self>) -> bool {
         let observed = self.with_set(|set, now| {
             set.release_older(limits::REQUEST_TIMEOUT, now, &mut wake);
             set.take_demand(now)
         });
-        self.seats.lock().demand.update(observed);
+        self.seats.lock().demand.update(observed)
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -143,10 +143,15 @@ impl Fairness {
     /// Ends a period: levels lend and borrow seats by their demand, and removed levels without requests go.
     pub(crate) fn adjust(&self) {
         let mut active = self.active.write();
-        active.levels.values().for_each(Level::end_period);
+        // Every level must end its period.
+        let changed = active.levels.values().filter(|level| level.end_period()).count();
         let Active { levels, config, .. } = &mut *active;
+        let before = levels.len();
         levels.retain(|name, level| config.levels.contains_key(name) || !level.is_idle());
-        self.divide_seats(&active);
+        // The division depends on nothing else, so that of an idle server stays.
+        if changed > 0 || levels.len() != before {
+            self.divide_seats(&active);
+        }
     }
 
     fn divide_seats(&self, active: &Active) {

@@ -28,19 +28,26 @@ impl Pipeline {
         let target = &request.target;
         let span = tracing::debug_span!("decode").entered();
         let expected = self.expected(Expected::at(target));
-        let mut object = decode::object(expected, body, options.field_validation, warnings)?;
+        let read = |warnings: &mut Vec<String>| {
+            let mut object = decode::object(expected, body, options.field_validation, warnings)?;
+            if target.subresource != "scale" {
+                warnings.extend(warnings::duplicate_owners(&mut object, ""));
+            }
+            check_name_and_namespace(target, &mut object)?;
+            Ok::<_, Status>(object)
+        };
+        let object = read(warnings)?;
         drop(span);
         if target.subresource == "scale" {
-            check_name_and_namespace(target, &mut object)?;
             return self.put_scale(request, &object, options, warnings).await;
         }
-        warnings.extend(warnings::duplicate_owners(&mut object, ""));
-        check_name_and_namespace(target, &mut object)?;
         if target.resource.create_on_update && target.subresource.is_empty() {
-            self.put(request, object, options, warnings).await
-        } else {
-            self.change(request, options, warnings, |_| Ok(object.clone())).await
+            return self.put(request, object, options, warnings).await;
         }
+        // Few updates are repeated, so decoding again costs less than a copy for each.
+        let mut decoded = Some(object);
+        let next = |_: &Value| Ok(decoded.take().map_or_else(|| read(&mut Vec::new()), Ok)?);
+        self.change(request, options, warnings, next).await
     }
 
     /// Replaces an object of a kind that PUT also creates. Starts over if the object is created or deleted

@@ -4,6 +4,7 @@
 mod seeds;
 mod year;
 
+use self::year::Frequency;
 use crate::{machine, measurement};
 
 /// Measures and prints a table in Markdown; words of the command line select rows.
@@ -17,8 +18,10 @@ pub fn main() -> anyhow::Result<()> {
     println!("{}\n", machine::describe());
     println!("{}", measurement::HEAD);
     for nodes in [0, 1] {
-        if is_selected(&format!("year of {nodes} nodes")) {
-            println!("{}", year::measure(nodes)?);
+        for frequency in [Frequency::Weekly, Frequency::Daily] {
+            if is_selected(&format!("{} year of {nodes} nodes", frequency.name())) {
+                println!("{}", year::measure(frequency, nodes)?);
+            }
         }
     }
     if is_selected("seeds") {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::Causes;
 
 /// Reference to an object or a field of it, as in an event's `regarding`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
     /// API version: `v1`, `apps/v1`.
     pub api_version: String,
@@ -32,7 +32,7 @@ impl Reference {
 }
 
 /// Severity of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
     /// A normal operation.
     Normal,

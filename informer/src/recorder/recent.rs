@@ -1,19 +1,22 @@
 //! [`LruCache`]: a bounded map that evicts the least recently used entry (LRU cache).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, hash::Hash, sync::Arc};
 
-/// LRU cache with a fixed number of entries.
+use kstore_nondet::HashMap;
+
+/// LRU cache with a fixed number of entries. Keys are hashed, not ordered: those of events are long and begin
+/// alike.
 pub(super) struct LruCache<K, V> {
-    values: BTreeMap<K, (u64, V)>,
-    by_use: BTreeMap<u64, K>,
+    values: HashMap<Arc<K>, (u64, V)>,
+    by_use: BTreeMap<u64, Arc<K>>,
     uses: u64,
     bound: usize,
 }
 
-impl<K: Ord + Clone, V> LruCache<K, V> {
+impl<K: Hash + Eq + Clone, V> LruCache<K, V> {
     /// A cache for at most `bound` entries, at least one.
     pub(super) fn new(bound: usize) -> Self {
-        Self { values: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0, bound }
+        Self { values: HashMap::default(), by_use: BTreeMap::new(), uses: 0, bound }
     }
 
     /// The value of `key`, without counting as a use.
@@ -23,22 +26,20 @@ impl<K: Ord + Clone, V> LruCache<K, V> {
 
     pub(super) fn entry(&mut self, key: &K, fresh: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
-        match self.values.get_mut(key) {
-            Some((used, _)) => {
-                self.by_use.remove(used);
-                *used = self.uses;
+        let uses = self.uses;
+        let known = self.values.get(key).and_then(|(used, _)| self.by_use.remove(used));
+        let key = known.unwrap_or_else(|| {
+            if self.values.len() >= self.bound
+                && let Some((_, oldest)) = self.by_use.pop_first()
+            {
+                self.values.remove(&oldest);
             }
-            None => {
-                if self.values.len() >= self.bound
-                    && let Some((_, oldest)) = self.by_use.pop_first()
-                {
-                    self.values.remove(&oldest);
-                }
-                self.values.insert(key.clone(), (self.uses, fresh()));
-            }
-        }
-        self.by_use.insert(self.uses, key.clone());
-        &mut self.values.get_mut(key).expect("the entry exists or was just inserted").1
+            Arc::new(key.clone())
+        });
+        self.by_use.insert(uses, key.clone());
+        let (used, value) = self.values.entry(key).or_insert_with(|| (uses, fresh()));
+        *used = uses;
+        value
     }
 }
 

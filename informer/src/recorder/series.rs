@@ -18,7 +18,7 @@ type Subject = (String, Reference, EventType);
 type Group = (Subject, String);
 
 /// Identity of an event: two occurrences with the same identity are counted together.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct EventIdentity {
     group: Group,
     /// Field path, action, related object and message; `None` for combined events.

@@ -132,16 +132,18 @@ async fn remove(client: &Client, key: &Key, uid: &str, cause: Revision) -> Resul
 
 /// Renews a lease if it exists, otherwise creates it; falls back to the other once.
 async fn renew(client: &Client, node: &str, exists: bool, lease: &Lease) -> Result<Written, Failure> {
-    let api = client.api::<Lease>();
+    let (api, patched) = (client.api::<Lease>(), client.api::<LeaseAck>());
     let patch = renewal(lease);
     if exists {
-        match api.patch(LEASE_NAMESPACE, node, &patch).await {
+        match patched.patch(LEASE_NAMESPACE, node, &patch).await {
             Err(error) if error.is_not_found() => done(api.create(LEASE_NAMESPACE, lease).await),
             outcome => done(outcome),
         }
     } else {
         match api.create(LEASE_NAMESPACE, lease).await {
-            Err(error) if error.is_already_exists() => done(api.patch(LEASE_NAMESPACE, node, &patch).await),
+            Err(error) if error.is_already_exists() => {
+                done(patched.patch(LEASE_NAMESPACE, node, &patch).await)
+            }
             outcome => done(outcome),
         }
     }
@@ -218,3 +220,4 @@ macro_rules! ack {
 
 ack!(PodAck, Pod);
 ack!(NodeAck, Node);
+ack!(LeaseAck, Lease);

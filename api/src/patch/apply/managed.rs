@@ -114,9 +114,9 @@ impl EntryFields {
         }
     }
 
-    fn to_json(&self) -> Value {
+    fn into_json(self) -> Value {
         match self {
-            Self::Text(text) => text.clone(),
+            Self::Text(text) => text,
             Self::Set(set) => set.to_json(),
         }
     }
@@ -159,13 +159,23 @@ pub(super) struct ManagedFields(pub(super) BTreeMap<Owner, OwnedFields>);
 impl ManagedFields {
     /// Decodes the entries of a stored object; skips malformed entries.
     pub(super) fn stored(object: &Value) -> Self {
-        Self(list(object).iter().filter_map(entry).collect())
+        Self::of(list(object).to_vec())
+    }
+
+    /// Decodes entries; skips malformed ones.
+    pub(super) fn of(entries: Vec<Value>) -> Self {
+        Self(entries.into_iter().filter_map(entry).collect())
+    }
+
+    /// Whether a stored object has an entry that can be decoded.
+    pub(super) fn are_stored_in(object: &Value) -> bool {
+        list(object).iter().any(|entry| operation(entry).is_some())
     }
 
     /// The entries that a client sent; `None` if they cannot be read.
     pub(super) fn sent(object: &Value) -> Option<Self> {
         let read = |value: &Value| {
-            let (owner, mut holding) = entry(value)?;
+            let (owner, mut holding) = entry(value.clone())?;
             if let EntryFields::Text(text) = &holding.fields {
                 holding.fields = EntryFields::Set(FieldSet::from_json(text)?);
             }
@@ -253,21 +263,26 @@ pub(super) fn requests_reset(object: &Value) -> bool {
     }
 }
 
-fn entry(value: &Value) -> Option<(Owner, OwnedFields)> {
-    let text = |name: &str| value[name].as_str().unwrap_or_default();
+/// Operation of an entry; `None` if the entry is malformed.
+fn operation(entry: &Value) -> Option<Operation> {
+    let text = |name: &str| entry[name].as_str().unwrap_or_default();
     let operation = match text("operation") {
         "Apply" => Operation::Apply,
         "Update" => Operation::Update,
         _ => return None,
     };
-    if text("fieldsType") != "FieldsV1" || text("apiVersion").is_empty() {
-        return None;
-    }
-    let fields = match value.get("fieldsV1") {
-        Some(fields @ Value::Object(_)) => fields.clone(),
-        Some(Value::Null) | None => json!({}),
-        Some(_) => return None,
+    let is_known = text("fieldsType") == "FieldsV1" && !text("apiVersion").is_empty();
+    let has_fields = matches!(entry["fieldsV1"], Value::Object(_) | Value::Null);
+    (is_known && has_fields).then_some(operation)
+}
+
+fn entry(mut value: Value) -> Option<(Owner, OwnedFields)> {
+    let operation = operation(&value)?;
+    let fields = match value.get_mut("fieldsV1").map(Value::take) {
+        Some(fields @ Value::Object(_)) => fields,
+        _ => json!({}),
     };
+    let text = |name: &str| value[name].as_str().unwrap_or_default();
     let owner = Owner::new(text("manager"), operation, text("subresource"), text("apiVersion"));
     let (api_version, time) = (text("apiVersion").to_owned(), text("time").to_owned());
     Some((owner, OwnedFields { fields: EntryFields::Text(fields), api_version, time }))
@@ -278,7 +293,7 @@ fn to_json(owner: Owner, holding: OwnedFields) -> Value {
         "operation": owner.operation.as_str(),
         "apiVersion": holding.api_version,
         "fieldsType": "FieldsV1",
-        "fieldsV1": holding.fields.to_json(),
+        "fieldsV1": holding.fields.into_json(),
     });
     let optional = [("manager", owner.manager), ("subresource", owner.subresource), ("time", holding.time)];
     for (name, text) in optional {

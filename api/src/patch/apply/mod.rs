@@ -31,6 +31,7 @@ mod typed;
 mod walk;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
@@ -66,6 +67,11 @@ const SYSTEM_FIELDS: &[&str] = &[
     "metadata.selfLink",
     "metadata.uid",
 ];
+
+fn system_fields() -> &'static FieldSet {
+    static SET: OnceLock<FieldSet> = OnceLock::new();
+    SET.get_or_init(|| FieldSet::of_names(SYSTEM_FIELDS))
+}
 
 /// Manager of the fields that an object had before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -204,24 +210,34 @@ pub fn check(config: &Value, object: ObjectType<'_>) -> Result<(), ApplyError> {
 
 /// Sets the managedFields of `new` for a write other than apply. `live` is `None` on create.
 pub fn track_update(live: Option<&Value>, new: &mut Value, write: &Write<'_>, object: ObjectType<'_>) {
-    let managed = managed_fields_before(live, new, write);
+    let stored = live.map(|live| &live["metadata"]["managedFields"]);
+    let is_same = stored.is_some_and(|stored| *stored == new["metadata"]["managedFields"]);
+    let sent = if is_same { None } else { sent_managed_fields(new, write) };
     let stated =
         new.get_mut("metadata").and_then(Value::as_object_mut).and_then(|m| m.remove("managedFields"));
+    let is_managed = match &sent {
+        Some(sent) => !sent.is_empty(),
+        None => live.is_some_and(ManagedFields::are_stored_in),
+    };
     let empty = json!({"metadata": {}});
     let mut versions = match live {
         // An object without managed fields stays so until its first apply.
-        Some(_) if managed.is_empty() => return,
+        Some(_) if !is_managed => return,
         Some(live) => VersionDifferences::new(live, new, write, object),
         None => VersionDifferences::new(&empty, new, write, object),
     };
-    let stored = live.map(|live| &live["metadata"]["managedFields"]).filter(|fields| fields.is_array());
-    if let Some(stored) = stored.filter(|stored| stated.is_none_or(|stated| stated == **stored))
+    if let Some(stored @ Value::Array(_)) = stored
+        && (is_same || stated.is_none())
         && versions.own().is_empty()
     {
-        set_managed_fields(new, stored.clone());
+        set_managed_fields(new, stated.unwrap_or_else(|| stored.clone()));
         return;
     }
-    let mut managed = managed;
+    let mut managed = match (sent, stated) {
+        (Some(sent), _) => sent,
+        (None, Some(Value::Array(entries))) if is_same => ManagedFields::of(entries),
+        (None, _) => live.map(ManagedFields::stored).unwrap_or_default(),
+    };
     update(&mut versions, &mut managed, write);
     managed.store(new);
 }
@@ -250,18 +266,16 @@ fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
     entry.as_object().into_iter().flatten().filter(|(name, _)| *name != "time")
 }
 
-/// Managed fields before a write. A write to the object itself may edit them, if all entries can be decoded;
-/// otherwise the stored ones count.
-fn managed_fields_before(live: Option<&Value>, new: &Value, write: &Write<'_>) -> ManagedFields {
-    let stored = || live.map(ManagedFields::stored).unwrap_or_default();
-    let same = live.is_some_and(|live| live["metadata"]["managedFields"] == new["metadata"]["managedFields"]);
-    if !write.subresource.is_empty() || same {
-        return stored();
+/// Managed fields that a write states, if they count: a write to the object itself may edit them if all entries
+/// can be decoded. `None`: the stored ones count.
+fn sent_managed_fields(new: &Value, write: &Write<'_>) -> Option<ManagedFields> {
+    if !write.subresource.is_empty() {
+        return None;
     }
     if requests_reset(new) {
-        return ManagedFields::default();
+        return Some(ManagedFields::default());
     }
-    ManagedFields::sent(new).filter(|sent| !sent.is_empty()).unwrap_or_else(stored)
+    ManagedFields::sent(new).filter(|sent| !sent.is_empty())
 }
 
 /// Removes `metadata.managedFields` from an object.
@@ -357,7 +371,7 @@ impl ApplyAttempt<'_> {
         // An apply that only adds an owner does not change the object, so it has no new time.
         let time =
             if new == *bare { last.map(|last| last.time).unwrap_or_default() } else { write.now.to_owned() };
-        let fields = fields.difference(&FieldSet::of_names(SYSTEM_FIELDS));
+        let fields = fields.difference(system_fields());
         if !fields.is_empty() {
             let api_version = write.api_version.to_owned();
             managed.0.insert(owner, OwnedFields { fields: EntryFields::Set(fields), api_version, time });
@@ -401,7 +415,7 @@ fn settle(
 fn update(versions: &mut VersionDifferences<'_>, managed: &mut ManagedFields, write: &Write<'_>) {
     // A forced change has no conflicts.
     settle(versions, managed, true).ok();
-    let changed = versions.own().changed().difference(&FieldSet::of_names(SYSTEM_FIELDS));
+    let changed = versions.own().changed().difference(system_fields());
     if !changed.is_empty() {
         let owner = write.owner(Operation::Update);
         let mut fields = changed;
