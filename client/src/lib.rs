@@ -34,6 +34,7 @@ mod service_accounts;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod trimmed;
 mod tunnel;
 mod typed;
 

@@ -73,6 +73,12 @@ impl MultiSource {
         self.part(self.client.api::<K>().source(params))
     }
 
+    /// A part with objects of a type without their `metadata.managedFields`, which are skipped and cost neither
+    /// time nor memory. An object that is written back without them keeps them.
+    pub fn trimmed<K: Kind>(&self, params: WatchParams) -> SourcePart<Obj<K>> {
+        self.part(self.client.api::<K>().trimmed(params))
+    }
+
     /// A part with objects of a type that hold only selected data: `decode` gets the JSON of each.
     pub fn project<K: Kind, T: Object, E: std::fmt::Display + 'static>(
         &self,

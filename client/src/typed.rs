@@ -12,6 +12,7 @@ use crate::{
     ApiError, Client, DeleteParams, Gvr, ListParams, Patch, Source, WatchParams,
     calls::{Calls, Json},
     client::bounded,
+    trimmed,
 };
 
 /// A Kubernetes type that the client supports. All suitable types implement it.
@@ -102,6 +103,12 @@ impl<K: Kind> Api<K> {
         Source::new(self.calls.clone(), params, |json| {
             lenient::from_slice(json).map(Obj::new).map_err(ApiError::json)
         })
+    }
+
+    /// A source of objects without their `metadata.managedFields`.
+    pub(crate) fn trimmed(&self, params: WatchParams) -> Source<Obj<K>> {
+        let decode = |json: &[u8]| trimmed::decode(json).map(Obj::new).map_err(ApiError::json);
+        Source::new(self.calls.clone(), params, decode)
     }
 
     /// A source for an informer whose objects hold only selected data: `decode` gets the JSON of each.

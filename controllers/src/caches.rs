@@ -31,7 +31,7 @@ pub(crate) trait Watched: Clone + Send + Sync + 'static {
 /// Cache of a kind's complete objects, without indexes.
 impl<K: Kind> Watched for Informer<Obj<K>> {
     fn start(from: &Sources<'_>) -> Self {
-        let source = from.multi.source::<K>(WatchParams::default());
+        let source = from.multi.trimmed::<K>(WatchParams::default());
         from.start(K::URL_PATH_SEGMENT, Some(resource_of::<K>()), Builder::new(source))
     }
 }

@@ -38,7 +38,7 @@ impl Watched for AccountTokens {
         let of_account = Index::new(|secret: &Obj<Secret>, emit: &mut dyn FnMut(Key)| {
             emit(account_key(secret));
         });
-        let source = from.multi.source::<Secret>(WatchParams::default().fields(OF_TYPE));
+        let source = from.multi.trimmed::<Secret>(WatchParams::default().fields(OF_TYPE));
         let builder = Builder::new(source).index(&of_account);
         let informer = from.start("account-tokens", Some(resource_of::<Secret>()), builder);
         Self { informer, of_account }

@@ -29,7 +29,7 @@ struct ClusterInfo(Informer<Obj<ConfigMap>>);
 impl Watched for ClusterInfo {
     fn start(from: &Sources<'_>) -> Self {
         let named = WatchParams::default().ns(NAMESPACE).fields(&format!("metadata.name={NAME}"));
-        let builder = Builder::new(from.multi.source::<ConfigMap>(named));
+        let builder = Builder::new(from.multi.trimmed::<ConfigMap>(named));
         Self(from.start("cluster-info", Some(resource_of::<ConfigMap>()), builder))
     }
 }

@@ -30,7 +30,7 @@ impl Watched for BootstrapTokens {
         Self(from.start(
             "bootstrap-tokens",
             Some(crate::resource::resource_of::<Secret>()),
-            Builder::new(from.multi.source::<Secret>(params)),
+            Builder::new(from.multi.trimmed::<Secret>(params)),
         ))
     }
 }

@@ -99,7 +99,7 @@ impl ReplicaSets {
 impl Watched for ReplicaSets {
     fn start(from: &Sources<'_>) -> Self {
         let held = Self::index();
-        let builder = Builder::new(from.multi.source::<ReplicaSet>(WatchParams::default())).index(&held);
+        let builder = Builder::new(from.multi.trimmed::<ReplicaSet>(WatchParams::default())).index(&held);
         Self { informer: from.start("replicasets", Some(resource_of::<ReplicaSet>()), builder), held }
     }
 }
@@ -168,7 +168,7 @@ impl Watched for ResourceClaims {
         let holding = Index::new(|claim: &Obj<ResourceClaim>, emit: &mut dyn FnMut(DeviceId)| {
             allocated(claim).iter().for_each(|result| emit(result.into()));
         });
-        let source = from.multi.source::<ResourceClaim>(WatchParams::default());
+        let source = from.multi.trimmed::<ResourceClaim>(WatchParams::default());
         let builder = Builder::new(source).index(&of_pod).index(&holding);
         let resource = Some(resource_of::<ResourceClaim>());
         Self { informer: from.start("resourceclaims", resource, builder), of_pod, holding }
@@ -195,7 +195,7 @@ impl Watched for Services {
         let at = Index::new(|service: &Obj<Service>, emit: &mut dyn FnMut(IpAddr)| {
             crate::service_address::addresses_of(service).for_each(emit);
         });
-        let builder = Builder::new(from.multi.source::<Service>(WatchParams::default())).index(&at);
+        let builder = Builder::new(from.multi.trimmed::<Service>(WatchParams::default())).index(&at);
         Self { informer: from.start("services", Some(resource_of::<Service>()), builder), at }
     }
 }

@@ -111,7 +111,7 @@ impl Watched for EndpointSlices {
                 emit((slice.metadata.namespace.clone().unwrap_or_default(), service.clone()));
             }
         });
-        let builder = Builder::new(from.multi.source::<EndpointSlice>(WatchParams::default())).index(&of);
+        let builder = Builder::new(from.multi.trimmed::<EndpointSlice>(WatchParams::default())).index(&of);
         Self { informer: from.start("endpointslices", Some(ENDPOINTSLICES), builder), of }
     }
 }

@@ -56,7 +56,7 @@ impl Watched for Jobs {
             let owners = job.metadata.owner_references.as_deref().unwrap_or_default();
             controller_of(owners).into_iter().for_each(|owner| emit(owner.uid.clone()));
         });
-        let builder = Builder::new(from.multi.source::<Job>(WatchParams::default())).index(&owned);
+        let builder = Builder::new(from.multi.trimmed::<Job>(WatchParams::default())).index(&owned);
         Self { informer: from.start("jobs", Some(resource_of::<Job>()), builder), owned }
     }
 }

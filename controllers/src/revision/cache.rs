@@ -26,7 +26,7 @@ impl Watched for ControllerRevisions {
             let namespace = revision.metadata.namespace.as_deref().unwrap_or_default();
             LookupKey::emit(&**revision, namespace, emit);
         });
-        let source = from.multi.source::<ControllerRevision>(WatchParams::default());
+        let source = from.multi.trimmed::<ControllerRevision>(WatchParams::default());
         let builder = Builder::new(source).index(&held);
         let resource = resource_of::<ControllerRevision>();
         Self { informer: from.start("controllerrevisions", Some(resource), builder), held }

@@ -40,7 +40,7 @@ struct RootCas(Informer<Obj<ConfigMap>>);
 impl Watched for RootCas {
     fn start(from: &Sources<'_>) -> Self {
         let named = WatchParams::default().fields(&format!("metadata.name={ROOT_CA}"));
-        let builder = Builder::new(from.multi.source::<ConfigMap>(named));
+        let builder = Builder::new(from.multi.trimmed::<ConfigMap>(named));
         Self(from.start("configmaps", Some(resource_of::<ConfigMap>()), builder))
     }
 }

@@ -44,7 +44,7 @@ struct SignerBundles(Informer<Obj<ClusterTrustBundle>>);
 impl Watched for SignerBundles {
     fn start(from: &Sources<'_>) -> Self {
         let own = WatchParams::default().fields(&format!("spec.signerName={}", plan::SIGNER));
-        let builder = Builder::new(from.multi.source::<ClusterTrustBundle>(own));
+        let builder = Builder::new(from.multi.trimmed::<ClusterTrustBundle>(own));
         Self(from.start("clustertrustbundles", Some(resource_of::<ClusterTrustBundle>()), builder))
     }
 }
