@@ -15,20 +15,23 @@ use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
+#[cfg(test)]
+use crate::pod_constraints::LabelSelector;
 use crate::pod_constraints::{Labels, Namespaces};
 use crate::ports::HostPort;
 use crate::preemption::budgets::Budgets;
 use crate::preemption::nominations::Nominations;
 use crate::resources::RequestedTotal;
-use crate::score::pod_topology_spread;
-use crate::snapshot::Snapshot;
+use crate::score::pod_topology_spread::Constraints;
 use crate::storage::Storage;
 use crate::workloads::Workloads;
+use crate::zones::{Location, Zones};
 
 /// A node with the sums over its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeState {
     info: Arc<NodeInfo>,
+    location: Location,
     requested: RequestedTotal,
     nonzero: NonZero,
     ports: Vec<HostPort>,
@@ -43,9 +46,10 @@ pub struct NodeState {
 }
 
 impl NodeState {
-    fn new(info: Arc<NodeInfo>) -> Self {
+    fn new(info: Arc<NodeInfo>, location: Location) -> Self {
         Self {
             info,
+            location,
             requested: RequestedTotal::default(),
             nonzero: NonZero::default(),
             ports: Vec::new(),
@@ -60,6 +64,16 @@ impl NodeState {
     /// The node.
     pub fn info(&self) -> &NodeInfo {
         &self.info
+    }
+
+    /// The node's place in the topology.
+    pub fn location(&self) -> Location {
+        self.location
+    }
+
+    /// Whether the node object exists. Otherwise the node only holds pods that name it.
+    fn exists(&self) -> bool {
+        self.location.zone.is_some()
     }
 
     /// The sum of the requests of its pods.
@@ -101,7 +115,8 @@ impl NodeState {
     /// pod. O(pods on the node).
     pub fn without_lower(&self, priority: i32) -> Option<(Self, Vec<Arc<PodInfo>>)> {
         self.lowest_priority.filter(|lowest| *lowest < priority)?;
-        let mut stripped = Self { generation: self.generation, ..Self::new(Arc::clone(&self.info)) };
+        let empty = Self::new(Arc::clone(&self.info), self.location);
+        let mut stripped = Self { generation: self.generation, ..empty };
         let mut lower = Vec::new();
         for pod in &self.pods {
             if pod.priority < priority {
@@ -168,12 +183,6 @@ fn has_terms(pod: &PodInfo) -> bool {
     pod.pod_affinity.has_required() || pod.pod_affinity.has_preferred()
 }
 
-struct NodeEntry {
-    state: NodeState,
-    /// Whether the node object exists. An entry without a node object only holds pods that name the node.
-    exists: bool,
-}
-
 struct PlacedPod {
     pod: Arc<PodInfo>,
     node: Arc<str>,
@@ -183,9 +192,12 @@ struct PlacedPod {
 /// The nodes, pods, storage objects and devices of the cluster, with the assumed pods counted on their nodes.
 #[derive(Default)]
 pub struct Cache {
-    nodes: HashMap<Arc<str>, NodeEntry>,
+    nodes: HashMap<Arc<str>, NodeState>,
     pods: HashMap<Uid, PlacedPod>,
     order: NodeOrder,
+    zones: Zones,
+    /// The indices below the largest one that no node has.
+    free_indices: Vec<usize>,
     namespaces: Arc<Namespaces>,
     inventory: Inventory,
     /// The node that changed in each generation. Each node occurs once, at its latest change.
@@ -199,9 +211,16 @@ impl Cache {
     /// Adds or replaces a node. Returns the previous one.
     pub fn set_node(&mut self, info: Arc<NodeInfo>) -> Option<Arc<NodeInfo>> {
         let name = Arc::clone(&info.name);
-        let entry = self.entry(&name);
-        let old = std::mem::replace(&mut entry.state.info, Arc::clone(&info));
-        let existed = std::mem::replace(&mut entry.exists, true);
+        let before = self.node_state(&name).location;
+        let location = self.zones.enter(&info, before.index);
+        let state = self.node_state(&name);
+        let existed = state.exists();
+        let old = std::mem::replace(&mut state.info, Arc::clone(&info));
+        state.location = location;
+        if existed {
+            self.zones.leave(&old);
+        }
+        self.inventory.tallies.move_node(location.index, before.zone, location.zone);
         self.inventory.images.change(existed.then_some(&*old), Some(&info));
         self.touch(&name);
         if !existed || old.zone() != info.zone() {
@@ -216,9 +235,12 @@ impl Cache {
 
     /// Removes a node and returns it if it was known. Its pods stay in the cache until they are removed.
     pub fn remove_node(&mut self, name: &str) -> Option<Arc<NodeInfo>> {
-        let entry = self.nodes.get_mut(name).filter(|entry| entry.exists)?;
-        entry.exists = false;
-        let info = Arc::clone(&entry.state.info);
+        let state = self.nodes.get_mut(name).filter(|state| state.exists())?;
+        let Location { index, zone, .. } = state.location;
+        state.location = Location { index, ..Location::default() };
+        let info = Arc::clone(&state.info);
+        self.zones.leave(&info);
+        self.inventory.tallies.move_node(index, zone, None);
         self.inventory.images.change(Some(&info), None);
         self.order.remove(&info);
         self.touch(&info.name);
@@ -256,16 +278,20 @@ impl Cache {
         &mut self.inventory.workloads
     }
 
-    /// Brings the counts up to date that the scores of `pod` need. `snapshot` was just updated from this cache.
-    pub(crate) fn refresh_tallies(&mut self, snapshot: &Snapshot, pod: &PodInfo) {
-        let selectors = pod_topology_spread::selectors(pod, &self.inventory.workloads);
-        if !selectors.is_empty() {
-            let mut tallies = std::mem::take(&mut self.inventory.tallies);
-            for selector in selectors {
-                tallies.refresh(self, snapshot, pod.key.namespace(), selector);
-            }
-            self.inventory.tallies = tallies;
+    /// Keeps the counts that decisions on `pod` need, so that a decision counts no pods.
+    pub(crate) fn keep_tallies(&mut self, pod: &PodInfo) {
+        let Inventory { workloads, tallies, .. } = &mut self.inventory;
+        let mut keep = |selector| tallies.keep(pod.key.namespace(), selector, || self.nodes.values());
+        pod.spread.iter().filter_map(|spread| spread.selector.as_ref()).for_each(&mut keep);
+        if let Some(constraints) = Constraints::of(pod, workloads) {
+            constraints.iter().filter_map(|constraint| constraint.selector).for_each(keep);
         }
+    }
+
+    /// Keeps the counts of one selector.
+    #[cfg(test)]
+    pub(crate) fn keep_tally(&mut self, namespace: &str, selector: &LabelSelector) {
+        self.inventory.tallies.keep(namespace, selector, || self.nodes.values());
     }
 
     /// The disruption budgets.
@@ -290,7 +316,7 @@ impl Cache {
 
     /// The node of this name, if its object exists.
     pub(crate) fn node(&self, name: &str) -> Option<&NodeInfo> {
-        self.nodes.get(name).filter(|entry| entry.exists).map(|entry| entry.state.info())
+        self.nodes.get(name).filter(|state| state.exists()).map(NodeState::info)
     }
 
     /// Counts `pod` on `node` while its bind is in flight.
@@ -319,7 +345,7 @@ impl Cache {
             placed.assumed = false;
             if !placed.pod.preempts_same(&pod) {
                 placed.pod = Arc::clone(&pod);
-                self.entry(node).state.replace(pod);
+                self.node_state(node).replace(pod);
                 self.touch(node);
             }
             return None;
@@ -333,7 +359,10 @@ impl Cache {
     pub fn remove_pod(&mut self, uid: &Uid) -> Option<Arc<PodInfo>> {
         let placed = self.pods.remove(uid)?;
         self.inventory.storage.remove_user(&placed.pod);
-        self.entry(&placed.node).state.remove(uid);
+        let state = self.node_state(&placed.node);
+        state.remove(uid);
+        let location = state.location;
+        self.inventory.tallies.remove(&placed.pod, location);
         self.touch(&placed.node);
         self.drop_if_empty(&placed.node);
         Some(placed.pod)
@@ -366,46 +395,50 @@ impl Cache {
 
     /// The existing nodes in search order.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeState> {
-        self.order.iter().map(|name| &self.nodes[&name].state)
+        self.order.iter().map(|name| &self.nodes[&name])
     }
 
     /// The nodes that exist and changed after `generation`, oldest change first.
     pub(crate) fn changed_since(&self, generation: u64) -> impl Iterator<Item = &NodeState> {
         let recent = self.recent.range(generation + 1..);
-        recent
-            .filter_map(|(_, name)| self.nodes.get(name))
-            .filter(|entry| entry.exists)
-            .map(|entry| &entry.state)
+        recent.filter_map(|(_, name)| self.nodes.get(name)).filter(|state| state.exists())
     }
 
     fn place(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, assumed: bool) {
         self.inventory.storage.add_user(&pod);
-        self.entry(node).state.add(Arc::clone(&pod));
+        let state = self.node_state(node);
+        state.add(Arc::clone(&pod));
+        let location = state.location;
+        self.inventory.tallies.add(&pod, location);
         self.touch(node);
         let uid = Arc::clone(&pod.uid);
         self.pods.insert(uid, PlacedPod { pod, node: Arc::clone(node), assumed });
     }
 
-    fn entry(&mut self, name: &Arc<str>) -> &mut NodeEntry {
-        self.nodes.entry(Arc::clone(name)).or_insert_with(|| NodeEntry {
-            state: NodeState::new(Arc::new(NodeInfo::named(name))),
-            exists: false,
+    fn node_state(&mut self, name: &Arc<str>) -> &mut NodeState {
+        let nodes = self.nodes.len();
+        self.nodes.entry(Arc::clone(name)).or_insert_with(|| {
+            let index = self.free_indices.pop().unwrap_or(nodes);
+            NodeState::new(Arc::new(NodeInfo::named(name)), Location { index, ..Location::default() })
         })
     }
 
     fn touch(&mut self, name: &Arc<str>) {
         self.generation += 1;
         let generation = self.generation;
-        let before = std::mem::replace(&mut self.entry(name).state.generation, generation);
+        let before = std::mem::replace(&mut self.node_state(name).generation, generation);
         self.recent.remove(&before);
         self.recent.insert(generation, Arc::clone(name));
+        self.inventory.tallies.set_generation(generation);
     }
 
     fn drop_if_empty(&mut self, name: &Arc<str>) {
-        let Some(entry) = self.nodes.get(name).filter(|e| !e.exists && e.state.pods.is_empty()) else {
+        let Some(state) = self.nodes.get(name).filter(|state| !state.exists() && state.pods.is_empty())
+        else {
             return;
         };
-        self.recent.remove(&entry.state.generation);
+        self.recent.remove(&state.generation);
+        self.free_indices.push(state.location.index);
         self.nodes.remove(name);
     }
 }

@@ -41,5 +41,6 @@ pub mod tally;
 mod testing;
 mod volume_waits;
 pub mod workloads;
+pub mod zones;
 
 pub use run::{Config, run};

@@ -289,7 +289,7 @@ impl Scheduler {
         let queued = self.queue.pop(now)?;
         let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
-        self.cache.refresh_tallies(&self.snapshot, &queued.pod);
+        self.cache.keep_tallies(&queued.pod);
         let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
         let decision = decide(&self.snapshot, self.cache.inventory(), &queued.pod, terms);
         self.start = decision.next_start;
