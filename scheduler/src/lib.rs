@@ -16,6 +16,7 @@ pub mod filter;
 pub mod images;
 pub mod inventory;
 pub mod limits;
+mod metrics;
 pub mod namespace;
 pub mod node;
 mod node_order;

@@ -11,6 +11,10 @@ pub const DECISIONS_PER_TURN: usize = 64;
 /// still reads events. More unconfirmed decisions would gain nothing, and the limit protects the apiserver.
 pub const WRITES_IN_FLIGHT: usize = 100;
 
+/// The number of evictions in flight for one pod. Further victims wait for their turn, so that a pod that needs a whole
+/// node does not flood the apiserver. kube-scheduler's `parallelism`.
+pub const EVICTIONS_IN_FLIGHT: usize = 16;
+
 /// The first back-off of an unschedulable pod; it doubles with every failed attempt. kube-scheduler's
 /// `podInitialBackoffSeconds`.
 pub const INITIAL_BACKOFF: SignedDuration = SignedDuration::from_secs(1);

@@ -4,6 +4,7 @@
 //! The scheduler is level-triggered: a change carries the current state of the object, and a repeated change
 //! has no effect.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -130,6 +131,8 @@ pub struct Evict {
     pub node: Arc<str>,
     /// The pods to evict. Others that the pod waits for are being deleted already.
     pub victims: Vec<Arc<PodInfo>>,
+    /// The number of pods that make room by their end, with those that are being deleted already; `None` if all are.
+    pub selected: Option<NonZero<usize>>,
     /// Pods of lower priority that are no longer nominated for the node.
     pub displaced: Vec<Arc<PodInfo>>,
 }
