@@ -5,6 +5,8 @@
 //! A pod is on at most one node. Assumed pods do not expire: every bind finishes, and then the watch confirms
 //! the pod or the scheduler forgets it.
 
+mod node_state;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,178 +16,24 @@ use crate::devices::Devices;
 use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
-use crate::pod::{NonZero, PodInfo, Uid};
+use crate::pod::{PodInfo, Uid};
 #[cfg(test)]
 use crate::pod_constraints::LabelSelector;
 use crate::pod_constraints::{Labels, Namespaces};
-use crate::ports::HostPort;
 use crate::preemption::budgets::Budgets;
 use crate::preemption::nominations::Nominations;
-use crate::resources::RequestedTotal;
 use crate::score::pod_topology_spread::Constraints;
 use crate::storage::Storage;
 use crate::workloads::Workloads;
 use crate::zones::{Location, Zones};
 
-/// A node with the sums over its pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeState {
-    info: Arc<NodeInfo>,
-    location: Location,
-    requested: RequestedTotal,
-    nonzero: NonZero,
-    ports: Vec<HostPort>,
-    pods: Vec<Arc<PodInfo>>,
-    /// Those of `pods` with affinity or anti-affinity terms.
-    pods_with_terms: Vec<Arc<PodInfo>>,
-    /// The number of `pods` with required anti-affinity terms.
-    anti_affinity: usize,
-    /// The lowest priority among `pods`.
-    lowest_priority: Option<i32>,
-    generation: u64,
-}
-
-impl NodeState {
-    fn new(info: Arc<NodeInfo>, location: Location) -> Self {
-        Self {
-            info,
-            location,
-            requested: RequestedTotal::default(),
-            nonzero: NonZero::default(),
-            ports: Vec::new(),
-            pods: Vec::new(),
-            pods_with_terms: Vec::new(),
-            anti_affinity: 0,
-            lowest_priority: None,
-            generation: 0,
-        }
-    }
-
-    /// The node.
-    pub fn info(&self) -> &NodeInfo {
-        &self.info
-    }
-
-    /// The node's place in the topology.
-    pub fn location(&self) -> Location {
-        self.location
-    }
-
-    /// Whether the node object exists. Otherwise the node only holds pods that name it.
-    fn exists(&self) -> bool {
-        self.location.zone.is_some()
-    }
-
-    /// The sum of the requests of its pods.
-    pub fn requested(&self) -> &RequestedTotal {
-        &self.requested
-    }
-
-    /// The sum of the requests of its pods as LeastAllocated counts them.
-    pub fn nonzero(&self) -> NonZero {
-        self.nonzero
-    }
-
-    /// The host ports in use by its pods.
-    pub fn ports(&self) -> &[HostPort] {
-        &self.ports
-    }
-
-    /// The pods on the node, including assumed ones. The order is reproducible but has no meaning.
-    pub fn pods(&self) -> &[Arc<PodInfo>] {
-        &self.pods
-    }
-
-    /// The number of pods on the node.
-    pub fn pod_count(&self) -> i64 {
-        self.pods.len() as i64
-    }
-
-    /// The pods on the node with affinity or anti-affinity terms, required or preferred.
-    pub fn pods_with_terms(&self) -> &[Arc<PodInfo>] {
-        &self.pods_with_terms
-    }
-
-    /// The number of pods on the node with required anti-affinity terms.
-    pub fn anti_affinity_pods(&self) -> usize {
-        self.anti_affinity
-    }
-
-    /// The node without its pods of a priority below `priority`, and those pods; `None` if it has no such
-    /// pod. O(pods on the node).
-    pub fn without_lower(&self, priority: i32) -> Option<(Self, Vec<Arc<PodInfo>>)> {
-        self.lowest_priority.filter(|lowest| *lowest < priority)?;
-        let empty = Self::new(Arc::clone(&self.info), self.location);
-        let mut stripped = Self { generation: self.generation, ..empty };
-        let mut lower = Vec::new();
-        for pod in &self.pods {
-            if pod.priority < priority {
-                lower.push(Arc::clone(pod));
-            } else {
-                stripped.add(Arc::clone(pod));
-            }
-        }
-        Some((stripped, lower))
-    }
-
-    /// The cache's generation at the node's last change.
-    pub fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// Adds a pod to the node.
-    pub(crate) fn add(&mut self, pod: Arc<PodInfo>) {
-        self.requested.add(&pod.requests);
-        self.nonzero.milli_cpu += pod.nonzero.milli_cpu;
-        self.nonzero.memory += pod.nonzero.memory;
-        self.ports.extend_from_slice(&pod.ports);
-        self.anti_affinity += usize::from(!pod.pod_affinity.anti_required.is_empty());
-        self.lowest_priority =
-            Some(self.lowest_priority.map_or(pod.priority, |lowest| lowest.min(pod.priority)));
-        if has_terms(&pod) {
-            self.pods_with_terms.push(Arc::clone(&pod));
-        }
-        self.pods.push(pod);
-    }
-
-    /// Replaces a pod on the node by a newer version that occupies the same.
-    fn replace(&mut self, pod: Arc<PodInfo>) {
-        if let Some(known) = self.pods_with_terms.iter_mut().find(|known| known.uid == pod.uid) {
-            known.clone_from(&pod);
-        }
-        let known = self.pods.iter_mut().find(|known| known.uid == pod.uid);
-        *known.expect("a pod is on the node it was added to") = pod;
-    }
-
-    /// Removes the pod with this uid from the node.
-    pub(crate) fn remove(&mut self, uid: &Uid) {
-        let at =
-            self.pods.iter().position(|pod| pod.uid == *uid).expect("a pod is on the node it was added to");
-        let pod = self.pods.swap_remove(at);
-        if has_terms(&pod) {
-            self.pods_with_terms.retain(|other| other.uid != *uid);
-        }
-        self.anti_affinity -= usize::from(!pod.pod_affinity.anti_required.is_empty());
-        if self.lowest_priority == Some(pod.priority) {
-            self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
-        }
-        self.requested.subtract(&pod.requests);
-        self.nonzero.milli_cpu -= pod.nonzero.milli_cpu;
-        self.nonzero.memory -= pod.nonzero.memory;
-        for port in &pod.ports {
-            let at = self.ports.iter().position(|p| p == port).expect("a pod's ports were added with it");
-            self.ports.swap_remove(at);
-        }
-    }
-}
-
-fn has_terms(pod: &PodInfo) -> bool {
-    pod.pod_affinity.has_required() || pod.pod_affinity.has_preferred()
-}
+pub use node_state::NodeState;
 
 struct PlacedPod {
     pod: Arc<PodInfo>,
     node: Arc<str>,
+    /// The position among the pods of the node.
+    at: usize,
     assumed: bool,
 }
 
@@ -345,7 +193,8 @@ impl Cache {
             placed.assumed = false;
             if !placed.pod.preempts_same(&pod) {
                 placed.pod = Arc::clone(&pod);
-                self.node_state(node).replace(pod);
+                let at = placed.at;
+                self.node_state(node).replace(at, pod);
                 self.touch(node);
             }
             return None;
@@ -360,8 +209,11 @@ impl Cache {
         let placed = self.pods.remove(uid)?;
         self.inventory.storage.remove_user(&placed.pod);
         let state = self.node_state(&placed.node);
-        state.remove(uid);
+        let moved = state.remove_at(placed.at).map(|pod| Arc::clone(&pod.uid));
         let location = state.location;
+        if let Some(moved) = moved {
+            self.pods.get_mut(&moved).expect("the cache counts the pods on its nodes").at = placed.at;
+        }
         self.inventory.tallies.remove(&placed.pod, location);
         self.touch(&placed.node);
         self.drop_if_empty(&placed.node);
@@ -407,12 +259,13 @@ impl Cache {
     fn place(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, assumed: bool) {
         self.inventory.storage.add_user(&pod);
         let state = self.node_state(node);
+        let at = state.pods.len();
         state.add(Arc::clone(&pod));
         let location = state.location;
         self.inventory.tallies.add(&pod, location);
         self.touch(node);
         let uid = Arc::clone(&pod.uid);
-        self.pods.insert(uid, PlacedPod { pod, node: Arc::clone(node), assumed });
+        self.pods.insert(uid, PlacedPod { pod, node: Arc::clone(node), at, assumed });
     }
 
     fn node_state(&mut self, name: &Arc<str>) -> &mut NodeState {

@@ -33,7 +33,7 @@ impl Snapshot {
                 let node = &mut self.nodes[self.by_index[state.location().index]];
                 self.anti_affinity_nodes -= usize::from(node.anti_affinity_pods() > 0);
                 self.term_nodes -= usize::from(!node.pods_with_terms().is_empty());
-                node.clone_from(state);
+                node.copy_from(state);
                 self.anti_affinity_nodes += usize::from(node.anti_affinity_pods() > 0);
                 self.term_nodes += usize::from(!node.pods_with_terms().is_empty());
             }

@@ -9,7 +9,7 @@ use super::*;
 use crate::cache::Cache;
 use crate::node::ZONE;
 use crate::pod::Uid;
-use crate::testing::{decode_node, pod, with};
+use crate::testing::{at, decode_node, pod, with};
 
 const APPS: [&str; 3] = ["a", "b", "c"];
 const SPACES: [&str; 2] = ["ns", "other"];
@@ -19,7 +19,7 @@ const SPACES: [&str; 2] = ["ns", "other"];
 enum Op {
     Node { node: usize, zone: usize },
     NodeGone { node: usize },
-    Pod { pod: usize, node: usize, app: usize, deleting: bool, assumed: bool },
+    Pod { pod: usize, node: usize, app: usize, deleting: bool, started: bool, assumed: bool },
     PodGone { pod: usize, forget: bool },
     Keep { app: usize, space: usize },
 }
@@ -28,8 +28,10 @@ fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         2 => (0usize..4, 0usize..4).prop_map(|(node, zone)| Op::Node { node, zone }),
         1 => (0usize..4).prop_map(|node| Op::NodeGone { node }),
-        4 => (0usize..8, 0usize..5, 0usize..3, any::<bool>(), any::<bool>()).prop_map(
-            |(pod, node, app, deleting, assumed)| Op::Pod { pod, node, app, deleting, assumed }
+        4 => (0usize..8, 0usize..5, 0usize..3, any::<[bool; 3]>()).prop_map(
+            |(pod, node, app, [deleting, started, assumed])| {
+                Op::Pod { pod, node, app, deleting, started, assumed }
+            }
         ),
         2 => (0usize..8, any::<bool>()).prop_map(|(pod, forget)| Op::PodGone { pod, forget }),
         1 => (0usize..4, 0usize..2).prop_map(|(app, space)| Op::Keep { app, space }),
@@ -63,8 +65,9 @@ fn apply(cache: &mut Cache, op: &Op) {
             ));
         }
         Op::NodeGone { node } => drop(cache.remove_node(&format!("n{node}"))),
-        Op::Pod { pod, node, app, deleting, assumed } => {
+        Op::Pod { pod, node, app, deleting, started, assumed } => {
             let (pod, node) = (app_pod(pod, app, deleting), format!("n{node}").into());
+            let pod = with(&pod, |pod| pod.started = started.then(|| at(0)));
             if !assumed {
                 cache.set_pod(pod, &node);
             } else if !cache.holds(&pod.uid) {
@@ -108,6 +111,9 @@ proptest! {
         for op in ops {
             apply(&mut cache, &op);
             snapshot.update(&cache);
+            let mut fresh = Snapshot::default();
+            fresh.update(&cache);
+            prop_assert_eq!(fresh.nodes(), snapshot.nodes());
             let tallies = &cache.inventory().tallies;
             for (namespace, selector, tally) in tallies.iter() {
                 let app = (0..4).find(|app| self::selector(*app) == *selector).unwrap();
@@ -148,7 +154,7 @@ fn counts_of_a_time_after_the_snapshot_are_not_used_for_it() {
     apply(&mut cache, &Op::Node { node: 0, zone: 1 });
     apply(&mut cache, &Op::Keep { app: 0, space: 0 });
     snapshot.update(&cache);
-    apply(&mut cache, &Op::Pod { pod: 0, node: 0, app: 0, deleting: false, assumed: false });
+    apply(&mut cache, &Op::Pod { pod: 0, node: 0, app: 0, deleting: false, started: false, assumed: false });
     let on_node = |cache: &Cache, snapshot: &Snapshot| {
         cache.inventory().tallies.tally(snapshot, "ns", &selector(0)).on(0)
     };
