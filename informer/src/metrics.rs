@@ -1,6 +1,6 @@
 //! [`Registry`]: metrics in the Prometheus text format: those of this crate, under the names of client-go and
-//! controller-runtime, and those of the components that use it. The registry stores no values: each collector keeps its own, writes them to the page
-//! on request, and disappears when it is dropped.
+//! controller-runtime, and those of the components that use it. The registry stores no values: each collector keeps
+//! its own, writes them to the page on request, and disappears when it is dropped.
 
 mod histogram;
 mod page;

@@ -51,8 +51,8 @@ pub const MIN_FEASIBLE_NODES: usize = 100;
 /// The smallest share of the nodes, in per cent, that adaptive sampling looks for.
 pub const MIN_PERCENTAGE_OF_NODES: usize = 5;
 
-/// The number of selectors whose pods the scheduler keeps counted by node and zone. Of more, the least recently used one
-/// is counted anew when a pod needs it. A tally takes at most four bytes for each node and zone.
+/// The number of selectors whose pods the scheduler keeps counted by node and zone. Of more, the least recently used
+/// one is counted anew when a pod needs it. A tally takes at most four bytes for each node and zone.
 pub const TALLIES: usize = 256;
 
 /// The share of the nodes on which preemption could help, in per cent, that a preemption examines if it finds victims

@@ -46,9 +46,9 @@ pub enum Action {
     /// Bind the pod, together with the writes to its resource claims. The cache assumes the pod on its node until
     /// [`Scheduler::bind_failed`].
     Bind(Binding),
-    /// Write which volumes the pod's claims get, and report to [`Scheduler::volumes_written`] or
-    /// [`Scheduler::volumes_refused`]. The cache assumes the pod on its node meanwhile. The scheduler binds
-    /// the pod when its claims are bound.
+    /// Nominate the pod for its node, write which volumes the pod's claims get, and report to
+    /// [`Scheduler::volumes_written`] or [`Scheduler::volumes_refused`]. The cache assumes the pod on its node
+    /// meanwhile. The scheduler binds the pod when its claims are bound.
     BindVolumes(VolumeWrites),
     /// Report that no node fits the pod. The pod waits until that may have changed.
     Refuse(Notice),
@@ -362,9 +362,12 @@ impl Scheduler {
         self.wake(ClusterEvent::PodFreed(&forgotten), forgotten.revision, now);
         let queued = queued.filter(|q| q.pod.ownership(&self.name) == PodOwnership::Pending)?;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
-        self.cache.nominations_mut().observe(&pod);
+        // The nomination of a pod that waited for its volumes may not be in the known version yet.
+        let is_nominated =
+            matches!(failure, SchedulingFailure::VolumesFailed) || pod.nominated_node.is_some();
+        self.cache.nominations_mut().nominate(&pod, None);
         self.queue.give_back_failed(queued, now);
-        let nomination = NominationChange::Keep;
+        let nomination = if is_nominated { NominationChange::Clear } else { NominationChange::Keep };
         Some(Notice { pod, failure, message, cause, deallocation: None, nomination })
     }
 

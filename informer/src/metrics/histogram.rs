@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-/// Counts of durations, in seconds, or of other numbers by upper bound. Its memory depends only on the number of bounds.
+/// Counts of durations, in seconds, or of other numbers by upper bound. Its memory depends only on the number of
+/// bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],

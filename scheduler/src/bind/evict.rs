@@ -11,8 +11,8 @@ use crate::limits::EVICTIONS_IN_FLIGHT;
 use crate::pod::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, PodInfo, Uid};
 use crate::scheduler::Evict;
 
-/// Writes `patch` to the status of the preemptor, then evicts the victims, several at a time. Without the first write there
-/// are no evictions: the preemptor may be gone, and a scheduler that starts now must find the nomination.
+/// Writes `patch` to the status of the preemptor, then evicts the victims, several at a time. Without the first write
+/// there are no evictions: the preemptor may be gone, and a scheduler that starts now must find the nomination.
 pub(super) async fn evict(
     client: Client,
     evict: Box<Evict>,
