@@ -1,5 +1,5 @@
 //! [`Location`]: a node's place in the topology as small numbers, so that scores compare no strings for each node.
-//! [`Zones`] numbers the zones.
+//! `Zones` numbers the zones.
 
 use kstore_nondet::HashMap;
 
