@@ -1,6 +1,6 @@
-//! [`Registry`]: the metrics of this crate in the Prometheus text format, under the names of client-go and
-//! controller-runtime. The registry stores no values: each collector keeps its own, writes them to the page
-//! on request, and disappears when it is dropped.
+//! [`Registry`]: metrics in the Prometheus text format: those of this crate, under the names of client-go and
+//! controller-runtime, and those of the components that use it. The registry stores no values: each collector keeps
+//! its own, writes them to the page on request, and disappears when it is dropped.
 
 mod histogram;
 mod page;
@@ -15,10 +15,10 @@ use std::{
 use parking_lot::Mutex;
 
 pub use histogram::Histogram;
-pub(crate) use page::{Metric, Page};
+pub use page::{Labels, Metric, Page};
 
 /// A component with metrics.
-pub(crate) trait Collect: Send + Sync {
+pub trait Collect: Send + Sync {
     /// Writes the metrics to the page. The registry holds no lock during the call; the collector may take its
     /// own.
     fn collect(&self, into: &mut Page);
@@ -38,7 +38,7 @@ impl Registry {
     }
 
     /// Registers a collector until it is dropped.
-    pub(crate) fn add(&self, part: Weak<dyn Collect>) {
+    pub fn add(&self, part: Weak<dyn Collect>) {
         let mut parts = self.0.lock();
         // Cleans up here, so that dropped collectors do not pile up in a process that never renders the page.
         parts.retain(|part| part.strong_count() > 0);

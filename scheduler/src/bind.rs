@@ -184,7 +184,9 @@ async fn bind(client: Client, binding: Binding) -> FinishedWrite {
 /// it, so that no other claim has got it. A claim need only have the same uid: its node is a preference, and
 /// the scheduler compares it with what the claim got.
 async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> FinishedWrite {
-    let mut transaction = Transaction::new(&client.causes(&writes.binding.causes()));
+    let client = client.causes(&writes.binding.causes());
+    nominate(&client, &writes.binding).await;
+    let mut transaction = Transaction::new(&client);
     for (volume, claim) in &writes.bind {
         let patch = Patch::Merge(json!({
             "metadata": {
@@ -210,6 +212,18 @@ async fn bind_volumes(client: Client, writes: Box<VolumeWrites>) -> FinishedWrit
         false => transaction.commit().await.map(|committed| committed.revision()),
     };
     FinishedWrite::Volumes(writes, outcome)
+}
+
+/// Writes the node of a pod into its status: the wait for the volumes may be long, and others, such as a later
+/// scheduler, then know the node. The pod gets its volumes even if that fails.
+async fn nominate(client: &Client, binding: &Binding) {
+    let (pod, node) = (&binding.pod, &*binding.choice.node);
+    let patch = json!({ "metadata": { "uid": &*pod.uid }, "status": { "nominatedNodeName": node } });
+    let (namespace, name) = (pod.key.namespace(), pod.key.name());
+    let written = client.api::<Pod>().patch_status(namespace, name, &Patch::Strategic(patch)).await;
+    if let Err(error) = written {
+        tracing::debug!(pod = %pod.key, node, %error, "failed to nominate the pod for the node");
+    }
 }
 
 /// Whether a bind without a response succeeded: a revision that shows it.

@@ -5,6 +5,8 @@
 //! A pod is on at most one node. Assumed pods do not expire: every bind finishes, and then the watch confirms
 //! the pod or the scheduler forgets it.
 
+mod node_state;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,178 +16,36 @@ use crate::devices::Devices;
 use crate::inventory::Inventory;
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
-use crate::pod::{NonZero, PodInfo, Uid};
+use crate::pod::{PodInfo, Uid};
+#[cfg(test)]
+use crate::pod_constraints::LabelSelector;
 use crate::pod_constraints::{Labels, Namespaces};
-use crate::ports::HostPort;
 use crate::preemption::budgets::Budgets;
 use crate::preemption::nominations::Nominations;
-use crate::resources::RequestedTotal;
-use crate::score::pod_topology_spread;
-use crate::snapshot::Snapshot;
+use crate::score::pod_topology_spread::Constraints;
 use crate::storage::Storage;
 use crate::workloads::Workloads;
+use crate::zones::{Location, Zones};
 
-/// A node with the sums over its pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeState {
-    info: Arc<NodeInfo>,
-    requested: RequestedTotal,
-    nonzero: NonZero,
-    ports: Vec<HostPort>,
-    pods: Vec<Arc<PodInfo>>,
-    /// Those of `pods` with affinity or anti-affinity terms.
-    pods_with_terms: Vec<Arc<PodInfo>>,
-    /// The number of `pods` with required anti-affinity terms.
-    anti_affinity: usize,
-    /// The lowest priority among `pods`.
-    lowest_priority: Option<i32>,
-    generation: u64,
-}
-
-impl NodeState {
-    fn new(info: Arc<NodeInfo>) -> Self {
-        Self {
-            info,
-            requested: RequestedTotal::default(),
-            nonzero: NonZero::default(),
-            ports: Vec::new(),
-            pods: Vec::new(),
-            pods_with_terms: Vec::new(),
-            anti_affinity: 0,
-            lowest_priority: None,
-            generation: 0,
-        }
-    }
-
-    /// The node.
-    pub fn info(&self) -> &NodeInfo {
-        &self.info
-    }
-
-    /// The sum of the requests of its pods.
-    pub fn requested(&self) -> &RequestedTotal {
-        &self.requested
-    }
-
-    /// The sum of the requests of its pods as LeastAllocated counts them.
-    pub fn nonzero(&self) -> NonZero {
-        self.nonzero
-    }
-
-    /// The host ports in use by its pods.
-    pub fn ports(&self) -> &[HostPort] {
-        &self.ports
-    }
-
-    /// The pods on the node, including assumed ones. The order is reproducible but has no meaning.
-    pub fn pods(&self) -> &[Arc<PodInfo>] {
-        &self.pods
-    }
-
-    /// The number of pods on the node.
-    pub fn pod_count(&self) -> i64 {
-        self.pods.len() as i64
-    }
-
-    /// The pods on the node with affinity or anti-affinity terms, required or preferred.
-    pub fn pods_with_terms(&self) -> &[Arc<PodInfo>] {
-        &self.pods_with_terms
-    }
-
-    /// The number of pods on the node with required anti-affinity terms.
-    pub fn anti_affinity_pods(&self) -> usize {
-        self.anti_affinity
-    }
-
-    /// The node without its pods of a priority below `priority`, and those pods; `None` if it has no such
-    /// pod. O(pods on the node).
-    pub fn without_lower(&self, priority: i32) -> Option<(Self, Vec<Arc<PodInfo>>)> {
-        self.lowest_priority.filter(|lowest| *lowest < priority)?;
-        let mut stripped = Self { generation: self.generation, ..Self::new(Arc::clone(&self.info)) };
-        let mut lower = Vec::new();
-        for pod in &self.pods {
-            if pod.priority < priority {
-                lower.push(Arc::clone(pod));
-            } else {
-                stripped.add(Arc::clone(pod));
-            }
-        }
-        Some((stripped, lower))
-    }
-
-    /// The cache's generation at the node's last change.
-    pub fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// Adds a pod to the node.
-    pub(crate) fn add(&mut self, pod: Arc<PodInfo>) {
-        self.requested.add(&pod.requests);
-        self.nonzero.milli_cpu += pod.nonzero.milli_cpu;
-        self.nonzero.memory += pod.nonzero.memory;
-        self.ports.extend_from_slice(&pod.ports);
-        self.anti_affinity += usize::from(!pod.pod_affinity.anti_required.is_empty());
-        self.lowest_priority =
-            Some(self.lowest_priority.map_or(pod.priority, |lowest| lowest.min(pod.priority)));
-        if has_terms(&pod) {
-            self.pods_with_terms.push(Arc::clone(&pod));
-        }
-        self.pods.push(pod);
-    }
-
-    /// Replaces a pod on the node by a newer version that occupies the same.
-    fn replace(&mut self, pod: Arc<PodInfo>) {
-        if let Some(known) = self.pods_with_terms.iter_mut().find(|known| known.uid == pod.uid) {
-            known.clone_from(&pod);
-        }
-        let known = self.pods.iter_mut().find(|known| known.uid == pod.uid);
-        *known.expect("a pod is on the node it was added to") = pod;
-    }
-
-    /// Removes the pod with this uid from the node.
-    pub(crate) fn remove(&mut self, uid: &Uid) {
-        let at =
-            self.pods.iter().position(|pod| pod.uid == *uid).expect("a pod is on the node it was added to");
-        let pod = self.pods.swap_remove(at);
-        if has_terms(&pod) {
-            self.pods_with_terms.retain(|other| other.uid != *uid);
-        }
-        self.anti_affinity -= usize::from(!pod.pod_affinity.anti_required.is_empty());
-        if self.lowest_priority == Some(pod.priority) {
-            self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
-        }
-        self.requested.subtract(&pod.requests);
-        self.nonzero.milli_cpu -= pod.nonzero.milli_cpu;
-        self.nonzero.memory -= pod.nonzero.memory;
-        for port in &pod.ports {
-            let at = self.ports.iter().position(|p| p == port).expect("a pod's ports were added with it");
-            self.ports.swap_remove(at);
-        }
-    }
-}
-
-fn has_terms(pod: &PodInfo) -> bool {
-    pod.pod_affinity.has_required() || pod.pod_affinity.has_preferred()
-}
-
-struct NodeEntry {
-    state: NodeState,
-    /// Whether the node object exists. An entry without a node object only holds pods that name the node.
-    exists: bool,
-}
+pub use node_state::NodeState;
 
 struct PlacedPod {
     pod: Arc<PodInfo>,
     node: Arc<str>,
+    /// The position among the pods of the node.
+    at: usize,
     assumed: bool,
 }
 
 /// The nodes, pods, storage objects and devices of the cluster, with the assumed pods counted on their nodes.
 #[derive(Default)]
 pub struct Cache {
-    nodes: HashMap<Arc<str>, NodeEntry>,
+    nodes: HashMap<Arc<str>, NodeState>,
     pods: HashMap<Uid, PlacedPod>,
     order: NodeOrder,
+    zones: Zones,
+    /// The indices below the largest one that no node has.
+    free_indices: Vec<usize>,
     namespaces: Arc<Namespaces>,
     inventory: Inventory,
     /// The node that changed in each generation. Each node occurs once, at its latest change.
@@ -199,9 +59,16 @@ impl Cache {
     /// Adds or replaces a node. Returns the previous one.
     pub fn set_node(&mut self, info: Arc<NodeInfo>) -> Option<Arc<NodeInfo>> {
         let name = Arc::clone(&info.name);
-        let entry = self.entry(&name);
-        let old = std::mem::replace(&mut entry.state.info, Arc::clone(&info));
-        let existed = std::mem::replace(&mut entry.exists, true);
+        let before = self.node_state(&name).location;
+        let location = self.zones.enter(&info, before.index);
+        let state = self.node_state(&name);
+        let existed = state.exists();
+        let old = std::mem::replace(&mut state.info, Arc::clone(&info));
+        state.location = location;
+        if existed {
+            self.zones.leave(&old);
+        }
+        self.inventory.tallies.move_node(location.index, before.zone, location.zone);
         self.inventory.images.change(existed.then_some(&*old), Some(&info));
         self.touch(&name);
         if !existed || old.zone() != info.zone() {
@@ -216,9 +83,12 @@ impl Cache {
 
     /// Removes a node and returns it if it was known. Its pods stay in the cache until they are removed.
     pub fn remove_node(&mut self, name: &str) -> Option<Arc<NodeInfo>> {
-        let entry = self.nodes.get_mut(name).filter(|entry| entry.exists)?;
-        entry.exists = false;
-        let info = Arc::clone(&entry.state.info);
+        let state = self.nodes.get_mut(name).filter(|state| state.exists())?;
+        let Location { index, zone, .. } = state.location;
+        state.location = Location { index, ..Location::default() };
+        let info = Arc::clone(&state.info);
+        self.zones.leave(&info);
+        self.inventory.tallies.move_node(index, zone, None);
         self.inventory.images.change(Some(&info), None);
         self.order.remove(&info);
         self.touch(&info.name);
@@ -256,16 +126,20 @@ impl Cache {
         &mut self.inventory.workloads
     }
 
-    /// Brings the counts up to date that the scores of `pod` need. `snapshot` was just updated from this cache.
-    pub(crate) fn refresh_tallies(&mut self, snapshot: &Snapshot, pod: &PodInfo) {
-        let selectors = pod_topology_spread::selectors(pod, &self.inventory.workloads);
-        if !selectors.is_empty() {
-            let mut tallies = std::mem::take(&mut self.inventory.tallies);
-            for selector in selectors {
-                tallies.refresh(self, snapshot, pod.key.namespace(), selector);
-            }
-            self.inventory.tallies = tallies;
+    /// Keeps the counts that decisions on `pod` need, so that a decision counts no pods.
+    pub(crate) fn keep_tallies(&mut self, pod: &PodInfo) {
+        let Inventory { workloads, tallies, .. } = &mut self.inventory;
+        let mut keep = |selector| tallies.keep(pod.key.namespace(), selector, || self.nodes.values());
+        pod.spread.iter().filter_map(|spread| spread.selector.as_ref()).for_each(&mut keep);
+        if let Some(constraints) = Constraints::of(pod, workloads) {
+            constraints.iter().filter_map(|constraint| constraint.selector).for_each(keep);
         }
+    }
+
+    /// Keeps the counts of one selector.
+    #[cfg(test)]
+    pub(crate) fn keep_tally(&mut self, namespace: &str, selector: &LabelSelector) {
+        self.inventory.tallies.keep(namespace, selector, || self.nodes.values());
     }
 
     /// The disruption budgets.
@@ -290,7 +164,7 @@ impl Cache {
 
     /// The node of this name, if its object exists.
     pub(crate) fn node(&self, name: &str) -> Option<&NodeInfo> {
-        self.nodes.get(name).filter(|entry| entry.exists).map(|entry| entry.state.info())
+        self.nodes.get(name).filter(|state| state.exists()).map(NodeState::info)
     }
 
     /// Counts `pod` on `node` while its bind is in flight.
@@ -319,7 +193,8 @@ impl Cache {
             placed.assumed = false;
             if !placed.pod.preempts_same(&pod) {
                 placed.pod = Arc::clone(&pod);
-                self.entry(node).state.replace(pod);
+                let at = placed.at;
+                self.node_state(node).replace(at, pod);
                 self.touch(node);
             }
             return None;
@@ -333,7 +208,13 @@ impl Cache {
     pub fn remove_pod(&mut self, uid: &Uid) -> Option<Arc<PodInfo>> {
         let placed = self.pods.remove(uid)?;
         self.inventory.storage.remove_user(&placed.pod);
-        self.entry(&placed.node).state.remove(uid);
+        let state = self.node_state(&placed.node);
+        let moved = state.remove_at(placed.at).map(|pod| Arc::clone(&pod.uid));
+        let location = state.location;
+        if let Some(moved) = moved {
+            self.pods.get_mut(&moved).expect("the cache counts the pods on its nodes").at = placed.at;
+        }
+        self.inventory.tallies.remove(&placed.pod, location);
         self.touch(&placed.node);
         self.drop_if_empty(&placed.node);
         Some(placed.pod)
@@ -366,46 +247,51 @@ impl Cache {
 
     /// The existing nodes in search order.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeState> {
-        self.order.iter().map(|name| &self.nodes[&name].state)
+        self.order.iter().map(|name| &self.nodes[&name])
     }
 
     /// The nodes that exist and changed after `generation`, oldest change first.
     pub(crate) fn changed_since(&self, generation: u64) -> impl Iterator<Item = &NodeState> {
         let recent = self.recent.range(generation + 1..);
-        recent
-            .filter_map(|(_, name)| self.nodes.get(name))
-            .filter(|entry| entry.exists)
-            .map(|entry| &entry.state)
+        recent.filter_map(|(_, name)| self.nodes.get(name)).filter(|state| state.exists())
     }
 
     fn place(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, assumed: bool) {
         self.inventory.storage.add_user(&pod);
-        self.entry(node).state.add(Arc::clone(&pod));
+        let state = self.node_state(node);
+        let at = state.pods.len();
+        state.add(Arc::clone(&pod));
+        let location = state.location;
+        self.inventory.tallies.add(&pod, location);
         self.touch(node);
         let uid = Arc::clone(&pod.uid);
-        self.pods.insert(uid, PlacedPod { pod, node: Arc::clone(node), assumed });
+        self.pods.insert(uid, PlacedPod { pod, node: Arc::clone(node), at, assumed });
     }
 
-    fn entry(&mut self, name: &Arc<str>) -> &mut NodeEntry {
-        self.nodes.entry(Arc::clone(name)).or_insert_with(|| NodeEntry {
-            state: NodeState::new(Arc::new(NodeInfo::named(name))),
-            exists: false,
+    fn node_state(&mut self, name: &Arc<str>) -> &mut NodeState {
+        let nodes = self.nodes.len();
+        self.nodes.entry(Arc::clone(name)).or_insert_with(|| {
+            let index = self.free_indices.pop().unwrap_or(nodes);
+            NodeState::new(Arc::new(NodeInfo::named(name)), Location { index, ..Location::default() })
         })
     }
 
     fn touch(&mut self, name: &Arc<str>) {
         self.generation += 1;
         let generation = self.generation;
-        let before = std::mem::replace(&mut self.entry(name).state.generation, generation);
+        let before = std::mem::replace(&mut self.node_state(name).generation, generation);
         self.recent.remove(&before);
         self.recent.insert(generation, Arc::clone(name));
+        self.inventory.tallies.set_generation(generation);
     }
 
     fn drop_if_empty(&mut self, name: &Arc<str>) {
-        let Some(entry) = self.nodes.get(name).filter(|e| !e.exists && e.state.pods.is_empty()) else {
+        let Some(state) = self.nodes.get(name).filter(|state| !state.exists() && state.pods.is_empty())
+        else {
             return;
         };
-        self.recent.remove(&entry.state.generation);
+        self.recent.remove(&state.generation);
+        self.free_indices.push(state.location.index);
         self.nodes.remove(name);
     }
 }

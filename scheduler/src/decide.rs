@@ -109,8 +109,7 @@ pub fn decide(snapshot: &Snapshot, inventory: &Inventory, pod: &PodInfo, terms: 
         }
         claims => claims.unwrap_or_default(),
     };
-    let mut prefilter_state =
-        PreFilterState::of(pod, all.iter(), snapshot.has_anti_affinity(), snapshot.namespaces(), claims);
+    let mut prefilter_state = PreFilterState::of(pod, snapshot, &inventory.tallies, claims);
     let (nominations, namespaces) = (&inventory.nominations, snapshot.namespaces());
     let mut check = |slot: usize| {
         filter::check_with_nominated(pod, &mut prefilter_state, &all[slot], nominations, namespaces)

@@ -16,6 +16,7 @@ pub mod filter;
 pub mod images;
 pub mod inventory;
 pub mod limits;
+mod metrics;
 pub mod namespace;
 pub mod node;
 mod node_order;
@@ -41,5 +42,6 @@ pub mod tally;
 mod testing;
 mod volume_waits;
 pub mod workloads;
+pub mod zones;
 
 pub use run::{Config, run};

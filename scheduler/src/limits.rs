@@ -11,6 +11,10 @@ pub const DECISIONS_PER_TURN: usize = 64;
 /// still reads events. More unconfirmed decisions would gain nothing, and the limit protects the apiserver.
 pub const WRITES_IN_FLIGHT: usize = 100;
 
+/// The number of evictions in flight for one pod. Further victims wait for their turn, so that a pod that needs a whole
+/// node does not flood the apiserver. kube-scheduler's `parallelism`.
+pub const EVICTIONS_IN_FLIGHT: usize = 16;
+
 /// The first back-off of an unschedulable pod; it doubles with every failed attempt. kube-scheduler's
 /// `podInitialBackoffSeconds`.
 pub const INITIAL_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
@@ -47,8 +51,8 @@ pub const MIN_FEASIBLE_NODES: usize = 100;
 /// The smallest share of the nodes, in per cent, that adaptive sampling looks for.
 pub const MIN_PERCENTAGE_OF_NODES: usize = 5;
 
-/// The number of selectors whose pods the scheduler keeps counted by node. Of more, the least recently used one is
-/// counted anew when a pod needs it. A tally takes some 50 bytes for each node with pods of the selector.
+/// The number of selectors whose pods the scheduler keeps counted by node and zone. Of more, the least recently used
+/// one is counted anew when a pod needs it. A tally takes at most four bytes for each node and zone.
 pub const TALLIES: usize = 256;
 
 /// The share of the nodes on which preemption could help, in per cent, that a preemption examines if it finds victims

@@ -24,6 +24,11 @@ pub struct LabelSelector {
 }
 
 impl LabelSelector {
+    /// Whether the selector has no requirement.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
     /// Whether the selector selects an object with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))

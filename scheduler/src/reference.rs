@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::decide::Terms;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
-use crate::pod_constraints::{AffinityTerm, Namespaces};
+use crate::pod_constraints::{AffinityTerm, LabelSelector, Namespaces};
 use crate::taint::{Effect, Taint};
 
 /// The decision of the reference.
@@ -197,9 +197,13 @@ impl ReferenceCluster {
                 let hard = other.taints.iter().filter(|t| t.effect != Effect::PreferNoSchedule);
                 let mut untolerated = hard.filter(|taint| !pod.tolerations.iter().any(|t| t.covers(taint)));
                 if everywhere && chosen && (!spread.honor_taints || untolerated.next().is_none()) {
+                    // An empty selector counts no pod that has a node, but the pod itself and nominated pods.
+                    let is_nominated =
+                        |p: &PodInfo| self.nominated.iter().any(|(other, _)| other.uid == p.uid);
                     let like = |p: &&PodInfo| {
                         let labels = spread.selector.as_ref().is_some_and(|s| s.matches(&p.labels));
-                        labels && !p.deleting && p.key.namespace() == pod.key.namespace()
+                        let counts = spread.selector != Some(LabelSelector::default()) || is_nominated(p);
+                        labels && counts && !p.deleting && p.key.namespace() == pod.key.namespace()
                     };
                     let count = self.pods_on(other).into_iter().filter(like).count() as i64;
                     *domains.entry(&other.labels[key]).or_default() += count;

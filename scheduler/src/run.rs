@@ -20,6 +20,7 @@ use crate::bind::{FinishedWrite, Writes};
 use crate::devices::DeviceChange;
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
+use crate::metrics::PreemptionMetrics;
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
@@ -42,7 +43,7 @@ pub struct Config {
     /// The share of the nodes to score for a pod, in per cent. Zero is adaptive: all nodes of a very small
     /// cluster, half of a small one, a twentieth of a large one.
     pub percentage_of_nodes_to_score: usize,
-    /// The registry for the metrics of the caches.
+    /// The registry for the metrics of the caches and of preemption.
     pub metrics: Registry,
 }
 
@@ -67,13 +68,20 @@ pub fn run(
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let (client, supervisor) = (client.agent(AGENT), Supervisor::new("scheduler", &config.metrics));
-    Box::pin(
-        supervisor.run(stop, move |tasks| schedule(client.clone(), nondet.clone(), config.clone(), tasks)),
-    )
+    let preemptions = PreemptionMetrics::registered(&config.metrics);
+    Box::pin(supervisor.run(stop, move |tasks| {
+        schedule(client.clone(), nondet.clone(), config.clone(), Arc::clone(&preemptions), tasks)
+    }))
 }
 
 /// One run of the scheduler between restarts.
-async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGroup) {
+async fn schedule(
+    client: Client,
+    nondet: Nondet,
+    config: Config,
+    preemptions: Arc<PreemptionMetrics>,
+    tasks: TaskGroup,
+) {
     let stop = tasks.stop();
 
     // One stream for all kinds, so that the client sees changes in the server's order.
@@ -116,6 +124,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGro
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
             writes: Writes::new(client),
+            preemptions,
             recorder,
             clock: nondet.clock,
         };
@@ -154,6 +163,7 @@ struct SchedulerLoop {
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
+    preemptions: Arc<PreemptionMetrics>,
     recorder: Recorder,
     clock: Clock,
 }
@@ -222,6 +232,7 @@ impl SchedulerLoop {
             let now = self.clock.now();
             let Some(verdict) = self.scheduler.next(now) else { break };
             decided = true;
+            self.preemptions.observe(&verdict);
             match verdict {
                 Action::Bind(binding) => self.writes.bind(binding),
                 Action::BindVolumes(writes) => self.writes.bind_volumes(writes),

@@ -4,6 +4,7 @@
 //! The scheduler is level-triggered: a change carries the current state of the object, and a repeated change
 //! has no effect.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -45,9 +46,9 @@ pub enum Action {
     /// Bind the pod, together with the writes to its resource claims. The cache assumes the pod on its node until
     /// [`Scheduler::bind_failed`].
     Bind(Binding),
-    /// Write which volumes the pod's claims get, and report to [`Scheduler::volumes_written`] or
-    /// [`Scheduler::volumes_refused`]. The cache assumes the pod on its node meanwhile. The scheduler binds
-    /// the pod when its claims are bound.
+    /// Nominate the pod for its node, write which volumes the pod's claims get, and report to
+    /// [`Scheduler::volumes_written`] or [`Scheduler::volumes_refused`]. The cache assumes the pod on its node
+    /// meanwhile. The scheduler binds the pod when its claims are bound.
     BindVolumes(VolumeWrites),
     /// Report that no node fits the pod. The pod waits until that may have changed.
     Refuse(Notice),
@@ -130,6 +131,8 @@ pub struct Evict {
     pub node: Arc<str>,
     /// The pods to evict. Others that the pod waits for are being deleted already.
     pub victims: Vec<Arc<PodInfo>>,
+    /// The number of pods that make room by their end, with those that are being deleted already; `None` if all are.
+    pub selected: Option<NonZero<usize>>,
     /// Pods of lower priority that are no longer nominated for the node.
     pub displaced: Vec<Arc<PodInfo>>,
 }
@@ -289,7 +292,7 @@ impl Scheduler {
         let queued = self.queue.pop(now)?;
         let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
-        self.cache.refresh_tallies(&self.snapshot, &queued.pod);
+        self.cache.keep_tallies(&queued.pod);
         let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
         let decision = decide(&self.snapshot, self.cache.inventory(), &queued.pod, terms);
         self.start = decision.next_start;
@@ -359,9 +362,12 @@ impl Scheduler {
         self.wake(ClusterEvent::PodFreed(&forgotten), forgotten.revision, now);
         let queued = queued.filter(|q| q.pod.ownership(&self.name) == PodOwnership::Pending)?;
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
-        self.cache.nominations_mut().observe(&pod);
+        // The nomination of a pod that waited for its volumes may not be in the known version yet.
+        let is_nominated =
+            matches!(failure, SchedulingFailure::VolumesFailed) || pod.nominated_node.is_some();
+        self.cache.nominations_mut().nominate(&pod, None);
         self.queue.give_back_failed(queued, now);
-        let nomination = NominationChange::Keep;
+        let nomination = if is_nominated { NominationChange::Clear } else { NominationChange::Keep };
         Some(Notice { pod, failure, message, cause, deallocation: None, nomination })
     }
 

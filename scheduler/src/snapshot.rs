@@ -13,6 +13,8 @@ use crate::pod_constraints::Namespaces;
 pub struct Snapshot {
     nodes: Vec<NodeState>,
     slots: HashMap<Arc<str>, usize>,
+    /// The slots by index of the node; `usize::MAX` for an index that no node has.
+    by_index: Vec<usize>,
     namespaces: Arc<Namespaces>,
     /// The number of nodes with pods that have required anti-affinity terms.
     anti_affinity_nodes: usize,
@@ -28,11 +30,10 @@ impl Snapshot {
     pub fn update(&mut self, cache: &Cache) {
         if self.order_generation == cache.order_generation() {
             for state in cache.changed_since(self.generation) {
-                let slot = self.slots[&state.info().name];
-                let node = &mut self.nodes[slot];
+                let node = &mut self.nodes[self.by_index[state.location().index]];
                 self.anti_affinity_nodes -= usize::from(node.anti_affinity_pods() > 0);
                 self.term_nodes -= usize::from(!node.pods_with_terms().is_empty());
-                node.clone_from(state);
+                node.copy_from(state);
                 self.anti_affinity_nodes += usize::from(node.anti_affinity_pods() > 0);
                 self.term_nodes += usize::from(!node.pods_with_terms().is_empty());
             }
@@ -40,6 +41,12 @@ impl Snapshot {
             self.nodes = cache.nodes().cloned().collect();
             let names = self.nodes.iter().map(|node| Arc::clone(&node.info().name));
             self.slots = names.enumerate().map(|(slot, name)| (name, slot)).collect();
+            self.by_index.clear();
+            for (slot, node) in self.nodes.iter().enumerate() {
+                let index = node.location().index;
+                self.by_index.resize(self.by_index.len().max(index + 1), usize::MAX);
+                self.by_index[index] = slot;
+            }
             self.anti_affinity_nodes = self.nodes.iter().filter(|node| node.anti_affinity_pods() > 0).count();
             self.term_nodes = self.nodes.iter().filter(|node| !node.pods_with_terms().is_empty()).count();
             self.order_generation = cache.order_generation();
@@ -68,9 +75,9 @@ impl Snapshot {
         self.term_nodes > 0
     }
 
-    /// The generation of the cache at the last change of the list of nodes.
-    pub(crate) fn order_generation(&self) -> u64 {
-        self.order_generation
+    /// The node with this index of its [location](crate::zones::Location), if it exists.
+    pub fn at_index(&self, index: usize) -> Option<&NodeState> {
+        self.nodes.get(*self.by_index.get(index)?)
     }
 
     /// The index of the node of this name.

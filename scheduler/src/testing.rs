@@ -229,7 +229,8 @@ fn any_pod_constraints() -> impl Strategy<Value = (Value, (Value, Value), (Value
     let selector = || one_of(&["a", "b"]).prop_map(|app| json!({ "matchLabels": { "app": app } }));
     let policy = || maybe(one_of(&["Honor", "Ignore"]).prop_map(Value::from));
     let spread = |when: &'static str| {
-        let spread = (key(), selector(), 1i64..3, 1i64..4, policy(), policy());
+        let selector = prop_oneof![5 => selector(), 1 => Just(json!({})), 1 => Just(Value::Null)];
+        let spread = (key(), selector, 1i64..3, 1i64..4, policy(), policy());
         spread.prop_map(move |(key, selector, skew, domains, nodes, taints)| {
             json!({
                 "topologyKey": key, "labelSelector": selector, "maxSkew": skew, "minDomains": domains,

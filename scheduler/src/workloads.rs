@@ -1,6 +1,7 @@
 //! [`Workloads`]: Services and the controllers of pods, from which the default topology spread takes its selector.
 //! Pure; the informers feed it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kstore_api::lenient;
@@ -69,29 +70,42 @@ impl Workloads {
 
     /// The selector for the pods among which `pod` is spread by default: those of its Services and of its controller.
     /// `None` if the pod has neither.
-    pub fn selector(&self, pod: &PodInfo) -> Option<LabelSelector> {
-        let mut all = LabelSelector::default();
+    pub fn selector(&self, pod: &PodInfo) -> Option<Cow<'_, LabelSelector>> {
         let services = self.services.get(pod.key.namespace()).into_iter().flat_map(BTreeMap::values);
-        for service in services.filter(|service| service.matches(&pod.labels)) {
-            all.match_labels.extend(service.match_labels.clone());
-        }
+        let mut services = services.filter(|service| service.matches(&pod.labels));
         let controller = pod.preferences.as_ref().and_then(|preferences| preferences.controller.as_ref());
         let controller = controller
             .and_then(|(kind, name)| self.controllers.get(&(*kind, Key::new(pod.key.namespace(), name))));
-        if let Some(controller) = controller {
-            // Both must hold, even if the controller does not select the pod.
-            for (key, value) in &controller.match_labels {
-                if all.match_labels.get(key).is_some_and(|other| other != value) {
-                    let (key, values) = (key.clone(), vec![value.clone()]);
-                    all.match_expressions.push(Requirement { key, operator: Operator::In, values });
-                } else {
-                    all.match_labels.insert(key.clone(), value.clone());
-                }
+        let selector = match (services.next(), services.next(), controller) {
+            (only, None, None) | (None, _, only) => Cow::Borrowed(only?),
+            (first, second, controller) => {
+                Cow::Owned(joined(first.into_iter().chain(second).chain(services), controller))
             }
-            all.match_expressions.extend(controller.match_expressions.clone());
-        }
-        (all != LabelSelector::default()).then_some(all)
+        };
+        (!selector.is_empty()).then_some(selector)
     }
+}
+
+/// The selector of the pods that the Services and the controller select.
+fn joined<'a>(
+    services: impl Iterator<Item = &'a LabelSelector>,
+    controller: Option<&LabelSelector>,
+) -> LabelSelector {
+    let mut all = LabelSelector::default();
+    services.for_each(|service| all.match_labels.extend(service.match_labels.clone()));
+    if let Some(controller) = controller {
+        // Both must hold, even if the controller does not select the pod.
+        for (key, value) in &controller.match_labels {
+            if all.match_labels.get(key).is_some_and(|other| other != value) {
+                let (key, values) = (key.clone(), vec![value.clone()]);
+                all.match_expressions.push(Requirement { key, operator: Operator::In, values });
+            } else {
+                all.match_labels.insert(key.clone(), value.clone());
+            }
+        }
+        all.match_expressions.extend(controller.match_expressions.clone());
+    }
+    all
 }
 
 /// Decodes a Service or ReplicationController: its selector is a map of labels.
@@ -171,7 +185,7 @@ mod tests {
         workloads.apply(workload(WorkloadKind::Service, "s", json!({ "tier": "x" })));
         let labels = |pairs: &[(&str, &str)]| {
             let labels = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-            Some(LabelSelector { match_labels: labels.collect(), ..LabelSelector::default() })
+            Some(Cow::Owned(LabelSelector { match_labels: labels.collect(), ..LabelSelector::default() }))
         };
         assert_eq!(workloads.selector(&pod), labels(&[("tier", "x")]));
         workloads.apply(workload(WorkloadKind::ReplicaSet, "rs", json!({ "matchLabels": { "app": "a" } })));

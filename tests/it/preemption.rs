@@ -68,7 +68,9 @@ async fn versions(cluster: &Cluster) -> Vec<String> {
 
 #[test]
 fn a_pod_of_high_priority_evicts_the_least_important_pod_and_runs_in_its_place() {
-    simulate(setup(181, 1), async |cluster| {
+    let setup = setup(181, 1);
+    let metrics = setup.kubelets.metrics.clone();
+    simulate(setup, async |cluster| {
         create_classes(cluster).await;
         let node = create_running(cluster, pod("first", "low", "1900m")).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -95,6 +97,12 @@ fn a_pod_of_high_priority_evicts_the_least_important_pod_and_runs_in_its_place()
         );
         let bound = cluster.get("pods", "default", "high").await.unwrap();
         assert_eq!(bound["status"]["nominatedNodeName"], Value::Null, "the bind ends the nomination");
+
+        let mut page = String::new();
+        metrics.render(&mut page);
+        for text in ["\nscheduler_preemption_attempts_total ", "\nscheduler_preemption_victims_sum 1\n"] {
+            assert!(page.contains(text), "{text} is in {page}");
+        }
 
         let trace = "/kstore/v1/trace?resource=pods&namespace=default&name=high";
         let trace = cluster.rest().call("GET", trace, "").await.json().to_string();

@@ -306,6 +306,7 @@ fn a_restarted_scheduler_continues_a_volume_wait() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let db = cluster.get("pods", "default", "db").await.unwrap();
         assert_eq!(db["spec"]["nodeName"], Value::Null);
+        assert_eq!(db["status"]["nominatedNodeName"], node, "the status says where the pod will run");
 
         let mut volume = local_volume("made", "slow", node);
         let reference = json!({
@@ -315,6 +316,8 @@ fn a_restarted_scheduler_continues_a_volume_wait() {
         volume["spec"]["claimRef"] = reference;
         cluster.create(volume).await;
         assert_eq!(running(cluster, "db").await, node);
+        let db = cluster.get("pods", "default", "db").await.unwrap();
+        assert_eq!(db["status"]["nominatedNodeName"], Value::Null, "the bind ends the nomination");
     });
 }
 

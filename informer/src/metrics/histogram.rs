@@ -1,9 +1,10 @@
-//! [`Histogram`]: distribution of durations over fixed buckets. It has no name and no lock; its owner
+//! [`Histogram`]: distribution of durations or numbers over fixed buckets. It has no name and no lock; its owner
 //! provides both.
 
 use std::time::Duration;
 
-/// Counts of durations by upper bound. Its memory depends only on the number of bounds.
+/// Counts of durations, in seconds, or of other numbers by upper bound. Its memory depends only on the number of
+/// bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],
@@ -25,7 +26,7 @@ impl Histogram {
         40.0, 50.0, 60.0,
     ];
 
-    /// An empty histogram with these ascending upper bounds in seconds.
+    /// An empty histogram with these ascending upper bounds, in seconds for durations.
     pub fn new(bounds: &'static [f64]) -> Self {
         debug_assert!(bounds.is_sorted(), "the bounds of a histogram ascend");
         Self { bounds, counts: vec![0; bounds.len() + 1].into(), sum: 0.0 }
@@ -33,18 +34,22 @@ impl Histogram {
 
     /// Records one duration. A duration equal to a bound counts in its bucket.
     pub fn observe(&mut self, took: Duration) {
-        let seconds = took.as_secs_f64();
-        let bucket = self.bounds.partition_point(|bound| *bound < seconds);
-        self.counts[bucket] += 1;
-        self.sum += seconds;
+        self.observe_number(took.as_secs_f64());
     }
 
-    /// Number of recorded durations.
+    /// Records one number. A number equal to a bound counts in its bucket.
+    pub fn observe_number(&mut self, number: f64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < number);
+        self.counts[bucket] += 1;
+        self.sum += number;
+    }
+
+    /// Number of recorded durations or numbers.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Sum of the durations, in seconds.
+    /// Sum of the durations, in seconds, or of the numbers.
     pub fn sum(&self) -> f64 {
         self.sum
     }

@@ -9,7 +9,7 @@ use super::Histogram;
 
 /// Name, help text and type of a metric.
 #[derive(Debug)]
-pub(crate) struct Metric {
+pub struct Metric {
     name: &'static str,
     help: &'static str,
     kind: &'static str,
@@ -17,28 +17,28 @@ pub(crate) struct Metric {
 
 impl Metric {
     /// A metric that only grows during the life of the process.
-    pub(crate) const fn counter(name: &'static str, help: &'static str) -> Self {
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: "counter" }
     }
 
     /// A metric with the current value of something.
-    pub(crate) const fn gauge(name: &'static str, help: &'static str) -> Self {
+    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: "gauge" }
     }
 
     /// A distribution of values.
-    pub(crate) const fn histogram(name: &'static str, help: &'static str) -> Self {
+    pub const fn histogram(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: "histogram" }
     }
 }
 
 /// Label names with their values, in output order.
-pub(crate) type Labels<'a> = &'a [(&'a str, &'a str)];
+pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// Metrics page under construction: one family per name, one series per name and labels. Several collectors
 /// may add to a series, in any order.
 #[derive(Default)]
-pub(crate) struct Page(BTreeMap<&'static str, Family>);
+pub struct Page(BTreeMap<&'static str, Family>);
 
 struct Family {
     metric: &'static Metric,
@@ -53,22 +53,17 @@ enum Value {
 
 impl Page {
     /// Adds `value` to the series of this name and these labels.
-    pub(crate) fn add(&mut self, metric: &'static Metric, labels: Labels<'_>, value: f64) {
+    pub fn add(&mut self, metric: &'static Metric, labels: Labels<'_>, value: f64) {
         self.number(metric, labels, value, |old, new| old + new);
     }
 
     /// Raises the series of this name and these labels to `value`. For ages and revisions.
-    pub(crate) fn highest(&mut self, metric: &'static Metric, labels: Labels<'_>, value: f64) {
+    pub fn highest(&mut self, metric: &'static Metric, labels: Labels<'_>, value: f64) {
         self.number(metric, labels, value, f64::max);
     }
 
     /// Adds a histogram to the series of this name and these labels.
-    pub(crate) fn distribution(
-        &mut self,
-        metric: &'static Metric,
-        labels: Labels<'_>,
-        histogram: &Histogram,
-    ) {
+    pub fn distribution(&mut self, metric: &'static Metric, labels: Labels<'_>, histogram: &Histogram) {
         match self.series(metric, labels) {
             Entry::Vacant(place) => {
                 place.insert(Value::Distribution(histogram.clone()));

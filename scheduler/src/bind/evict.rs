@@ -1,16 +1,18 @@
 //! The writes of a preemption: the status of the pod that gets room, then the evictions.
 
+use futures::{StreamExt, future, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kstore_client::{Client, DeleteParams, Patch, Transaction, TransactionError};
 use serde_json::json;
 
 use super::FinishedWrite;
+use crate::limits::EVICTIONS_IN_FLIGHT;
 use crate::pod::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, PodInfo, Uid};
 use crate::scheduler::Evict;
 
-/// Writes `patch` to the status of the preemptor, then evicts the victims one by one. Without the first write there
-/// are no evictions: the preemptor may be gone, and a scheduler that starts now must find the nomination.
+/// Writes `patch` to the status of the preemptor, then evicts the victims, several at a time. Without the first write
+/// there are no evictions: the preemptor may be gone, and a scheduler that starts now must find the nomination.
 pub(super) async fn evict(
     client: Client,
     evict: Box<Evict>,
@@ -33,22 +35,27 @@ pub(super) async fn evict(
             tracing::debug!(pod = %pod.key, %error, "failed to end the nomination of a pod of lower priority");
         }
     }
-    let mut failed = Vec::new();
-    for victim in &evict.victims {
-        match evict_one(&client, &evict, victim, now).await {
-            Ok(()) => {}
-            Err(refused) if refused.error.is_not_found() => {}
-            Err(error) => {
-                tracing::debug!(pod = %victim.key, %error, "failed to evict the pod");
-                failed.push(Uid::clone(&victim.uid));
-            }
-        }
-    }
+    let evictions: Vec<_> =
+        evict.victims.iter().map(|victim| evict_one(&client, &evict, victim, now)).collect();
+    let failed: Vec<Uid> =
+        stream::iter(evictions).buffered(EVICTIONS_IN_FLIGHT).filter_map(future::ready).collect().await;
     FinishedWrite::Evictions(evict, failed)
 }
 
+/// Evicts a victim. Returns its uid if that fails.
+async fn evict_one(client: &Client, evict: &Evict, victim: &PodInfo, now: Timestamp) -> Option<Uid> {
+    match write_eviction(client, evict, victim, now).await {
+        Ok(()) => None,
+        Err(refused) if refused.error.is_not_found() => None,
+        Err(error) => {
+            tracing::debug!(pod = %victim.key, %error, "failed to evict the pod");
+            Some(Uid::clone(&victim.uid))
+        }
+    }
+}
+
 /// Sets the condition of a victim and deletes it, both or neither. The uid excludes a new pod of the same name.
-async fn evict_one(
+async fn write_eviction(
     client: &Client,
     evict: &Evict,
     victim: &PodInfo,

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::cache::NodeState;
 use crate::event::ClusterEvent;
 use crate::filter::Change;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::pod_constraints::{AffinityTerm, Namespaces};
+use crate::snapshot::Snapshot;
 
 /// The reason if the domain lacks a pod that the pod's affinity requires.
 pub const AFFINITY: &str = "node(s) didn't match pod affinity rules";
@@ -79,25 +79,22 @@ pub struct ExistingPods {
     existing_anti_affinity: Domains,
 }
 
-/// Counts the existing pods over all nodes. Returns at once if neither the pod nor any pod on a node
-/// (`has_anti_affinity`) has required terms.
-pub fn count<'a>(
-    pod: &PodInfo,
-    nodes: impl Iterator<Item = &'a NodeState> + Clone,
-    has_anti_affinity: bool,
-    namespaces: &Namespaces,
-) -> ExistingPods {
-    let terms = &pod.pod_affinity;
+/// Counts the existing pods over all nodes. Returns at once if neither the pod nor any pod on a node has required
+/// terms.
+pub fn count(pod: &PodInfo, snapshot: &Snapshot) -> ExistingPods {
+    let (terms, namespaces) = (&pod.pod_affinity, snapshot.namespaces());
     let own = |t: &AffinityTerm| t.selects(pod.key.namespace(), &pod.labels, namespaces);
     let mut found = ExistingPods {
         required_keys: terms.required.iter().map(|t| t.topology_key.clone()).collect(),
         matches_itself: terms.required.iter().all(own),
         ..ExistingPods::default()
     };
-    let concerns =
-        |node: &&NodeState| terms.has_required() || (has_anti_affinity && node.anti_affinity_pods() > 0);
-    for node in nodes.filter(concerns) {
-        let pods = if terms.has_required() { node.pods() } else { node.pods_with_terms() };
+    let has_required = terms.has_required();
+    if !has_required && !snapshot.has_anti_affinity() {
+        return found;
+    }
+    for node in snapshot.nodes().iter().filter(|node| has_required || node.anti_affinity_pods() > 0) {
+        let pods = if has_required { node.pods() } else { node.pods_with_terms() };
         for other in pods {
             found.adjust(pod, node.info(), other, Change::Added, namespaces);
         }

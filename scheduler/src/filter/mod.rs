@@ -27,8 +27,10 @@ use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::pod_constraints::Namespaces;
 use crate::preemption::nominations::Nominations;
+use crate::snapshot::Snapshot;
 use crate::storage::volume::CsiHandle;
 use crate::storage::{Storage, StorageEvent, VolumePlan};
+use crate::tally::Tallies;
 use dynamic_resources::{DeviceClaims, DeviceConflict};
 use inter_pod_affinity::{AffinityConflict, ExistingPods};
 use node_resources_fit::Shortage;
@@ -325,17 +327,10 @@ pub struct PreFilterState<'a> {
 }
 
 impl<'v> PreFilterState<'v> {
-    /// Computes the state for `pod` with `claims`. `has_anti_affinity`: whether any pod on any of `nodes` has
-    /// required anti-affinity terms.
-    pub fn of<'a>(
-        pod: &PodInfo,
-        nodes: impl Iterator<Item = &'a NodeState> + Clone,
-        has_anti_affinity: bool,
-        namespaces: &Namespaces,
-        claims: Claims<'v>,
-    ) -> Self {
-        let counts = pod_topology_spread::count(pod, nodes.clone());
-        let existing = inter_pod_affinity::count(pod, nodes, has_anti_affinity, namespaces);
+    /// Computes the state for `pod` with `claims`. `tallies` has the counts of the cache of `snapshot`.
+    pub fn of(pod: &PodInfo, snapshot: &Snapshot, tallies: &Tallies, claims: Claims<'v>) -> Self {
+        let counts = pod_topology_spread::count(pod, snapshot, tallies);
+        let existing = inter_pod_affinity::count(pod, snapshot);
         Self { counts, existing, claims }
     }
 }

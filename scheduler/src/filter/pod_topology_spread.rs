@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use crate::cache::NodeState;
 use crate::event::ClusterEvent;
 use crate::filter::{Change, taint_toleration};
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::pod_constraints::Spread;
+use crate::snapshot::Snapshot;
+use crate::tally::Tallies;
 
 /// The reason of a refusal.
 pub const REASON: &str = "node(s) didn't match pod topology spread constraints";
@@ -67,22 +68,26 @@ pub enum SpreadConflict {
     NoDomain,
 }
 
-/// Counts the matching pods over all nodes; does no work for a pod without constraints.
-pub fn count<'a>(pod: &PodInfo, nodes: impl Iterator<Item = &'a NodeState> + Clone) -> Counts {
+/// Sums up the matching pods of all nodes; does no work for a pod without constraints.
+pub fn count(pod: &PodInfo, snapshot: &Snapshot, tallies: &Tallies) -> Counts {
     let counted = pod.spread.iter().map(|spread| {
-        let mut counted = Counted {
+        let selector = spread.selector.as_ref();
+        let tally = selector.map(|selector| tallies.tally(snapshot, pod.key.namespace(), selector));
+        let mut domains: BTreeMap<&str, i64> = BTreeMap::new();
+        for node in snapshot.nodes().iter().filter(|node| is_eligible(pod, spread, node.info())) {
+            let like = tally.as_ref().map_or(0, |tally| tally.on(node.location().index));
+            *domains.entry(&node.info().labels[&spread.topology_key]).or_default() += like;
+        }
+        let mut sizes = BTreeMap::new();
+        domains.values().for_each(|count| *sizes.entry(*count).or_default() += 1);
+        Counted {
             key: spread.topology_key.clone(),
             max_skew: spread.max_skew,
             min_domains: spread.min_domains,
             own: i64::from(spread.counts(&pod.labels)),
-            domains: BTreeMap::new(),
-            sizes: BTreeMap::new(),
-        };
-        for node in nodes.clone().filter(|node| is_eligible(pod, spread, node.info())) {
-            let like = node.pods().iter().filter(|other| is_counted(pod, spread, other)).count();
-            counted.set(&node.info().labels[&spread.topology_key], |count| count + like as i64);
+            domains: domains.into_iter().map(|(domain, count)| (domain.to_owned(), count)).collect(),
+            sizes,
         }
-        counted
     });
     Counts { constraints: counted.collect() }
 }
@@ -139,6 +144,85 @@ pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
         ClusterEvent::NodeChanged { old, new } => has_domains(pod, old) || has_domains(pod, new),
         ClusterEvent::PodPlaced(other) | ClusterEvent::PodFreed(other) => {
             other.key.namespace() == pod.key.namespace() && pod.spread.iter().any(|s| s.counts(&other.labels))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cache::Cache;
+    use crate::inventory::Inventory;
+    use crate::score::{Candidates, Scorer};
+    use crate::testing::{cpu_pod, decode_node, on, pod, with};
+
+    /// A cluster of two zones: `a` has two pods with a label, `b` has none.
+    fn cluster() -> (Cache, Snapshot) {
+        let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
+        for name in ["a", "b"] {
+            let metadata = json!({ "name": name, "labels": { "zone": name } });
+            cache.set_node(decode_node(&json!({ "metadata": metadata })));
+        }
+        for name in ["p1", "p2"] {
+            cache.set_pod(on(&labelled(&cpu_pod(name, "1")), "a"), &"a".into());
+        }
+        snapshot.update(&cache);
+        (cache, snapshot)
+    }
+
+    fn labelled(pod: &std::sync::Arc<PodInfo>) -> std::sync::Arc<PodInfo> {
+        with(pod, |pod| drop(pod.labels.insert("app".into(), "x".into())))
+    }
+
+    fn spread(when: &str, selector: &Value) -> std::sync::Arc<PodInfo> {
+        let mut constraint = json!({ "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": when });
+        if !selector.is_null() {
+            constraint["labelSelector"] = selector.clone();
+        }
+        labelled(&pod("p", json!({ "topologySpreadConstraints": [constraint] })))
+    }
+
+    #[test]
+    fn an_empty_selector_counts_the_pod_itself_and_no_selector_counts_none() {
+        let (cache, snapshot) = cluster();
+        let Inventory { tallies, .. } = cache.inventory();
+        // Whether zone `a` admits the pod, and whether it still does beside a nominated pod.
+        let cases = [
+            (json!({ "matchLabels": { "app": "x" } }), false, false),
+            (json!({ "matchLabels": { "app": "y" } }), true, true),
+            (json!({ "matchExpressions": [{ "key": "app", "operator": "Exists" }] }), false, false),
+            (json!({}), true, false),
+            (Value::Null, true, true),
+        ];
+        for (selector, admitted, admitted_beside) in cases {
+            let pod = spread("DoNotSchedule", &selector);
+            let mut counts = count(&pod, &snapshot, tallies);
+            let node = snapshot.nodes()[snapshot.slot("a").unwrap()].info();
+            assert_eq!(check(&counts, node).is_ok(), admitted, "{selector}");
+            counts.adjust(&pod, node, &labelled(&cpu_pod("nominated", "1")), Change::Added);
+            assert_eq!(check(&counts, node).is_ok(), admitted_beside, "{selector} beside a nominated pod");
+            counts.adjust(&pod, node, &labelled(&cpu_pod("nominated", "1")), Change::Removed);
+            assert_eq!(check(&counts, node).is_ok(), admitted, "{selector} without it again");
+        }
+    }
+
+    #[test]
+    fn soft_constraints_with_an_empty_or_no_selector_score_all_domains_equally() {
+        let (cache, snapshot) = cluster();
+        let slots = ["a", "b"].map(|name| snapshot.slot(name).unwrap());
+        let candidates = Candidates::new(&snapshot, cache.inventory(), &slots);
+        let cases = [
+            (json!({ "matchLabels": { "app": "x" } }), [0, 100]),
+            (json!({ "matchLabels": { "app": "y" } }), [100, 100]),
+            (json!({}), [100, 100]),
+            (Value::Null, [100, 100]),
+        ];
+        for (selector, expected) in cases {
+            let pod = spread("ScheduleAnyway", &selector);
+            let scores = Scorer::PodTopologySpread.scores(&pod, &candidates);
+            assert_eq!(scores, Some(expected.to_vec()), "{selector}");
         }
     }
 }

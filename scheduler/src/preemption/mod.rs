@@ -88,7 +88,7 @@ pub fn preempt(
     slots.sort_unstable();
     // One computation serves all nodes: in a full cluster thousands of nodes are examined, and each changes
     // only its own part.
-    let state = prefilter_state(snapshot, inventory, pod, snapshot.nodes().iter());
+    let state = prefilter_state(snapshot, inventory, pod);
     let mut run = DryRun { snapshot, inventory, pod, state };
     let (mut candidates, mut has_clean, mut reasons) = (Vec::new(), false, BTreeMap::new());
     for step in 0..slots.len() {
@@ -133,14 +133,9 @@ fn ineligible(
 
 /// The state that the filters need. If no node can have the pod's volumes or devices, no node refused the pod,
 /// and the function ignores them.
-fn prefilter_state<'a, 'v>(
-    snapshot: &Snapshot,
-    inventory: &'v Inventory,
-    pod: &PodInfo,
-    nodes: impl Iterator<Item = &'a NodeState> + Clone,
-) -> PreFilterState<'v> {
+fn prefilter_state<'v>(snapshot: &Snapshot, inventory: &'v Inventory, pod: &PodInfo) -> PreFilterState<'v> {
     let claims = Claims::of(pod, inventory).unwrap_or_default();
-    PreFilterState::of(pod, nodes, snapshot.has_anti_affinity(), snapshot.namespaces(), claims)
+    PreFilterState::of(pod, snapshot, &inventory.tallies, claims)
 }
 
 /// Why a node is no candidate.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ReferenceCluster;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
-use crate::pod_constraints::{AffinityTerm, Namespaces, Spread};
+use crate::pod_constraints::{AffinityTerm, LabelSelector, Namespaces, Spread};
 use crate::taint::Effect;
 
 impl ReferenceCluster {
@@ -34,7 +34,8 @@ impl ReferenceCluster {
                 };
                 let pods = self.nodes.iter().filter(there).flat_map(|other| self.pods_on(other));
                 let like = |p: &&PodInfo| {
-                    let selected = spread.selector.as_ref().is_some_and(|s| s.matches(&p.labels));
+                    let chosen = spread.selector.as_ref().filter(|s| **s != LabelSelector::default());
+                    let selected = chosen.is_some_and(|s| s.matches(&p.labels));
                     selected && !p.deleting && p.key.namespace() == pod.key.namespace()
                 };
                 let count = pods.filter(like).count() as f64;

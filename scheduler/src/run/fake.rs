@@ -1,8 +1,9 @@
-//! A fake API server for the tests of `run`: objects in a map, watches, binds, status patches and events.
+//! A fake API server for the tests of `run`: objects in a map, watches, binds, status patches, evictions and events.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::Stream;
 use futures::stream::unfold;
@@ -36,6 +37,12 @@ struct FakeState {
     lose_responses: usize,
     binds: Vec<String>,
     causes: Vec<String>,
+    /// The pods that were evicted, in order.
+    evicted: Vec<String>,
+    /// The number of evictions in flight, now and at most.
+    evicting: (usize, usize),
+    /// The pod whose next eviction the server refuses.
+    refuse_eviction: Option<String>,
 }
 
 impl Fake {
@@ -44,9 +51,7 @@ impl Fake {
     }
 
     pub(super) fn remove(&self, resource: &str, key: &str) {
-        let mut state = self.0.lock().unwrap();
-        let object = state.objects.remove(&(resource.to_owned(), key.to_owned())).unwrap();
-        state.notify(resource, object, pb::watch_event::Type::Gone);
+        self.0.lock().unwrap().remove(resource, key);
     }
 
     pub(super) fn get(&self, resource: &str, key: &str) -> Value {
@@ -72,6 +77,17 @@ impl Fake {
     /// The causes that the bind requests carried.
     pub(super) fn causes(&self) -> Vec<String> {
         self.0.lock().unwrap().causes.clone()
+    }
+
+    /// The pods that were evicted, in order, and the largest number of evictions in flight.
+    pub(super) fn evictions(&self) -> (Vec<String>, usize) {
+        let state = self.0.lock().unwrap();
+        (state.evicted.clone(), state.evicting.1)
+    }
+
+    /// Refuses the next eviction of this pod.
+    pub(super) fn refuse_eviction(&self, key: &str) {
+        self.0.lock().unwrap().refuse_eviction = Some(key.to_owned());
     }
 
     /// Stops responding to watch requests.
@@ -103,6 +119,11 @@ impl FakeState {
         self.objects.insert((resource.to_owned(), key(&object)), object.clone());
         self.notify(resource, object, pb::watch_event::Type::Put);
         self.revision
+    }
+
+    fn remove(&mut self, resource: &str, key: &str) {
+        let object = self.objects.remove(&(resource.to_owned(), key.to_owned())).unwrap();
+        self.notify(resource, object, pb::watch_event::Type::Gone);
     }
 
     fn notify(&mut self, resource: &str, object: Value, kind: pb::watch_event::Type) {
@@ -199,11 +220,31 @@ impl Kstore for Fake {
         Err(Status::unimplemented("not by this fake"))
     }
 
+    /// An eviction: the condition of the victim and its deletion, which takes effect after ten milliseconds.
     async fn transact(
         &self,
-        _: Request<pb::TransactRequest>,
+        request: Request<pb::TransactRequest>,
     ) -> Result<Response<pb::TransactResponse>, Status> {
-        Err(Status::unimplemented("not by this fake"))
+        use pb::operation::Kind::{Delete, Patch};
+        let operations = request.into_inner().operations.into_iter().map(|operation| operation.kind.unwrap());
+        let operations: Vec<_> = operations.collect();
+        let [Patch(patch), Delete(delete)] = &operations[..] else { panic!("it is an eviction") };
+        assert_eq!(parse(&patch.patch)["status"]["conditions"][0]["type"], "DisruptionTarget");
+        let (resource, key) = object_key(delete.r#ref.clone());
+        {
+            let (now, most) = &mut self.0.lock().unwrap().evicting;
+            *now += 1;
+            *most = (*most).max(*now);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let mut state = self.0.lock().unwrap();
+        state.evicting.0 -= 1;
+        if state.refuse_eviction.take_if(|refused| *refused == key).is_some() {
+            return Err(Status::aborted("try later"));
+        }
+        state.remove(&resource, &key);
+        state.evicted.push(key);
+        Ok(Response::new(pb::TransactResponse { revision: state.revision, ..Default::default() }))
     }
 
     async fn tunnel(

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::fake::Fake;
 use super::*;
+use crate::limits::EVICTIONS_IN_FLIGHT;
 
 fn node(name: &str, cpu: &str) -> Value {
     json!({
@@ -34,9 +35,13 @@ struct Running {
 }
 
 fn start(fake: &Fake, seed: u64) -> Running {
+    start_with(fake, seed, Config::default())
+}
+
+fn start_with(fake: &Fake, seed: u64, config: Config) -> Running {
     let client = Client::over(KstoreServer::new(fake.clone()), "test");
     let stop = CancellationToken::new();
-    let task = tokio::spawn(run(client, Nondet::simulated(seed), Config::default(), stop.clone()));
+    let task = tokio::spawn(run(client, Nondet::simulated(seed), config, stop.clone()));
     Running { fake: fake.clone(), stop, task }
 }
 
@@ -142,6 +147,46 @@ async fn resources_of_a_deleted_pod_are_used() {
     fake.remove("pods", "ns/a");
     running.settle().await;
     assert_eq!(running.node_of("b"), "n1");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_victims_are_evicted_concurrently_and_counted() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "4"));
+    let victims: Vec<String> = (0..40).map(|n| format!("v{n:02}")).collect();
+    for name in &victims {
+        let mut pod = pod(name, "100m");
+        pod["spec"]["nodeName"] = "n1".into();
+        fake.put("pods", pod);
+    }
+    fake.refuse_eviction("ns/v07");
+    let mut high = pod("high", "4");
+    high["spec"]["priority"] = 5.into();
+    fake.put("pods", high);
+    let config = Config::default();
+    let registry = config.metrics.clone();
+    let running = start_with(&fake, 1, config);
+    running.settle().await;
+    let (evicted, at_once) = fake.evictions();
+    let keys = victims.iter().map(|name| format!("ns/{name}"));
+    let others: Vec<String> = keys.filter(|key| key != "ns/v07").collect();
+    assert_eq!((evicted, at_once), (others, EVICTIONS_IN_FLIGHT));
+    assert!(running.node_of("high").is_null(), "one victim is left");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(running.node_of("high"), "n1", "its eviction was repeated");
+    let mut page = String::new();
+    registry.render(&mut page);
+    for line in [
+        "scheduler_preemption_attempts_total 2",
+        "scheduler_preemption_victims_bucket{le=\"1\"} 1",
+        "scheduler_preemption_victims_bucket{le=\"32\"} 1",
+        "scheduler_preemption_victims_bucket{le=\"64\"} 2",
+        "scheduler_preemption_victims_sum 41",
+        "scheduler_preemption_victims_count 2",
+    ] {
+        assert!(page.lines().any(|other| other == line), "{line} is on the page: {page}");
+    }
     running.end().await;
 }
 

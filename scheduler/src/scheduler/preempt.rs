@@ -1,5 +1,6 @@
 //! The scheduler's part of preemption: refusals, evictions in flight, nominations. [`preemption`] chooses the victims.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -77,6 +78,7 @@ impl Scheduler {
         displaced.iter().for_each(|other| nominations.nominate(other, None));
         nominations.nominate(&pod, Some(Arc::clone(&node)));
         let (message, by) = (explain::message(&refusal, None, None), refusal.plugins);
+        let count = NonZero::new(victims.len());
         let alive: Vec<_> = victims.into_iter().filter(|victim| !victim.deleting).collect();
         let is_new = |victim: &&Arc<PodInfo>| !self.evictions.is_evicting(&victim.uid);
         let victims = alive.iter().filter(is_new).cloned().collect();
@@ -88,7 +90,8 @@ impl Scheduler {
         let failure = SchedulingFailure::Unfit(refusal);
         let nomination = NominationChange::Set(Arc::clone(&node));
         let notice = Notice { pod, failure, message, cause, deallocation, nomination };
-        Action::Preempt(Evict { notice, node, victims, displaced })
+        let selected = count.filter(|_| !alive.is_empty());
+        Action::Preempt(Evict { notice, node, victims, selected, displaced })
     }
 
     /// Notices that a victim is being deleted, has ended, or is gone. Its preemptors may be tried again.

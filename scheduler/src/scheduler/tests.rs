@@ -68,11 +68,15 @@ fn a_pod_with_spread_constraints_wakes_when_an_unusable_empty_domain_is_removed(
     s.node(Change::Set(zone("cordoned", true)), at(0));
     let spec = json!({ "topologySpreadConstraints": [{
         "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {}
+        "labelSelector": { "matchLabels": { "app": "x" } }
     }] });
-    s.pod(Change::Set(crate::testing::pod("a", spec.clone())), at(0));
+    let pod = |name: &str| {
+        let pod = crate::testing::pod(name, spec.clone());
+        Change::Set(with(&pod, |pod| drop(pod.labels.insert("app".into(), "x".into()))))
+    };
+    s.pod(pod("a"), at(0));
     bind(&mut s, 0);
-    s.pod(Change::Set(crate::testing::pod("b", spec)), at(0));
+    s.pod(pod("b"), at(0));
     assert_eq!(
         refuse(&mut s, 0).message,
         "0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, \

@@ -18,14 +18,18 @@ pub fn scores(pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
     let nodes = candidates.snapshot.nodes().len();
     let images = &candidates.inventory.images;
     // The more nodes have an image, the less do its pods crowd on few of them.
-    let share = |image: &String| (images.nodes_with(image) as f64 / nodes as f64, image.clone());
-    let known: Vec<(f64, String)> =
-        preferences.images.iter().map(share).filter(|(share, _)| *share > 0.0).collect();
+    let share = |image: &str| images.nodes_with(image) as f64 / nodes as f64;
+    let known: Vec<(f64, &String)> = preferences
+        .images
+        .iter()
+        .map(|image| (share(image), image))
+        .filter(|(share, _)| *share > 0.0)
+        .collect();
     if known.is_empty() {
         return None;
     }
     let score = |node: &crate::cache::NodeState| {
-        let sizes = known.iter().filter_map(|(share, image)| Some((share, *node.info().images.get(image)?)));
+        let sizes = known.iter().filter_map(|(share, image)| Some((share, *node.info().images.get(*image)?)));
         let sum = sizes.map(|(share, size)| (size as f64 * share) as i64).sum();
         scaled(sum, preferences.image_users)
     };

@@ -10,15 +10,11 @@ pub mod node_affinity;
 pub mod pod_topology_spread;
 pub mod taint_toleration;
 
-use std::borrow::Cow;
-
 use crate::cache::NodeState;
 use crate::inventory::Inventory;
 use crate::limits::MAX_NODE_SCORE;
 use crate::pod::PodInfo;
-use crate::pod_constraints::LabelSelector;
 use crate::snapshot::Snapshot;
-use crate::tally::Tally;
 
 /// The feasible nodes to score, within their cluster.
 pub struct Candidates<'a> {
@@ -26,26 +22,15 @@ pub struct Candidates<'a> {
     pub snapshot: &'a Snapshot,
     /// The objects besides nodes.
     pub inventory: &'a Inventory,
-    /// The indices of the feasible nodes in the snapshot.
-    pub slots: &'a [usize],
     /// The feasible nodes.
     pub nodes: Vec<&'a NodeState>,
 }
 
 impl<'a> Candidates<'a> {
     /// The nodes at these indices of the snapshot.
-    pub fn new(snapshot: &'a Snapshot, inventory: &'a Inventory, slots: &'a [usize]) -> Self {
+    pub fn new(snapshot: &'a Snapshot, inventory: &'a Inventory, slots: &[usize]) -> Self {
         let nodes = slots.iter().map(|slot| &snapshot.nodes()[*slot]).collect();
-        Self { snapshot, inventory, slots, nodes }
-    }
-
-    /// The pods in the namespace of `pod` that the selector selects, by node.
-    fn tally(&self, pod: &PodInfo, selector: &LabelSelector) -> Cow<'a, Tally> {
-        let namespace = pod.key.namespace();
-        match self.inventory.tallies.get(self.snapshot, namespace, selector) {
-            Some(tally) => Cow::Borrowed(tally),
-            None => Cow::Owned(Tally::of(self.snapshot, namespace, selector)),
-        }
+        Self { snapshot, inventory, nodes }
     }
 }
 

@@ -1,129 +1,200 @@
 //! The PodTopologySpread score (ScheduleAnyway): favors nodes in whose domains few matching pods run. Pods without any
 //! constraint are spread among the pods of their Services and of their controller, over nodes and zones.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Candidates;
+use crate::cache::NodeState;
 use crate::filter::taint_toleration;
 use crate::limits::MAX_NODE_SCORE;
-use crate::node::{NodeInfo, ZONE};
+use crate::node::ZONE;
 use crate::pod::PodInfo;
 use crate::pod_constraints::{LabelSelector, Spread};
 use crate::tally::{Tally, label};
 use crate::workloads::Workloads;
-
-/// The label whose values name nodes: each node is a domain.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+use crate::zones::HOSTNAME;
 
 /// The keys and maximum skews of the constraints of pods without their own.
 const DEFAULTS: [(&str, i64); 2] = [(HOSTNAME, 3), (ZONE, 5)];
 
 /// The constraints by which the pod is scored.
-struct Constraints {
-    all: Vec<Spread>,
-    /// Whether nodes without the label of any constraint do not count.
-    needs_all_labels: bool,
+pub enum Constraints<'a> {
+    /// The pod's own ones. Nodes without the label of any of them do not count.
+    Own(&'a [Spread]),
+    /// The default ones, for pods that this selector selects.
+    Default(Cow<'a, LabelSelector>),
 }
 
-impl Constraints {
-    fn of(pod: &PodInfo, workloads: &Workloads) -> Option<Self> {
+/// A constraint by which the pod is scored.
+#[derive(Clone, Copy)]
+pub struct Constraint<'a> {
+    key: &'a str,
+    max_skew: i64,
+    /// The selector for the pods to count; `None` selects no pod.
+    pub selector: Option<&'a LabelSelector>,
+    honor_affinity: bool,
+    honor_taints: bool,
+}
+
+impl<'a> Constraints<'a> {
+    /// The constraints of `pod`; `None` if it has none.
+    pub fn of(pod: &'a PodInfo, workloads: &'a Workloads) -> Option<Self> {
         let preferences = pod.preferences.as_ref()?;
         if preferences.has_spread {
-            let all = preferences.spread.clone();
-            return (!all.is_empty()).then_some(Self { all, needs_all_labels: true });
+            return (!preferences.spread.is_empty()).then_some(Self::Own(&preferences.spread));
         }
-        let selector = workloads.selector(pod)?;
-        let default = |(key, max_skew): (&str, i64)| Spread {
-            topology_key: key.to_owned(),
-            max_skew,
-            min_domains: 1,
-            selector: Some(selector.clone()),
-            honor_affinity: true,
-            honor_taints: false,
+        workloads.selector(pod).map(Self::Default)
+    }
+
+    /// The constraints one by one.
+    pub fn iter(&self) -> impl Iterator<Item = Constraint<'_>> {
+        let (own, default) = match self {
+            Self::Own(spreads) => (*spreads, None),
+            Self::Default(selector) => (&[][..], Some(&**selector)),
         };
-        Some(Self { all: DEFAULTS.map(default).into(), needs_all_labels: false })
+        let own = own.iter().map(|spread: &Spread| Constraint {
+            key: &spread.topology_key,
+            max_skew: spread.max_skew,
+            selector: spread.selector.as_ref(),
+            honor_affinity: spread.honor_affinity,
+            honor_taints: spread.honor_taints,
+        });
+        let default = default.into_iter().flat_map(|selector| {
+            DEFAULTS.map(|(key, max_skew)| Constraint {
+                key,
+                max_skew,
+                selector: Some(selector),
+                honor_affinity: true,
+                honor_taints: false,
+            })
+        });
+        own.chain(default)
     }
 
-    fn are_labelled(&self, node: &NodeInfo) -> bool {
-        !self.needs_all_labels || self.all.iter().all(|spread| node.labels.contains_key(&spread.topology_key))
-    }
-}
-
-/// The selectors whose pods are counted for the pod's score, without repetition.
-pub fn selectors(pod: &PodInfo, workloads: &Workloads) -> Vec<LabelSelector> {
-    let constraints = Constraints::of(pod, workloads);
-    let mut selectors: Vec<LabelSelector> = Vec::new();
-    for spread in constraints.into_iter().flat_map(|constraints| constraints.all) {
-        if let Some(selector) = spread.selector
-            && !selectors.contains(&selector)
-        {
-            selectors.push(selector);
+    fn are_labelled(&self, node: &NodeState) -> bool {
+        match self {
+            Self::Own(spreads) => {
+                spreads.iter().all(|spread| node.location().has_label(node.info(), &spread.topology_key))
+            }
+            Self::Default(_) => true,
         }
     }
-    selectors
 }
 
 /// The scores, 0 to 100; `None` for a pod without constraints.
 pub fn scores(pod: &PodInfo, candidates: &Candidates<'_>) -> Option<Vec<i64>> {
     let constraints = Constraints::of(pod, &candidates.inventory.workloads)?;
-    let nodes = || candidates.nodes.iter().map(|node| node.info());
-    let counted: Vec<bool> = nodes().map(|node| constraints.are_labelled(node)).collect();
-    let mut sums = vec![0.0; candidates.nodes.len()];
-    for spread in &constraints.all {
-        let key = spread.topology_key.as_str();
-        let tally = spread.selector.as_ref().map(|selector| candidates.tally(pod, selector));
-        // Domains with a node to choose. A node without the label is in a domain of its kind.
-        let mut domains: BTreeMap<&str, i64> = BTreeMap::new();
-        if key != HOSTNAME {
-            let values = nodes().zip(&counted).filter(|(_, counted)| **counted);
-            domains.extend(values.map(|(node, _)| (label(node, key), 0)));
-            if let Some(tally) = &tally {
-                sum_domains(pod, spread, &constraints, candidates, tally, &mut domains);
-            }
-        }
-        let size =
-            if key == HOSTNAME { counted.iter().filter(|counted| **counted).count() } else { domains.len() };
+    let Candidates { snapshot, inventory, nodes } = candidates;
+    let counted: Vec<bool> = nodes.iter().map(|node| constraints.are_labelled(node)).collect();
+    let mut sums = vec![0.0; nodes.len()];
+    for constraint in constraints.iter() {
+        let key = constraint.key;
+        let tally = constraint.selector.map(|s| inventory.tallies.tally(snapshot, pod.key.namespace(), s));
+        let domains = ScoredDomains {
+            pod,
+            constraint,
+            constraints: &constraints,
+            candidates,
+            counted: &counted,
+            tally: tally.as_deref(),
+        };
+        let (size, counts) = match key {
+            HOSTNAME => domains.hosts(),
+            ZONE => domains.zones(),
+            _ => domains.by_label(),
+        };
         let weight = ((size + 2) as f64).ln();
-        for (at, node) in
-            nodes().enumerate().filter(|(at, node)| counted[*at] && node.labels.contains_key(key))
-        {
-            let count = match key {
-                HOSTNAME => tally.as_ref().map_or(0, |tally| tally.on(candidates.slots[at])),
-                _ => domains[label(node, key)],
-            };
-            sums[at] += count as f64 * weight + (spread.max_skew - 1) as f64;
+        for (at, node) in nodes.iter().enumerate() {
+            if counted[at] && node.location().has_label(node.info(), key) {
+                sums[at] += counts[at] as f64 * weight + (constraint.max_skew - 1) as f64;
+            }
         }
     }
     let raw: Vec<i64> = sums.into_iter().map(|sum| f64::round(sum) as i64).collect();
     Some(reversed(&raw, &counted))
 }
 
-/// Adds the pods of all nodes that the constraint counts to those of `domains` that are there.
-fn sum_domains(
-    pod: &PodInfo,
-    spread: &Spread,
-    constraints: &Constraints,
-    candidates: &Candidates<'_>,
-    tally: &Tally,
-    domains: &mut BTreeMap<&str, i64>,
-) {
-    let all_nodes = !constraints.needs_all_labels && !spread.honor_taints && pod.affinity.is_open();
-    if all_nodes && spread.topology_key == ZONE {
-        for (zone, count) in tally.zones() {
-            if let Some(sum) = domains.get_mut(zone) {
+/// The number of domains with a node to choose, and the number of matching pods in the domain of each candidate. A node
+/// without the label is in a domain of its kind.
+type DomainCounts = (usize, Vec<i64>);
+
+/// One constraint with what its domains are counted from.
+struct ScoredDomains<'a> {
+    pod: &'a PodInfo,
+    constraint: Constraint<'a>,
+    constraints: &'a Constraints<'a>,
+    candidates: &'a Candidates<'a>,
+    /// Whether each candidate counts.
+    counted: &'a [bool],
+    /// The matching pods; `None` if the constraint selects no pod.
+    tally: Option<&'a Tally>,
+}
+
+impl ScoredDomains<'_> {
+    /// The candidates that count.
+    fn counted(&self) -> impl Iterator<Item = &NodeState> {
+        let nodes = self.candidates.nodes.iter().zip(self.counted);
+        nodes.filter(|(_, is_counted)| **is_counted).map(|(node, _)| *node)
+    }
+
+    /// The nodes with matching pods that the constraint counts, and the number of these pods.
+    fn occupied(&self) -> impl Iterator<Item = (&NodeState, i64)> {
+        let occupied = self.tally.into_iter().flat_map(Tally::occupied);
+        let nodes = occupied.filter_map(|(index, n)| Some((self.candidates.snapshot.at_index(index)?, n)));
+        nodes.filter(|(node, _)| {
+            let info = node.info();
+            self.constraints.are_labelled(node)
+                && (!self.constraint.honor_affinity || self.pod.affinity.admits(&info.name, &info.labels))
+                && (!self.constraint.honor_taints || taint_toleration::admits(self.pod, info))
+        })
+    }
+
+    /// Whether the constraint counts the pods of every node.
+    fn is_open(&self) -> bool {
+        matches!(self.constraints, Constraints::Default(_))
+            && !self.constraint.honor_taints
+            && self.pod.affinity.is_open()
+    }
+
+    fn hosts(&self) -> DomainCounts {
+        let count = |node: &&NodeState| self.tally.map_or(0, |tally| tally.on(node.location().index));
+        (self.counted().count(), self.candidates.nodes.iter().map(count).collect())
+    }
+
+    fn zones(&self) -> DomainCounts {
+        let zone = |node: &NodeState| node.location().zone.expect("a node in a snapshot exists");
+        let mut seen: Vec<bool> = Vec::new();
+        for zone in self.counted().map(zone) {
+            seen.resize(seen.len().max(zone + 1), false);
+            seen[zone] = true;
+        }
+        let mut sums = vec![0; seen.len()];
+        if self.is_open() {
+            let tally = |zone: usize| self.tally.map_or(0, |tally| tally.in_zone(zone));
+            sums.iter_mut().enumerate().for_each(|(zone, sum)| *sum = tally(zone));
+        } else {
+            for (node, count) in self.occupied() {
+                if let Some(sum) = sums.get_mut(zone(node)) {
+                    *sum += count;
+                }
+            }
+        }
+        let counts = self.candidates.nodes.iter().map(|node| sums.get(zone(node)).copied().unwrap_or(0));
+        (seen.into_iter().filter(|seen| *seen).count(), counts.collect())
+    }
+
+    fn by_label(&self) -> DomainCounts {
+        let key = self.constraint.key;
+        let mut domains: BTreeMap<&str, i64> =
+            self.counted().map(|node| (label(node.info(), key), 0)).collect();
+        for (node, count) in self.occupied() {
+            if let Some(sum) = domains.get_mut(label(node.info(), key)) {
                 *sum += count;
             }
         }
-        return;
-    }
-    for (slot, count) in tally.occupied() {
-        let node = candidates.snapshot.nodes()[slot].info();
-        let is_counted = constraints.are_labelled(node)
-            && (!spread.honor_affinity || pod.affinity.admits(&node.name, &node.labels))
-            && (!spread.honor_taints || taint_toleration::admits(pod, node));
-        if is_counted && let Some(sum) = domains.get_mut(label(node, &spread.topology_key)) {
-            *sum += count;
-        }
+        let count = |node: &&NodeState| domains.get(label(node.info(), key)).copied().unwrap_or(0);
+        (domains.len(), self.candidates.nodes.iter().map(count).collect())
     }
 }
 
@@ -171,10 +242,10 @@ mod tests {
         with(&pod(name, json!({})), |pod| drop(pod.labels.insert("app".into(), "web".into())))
     }
 
-    fn scored(cache: &mut Cache, snapshot: &mut Snapshot, is_refreshed: bool) -> Vec<(String, i64)> {
+    fn scored(cache: &mut Cache, snapshot: &mut Snapshot, is_kept: bool) -> Vec<(String, i64)> {
         snapshot.update(cache);
-        if is_refreshed {
-            cache.refresh_tallies(snapshot, &web("p"));
+        if is_kept {
+            cache.keep_tallies(&web("p"));
         }
         let slots: Vec<usize> = (0..snapshot.nodes().len()).collect();
         let candidates = Candidates::new(snapshot, cache.inventory(), &slots);

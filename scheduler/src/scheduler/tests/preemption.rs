@@ -1,6 +1,9 @@
 //! Tests of preemption as a state machine: waits, nominations and evictions in flight.
 
+use kstore_informer::metrics::Registry;
+
 use super::*;
+use crate::metrics::PreemptionMetrics;
 use crate::testing::device_pod;
 
 fn preempt(scheduler: &mut Scheduler, second: i64) -> Evict {
@@ -138,4 +141,38 @@ fn a_nomination_is_cleared_if_no_eviction_helps() {
     assert_eq!(refuse(&mut s, 0).nomination, NominationChange::Clear);
     s.pod(Change::Set(ranked("q", "4", 5)), at(1));
     assert_eq!(&*bind(&mut s, 1).pod.uid, "q");
+}
+
+#[test]
+fn each_pod_that_no_node_fits_is_an_attempt_and_each_choice_of_victims_is_counted() {
+    let registry = Registry::new();
+    let metrics = PreemptionMetrics::registered(&registry);
+    let page = || {
+        let mut page = String::new();
+        registry.render(&mut page);
+        let values = page.lines().filter(|line| !line.starts_with('#') && !line.contains("bucket"));
+        values.map(|line| line.rsplit_once(' ').unwrap().1.to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let next = |s: &mut Scheduler, second| metrics.observe(&s.next(at(second)).unwrap());
+    let mut empty = scheduler();
+    empty.pod(Change::Set(ranked("p", "1", 5)), at(0));
+    next(&mut empty, 0);
+    assert_eq!(page(), "0 0 0", "attempts, sum and count of victims: without nodes there is no attempt");
+    let (mut s, [a, b]) = full();
+    s.pod(Change::Set(ranked("low", "4", 0)), at(0));
+    next(&mut s, 0);
+    assert_eq!(page(), "1 0 0", "there is no victim");
+    s.pod(Change::Set(ranked("p", "4", 5)), at(0));
+    next(&mut s, 0);
+    assert_eq!(page(), "2 2 1");
+    // One of the victims is being deleted already, and counts; the other's eviction is in flight.
+    s.pod(Change::Set(terminating(&a)), at(0));
+    s.pod(Change::Set(ranked("q", "4", 7)), at(0));
+    next(&mut s, 0);
+    assert_eq!(page(), "3 4 2");
+    // All victims are being deleted.
+    s.pod(Change::Set(terminating(&b)), at(0));
+    s.pod(Change::Set(ranked("r", "4", 9)), at(1));
+    next(&mut s, 1);
+    assert_eq!(page(), "4 4 2");
 }

@@ -158,12 +158,28 @@ fn a_failed_volume_binding_reports_kube_schedulers_message_and_the_pod_is_retrie
         let notice = refuse(&mut s, end);
         assert_eq!(notice.message, format!("{FAILED}{why}"));
         assert_eq!(notice.failure.reason(), "SchedulerError");
+        assert_eq!(notice.nomination, NominationChange::Clear);
         assert!(!s.cache().holds(&notice.pod.uid), "the room on the node is free again");
         assert!(s.deadline().is_some_and(|deadline| deadline <= at(end + 2)), "it tries again");
         // The scheduler ignores the result of the write now.
         s.volumes_written(&writes, Revision(9), at(0));
         assert!(s.next(at(end)).is_none());
     }
+}
+
+#[test]
+fn a_failed_attempt_ends_the_nomination_that_the_pod_had_during_its_wait() {
+    let (mut s, writes) = provisioning();
+    let pod = &writes.binding.pod;
+    let nominated = with(pod, |pod| pod.nominated_node = Some("n1".into()));
+    s.pod(Change::Set(Arc::clone(&nominated)), at(1));
+    s.volumes_refused(&writes, "conflict");
+    assert_eq!(refuse(&mut s, 1).nomination, NominationChange::Clear);
+    assert_eq!(s.cache().inventory().nominations.node_of(&pod.uid), None);
+    s.pod(Change::Set(nominated), at(2));
+    let node = s.cache().inventory().nominations.node_of(&pod.uid);
+    assert_eq!(node, None, "an old status does not nominate the pod again");
+    bind_volumes(&mut s, 2);
 }
 
 #[test]
