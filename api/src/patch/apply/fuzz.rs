@@ -103,7 +103,8 @@ fn applied(
     keep_times(&was, &mut again);
     assert_eq!(again, was, "the same configuration again");
     assert_eq!(stored(merge::merge(new, config, node), ty), was, "what is stated is so");
-    let now = walk::fields(config, node).without(&FieldSet::of_names(&["status"]));
+    let mut now = walk::fields(config, node);
+    now.prune(&FieldSet::of_names(&["status"]));
     let now = now.difference(&FieldSet::of_names(SYSTEM_FIELDS));
     assert_eq!(held(new, write.manager), now, "the manager owns what it states");
     let Some(live) = live.filter(|_| only_applied) else { return };

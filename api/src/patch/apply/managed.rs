@@ -80,6 +80,14 @@ impl EntryFields {
         }
     }
 
+    /// The decoded field set by value.
+    pub(super) fn into_set(self) -> FieldSet {
+        match self {
+            Self::Text(_) => self.set().into_owned(),
+            Self::Set(set) => set,
+        }
+    }
+
     /// The decoded field set, with fields below atomic values replaced by the atomic value.
     fn settled(&self, node: Node<'_>) -> FieldSet {
         self.set().into_owned().settled(node)
@@ -117,7 +125,7 @@ impl EntryFields {
     fn into_json(self) -> Value {
         match self {
             Self::Text(text) => text,
-            Self::Set(set) => set.to_json(),
+            Self::Set(set) => set.into_json(),
         }
     }
 }
@@ -138,8 +146,8 @@ impl OwnedFields {
         if !self.fields.may_overlap(&parts) {
             return;
         }
-        let held = self.fields.settled(node);
-        let left = parts.into_iter().fold(held, |set, part| set.difference(part));
+        let mut left = self.fields.settled(node);
+        parts.into_iter().for_each(|part| left.subtract(part));
         self.fields = EntryFields::Set(left);
     }
 

@@ -30,6 +30,7 @@ mod touch;
 mod typed;
 mod walk;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -167,7 +168,7 @@ pub fn apply(
     if managed.is_empty() {
         let before = Write { manager: BEFORE_FIRST_APPLY, subresource: "", ..*write };
         update(
-            &mut VersionDifferences::new(&json!({"metadata": {}}), &bare, &before, object),
+            VersionDifferences::new(&json!({"metadata": {}}), &bare, &before, object),
             &mut managed,
             &before,
         );
@@ -238,7 +239,7 @@ pub fn track_update(live: Option<&Value>, new: &mut Value, write: &Write<'_>, ob
         (None, Some(Value::Array(entries))) if is_same => ManagedFields::of(entries),
         (None, _) => live.map(ManagedFields::stored).unwrap_or_default(),
     };
-    update(&mut versions, &mut managed, write);
+    update(versions, &mut managed, write);
     managed.store(new);
 }
 
@@ -305,8 +306,14 @@ struct VersionDifferences<'a> {
 struct VersionDifference<'a> {
     difference: Difference,
     /// [`Difference::changed`], computed once for all entries of the version.
-    changed: FieldSet,
+    changed: OnceCell<FieldSet>,
     object: ObjectType<'a>,
+}
+
+impl VersionDifference<'_> {
+    fn changed(&self) -> &FieldSet {
+        self.changed.get_or_init(|| self.difference.changed())
+    }
 }
 
 impl<'a> VersionDifferences<'a> {
@@ -320,13 +327,20 @@ impl<'a> VersionDifferences<'a> {
         &self.of(self.api_version).expect("an object is of its own version").difference
     }
 
+    /// The difference in the version of the request, by value.
+    fn into_own(mut self) -> Difference {
+        self.own();
+        let own = self.found.remove(self.api_version).flatten();
+        own.expect("an object is of its own version").difference
+    }
+
     /// The difference in this version; `None` if the kind has no such version.
     fn of(&mut self, api_version: &str) -> Option<&VersionDifference<'a>> {
         let api_version = self.object.version_of(api_version, self.api_version);
         if !self.found.contains_key(api_version) {
             let found = self.compared(api_version).map(|(difference, object)| {
                 let difference = difference.filtered(|set| self.reset.filter(set));
-                VersionDifference { changed: difference.changed(), difference, object }
+                VersionDifference { difference, changed: OnceCell::new(), object }
             });
             self.found.insert(api_version.to_owned(), found);
         }
@@ -395,7 +409,7 @@ fn settle(
         let mut conflicts = Vec::new();
         for (owner, holding) in &managed.0 {
             let Some(compared) = versions.of(&holding.api_version) else { continue };
-            let paths = holding.conflicts(&compared.changed, Node::root(compared.object)).paths();
+            let paths = holding.conflicts(compared.changed(), Node::root(compared.object)).paths();
             conflicts.extend(paths.into_iter().map(|path| Conflict { owner: owner.to_string(), path }));
         }
         if !conflicts.is_empty() {
@@ -412,15 +426,16 @@ fn settle(
 }
 
 /// Records an update in the managed fields.
-fn update(versions: &mut VersionDifferences<'_>, managed: &mut ManagedFields, write: &Write<'_>) {
+fn update(mut versions: VersionDifferences<'_>, managed: &mut ManagedFields, write: &Write<'_>) {
     // A forced change has no conflicts.
-    settle(versions, managed, true).ok();
-    let changed = versions.own().changed().difference(system_fields());
-    if !changed.is_empty() {
+    settle(&mut versions, managed, true).ok();
+    let Difference { added: mut fields, modified, .. } = versions.into_own();
+    fields.append(modified);
+    fields.subtract(system_fields());
+    if !fields.is_empty() {
         let owner = write.owner(Operation::Update);
-        let mut fields = changed;
         if let Some(previous) = managed.0.remove(&owner) {
-            fields.extend(&previous.fields.set());
+            fields.append(previous.fields.into_set());
         }
         let (api_version, time) = (write.api_version.to_owned(), write.now.to_owned());
         managed.0.insert(owner, OwnedFields { fields: EntryFields::Set(fields), api_version, time });

@@ -15,12 +15,13 @@ pub enum Reset {
 
 impl Reset {
     /// Removes the fields that do not count from a set.
-    pub(super) fn filter(self, set: FieldSet) -> FieldSet {
+    pub(super) fn filter(self, mut set: FieldSet) -> FieldSet {
         match self {
-            Self::Fields([]) => set,
-            Self::Fields(names) => set.without(&FieldSet::of_names(names)),
-            Self::AllBut(patterns) => set.matching(patterns),
+            Self::Fields([]) => {}
+            Self::Fields(names) => set.prune(&FieldSet::of_names(names)),
+            Self::AllBut(patterns) => return set.matching(patterns),
         }
+        set
     }
 }
 

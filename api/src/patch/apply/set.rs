@@ -4,6 +4,7 @@
 //! `i:<n>`. A path can be a member, have members below it, or both (`.` in the JSON).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Value};
 
@@ -42,7 +43,7 @@ impl FieldSet {
         }
     }
 
-    /// Adds an element with the paths below it, like [`Self::put`], but copies its name only if it is added.
+    /// Adds an element with the paths below it, like [`Self::put`]. Copies its name only if it is added.
     pub(super) fn put_new(&mut self, element: &str, member: bool, below: FieldSet) {
         if member || !below.is_empty() {
             self.put(element.to_owned(), member, below);
@@ -90,10 +91,20 @@ impl FieldSet {
     }
 
     pub(super) fn extend(&mut self, other: &Self) {
-        for (element, entry) in &other.0 {
-            let own = self.0.entry(element.clone()).or_default();
-            own.member |= entry.member;
-            own.below.extend(&entry.below);
+        self.append(other.clone());
+    }
+
+    /// Moves the members of `other` into this set.
+    pub(super) fn append(&mut self, other: Self) {
+        for (element, entry) in other.0 {
+            match self.0.entry(element) {
+                Entry::Vacant(place) => drop(place.insert(entry)),
+                Entry::Occupied(mut own) => {
+                    let own = own.get_mut();
+                    own.member |= entry.member;
+                    own.below.append(entry.below);
+                }
+            }
         }
     }
 
@@ -109,22 +120,36 @@ impl FieldSet {
 
     /// The members that `other` does not have; members below a shared member stay.
     pub(super) fn difference(&self, other: &Self) -> Self {
-        self.combine(|element, entry| match other.0.get(element) {
-            Some(theirs) => PathEntry {
-                member: entry.member && !theirs.member,
-                below: entry.below.difference(&theirs.below),
-            },
-            None => entry.clone(),
-        })
+        let mut out = self.clone();
+        out.subtract(other);
+        out
     }
 
-    /// The set without the members of `other` and everything below them.
-    pub(super) fn without(&self, other: &Self) -> Self {
-        self.combine(|element, entry| match other.0.get(element) {
-            Some(theirs) if theirs.member => PathEntry::default(),
-            Some(theirs) => PathEntry { member: entry.member, below: entry.below.without(&theirs.below) },
-            None => entry.clone(),
-        })
+    /// Removes the members of `other`; members below them stay.
+    pub(super) fn subtract(&mut self, other: &Self) {
+        self.remove_each(other, &|own, theirs| {
+            own.member &= !theirs.member;
+            own.below.subtract(&theirs.below);
+        });
+    }
+
+    /// Removes the members of `other` and everything below them.
+    pub(super) fn prune(&mut self, other: &Self) {
+        self.remove_each(other, &|own, theirs| match theirs.member {
+            true => *own = PathEntry::default(),
+            false => own.below.prune(&theirs.below),
+        });
+    }
+
+    /// Changes the entries that both sets have, and removes those that are empty then.
+    fn remove_each(&mut self, other: &Self, change: &impl Fn(&mut PathEntry, &PathEntry)) {
+        for (element, theirs) in &other.0 {
+            let Some(own) = self.0.get_mut(element) else { continue };
+            change(own, theirs);
+            if !own.member && own.below.is_empty() {
+                self.0.remove(element);
+            }
+        }
     }
 
     /// The paths at or below one of the patterns; `*` stands for any element.
@@ -197,18 +222,20 @@ impl FieldSet {
         }
     }
 
-    pub(super) fn to_json(&self) -> Value {
-        let entries = self.0.iter().map(|(element, entry)| {
-            let mut below = match entry.below.to_json() {
-                Value::Object(map) => map,
-                _ => Map::new(),
-            };
+    /// The JSON of the set.
+    pub(super) fn into_json(self) -> Value {
+        Value::Object(self.into_map())
+    }
+
+    fn into_map(self) -> Map<String, Value> {
+        let entries = self.0.into_iter().map(|(element, entry)| {
+            let mut below = entry.below.into_map();
             if entry.member && !below.is_empty() {
                 below.insert(".".to_owned(), Value::Object(Map::new()));
             }
-            (element.clone(), Value::Object(below))
+            (element, Value::Object(below))
         });
-        Value::Object(entries.collect())
+        entries.collect()
     }
 
     /// Decodes the JSON of a field set; `None` if it is malformed.

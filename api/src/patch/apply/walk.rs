@@ -85,12 +85,19 @@ impl Changes {
         Self { added, removed, ..Self::default() }
     }
 
-    /// Adds the changes of a member or an element.
-    fn put(&mut self, element: &str, changes: Changes) {
-        let Self { below, .. } = self;
-        below.added.put_new(element, changes.added, changes.below.added);
-        below.modified.put_new(element, changes.modified, changes.below.modified);
-        below.removed.put_new(element, changes.removed, changes.below.removed);
+    /// Adds the changes of a member or an element, whose path element is made only if there are some.
+    fn put(&mut self, element: impl FnOnce() -> String, changes: Changes) {
+        if changes.is_none() {
+            return;
+        }
+        let (element, Self { below, .. }) = (element(), self);
+        below.modified.put_new(&element, changes.modified, changes.below.modified);
+        below.removed.put_new(&element, changes.removed, changes.below.removed);
+        below.added.put(element, changes.added, changes.below.added);
+    }
+
+    fn is_none(&self) -> bool {
+        !self.added && !self.modified && !self.removed && self.below.is_empty()
     }
 }
 
@@ -115,19 +122,21 @@ fn compare_at(before: Option<&Value>, after: Option<&Value>, node: Node<'_>) -> 
 
 fn compare_maps(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, out: &mut Changes) {
     let (before, after) = (before.and_then(Value::as_object), after.and_then(Value::as_object));
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    for map in [before, after].into_iter().flatten() {
-        names.extend(map.keys().map(String::as_str));
-    }
-    // Where both sides are present, an unstated member is equal on both.
-    if let (Some(lone), None) | (None, Some(lone)) = (before, after) {
-        for name in node.printed(lone) {
-            names.insert(name);
-        }
-    }
-    for name in names {
+    let mut compare = |name: &str| {
         let (a, b) = (member(before, name, node), member(after, name, node));
-        out.put(&format!("f:{name}"), compare_at(a, b, node.member(name).0));
+        out.put(|| format!("f:{name}"), compare_at(a, b, node.member(name).0));
+    };
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            let new = after.keys().filter(|name| !before.contains_key(*name));
+            before.keys().chain(new).for_each(|name| compare(name));
+        }
+        // Where both sides are present, an unstated member is equal on both.
+        (Some(lone), None) | (None, Some(lone)) => {
+            lone.keys().for_each(|name| compare(name));
+            node.printed(lone).for_each(compare);
+        }
+        (None, None) => {}
     }
 }
 
@@ -150,7 +159,7 @@ fn compare_lists(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, 
             ([_, _, ..], b) => Changes { removed: true, ..item(&[], b) },
             (a, [_, _, ..]) => Changes { added: true, ..item(a, &[]) },
         };
-        out.put(id, changes);
+        out.put(|| id.clone(), changes);
     }
 }
 
