@@ -153,28 +153,29 @@ impl Calls {
         Ok(bounded(grpc.delete(self.client.request(message))).await?.into())
     }
 
-    /// Deletes at most `limit` of the matching objects. True if more matched when the call began.
+    /// Deletes at most `limit` of the matching objects, from the continue token `next`. Returns the token behind
+    /// them; empty if no more matched.
     pub(crate) async fn delete_page(
         &self,
         ns: &str,
         which: &ListParams,
         params: &DeleteParams,
-        limit: u32,
-    ) -> Result<bool, ApiError> {
+        (limit, next): (u32, &str),
+    ) -> Result<String, ApiError> {
         let message = pb::DeleteCollectionRequest {
             r#ref: Some(self.gvr.reference(ns, "", "")),
             label_selector: which.labels.clone(),
             field_selector: which.fields.clone(),
             options_json: serde_json::to_vec(&params.options()).map_err(ApiError::json)?.into(),
             limit: limit.into(),
-            r#continue: String::new(),
+            r#continue: next.to_owned(),
         };
         let mut grpc = self.client.grpc();
         let mut chunks = bounded(grpc.delete_collection(self.client.request(message))).await?;
-        let mut more = false;
+        let mut behind = String::new();
         while let Some(chunk) = chunks.message().await? {
-            more = !chunk.r#continue.is_empty();
+            behind = chunk.r#continue;
         }
-        Ok(more)
+        Ok(behind)
     }
 }

@@ -2,8 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
@@ -36,6 +38,17 @@ impl DynamicApi {
     pub async fn list(&self, ns: &str, params: &ListParams) -> Result<(Vec<Value>, Revision), ApiError> {
         let (items, revision) = self.0.list(ns, params).await?;
         let items = items.iter().map(|json| serde_json::from_slice(json).map_err(ApiError::json));
+        Ok((items.collect::<Result<_, _>>()?, revision))
+    }
+
+    /// Lists like [`DynamicApi::list`], and decodes of each object only what `T` has.
+    pub async fn list_as<T: DeserializeOwned>(
+        &self,
+        ns: &str,
+        params: &ListParams,
+    ) -> Result<(Vec<T>, Revision), ApiError> {
+        let (items, revision) = self.0.list(ns, params).await?;
+        let items = items.iter().map(|json| lenient::from_slice(json).map_err(ApiError::json));
         Ok((items.collect::<Result<_, _>>()?, revision))
     }
 
@@ -130,8 +143,13 @@ impl DynamicApi {
         which: &ListParams,
         params: &DeleteParams,
     ) -> Result<(), ApiError> {
-        while self.0.delete_page(ns, which, params, DELETE_PAGE).await? {}
-        Ok(())
+        let mut next = String::new();
+        loop {
+            next = self.0.delete_page(ns, which, params, (DELETE_PAGE, &next)).await?;
+            if next.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     /// A source of whole objects for an informer.

@@ -74,37 +74,55 @@ impl EventBatches {
         (count > 0).then(|| queue.pending.drain(..count).collect())
     }
 
-    async fn send(&self, batch: Vec<PendingEvent>) {
-        let outcome = match &batch[..] {
-            [_] => None,
-            several => self.create_together(several).await,
-        };
-        for PendingEvent { ns, event, done } in batch {
-            let outcome = match &outcome {
-                Some(outcome) => outcome.clone(),
-                None => self.create_alone(&ns, &event).await,
+    async fn send(&self, mut batch: Vec<PendingEvent>) {
+        while batch.len() > 1 {
+            let Err(refused) = self.create_together(&batch).await else {
+                return answer(batch, &Ok(()));
             };
-            // The caller may no longer wait.
-            let _ = done.send(outcome);
+            match closed_namespace(&batch, &refused) {
+                Some(ns) => {
+                    let (lost, rest) = batch.into_iter().partition::<Vec<_>, _>(|pending| pending.ns == ns);
+                    answer(lost, &Err(refused.error));
+                    batch = rest;
+                }
+                None if refused.operation.is_none() => return answer(batch, &Err(refused.error)),
+                None => break,
+            }
+        }
+        for pending in batch {
+            let outcome = self.create_alone(&pending.ns, &pending.event).await;
+            answer(vec![pending], &outcome);
         }
     }
 
-    /// The result for all events; `None` if the server refused one of them and wrote nothing.
-    async fn create_together(&self, batch: &[PendingEvent]) -> Option<Result<(), ApiError>> {
+    /// Creates all events, or none and returns the refusal.
+    async fn create_together(&self, batch: &[PendingEvent]) -> Result<(), TransactionError> {
         let transaction = batch
             .iter()
             .fold(Transaction::new(&self.client), |transaction, PendingEvent { ns, event, .. }| {
                 transaction.create(ns, event)
             });
-        match transaction.commit().await {
-            Ok(_) => Some(Ok(())),
-            Err(TransactionError { operation: Some(_), .. }) => None,
-            Err(TransactionError { error, .. }) => Some(Err(error)),
-        }
+        transaction.commit().await.map(drop)
     }
 
     async fn create_alone(&self, ns: &str, event: &CoreEvent) -> Result<(), ApiError> {
         self.client.api::<CoreEvent>().create(ns, event).await.map(drop)
+    }
+}
+
+/// The namespace of the refused event if it accepts no events, because it is terminating or gone: the server would
+/// refuse its other events for the same reason.
+fn closed_namespace(batch: &[PendingEvent], refused: &TransactionError) -> Option<String> {
+    let details = refused.error.status().and_then(|status| status.details.as_ref());
+    let is_gone = refused.error.is_not_found() && details.is_some_and(|details| details.kind == "namespaces");
+    let pending = batch.get(refused.operation?)?;
+    (is_gone || refused.error.is_namespace_terminating()).then(|| pending.ns.clone())
+}
+
+fn answer(batch: Vec<PendingEvent>, outcome: &Result<(), ApiError>) {
+    for pending in batch {
+        // The caller may no longer wait.
+        let _ = pending.done.send(outcome.clone());
     }
 }
 

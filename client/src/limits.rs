@@ -41,7 +41,7 @@ pub const EVENT_BATCH: usize = 64;
 /// The time after which a shared stream logs the informers that have not started and that it waits for.
 pub const MULTI_WARNING: Duration = Duration::from_secs(120);
 
-/// The number of objects that one call of a collection deletion deletes. Each costs the server a commit, and
+/// The number of objects that one call of a collection deletion deletes. Each may cost the server a commit, and
 /// a call must end within the server's time limit, also on a slow disk.
 pub const DELETE_PAGE: u32 = 500;
 

@@ -179,9 +179,10 @@ impl Executor {
             }
             Action::DeleteAll { resource, namespace } => {
                 let api = self.client.dynamic(gvr(resource));
-                let (all, params) = (ListParams::default(), DeleteParams::default());
+                let background = kstore_client::Propagation::Background;
+                let (all, params) = (ListParams::default(), DeleteParams::default().propagation(background));
                 api.delete_collection(namespace, &all, &params).await?;
-                // No cache shows these objects, so there is no revision to wait for.
+                // The answer has no revision to wait for. The caller lists the namespace again.
                 return Ok(());
             }
             Action::Finalize(namespace) => (&NAMESPACES, self.finalize(namespace).await?),

@@ -2,8 +2,10 @@
 //! an aggregated one over REST.
 
 use crate::resource::{Resource, gvr};
+use kstore_api::lenient;
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, ListParams, Patch, RestApi};
 use kstore_informer::Revision;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The calls of one resource.
@@ -31,14 +33,14 @@ impl ResourceApi {
         }
     }
 
-    /// Lists all objects of a namespace, those that wait for initializers included.
-    pub(crate) async fn list(&self, namespace: &str) -> Result<Vec<Value>, ApiError> {
+    /// Lists all objects of a namespace, those that wait for initializers included. Decodes of each what `T` has.
+    pub(crate) async fn list<T: DeserializeOwned>(&self, namespace: &str) -> Result<Vec<T>, ApiError> {
         match self {
             Self::Own(api) => {
                 let all = ListParams::default().include_uninitialized();
-                Ok(api.list(namespace, &all).await?.0)
+                Ok(api.list_as(namespace, &all).await?.0)
             }
-            Self::Aggregated(api) => api.list(namespace).await,
+            Self::Aggregated(api) => decode(&api.list(namespace).await?),
         }
     }
 
@@ -70,6 +72,12 @@ impl ResourceApi {
             Self::Aggregated(api) => api.delete(namespace, name, params).await.map(|()| Revision::default()),
         }
     }
+}
+
+/// Decodes of each object what `T` has.
+pub(crate) fn decode<T: DeserializeOwned>(items: &[Value]) -> Result<Vec<T>, ApiError> {
+    let items = items.iter().map(lenient::from_value);
+    items.collect::<Result<_, _>>().map_err(|error: serde_json::Error| ApiError::Json(error.to_string()))
 }
 
 /// The revision of an object of this API server.

@@ -5,6 +5,7 @@ use kstore_client::{DeleteParams, Patch, Propagation};
 use kstore_tests::wait::{condition, is_ready, rolled_out};
 use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The pods of namespace `default` that are not being deleted.
 async fn live_pods(cluster: &Cluster) -> Vec<Value> {
@@ -263,6 +264,58 @@ fn deleting_a_namespace_deletes_its_objects_and_admits_no_new_ones() {
             ["deployments", "replicasets", "pods", "configmaps", "secrets", "serviceaccounts", "events"];
         for plural in all {
             assert_eq!(cluster.list(plural, "shop").await, Vec::<Value>::new(), "{plural}");
+        }
+    });
+}
+
+/// Requests with this verb and resource that were answered with one of the codes.
+async fn answered(cluster: &Cluster, verb: &str, resource: &str, codes: &[&str]) -> u64 {
+    let page = cluster.rest().call("GET", "/metrics", "").await;
+    let page = String::from_utf8(page.body.to_vec()).unwrap();
+    let begin = format!(
+        "apiserver_request_total{{verb=\"{verb}\",group=\"\",version=\"v1\",resource=\"{resource}\","
+    );
+    let lines = page.lines().filter(|line| line.starts_with(&begin));
+    let lines = lines.filter(|line| codes.iter().any(|code| line.contains(&format!("code=\"{code}\""))));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_full_namespace_is_deleted_with_few_refused_events_and_one_deletion_of_all_pods() {
+    const PODS: u32 = 60;
+    simulate(Setup::seed(12), async |cluster| {
+        cluster.create(manifests::namespace("shop")).await;
+        let mut web = manifests::deployment("web", PODS);
+        web["metadata"]["namespace"] = json!("shop");
+        cluster.create(web).await;
+        let ready = async || {
+            let pods = cluster.list("pods", "shop").await;
+            pods.len() == PODS as usize && pods.iter().all(is_ready)
+        };
+        cluster.wait_until("the pods in it are ready", ready).await;
+        cluster.resource("namespaces").delete("", "shop", &DeleteParams::default()).await.unwrap();
+        let gone = async || cluster.get("namespaces", "", "shop").await.is_none();
+        cluster.wait_until("the namespace is deleted", gone).await;
+        // The kubelet's recorder has an event for each pod.
+        let refused = answered(cluster, "POST", "events", &["403", "404"]).await;
+        assert!(refused <= u64::from(PODS / 4), "{refused} refused events");
+        // Only the kubelet deletes pods one by one.
+        let single = answered(cluster, "DELETE", "pods", &["200"]).await;
+        assert_eq!(single, u64::from(PODS));
+        let history = cluster.history();
+        let pods = history.iter().filter(|change| change.key.starts_with("/registry/pods/shop/"));
+        let mut shown = BTreeMap::<&str, Vec<Value>>::new();
+        for change in pods {
+            let state =
+                change.value.as_ref().map_or(Value::Null, |value| serde_json::from_slice(value).unwrap());
+            shown.entry(&change.key).or_default().push(state);
+        }
+        for (key, states) in shown {
+            let [.., terminating, ended, Value::Null] = &states[..] else { panic!("{key}: {states:?}") };
+            assert!(terminating["metadata"]["deletionTimestamp"].is_string(), "{key}");
+            let containers = |pod: &Value| pod["status"]["containerStatuses"].as_array().unwrap().clone();
+            assert!(containers(terminating).iter().all(|one| one["state"]["running"].is_object()), "{key}");
+            assert!(containers(ended).iter().all(|one| one["state"]["terminated"].is_object()), "{key}");
         }
     });
 }

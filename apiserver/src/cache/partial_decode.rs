@@ -35,6 +35,35 @@ pub(super) fn read(bytes: &[u8], resource: &Resource) -> Result<Value, serde_jso
     Ok(value)
 }
 
+/// The paths that decide about a deletion: those that its plan reads or changes, and those that admission plugins read
+/// of an object that is deleted.
+const DELETION: [Path; 12] = [
+    &["apiVersion"],
+    &["kind"],
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "uid"],
+    &["metadata", "generation"],
+    &["metadata", "deletionTimestamp"],
+    &["metadata", "deletionGracePeriodSeconds"],
+    &["metadata", "finalizers"],
+    &["spec", "nodeName"],
+    &["spec", "terminationGracePeriodSeconds"],
+    &["status", "phase"],
+];
+
+/// Decodes only what decides about a deletion.
+///
+/// # Errors
+/// If the bytes are not JSON.
+pub(super) fn read_for_deletion(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    static PROJECTION: OnceLock<FieldProjection> = OnceLock::new();
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = PROJECTION.get_or_init(|| FieldProjection::of(&DELETION)).deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
 /// Decodes the object without `metadata.managedFields`.
 ///
 /// # Errors

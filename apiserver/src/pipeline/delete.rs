@@ -6,14 +6,16 @@ use crate::admission::dynamic::{Admitted, Calls, Options};
 use crate::admission::{Operation, Subject};
 use crate::cache::Entry;
 use crate::kinds::CustomKind;
-use crate::limits::COLLECTION_DELETES;
-use crate::registry::Deleted;
+use crate::limits::{COLLECTION_BATCH, COLLECTION_BATCHES, COLLECTION_DELETES};
+use crate::registry::{Deleted, Shown, has_plain_deletion};
 use crate::request::{DeleteOptions, ListOptions, Request, Target, WriteOptions};
+use crate::undecided::Undecided;
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::Value;
+use std::sync::Arc;
 
 impl Pipeline {
     pub(super) async fn delete(
@@ -38,8 +40,9 @@ impl Pipeline {
         Ok(Answer::Object(ObjectAnswer { removed: deleted.gone, ..ObjectAnswer::of(deleted.entry) }))
     }
 
-    /// Deletes the matching objects, several concurrently ([`COLLECTION_DELETES`]). Skips objects that are
-    /// already gone; the first other failure ends it.
+    /// Deletes the matching objects: many in one commit ([`COLLECTION_BATCH`]) if nothing has to judge them one by
+    /// one, else several concurrently ([`COLLECTION_DELETES`]). Skips objects that are already gone; the first other
+    /// failure ends it.
     pub(super) async fn delete_collection(
         &self,
         request: &Request,
@@ -49,43 +52,67 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         warnings.extend(warning(request, delete));
-        // One list without pages: on a slow disk the deletions may outlast the history that a continue token
-        // needs.
-        let listed = self.list_selected(&request.target, list).await?;
-        let mut entries = listed.items.iter();
+        let mut listed = self.list_selected(&request.target, list).await?;
+        // On a slow disk the deletions of a page may outlast the history that its successor would need.
+        listed.continue_at_newest();
+        let calls = self.admission.calls(&request.user);
+        let may_match = calls.may_match(Operation::Delete, request.target.resource.plural);
+        let together = !options.dry_run && !may_match && has_plain_deletion(&request.target);
+        let (size, concurrent) =
+            if together { (COLLECTION_BATCH, COLLECTION_BATCHES) } else { (1, COLLECTION_DELETES) };
+        let asked = Deletion { named: "", delete, options, calls: &calls };
+        let mut chunks = listed.items.chunks(size);
         let mut deletions = FuturesOrdered::new();
         loop {
-            for entry in entries.by_ref().take(COLLECTION_DELETES - deletions.len()) {
-                let target = Target {
-                    namespace: entry.namespace().to_owned(),
-                    name: entry.name().to_owned(),
-                    ..request.target.clone()
-                };
-                deletions.push_back(self.delete_listed(request, target, delete, options).boxed());
+            for chunk in chunks.by_ref().take(concurrent - deletions.len()) {
+                deletions.push_back(self.delete_listed(request, chunk, asked, together).boxed());
             }
             let Some((deleted, warned)) = deletions.next().await else { break };
             warnings.extend(warned);
-            match deleted {
-                Ok(_) => {}
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
-            }
+            deleted?;
         }
+        warnings.extend(calls.warnings());
+        drop(deletions);
         Ok(Answer::List(listed))
     }
 
-    /// Deletes one object of a collection. Also returns the warnings of its admission, which sees the collection
-    /// request, which names no object.
+    /// Deletes objects of a collection, with `together` in one commit if possible. Also returns the warnings of their
+    /// single deletions. Admission sees the collection request, which names no object.
     async fn delete_listed(
         &self,
         request: &Request,
-        target: Target,
-        delete: &DeleteOptions,
-        options: &WriteOptions,
-    ) -> (Result<Deleted, Status>, Vec<String>) {
-        let calls = self.admission.calls(&request.user);
-        let deleted = self.delete_one(request, (&target, ""), delete, options, &calls).await;
-        (deleted, calls.warnings())
+        entries: &[Arc<Entry>],
+        asked: Deletion<'_>,
+        together: bool,
+    ) -> (Result<(), Status>, Vec<String>) {
+        let target = |entry: &Arc<Entry>| Target {
+            namespace: entry.namespace().to_owned(),
+            name: entry.name().to_owned(),
+            ..request.target.clone()
+        };
+        let targets: Vec<Target> = entries.iter().map(target).collect();
+        let mut left = targets.iter().collect();
+        if together {
+            let admit =
+                |target: &Target, current: &Value| self.admit_deletion(request, target, &asked, current);
+            let context = self.write_context(request);
+            left = match self.registry.delete_together(&targets, asked.delete, &context, admit).await {
+                Ok(left) => left,
+                Err(status) => return (Err(status), Vec::new()),
+            };
+        }
+        let mut warnings = Vec::new();
+        for target in left {
+            let calls = self.admission.calls(&request.user);
+            let deleted = self.delete_one(request, (target, ""), asked.delete, asked.options, &calls).await;
+            warnings.extend(calls.warnings());
+            match deleted {
+                Ok(_) => {}
+                Err(status) if status.code == 404 => {}
+                Err(status) => return (Err(status), warnings),
+            }
+        }
+        (Ok(()), warnings)
     }
 
     /// Deletes an object of a custom kind whose definition is being deleted, without admission, as Kubernetes
@@ -115,34 +142,60 @@ impl Pipeline {
         options: &WriteOptions,
         calls: &Calls,
     ) -> Result<Deleted, Status> {
-        let admit = |current: &Value| {
-            calls.begin(meta::resource_version(current));
-            let admitted = Admitted {
-                subject: Subject {
-                    user: &request.user,
-                    operation: Operation::Delete,
-                    resource: target.resource,
-                    subresource: "",
-                    namespace: &target.namespace,
-                    name: named,
-                    seed: 0,
-                },
-                target,
-                options: Options::Delete(delete, options),
-                calls,
-            };
-            // Webhooks see the object in the version of the request.
-            match admitted.may_match() {
-                false => self.admission(request).validate(&admitted, None, Some(current)),
-                true => {
-                    let current = target.in_version(current.clone());
-                    let current = current.map_err(|status| self.undecided(target, status))?;
-                    self.admission(request).validate(&admitted, None, Some(&current))
-                }
-            }
+        let asked = Deletion { named, delete, options, calls };
+        let admit = |current: &Value| self.admit_deletion(request, target, &asked, current);
+        let shown = match calls.may_match(Operation::Delete, target.resource.plural) {
+            true => Shown::Whole,
+            false => Shown::Parts,
         };
-        self.registry.delete(target, delete, self.write_context(request), options.dry_run, admit).await
+        let context = self.write_context(request);
+        self.registry.delete_showing(shown, target, delete, context, options.dry_run, admit).await
     }
+
+    /// Admits the deletion of an object in this state.
+    fn admit_deletion(
+        &self,
+        request: &Request,
+        target: &Target,
+        asked: &Deletion<'_>,
+        current: &Value,
+    ) -> Result<(), Undecided> {
+        asked.calls.begin(meta::resource_version(current));
+        let admitted = Admitted {
+            subject: Subject {
+                user: &request.user,
+                operation: Operation::Delete,
+                resource: target.resource,
+                subresource: "",
+                namespace: &target.namespace,
+                name: asked.named,
+                seed: 0,
+            },
+            target,
+            options: Options::Delete(asked.delete, asked.options),
+            calls: asked.calls,
+        };
+        // Webhooks see the object in the version of the request.
+        match admitted.may_match() {
+            false => self.admission(request).validate(&admitted, None, Some(current)),
+            true => {
+                let current = target.in_version(current.clone());
+                let current = current.map_err(|status| self.undecided(target, status))?;
+                self.admission(request).validate(&admitted, None, Some(&current))
+            }
+        }
+    }
+}
+
+/// A deletion as admission sees it.
+#[derive(Clone, Copy)]
+struct Deletion<'a> {
+    /// The name in the request; empty for a collection.
+    named: &'a str,
+    delete: &'a DeleteOptions,
+    options: &'a WriteOptions,
+    /// The webhooks and policies to run.
+    calls: &'a Calls,
 }
 
 /// Kubernetes' warning for the deletion of a Job without a propagation policy: its pods are kept.

@@ -1,11 +1,14 @@
 //! The deletion state machine (grace periods, finalizers, propagation) as a pure plan, and its execution as a
 //! guaranteed update.
 
-use super::guaranteed_update::UpdateEffect;
-use super::{Decision, Registry, WriteContext};
+use super::guaranteed_update::{Decoding, UpdateEffect};
+use super::service::claims_anything;
+use super::{Decision, Registry, WriteContext, marked, put};
 use crate::cache::Entry;
 use crate::error;
+use crate::limits;
 use crate::request::{DeleteOptions, Propagation, Target};
+use crate::storage::{Guard, Outcome, Write};
 use crate::undecided::Undecided;
 use jiff::{SignedDuration, Timestamp};
 use kstore_api::crd;
@@ -39,6 +42,15 @@ pub struct Deleted {
     pub gone: bool,
 }
 
+/// How much of an object its deletion decodes for admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// All of it.
+    Whole,
+    /// What [`Entry::parse_for_deletion`] decodes, if the plan of the deletion needs no more.
+    Parts,
+}
+
 impl Registry {
     /// Deletes an object as `options` say. `admit` sees the current state before the deletion and may refuse
     /// it.
@@ -48,11 +60,28 @@ impl Registry {
         options: &DeleteOptions,
         context: WriteContext,
         dry_run: bool,
+        admit: impl FnMut(&Value) -> Result<(), Undecided> + Send,
+    ) -> Result<Deleted, Status> {
+        self.delete_showing(Shown::Whole, target, options, context, dry_run, admit).await
+    }
+
+    /// Deletes an object like [`Registry::delete`]; `admit` sees as much of it as `shown` says.
+    pub(crate) async fn delete_showing(
+        &self,
+        shown: Shown,
+        target: &Target,
+        options: &DeleteOptions,
+        context: WriteContext,
+        dry_run: bool,
         mut admit: impl FnMut(&Value) -> Result<(), Undecided> + Send,
     ) -> Result<Deleted, Status> {
         if let Some(deleted) = self.delete_unreadable(target, options, &context, dry_run, &mut admit).await? {
             return Ok(deleted);
         }
+        let decoding = match shown == Shown::Parts && self.is_planned_by_parts(target, &context) {
+            true => Decoding::Deletion,
+            false => Decoding::Whole,
+        };
         let now = self.nondet.clock.now_seconds();
         let decide = |current: Option<&Value>| {
             let current = current.ok_or_else(|| super::not_found(target))?;
@@ -64,9 +93,74 @@ impl Registry {
                 DeletePlan::Remove(last) => Decision::Remove(last),
             })
         };
-        let updated = self.guaranteed_update(target, context, dry_run, decide).await?;
+        let span = tracing::debug_span!("registry", key = target.key());
+        let update = self.update_loop(decoding, target, context, dry_run, decide);
+        let updated = tracing::Instrument::instrument(update, span).await?;
         Ok(Deleted { gone: updated.effect == UpdateEffect::Removed, entry: updated.entry })
     }
+
+    /// Deletes objects in one commit. Returns the objects that are left for single deletions, in order: those that
+    /// it cannot judge, that are refused, or that are terminating already; or all of them, if another writer changed
+    /// one of them. `admit` sees what [`Entry::parse_for_deletion`] decodes, and has no side effects.
+    pub(crate) async fn delete_together<'t>(
+        &self,
+        targets: &'t [Target],
+        options: &DeleteOptions,
+        context: &WriteContext,
+        admit: impl Fn(&Target, &Value) -> Result<(), Undecided>,
+    ) -> Result<Vec<&'t Target>, Status> {
+        let now = self.nondet.clock.now_seconds();
+        let (mut guards, mut writes, mut left, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for target in targets {
+            let judged = self.is_planned_by_parts(target, context);
+            let entry = self.cache.get(target.resource, &target.key()).filter(|_| judged);
+            let write = entry.as_ref().and_then(|entry| {
+                let current = entry.parse_for_deletion();
+                check_preconditions(target, &current, options).ok()?;
+                admit(target, &current).ok()?;
+                match plan_delete(target.resource, &current, options, now) {
+                    DeletePlan::Pending => None,
+                    DeletePlan::Mark(next) => Some(put(target, marked(target, entry, &next).ok()?)),
+                    DeletePlan::Remove(_) => Some(Write::Delete { key: target.key() }),
+                }
+            });
+            let size = |write: &Write| match write {
+                Write::Put { value, .. } => value.len(),
+                Write::Delete { .. } => 0,
+            };
+            match (entry, write) {
+                (Some(entry), Some(write)) if bytes + size(&write) <= limits::COLLECTION_BATCH_BYTES => {
+                    bytes += size(&write);
+                    guards.push(Guard { key: target.key(), revision: entry.revision });
+                    writes.push(write);
+                }
+                _ => left.push(target),
+            }
+        }
+        if writes.is_empty() {
+            return Ok(left);
+        }
+        match self.commit(guards, writes, context).await {
+            Ok(Outcome::Committed { .. }) => Ok(left),
+            Ok(Outcome::Lost { .. }) => Ok(targets.iter().collect()),
+            // An etcd may accept smaller transactions only.
+            Err(status) if status.code == 413 => Ok(targets.iter().collect()),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Whether what [`Entry::parse_for_deletion`] decodes is enough to plan the deletion: the deletion changes
+    /// nothing else, and no quota compares the object before and after.
+    fn is_planned_by_parts(&self, target: &Target, context: &WriteContext) -> bool {
+        has_plain_deletion(target) && !self.may_be_charged(&self.view(context), target, false)
+    }
+}
+
+/// Whether the deletion of objects of this kind changes only their metadata and releases no claims.
+pub(crate) fn has_plain_deletion(target: &Target) -> bool {
+    let resource = target.resource;
+    let is_definition = resource.group == crd::GROUP && resource.kind == crd::KIND;
+    target.custom.is_none() && !is_namespace(resource) && !is_definition && !claims_anything(target)
 }
 
 /// Plans the deletion of `current` with these options.
@@ -270,6 +364,7 @@ fn metadata(value: &mut Value) -> &mut Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use kstore_api::kind;
 
     fn now() -> Timestamp {
@@ -338,5 +433,48 @@ mod tests {
         let mut released = marked;
         set_finalizers(&mut released, Vec::new());
         assert!(removed_by_update(kind::lookup("", "v1", "pods").unwrap(), &released));
+    }
+
+    /// An entry for a stored object.
+    fn entry(object: &Value) -> Entry {
+        let row = kind::lookup("", "v1", "pods").unwrap();
+        let stored = kstore_api::object::encode_stored(object).into();
+        Entry::new(row, "/registry/pods/ns/a", object, stored, 7, 3).unwrap()
+    }
+
+    #[test]
+    fn a_deletion_planned_by_parts_equals_one_of_the_whole_object() {
+        let states = [
+            json!({}),
+            json!({"metadata": {"finalizers": ["x/y", "orphan"], "annotations": {"é\"": "{[\\"}}}),
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:20Z", "deletionGracePeriodSeconds": 30}}),
+            json!({"metadata": {"finalizers": ["x/y"], "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "deletionGracePeriodSeconds": 0, "managedFields": [{"manager": "m", "fieldsV1": {"f:metadata": {}}}]}}),
+            json!({"metadata": {"generation": null}, "spec": {"nodeName": null, "containers": [{"name": "c"}]}}),
+            json!({"status": {"phase": "Failed"}}),
+            json!({"spec": null, "status": null, "zone": {"metadata": {"finalizers": ["no"]}}}),
+        ];
+        let foreground = DeleteOptions { propagation: Some(Propagation::Foreground), ..grace(5) };
+        let orphan = DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() };
+        for state in states.map(pod) {
+            let entry = entry(&state);
+            for options in [DeleteOptions::default(), grace(0), grace(5), foreground.clone(), orphan.clone()]
+            {
+                let bytes = |value: &Value| Bytes::from(kstore_api::object::encode_stored(value));
+                let parts = |value: &Value| entry.stored_as_marked(value).unwrap();
+                let plans =
+                    (plan(&entry.parse(), options.clone()), plan(&entry.parse_for_deletion(), options));
+                match plans {
+                    (DeletePlan::Pending, DeletePlan::Pending) => {}
+                    (DeletePlan::Mark(whole), DeletePlan::Mark(part))
+                    | (DeletePlan::Remove(whole), DeletePlan::Remove(part)) => {
+                        assert_eq!(parts(&part), bytes(&whole));
+                        let marked = entry.marked_at(parts(&part), 9);
+                        assert_eq!((marked.name(), marked.revision, marked.created), (entry.name(), 9, 3));
+                    }
+                    plans => panic!("{plans:?}"),
+                }
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::quota::{Charges, JudgedWrite, QuotaTurn};
 use super::service::claims_anything;
-use super::{Registry, View, WriteContext, encode, entry_of, namespace, put};
+use super::{Registry, View, WriteContext, encode, entry_of, marked, namespace, put};
 use crate::cache::Entry;
 use crate::error;
 use crate::request::Target;
@@ -23,6 +23,49 @@ pub enum Decision {
     Remove(Value),
     /// Keep the object as it is.
     Keep,
+}
+
+/// How much of an object a guaranteed update decodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoding {
+    /// All of it.
+    Whole,
+    /// What decides about a deletion; everything but the members that a deletion changes stays as stored.
+    Deletion,
+}
+
+impl Decoding {
+    fn read(self, target: &Target, entry: &Entry) -> Result<Value, Status> {
+        match self {
+            Self::Whole => target.read_stored(entry.parse()),
+            Self::Deletion => Ok(entry.parse_for_deletion()),
+        }
+    }
+
+    /// The bytes of the changed object.
+    fn encode(self, target: &Target, current: Option<&Entry>, changed: &Value) -> Result<Bytes, Status> {
+        match (self, current) {
+            (Self::Whole, _) | (Self::Deletion, None) => encode(target, changed),
+            (Self::Deletion, Some(entry)) => marked(target, entry, changed),
+        }
+    }
+
+    /// The entry of the changed object, from its bytes.
+    fn entry(
+        self,
+        target: &Target,
+        current: Option<&Arc<Entry>>,
+        (changed, bytes): (&Value, &Bytes),
+        revision: i64,
+    ) -> Result<Arc<Entry>, Status> {
+        match (self, current) {
+            (Self::Deletion, Some(entry)) => Ok(Arc::new(entry.marked_at(bytes.clone(), revision))),
+            (_, current) => {
+                let created = current.map_or(revision, |entry| entry.created);
+                super::new_entry(target.resource.storage_row(), target, changed, bytes, revision, created)
+            }
+        }
+    }
 }
 
 /// The result of a guaranteed update.
@@ -70,11 +113,14 @@ impl Registry {
         F: FnMut(Option<&Value>) -> Result<Decision, Undecided> + Send,
     {
         let span = tracing::debug_span!("registry", key = target.key());
-        tracing::Instrument::instrument(self.update_loop(target, context, dry_run, decide), span).await
+        let update = self.update_loop(Decoding::Whole, target, context, dry_run, decide);
+        tracing::Instrument::instrument(update, span).await
     }
 
-    async fn update_loop<F>(
+    /// [`Registry::guaranteed_update`] of an object that is decoded as `decoding` says.
+    pub(super) async fn update_loop<F>(
         &self,
+        decoding: Decoding,
         target: &Target,
         context: WriteContext,
         dry_run: bool,
@@ -92,7 +138,7 @@ impl Registry {
         // Whether the stored value is encrypted with an old key, so that equal content is written too.
         let mut is_stale = false;
         loop {
-            let before = current.as_ref().map(|entry| target.read_stored(entry.parse())).transpose()?;
+            let before = current.as_ref().map(|entry| decoding.read(target, entry)).transpose()?;
             let decision = match decide(before.as_ref()) {
                 Err(Undecided::Pending(answer)) => {
                     answer.await;
@@ -113,7 +159,8 @@ impl Registry {
                 Ok(Decision::Remove(_) | Decision::Keep) | Err(_) => Ok(None),
             };
             let step = decision.and_then(|next| Ok((next, charged?))).and_then(|decided| {
-                self.prepare(&view, target, (current.as_deref(), is_stale), before.as_ref(), decided)
+                let state = (current.as_deref(), is_stale, before.as_ref());
+                self.prepare(&view, decoding, target, state, decided)
             });
             let is_charged = self.may_be_charged(&view, target, current.is_none());
             let mut step = match step {
@@ -143,7 +190,7 @@ impl Registry {
                 step = Ok(PendingWrite::Unchanged);
             }
             let step = step.map_err(|refused| self.unreadable_or(&key, current.as_deref(), refused))?;
-            let attempt = (target, current.as_ref(), step);
+            let attempt = (decoding, target, current.as_ref(), step);
             match self.attempt(&view, attempt, turn.as_mut(), &context, dry_run).await? {
                 Attempt::Done(updated) => return Ok(updated),
                 Attempt::Lost(newer) => {
@@ -171,16 +218,16 @@ impl Registry {
     fn prepare(
         &self,
         view: &View,
+        decoding: Decoding,
         target: &Target,
-        (current, is_stale): (Option<&Entry>, bool),
-        before: Option<&Value>,
+        (current, is_stale, before): (Option<&Entry>, bool, Option<&Value>),
         (next, charged): (Decision, Option<Box<Charges>>),
     ) -> Result<PendingWrite, Status> {
         match (next, current) {
             (Decision::Keep, _) | (Decision::Remove(_), None) => Ok(PendingWrite::Unchanged),
             (Decision::Put(mut value), _) => {
                 let claims = self.claims(view, target, before, Some(&mut value))?;
-                let bytes = encode(target, &value)?;
+                let bytes = decoding.encode(target, current, &value)?;
                 if !is_stale && current.is_some_and(|entry| entry.is_stored_as(&bytes)) {
                     return Ok(PendingWrite::Unchanged);
                 }
@@ -188,7 +235,7 @@ impl Registry {
             }
             (Decision::Remove(last), Some(_)) => {
                 let claims = self.claims(view, target, before, None)?;
-                let bytes = encode(target, &last)?;
+                let bytes = decoding.encode(target, current, &last)?;
                 Ok(PendingWrite::Remove { last, bytes, claims })
             }
         }
@@ -197,7 +244,7 @@ impl Registry {
     async fn attempt(
         &self,
         view: &View,
-        (target, current, step): (&Target, Option<&Arc<Entry>>, PendingWrite),
+        (decoding, target, current, step): (Decoding, &Target, Option<&Arc<Entry>>, PendingWrite),
         turn: Option<&mut QuotaTurn<'_>>,
         context: &WriteContext,
         dry_run: bool,
@@ -223,12 +270,9 @@ impl Registry {
             (Write::Put { .. }, None) => UpdateEffect::Created,
             (Write::Put { .. }, Some(_)) => UpdateEffect::Changed,
         };
-        let created = current.map_or(0, |entry| entry.created);
         let expected = revision_of(current);
         let done = |revision: i64| {
-            let created = if effect == UpdateEffect::Created { revision } else { created };
-            let row = target.resource.storage_row();
-            let entry = super::new_entry(row, target, &value, &bytes, revision, created)?;
+            let entry = decoding.entry(target, current, (&value, &bytes), revision)?;
             Ok(Attempt::Done(Updated { entry, effect }))
         };
         if dry_run {

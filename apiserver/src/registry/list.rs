@@ -33,6 +33,13 @@ impl Listed {
         Self { items: Vec::new(), revision, continue_token: String::new(), remaining: None }
     }
 
+    /// Makes the next page, if there is one, show the newest state instead of that of this page.
+    pub(crate) fn continue_at_newest(&mut self) {
+        if let Ok(token) = ContinueToken::decode(&self.continue_token) {
+            self.continue_token = ContinueToken { rv: -1, ..token }.encode();
+        }
+    }
+
     /// Makes the next page begin after an entry of this page.
     pub(crate) fn continue_behind(&mut self, filter: &Filter, last: &Entry) {
         let prefix = filter.resource.storage_prefix(&filter.namespace);

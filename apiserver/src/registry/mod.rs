@@ -14,6 +14,7 @@ mod stage;
 mod unreadable;
 
 pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
+pub(crate) use delete::{Shown, has_plain_deletion};
 pub use guaranteed_update::{Decision, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
 pub(crate) use namespace::{is_terminating, namespaces, terminating};
@@ -205,11 +206,19 @@ fn check_definition(cache: &Cache, target: &Target) -> Result<(), Status> {
 
 /// The object's stored bytes, within the size limit.
 fn encode(target: &Target, value: &Value) -> Result<Bytes, Status> {
-    let bytes = object::encode_stored(value);
-    if bytes.len() > limits::OBJECT_BYTES {
-        return Err(error::object_too_large(target, bytes.len()));
+    within_limit(target, object::encode_stored(value).into())
+}
+
+/// The stored bytes of an object with the deletion members of `value`, within the size limit.
+fn marked(target: &Target, entry: &Entry, value: &Value) -> Result<Bytes, Status> {
+    within_limit(target, entry.stored_as_marked(value).map_err(Status::internal)?)
+}
+
+fn within_limit(target: &Target, bytes: Bytes) -> Result<Bytes, Status> {
+    match bytes.len() > limits::OBJECT_BYTES {
+        true => Err(error::object_too_large(target, bytes.len())),
+        false => Ok(bytes),
     }
-    Ok(bytes.into())
 }
 
 /// Lifetime of an object in seconds; 0 if unlimited. Events expire after an hour, as in Kubernetes.

@@ -13,14 +13,13 @@ use crate::caches::{Caches, Pods};
 use crate::garbage_collector::member::{OwnershipRecord, kinds};
 use crate::limits::{EVENTS_COUNTED, LONGEST_NAMESPACE_INTERVAL, NAMESPACE_INTERVAL, NAMESPACE_LISTS};
 use crate::resource::{DEFINITIONS, EVENTS, Resource, gvr};
-use crate::resource_api::ResourceApi;
+use crate::resource_api::{ResourceApi, decode};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::view::{Plain, Pod, elapsed};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kstore_api::lenient;
 use kstore_client::{ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key};
 use parking_lot::Mutex;
@@ -192,11 +191,12 @@ impl Namespaces {
         let list = |resource: &Resource| {
             let (client, resource) = (self.executor.client.clone(), resource.clone());
             async move {
-                let items = match resource == EVENTS {
+                let items: Result<Vec<Plain>, _> = match resource == EVENTS {
                     true => {
                         let all = ListParams::default().include_uninitialized();
                         let api = client.dynamic(gvr(&EVENTS));
-                        api.list_first(namespace, &all, EVENTS_COUNTED).await
+                        let first = api.list_first(namespace, &all, EVENTS_COUNTED).await;
+                        first.and_then(|first| decode(&first))
                     }
                     false => ResourceApi::of(&client, &resource).list(namespace).await,
                 };
@@ -208,15 +208,12 @@ impl Namespaces {
         let mut results = futures::stream::iter(lists).buffered(LISTS);
         let (mut contents, mut failures) = (vec![], vec![]);
         while let Some((resource, result)) = results.next().await {
-            let items = result.map_err(|e| e.to_string()).and_then(|items| {
-                let read = |item: serde_json::Value| {
-                    lenient::from_value::<Plain>(&item).map(|p| p.metadata).map_err(|e| e.to_string())
-                };
-                items.into_iter().map(read).collect::<Result<Vec<_>, _>>()
-            });
-            match items {
+            match result {
                 Ok(items) if items.is_empty() => {}
-                Ok(items) => contents.push(Content { resource, items }),
+                Ok(items) => {
+                    let items = items.into_iter().map(|item| item.metadata).collect();
+                    contents.push(Content { resource, items });
+                }
                 Err(error) => failures.push(plan::failure_of(&resource, &error)),
             }
         }

@@ -96,16 +96,20 @@ fn finalize(ns: &Namespace) -> Action {
     Action::Finalize(Box::new(ns))
 }
 
-/// The deletions that are due, in one list per kind, which are independent of each other. Only pods while there are any. Events are deleted as a
-/// collection, because not all are listed. The events of both API groups are stored as one kind.
+/// The deletions that are due, in one list per kind, which are independent of each other. Only pods while there are any.
+/// Pods and events are deleted as a collection: there are the most of them, and not all events are listed. The events of
+/// both API groups are stored as one kind.
 pub(crate) fn deletions<'a>(namespace: &str, contents: &'a [Content]) -> Vec<(&'a Resource, Vec<Action>)> {
     let pods_left = contents.iter().any(|c| c.resource == PODS && !c.items.is_empty());
     let due = contents.iter().filter(|c| !pods_left || c.resource == PODS);
     let deletions = |content: &Content| -> Vec<Action> {
-        if content.resource == EVENTS && !content.items.is_empty() {
-            return vec![Action::DeleteAll { resource: EVENTS, namespace: namespace.to_owned() }];
+        let mut due = content.items.iter().filter(|item| !item.deleting());
+        let all = |is_due: bool| is_due.then(|| delete_all(content, namespace)).into_iter().collect();
+        match &content.resource {
+            kind if *kind == EVENTS => all(!content.items.is_empty()),
+            kind if *kind == PODS => all(due.next().is_some()),
+            _ => due.map(|item| delete(content, item)).collect(),
         }
-        content.items.iter().filter(|item| !item.deleting()).map(|item| delete(content, item)).collect()
     };
     due.map(|content| (&content.resource, deletions(content))).filter(|(_, list)| !list.is_empty()).collect()
 }
@@ -113,6 +117,10 @@ pub(crate) fn deletions<'a>(namespace: &str, contents: &'a [Content]) -> Vec<(&'
 /// Text of a kind's failure in a condition.
 pub(crate) fn failure_of(resource: &Resource, error: &impl std::fmt::Display) -> String {
     format!("{}.{}: {error}", resource.plural, resource.group)
+}
+
+fn delete_all(content: &Content, namespace: &str) -> Action {
+    Action::DeleteAll { resource: content.resource.clone(), namespace: namespace.to_owned() }
 }
 
 fn delete(content: &Content, item: &Meta) -> Action {

@@ -64,11 +64,14 @@ fn pods_are_deleted_first_with_their_grace_period() {
     let deleted = |contents: &[Content]| -> Vec<String> {
         let name = |action| match action {
             Action::Delete { target, .. } => target.name,
+            Action::DeleteAll { resource, namespace } => format!("{} of {namespace}", resource.plural),
             other => panic!("{other:?}"),
         };
         deletions("n", contents).into_iter().flat_map(|(_, list)| list).map(name).collect()
     };
-    assert_eq!((deleted(&contents), wake), (vec!["a".to_owned()], Some(16)));
+    assert_eq!((deleted(&contents), wake), (vec!["pods of n".to_owned()], Some(16)));
+    let terminating = Content { resource: PODS, items: contents[1].items[1..].to_vec() };
+    assert_eq!(deleted(&[contents[0].clone(), terminating]), [""; 0], "terminating pods are waited for");
     let text = "SomeResourcesRemain: Some resources are remaining: configmaps. has 1 resource instances, pods. has 2 resource instances";
     assert_eq!(conditions(&actions), [text]);
     assert_eq!(deleted(&contents[..1]), ["m"]);

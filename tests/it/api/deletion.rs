@@ -2,9 +2,10 @@
 //! collections.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, warnings};
+use kstore_client::{DeleteParams, ListParams};
 use kstore_tests::{Cluster, Reply, Rest, Setup, Storage, manifests, simulate};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -397,5 +398,110 @@ fn a_large_collection_is_deleted_during_compactions() {
         assert_eq!(gone.code, 200, "{}", gone.text("/message"));
         assert_eq!(gone.json()["items"].as_array().map(Vec::len), Some(MANY));
         assert!(cluster.list("configmaps", "default").await.is_empty());
+    });
+}
+
+/// The events of a watch of config maps after a revision.
+async fn watched(cluster: &Cluster, revision: &str) -> Vec<Value> {
+    let text = format!("watch=1&timeoutSeconds=2&resourceVersion={revision}");
+    let reply = super::query(cluster, CONFIG_MAPS, &text).await;
+    String::from_utf8_lossy(&reply.body).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_collection_is_deleted_in_few_commits_and_watches_show_each_object() {
+    const MANY: usize = 150;
+    simulate(Setup::api_alone(), async |cluster| {
+        let mut expected = BTreeMap::new();
+        for number in 0..MANY {
+            let mut map = manifests::config_map(&format!("c-{number:03}"), "1");
+            if number % 50 == 7 {
+                map["metadata"]["finalizers"] = json!(["x/y"]);
+            }
+            let made = cluster.create(map).await;
+            expected.insert(made["metadata"]["name"].as_str().unwrap().to_owned(), made);
+        }
+        let before = send(cluster, "GET", CONFIG_MAPS, &Value::Null).await;
+        let listed = send(cluster, "DELETE", CONFIG_MAPS, &Value::Null).await;
+        assert_eq!(
+            listed.json()["items"],
+            before.json()["items"],
+            "the answer is the list before the deletion"
+        );
+        let events = watched(cluster, &before.text("/metadata/resourceVersion")).await;
+        let mut revisions = BTreeSet::new();
+        for event in &events {
+            let (object, meta) = (&event["object"], &event["object"]["metadata"]);
+            let mut wanted =
+                expected.remove(meta["name"].as_str().unwrap()).expect("one event for each object");
+            revisions.insert(meta["resourceVersion"].as_str().unwrap().parse::<i64>().unwrap());
+            wanted["metadata"]["resourceVersion"] = meta["resourceVersion"].clone();
+            if wanted["metadata"]["finalizers"].is_array() {
+                assert_eq!(event["type"], "MODIFIED");
+                assert!(meta["deletionTimestamp"].is_string());
+                for member in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+                    wanted["metadata"][member] = meta[member].clone();
+                }
+            } else {
+                assert_eq!(event["type"], "DELETED");
+            }
+            assert_eq!(object, &wanted);
+        }
+        assert!(expected.is_empty(), "{expected:?}");
+        assert!(revisions.len() <= 3, "{revisions:?}");
+        let left = cluster.list("configmaps", "default").await;
+        assert_eq!(left.len(), 3);
+        send(cluster, "DELETE", CONFIG_MAPS, &Value::Null).await;
+        let again = cluster.list("configmaps", "default").await;
+        assert_eq!(again, left, "terminating objects stay as they are");
+        let dry = send(cluster, "DELETE", &format!("{CONFIG_MAPS}?dryRun=All"), &Value::Null).await;
+        assert_eq!((dry.code, cluster.list("configmaps", "default").await), (200, left));
+    });
+}
+
+#[test]
+fn pods_of_a_deleted_collection_keep_their_grace_and_their_managed_fields() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let pods = [running_pod(cluster, "a").await, running_pod(cluster, "b").await];
+        cluster.create(manifests::pod("never-ran", json!({}))).await;
+        send(cluster, "DELETE", PODS, &json!({"gracePeriodSeconds": 9})).await;
+        let left = cluster.list("pods", "default").await;
+        assert_eq!(left.len(), 2, "a pod without a node is deleted at once");
+        for (before, after) in pods.into_iter().zip(left) {
+            let mut wanted = before.clone();
+            let meta = &mut wanted["metadata"];
+            meta["generation"] = json!(before["metadata"]["generation"].as_i64().unwrap() + 1);
+            meta["deletionGracePeriodSeconds"] = json!(9);
+            assert!(after["metadata"]["deletionTimestamp"].is_string());
+            for member in ["resourceVersion", "deletionTimestamp"] {
+                meta[member] = after["metadata"][member].clone();
+            }
+            assert_eq!(after, wanted);
+        }
+        let ended = send(cluster, "DELETE", PODS, &json!({"gracePeriodSeconds": 0})).await;
+        assert_eq!((ended.code, cluster.list("pods", "default").await), (200, Vec::new()));
+    });
+}
+
+/// Regression: each page began with the same terminating objects again, and the call never ended.
+#[test]
+fn a_client_deletes_a_collection_that_has_more_terminating_objects_than_a_page() {
+    const MANY: usize = 520;
+    simulate(Setup::api_alone(), async |cluster| {
+        let create = async |at: usize| {
+            for name in (at..MANY).step_by(40).map(|n| format!("c-{n:05}")) {
+                let mut map = manifests::config_map(&name, "1");
+                map["metadata"]["finalizers"] = json!(["x/y"]);
+                cluster.create(map).await;
+            }
+        };
+        futures::future::join_all((0..40).map(create)).await;
+        let (all, params) = (ListParams::default(), DeleteParams::default());
+        let maps = cluster.resource("configmaps");
+        let deletion = maps.delete_collection("default", &all, &params);
+        tokio::time::timeout(Duration::from_secs(60), deletion).await.expect("it ends").unwrap();
+        let left = cluster.list("configmaps", "default").await;
+        assert_eq!(left.len(), MANY);
+        assert!(left.iter().all(|map| map["metadata"]["deletionTimestamp"].is_string()));
     });
 }
