@@ -20,6 +20,12 @@ struct PathEntry {
     below: FieldSet,
 }
 
+impl PathEntry {
+    fn is_empty(&self) -> bool {
+        !self.member && self.below.is_empty()
+    }
+}
+
 impl FieldSet {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -141,12 +147,20 @@ impl FieldSet {
         });
     }
 
-    /// Changes the entries that both sets have, and removes those that are empty then.
+    /// Changes the entries that both sets have, and removes those that are empty then. Walks the smaller set: a
+    /// large change is compared with the fields of each of many managers.
     fn remove_each(&mut self, other: &Self, change: &impl Fn(&mut PathEntry, &PathEntry)) {
+        if self.0.len() <= other.0.len() {
+            return self.0.retain(|element, own| {
+                let Some(theirs) = other.0.get(element) else { return true };
+                change(own, theirs);
+                !own.is_empty()
+            });
+        }
         for (element, theirs) in &other.0 {
             let Some(own) = self.0.get_mut(element) else { continue };
             change(own, theirs);
-            if !own.member && own.below.is_empty() {
+            if own.is_empty() {
                 self.0.remove(element);
             }
         }
