@@ -115,7 +115,7 @@ impl NodeState {
         self.generation
     }
 
-    /// Makes the node equal to `other`, of which it was a copy. Pods that are the same cost a comparison of pointers.
+    /// Makes the node, an earlier copy of `other`, equal to it. Pods that are the same cost a comparison of pointers.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         let (mut pods, mut with_terms) = (take(&mut self.pods), take(&mut self.pods_with_terms));
         copy_pods(&mut pods, &other.pods);
