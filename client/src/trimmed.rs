@@ -40,7 +40,7 @@ enum Depth {
 }
 
 impl Depth {
-    /// The member of the map that is treated specially.
+    /// The member that is read differently: an object's metadata, and the managed fields of metadata.
     fn member(self) -> &'static str {
         match self {
             Self::Object => "metadata",
@@ -68,7 +68,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Level<D> {
     }
 }
 
-/// A visitor or the members of a map, of which one is treated specially.
+/// A visitor of an object or its metadata, which reads one member of the map differently.
 struct Members<T> {
     inner: T,
     depth: Depth,
