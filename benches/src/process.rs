@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 /// Storage of a server's data.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Storage {
     /// Memory only.
     Memory,
