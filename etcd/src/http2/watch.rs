@@ -104,4 +104,19 @@ mod tests {
         assert!(message(&mut BytesMut::from(&[1, 0, 0, 0, 0][..])).is_err());
         assert!(message(&mut BytesMut::from(&[0, 255, 0, 0, 0][..])).is_err());
     }
+
+    /// The fuzz target of this name without a fuzzer.
+    #[test]
+    fn the_kept_corpus_of_watch_requests_decodes_as_it_encodes() {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/watch_request");
+        let mut decoded = 0;
+        for file in std::fs::read_dir(corpus).unwrap() {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            if let Ok(request) = WatchRequest::decode(&bytes[..]) {
+                assert_eq!(WatchRequest::decode(&request.encode_to_vec()[..]), Ok(request));
+                decoded += 1;
+            }
+        }
+        assert!(decoded > 4, "the corpus was found: {decoded} requests");
+    }
 }
