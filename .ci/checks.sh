@@ -18,7 +18,7 @@ lane_checks=()
 select_checks() {
     local name
     mkdir -p "$LOGS"
-    rm -f "$LOGS"/*.result
+    rm -f "$LOGS"/*.result "$LOGS"/*.pid
     load_before=$(cut -d ' ' -f 1 /proc/loadavg 2>/dev/null || printf '?')
     case ${1:-} in
         '') mode=gate ;;
@@ -33,6 +33,17 @@ select_checks() {
     esac
     export CI_MODE=$mode
 }
+
+# stop: ends the checks that run; for an interrupted run.
+stop() {
+    trap - INT TERM
+    local file
+    for file in "$LOGS"/*.pid; do if [ -e "$file" ]; then kill "$(cat "$file")" 2>/dev/null || true; fi; done
+    kill $(jobs -p) 2>/dev/null || true
+    printf '\ninterrupted\n'
+    exit 130
+}
+trap stop INT TERM
 
 # column NUMBER CHECK: a column of the check's line in checks.tsv.
 column() { awk -F '\t' -v name="$2" -v column="$1" '$1 == name { print $column }' "$CHECKS"; }
@@ -53,8 +64,13 @@ run_check() {
     limit=$(($(column 3 "$name") * 4 + 120))
     local TIMEFORMAT='%R %U %S'
     {
-        time timeout -k 10 "$limit" "$ROOT/.ci/checks/$name" >"$LOGS/$name.log" 2>&1 || code=$?
+        time {
+            timeout -k 10 "$limit" "$ROOT/.ci/checks/$name" >"$LOGS/$name.log" 2>&1 &
+            printf '%d' $! >"$LOGS/$name.pid"
+            wait $! || code=$?
+        }
     } 2>"$LOGS/$name.times"
+    rm "$LOGS/$name.pid"
     [ "$code" != 124 ] || printf 'FAIL  %s did not end within %d s\n' "$name" "$limit" >>"$LOGS/$name.log"
     awk -v code="$code" 'END { printf "%d %.0f %.0f\n", code, $1, $2 + $3 }' "$LOGS/$name.times" >"$LOGS/$name.result"
 }

@@ -13,7 +13,8 @@ export PATH=$TOOLS/bin:$PATH
 
 install_tools() {
     mkdir -p "$TOOLS/bin"
-    install_c_linker && install_openssl && install_rust_components && install_kubectl && install_etcd && install_cargo_deny
+    install_c_linker && install_openssl && install_valgrind && install_rust_components && install_kubectl && install_etcd &&
+        install_cargo_deny
 }
 
 install_c_linker() {
@@ -27,9 +28,18 @@ install_openssl() {
     apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install openssl
 }
 
+# Counts instructions for the check ratchet.
+install_valgrind() {
+    if ! command -v valgrind >/dev/null; then
+        apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install valgrind || return 1
+    fi
+    valgrind --version
+}
+
+# clippy-driver, beside cargo clippy, compiles the workspace's crates (env.sh).
 install_rust_components() {
     cargo --version || return 1
-    cargo fmt --version && cargo clippy --version && return 0
+    cargo fmt --version && cargo clippy --version && command -v clippy-driver && return 0
     rustup component add rustfmt clippy
 }
 
