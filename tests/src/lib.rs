@@ -1,5 +1,6 @@
 //! Fixtures of the end-to-end tests: [`Cluster`], a whole control plane on one thread under virtual time and
-//! a seed, and [`Server`], the real program as a guarded child process. The tests are in `it/`.
+//! a seed, and [`Server`], the real program as a guarded child process. The tests are in `sim/` and
+//! `program/`.
 
 mod backing_store;
 mod cluster;
