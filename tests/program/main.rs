@@ -9,7 +9,9 @@ mod access_files;
 mod aggregated_server;
 /// The audit log of the program.
 mod audit;
-/// Unmodified kube-rs.
+/// Refused requests over a connection, and starts that cannot succeed.
+mod bad_input;
+/// Unmodified kube-rs over TLS.
 mod clients;
 /// SIGKILL at any moment loses no acknowledged write.
 mod crash;
@@ -29,7 +31,9 @@ mod etcd_members;
 mod etcd_socket;
 /// Apiservers on a real etcd, where one is installed.
 mod etcd_storage;
-/// Attacks on permissions, memory, connections and time.
+/// The client of kstore.v1 over TLS.
+mod grpc;
+/// Attacks on identities, memory, connections, files and time.
 mod hostile;
 /// kubectl, where it is installed.
 mod kubectl;
@@ -41,6 +45,8 @@ mod processes;
 mod run;
 /// A start on damaged data.
 mod salvage;
+/// The source contract, over a socket.
+mod source_contract;
 /// The path of one request through the program, hop by hop.
 mod walkthrough;
 /// A webhook server beside the program.

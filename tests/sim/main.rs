@@ -9,11 +9,11 @@ mod aggregated_owners;
 mod api;
 /// HorizontalPodAutoscalers.
 mod autoscaling;
-/// Invalid requests, and starts that cannot succeed.
+/// Invalid requests.
 mod bad_input;
 /// The causal trace from a deployment to the status of its pods.
 mod causality;
-/// Unmodified kube-rs.
+/// Unmodified kube-rs in process.
 mod clients;
 /// Owner references from and to custom objects.
 mod custom_owners;
@@ -35,9 +35,9 @@ mod fairness;
 mod fencing;
 /// The finalizer helper.
 mod finalizers;
-/// Every call of kstore.v1.
+/// Every call of kstore.v1, in process.
 mod grpc;
-/// Attacks on permissions, memory, connections and time.
+/// Attacks on permissions, and with hostile input.
 mod hostile;
 /// Jobs and CronJobs.
 mod jobs;
@@ -63,7 +63,7 @@ mod scale;
 mod schedules;
 /// StatefulSets and DaemonSets: order, storage, nodes, updates.
 mod sets;
-/// The source contract, for every source of objects.
+/// The source contract, for every source of objects in process.
 mod source_contract;
 /// Deployments, pods, scheduling, garbage collection, namespaces: the work of all controllers together.
 mod story;
@@ -81,9 +81,6 @@ mod watch_consistency;
 mod writes;
 
 use std::path::{Path, PathBuf};
-
-/// The program under test.
-const SERVER: &str = env!("CARGO_BIN_EXE_kstore-server-under-test");
 
 /// The workspace's root folder.
 fn workspace_root() -> PathBuf {
