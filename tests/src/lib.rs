@@ -1,8 +1,10 @@
 //! Fixtures of the end-to-end tests: [`Cluster`], a whole control plane on one thread under virtual time and
-//! a seed, and [`Server`], the real program as a guarded child process. The tests are in `it/`.
+//! a seed, and [`Server`], the real program as a guarded child process. The tests are in `sim/` and
+//! `program/`.
 
 mod backing_store;
 mod cluster;
+mod config_map_source;
 mod etcd;
 mod faulty_dial;
 mod faulty_proxy;
@@ -24,6 +26,7 @@ pub mod websocket;
 
 pub use backing_store::{BackingStore, STORAGE, Storage};
 pub use cluster::{Cluster, Loops, Setup, in_real_time, simulate};
+pub use config_map_source::ConfigMapSourceFixture;
 pub use etcd::{Etcd, free_port};
 pub use faulty_dial::FaultyDial;
 pub use faulty_proxy::{Fault, FaultyProxy};

@@ -1,5 +1,5 @@
 //! Panics in the background tasks of an external etcd, without an etcd. Requests are tested against a real
-//! etcd in `tests/it/etcd_adapter.rs`.
+//! etcd in `tests/sim/etcd_adapter.rs`.
 
 use super::*;
 use crate::metrics::Metrics;

@@ -7,8 +7,6 @@ mod kube_api;
 mod kube_custom;
 /// kube-rs's runtime: watcher, controller, finalizer, conditions.
 mod kube_runtime;
-/// Connections of kube-rs that end between events of one revision.
-mod shared_revisions;
 
 use crate::SERVER;
 use kstore_tests::{Launch, Server};

@@ -1,6 +1,6 @@
 //! Leader election of controllers and scheduler: of several servers on one etcd, one runs them, and another
 //! takes over. A server with its own store elects none. `dropin::elections` tests the drop-in programs, `fencing`
-//! the fences of leaders.
+//! of the binary `sim` the fences of leaders.
 
 use crate::SERVER;
 use k8s_openapi::api::coordination::v1::Lease;

@@ -1,6 +1,7 @@
 //! The kstore-server program and an aggregated API server on the same machine, over TLS. Requests, watches
 //! and upgrades are proxied; the API server accepts them only from the front proxy; kubectl lists its
-//! resources like any others. The form of proxied requests is tested in `api::aggregated`.
+//! resources like any others. The form of proxied requests is tested in `api::aggregated` of the
+//! binary `sim`.
 
 use crate::SERVER;
 use axum::Router;

@@ -1,5 +1,5 @@
 //! The apiserver's storage on an external etcd, in virtual time: kstore's etcd API over pipes, with injected
-//! disconnections and lost answers. `etcd_storage` tests with a real etcd.
+//! disconnections and lost answers. `etcd_storage` of the binary `program` tests with a real etcd.
 
 use async_trait::async_trait;
 use futures::StreamExt as _;

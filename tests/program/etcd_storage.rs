@@ -1,5 +1,5 @@
 //! Apiservers on a real etcd, if one is installed: consistency between two servers, an etcd that dies, and
-//! authentication by certificate or password. Real time; `etcd_adapter` tests precise faults.
+//! authentication by certificate or password. Real time; `etcd_adapter` of the binary `sim` tests precise faults.
 
 use crate::SERVER;
 use futures::StreamExt as _;

@@ -1,0 +1,56 @@
+//! Tests that start programs (the server, etcd, kubectl) or need sockets and real time. They wait more than they
+//! compute. Tests of a simulated cluster are in the binary `sim`. Every topic is a module, so that the dependencies are
+//! linked once.
+#![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
+
+/// Files of authentication and authorization that change under a running server.
+mod access_files;
+/// An aggregated API server beside the program.
+mod aggregated_server;
+/// The audit log of the program.
+mod audit;
+/// Refused requests over a connection, and starts that cannot succeed.
+mod bad_input;
+/// Unmodified kube-rs over TLS.
+mod clients;
+/// SIGKILL at any moment loses no acknowledged write.
+mod crash;
+/// The replacement programs for kube-apiserver, etcd and others, as test harnesses start them.
+mod dropin;
+/// Leader election of controllers and scheduler among several servers.
+mod election;
+/// Encryption at rest in the program.
+mod encryption;
+/// The history checker against a real etcd, kstore's, and a faulty one.
+mod etcd_checked;
+/// kill -9, SIGSTOP and restarts under load, judged by the history checker.
+mod etcd_faults;
+/// A three-member etcd that loses its leader, and an etcd that forgets logins.
+mod etcd_members;
+/// The etcd API on a Unix socket.
+mod etcd_socket;
+/// Apiservers on a real etcd, where one is installed.
+mod etcd_storage;
+/// The client of kstore.v1 over TLS.
+mod grpc;
+/// Attacks on identities, memory, connections, files and time.
+mod hostile;
+/// kubectl, where it is installed.
+mod kubectl;
+/// APIs that are off by default.
+mod optional_apis;
+/// Every component in its own process.
+mod processes;
+/// `run` with objects created before its command starts.
+mod run;
+/// A start on damaged data.
+mod salvage;
+/// The source contract, over a socket.
+mod source_contract;
+/// The path of one request through the program, hop by hop.
+mod walkthrough;
+/// A webhook server beside the program.
+mod webhook_server;
+
+/// The program under test.
+const SERVER: &str = env!("CARGO_BIN_EXE_kstore-server-under-test");
