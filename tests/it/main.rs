@@ -8,8 +8,6 @@ mod aggregated_owners;
 mod aggregated_server;
 /// The API as clients observe it, compared with Kubernetes.
 mod api;
-/// The table of crate dependencies.
-mod architecture;
 /// The audit log of the program.
 mod audit;
 /// HorizontalPodAutoscalers.
@@ -101,8 +99,6 @@ mod source_contract;
 mod story;
 /// Components that panic and are restarted.
 mod supervision;
-/// House rules, checked on the source tree.
-mod tidy;
 /// Tokens in Secrets, signatures with bootstrap tokens, and claims to devices.
 mod tokens_and_claims;
 /// Small controllers: mirrored Endpoints, load balancers, node networks, ephemeral volume claims.
