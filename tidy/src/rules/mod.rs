@@ -13,6 +13,7 @@ mod property_cases;
 mod property_files;
 mod property_tests;
 mod pure_decisions;
+mod readme_examples;
 mod release_in_code;
 mod release_in_documents;
 mod server_dependencies;
@@ -36,7 +37,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 20] = [
+pub(crate) const ALL: [Rule; 21] = [
     module_comment::RULE,
     file_length::RULE,
     unfinished_work::RULE,
@@ -51,6 +52,7 @@ pub(crate) const ALL: [Rule; 20] = [
     cited_files::RULE,
     smoke_steps::RULE,
     test_modules::RULE,
+    readme_examples::RULE,
     crate_edges::RULE,
     crate_levels::RULE,
     tidy_dependencies::RULE,
