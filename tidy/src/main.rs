@@ -74,6 +74,7 @@ fn apply(names: &[String]) -> Result<usize, String> {
     for rule in &chosen {
         let mut offences: Vec<Offence> = (rule.check)(&tree);
         offences.sort();
+        offences.dedup();
         for Offence { path, line, text } in &offences {
             println!("{path}:{line}: {}: {text}", rule.name);
         }
