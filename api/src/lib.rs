@@ -1,5 +1,10 @@
 //! Kubernetes objects and their rules: pure functions without I/O.
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod admission;
 pub mod cidr;
 pub mod convert;

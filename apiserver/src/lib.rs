@@ -4,6 +4,11 @@
 //! watchers through `storage` → `cache` → `rest` or `grpc`. The store itself is another crate. Controllers,
 //! scheduler and kubelet are clients of this one.
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod access;
 pub mod access_file;
 pub mod admission;

@@ -5,6 +5,11 @@
 //! their `source` feeds an informer. The client caches nothing and retries nothing, except where a name says
 //! so ([`on_conflict`]).
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod calls;
 mod client;
 mod connect;

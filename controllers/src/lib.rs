@@ -9,6 +9,11 @@
 //! decisions come from a pure `plan` (snapshot and time in, a closed set of actions out), and `apply`
 //! executes the actions. Nothing here knows the store, the scheduler or the kubelet.
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod account_token;
 mod account_token_cleaner;
 mod accounts;

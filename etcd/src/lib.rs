@@ -6,6 +6,11 @@
 //! without TLS. There is no authentication beyond TLS: every client that can connect has full access. Start at
 //! [`serve()`].
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod auth;
 mod calls;
 mod check;

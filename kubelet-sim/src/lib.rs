@@ -7,6 +7,11 @@
 //! contains: shell, files and logs; `stream` connects them to the tunnel of the apiserver. `manager` is the one edge: it feeds one informer of pods and one of
 //! nodes into the machines of all nodes and writes what they say.
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod backoff;
 pub mod behavior;
 pub mod chosen_run;

@@ -6,6 +6,11 @@
 //! `summary` (a kubelet's answer) → `metrics` (NodeMetrics and PodMetrics) → `table`, if a table is
 //! requested. `discovery` and `openapi` have the documents about the API. Only `server` and `install` do I/O.
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod discovery;
 mod install;
 mod limits;

@@ -5,6 +5,11 @@
 //! disallowed lists enforce it. This crate is not a runtime: sleeping is `tokio::time`, which a paused
 //! runtime makes virtual.
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod clock;
 mod hash;
 mod rng;

@@ -2,6 +2,11 @@
 //! them. The proto files document the messages. [`ProgressDemand`] is not part of a wire protocol: it connects
 //! a client and a server in one process.
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod progress;
 
 pub use progress::ProgressDemand;

@@ -4,6 +4,11 @@
 //! through the binding subresource. The decision ([`decide`], [`filter`], [`score`], [`queue`], [`cache`]) is
 //! synchronous and pure. The input and output (`run`, `bind`) decides nothing.
 
+/// The README, whose example compiles as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod affinity;
 mod bind;
 pub mod cache;
