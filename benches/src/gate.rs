@@ -29,7 +29,8 @@ const RESULTS_PAGE: &str = "docs/results.md";
 ///
 /// # Errors
 ///
-/// A bound is missed, or a binary cannot be built, started or measured. The table is printed first, with a
+/// A bound is missed, or a binary cannot be built, started or measured; or `--write-results` is given while files
+/// differ from the commit, so that the table would name code that was not measured. The table is printed first, with a
 /// row for each failed measurement; docs/results.md is then not changed.
 pub fn main() -> anyhow::Result<()> {
     let write_results = std::env::args().any(|argument| argument == WRITE_RESULTS);
@@ -38,8 +39,13 @@ pub fn main() -> anyhow::Result<()> {
     let is_named = |part: &str| parts.iter().any(|word| word == part);
     let is_measured = |part: &str| parts.is_empty() || is_named(part);
     ensure!(parts.is_empty() || !write_results, "{WRITE_RESULTS} wants the whole table");
+    let commit = machine::commit();
+    ensure!(
+        !write_results || machine::is_clean(&commit),
+        "{WRITE_RESULTS} wants a checkout without changes, so that the table can name its commit; this is {commit}"
+    );
     let binary = Binary::server()?;
-    let mut table = Table::new(machine::describe(), machine::commit());
+    let mut table = Table::new(machine::describe(), commit);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     println!("{}", table.heading());
     // One thread drives the load beside etcd, to leave the machine to the servers.

@@ -30,9 +30,27 @@ pub(crate) fn commit() -> String {
     text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
+/// Whether a text of [`commit`] names exactly the code that is checked out.
+pub(crate) fn is_clean(commit: &str) -> bool {
+    !commit.is_empty() && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The value of `name` in a file of `name: value` lines.
 pub(crate) fn field(path: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_only_named_after_a_clean_commit() {
+        assert!(is_clean("0123456789"));
+        for commit in ["0123456789-dirty", "unknown", ""] {
+            assert!(!is_clean(commit), "{commit}");
+        }
+    }
 }

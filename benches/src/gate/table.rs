@@ -9,6 +9,14 @@ use std::path::Path;
 const BEGIN: &str = "<!-- results: begin -->";
 const END: &str = "<!-- results: end -->";
 
+/// What the results depend on, for the mark that `.ci/figures` reads: the crates of the server, the benchmarks, and the
+/// settings of the build.
+const PATHS: &str = "server apiserver api store etcd controllers scheduler kubelet-sim container-sim metrics-server \
+                     informer client cel proto nondet benches/src Cargo.toml Cargo.lock";
+
+/// The command that measures all of them again.
+const COMMAND: &str = "cargo bench -p kstore-benches --bench gate -- --write-results";
+
 const HEAD: &str = "| what | aim | bound | measured | |\n|---|---|---|---|---|";
 
 /// Results in the order in which they were measured.
@@ -29,6 +37,11 @@ impl Table {
     /// The text above the rows.
     pub(super) fn heading(&self) -> String {
         format!("Measured at commit {} on {}.\n\n{HEAD}", self.commit, self.machine)
+    }
+
+    /// The comment by which `.ci/figures` knows at which commit the rows were measured.
+    fn mark(&self) -> String {
+        format!("<!-- figures: {};\npaths: {PATHS};\nby: {COMMAND} -->", self.commit)
     }
 
     /// Compares a result with its limits, and prints its row.
@@ -73,7 +86,7 @@ impl Table {
     pub(super) fn write_into(&self, path: &Path) -> anyhow::Result<()> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let table = format!("{}\n{}", self.heading(), self.rows.join("\n"));
+        let table = format!("{}\n\n{}\n{}", self.mark(), self.heading(), self.rows.join("\n"));
         let text = between_marks(&text, &table)
             .with_context(|| format!("{} has no lines {BEGIN} and {END}", path.display()))?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -100,6 +113,21 @@ mod tests {
         let error = anyhow!("connection refused").context("cannot start the server");
         assert_eq!(table.succeeded::<u8>("two", Err(error)), None);
         assert_eq!(table.failed(), ["two: cannot start the server: connection refused"]);
+    }
+
+    #[test]
+    fn the_written_table_has_a_mark_with_its_commit() {
+        let page = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(page.path(), format!("{BEGIN}\n{END}\n")).unwrap();
+        Table::new("a machine".to_owned(), "0123456789".to_owned()).write_into(page.path()).unwrap();
+        let text = std::fs::read_to_string(page.path()).unwrap();
+        assert!(
+            text.starts_with(&format!("{BEGIN}\n<!-- figures: 0123456789;\npaths: server apiserver ")),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!(";\nby: {COMMAND} -->\n\nMeasured at commit 0123456789 on a machine.\n"))
+        );
     }
 
     #[test]
