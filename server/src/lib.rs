@@ -50,6 +50,10 @@ pub fn main(cli: Cli) -> ExitCode {
     if let Some(Command::As(asked)) = cli.command {
         return dropin::run_as(asked.program, asked.flags);
     }
+    if let Some(Command::ExecGuarded(exec)) = &cli.command {
+        // Before logging starts: the process that `run` replaces by the command writes no log.
+        return run::guard::exec(exec);
+    }
     telemetry::init(cli.log_format);
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
@@ -62,8 +66,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Assets(args)) => dropin::make_assets(&args),
         Some(Command::Completion(args)) => pages::completion(args.shell),
         Some(Command::Man(args)) => pages::man(&args.dir),
-        Some(Command::As(_)) => unreachable!("returned above"),
-        Some(Command::ExecGuarded(exec)) => return run::guard::exec(&exec),
+        Some(Command::As(_) | Command::ExecGuarded(_)) => unreachable!("returned above"),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("kstore-server: {error:#}");

@@ -17,14 +17,14 @@ use crate::shutdown::{GRACE, Signals};
 use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
 use crate::tls::ServingCertificate;
-use crate::{audit, kubeconfig, listen, metrics_server, tls};
+use crate::{audit, kubeconfig, listen, metrics_server, ready, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::outbound::FrontProxy;
 use kstore_apiserver::{ApiServer, ServiceRanges, Settings};
 use kstore_client::Client;
 use kstore_nondet::Nondet;
 use std::future::Future;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,19 +53,25 @@ pub(crate) fn serve_started(
             // The reader of standard output may have exited; the cluster runs on.
             let _ = writeln!(std::io::stdout(), "{ready}");
         }
-        tokio::select! {
+        let caught = tokio::select! {
             biased;
             () = cluster.failed.cancelled() => {
                 cluster.stop().await;
                 bail!("a component of the control plane ended unexpectedly; see the log above");
             }
-            caught = signals.next() => info!(signal = ?caught, "stopping"),
-        }
+            caught = signals.next() => caught,
+        };
+        info!(signal = ?caught, "stopping");
         tokio::select! {
             biased;
-            () = cluster.stop() => Ok(ExitCode::SUCCESS),
-            caught = signals.next() => Ok(ExitCode::from(caught.exit_code())),
+            () = cluster.stop() => {}
+            again = signals.next() => return Ok(ExitCode::from(again.exit_code())),
         }
+        if cluster.ready.is_some() {
+            let farewell = ready::farewell(caught, std::io::stdout().is_terminal());
+            let _ = writeln!(std::io::stdout(), "{farewell}");
+        }
+        Ok(ExitCode::SUCCESS)
     })
 }
 

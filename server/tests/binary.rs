@@ -84,7 +84,7 @@ fn sigterm_stops_a_server_in_order() {
     assert_eq!(server.process.wait().unwrap().code(), Some(0));
     let mut rest = String::new();
     server.stdout.read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "", "only the ready message was printed");
+    assert_eq!(rest, "kstore has stopped\n", "only the ready message was printed before");
 
     let again = start(&[
         "--listen",
