@@ -1,11 +1,10 @@
 //! [`Etcd`]: a real etcd as a child process, if one is installed.
 
-use std::collections::BTreeSet;
+use crate::ports;
 use std::io::{self, BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// Number of addresses at which a start is attempted: another program can take a port before etcd does.
@@ -17,24 +16,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Part of the line that etcd logs when it has bound its client address and answers there.
 const SERVING: &str = "serving client traffic";
 
-/// The ports that [`free_port`] has returned. Two tests must not get the same one before it is bound.
-static RETURNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-
-/// A port that was free a moment ago, for a program that must reuse it after a restart. Each call of this
-/// process returns another one.
+/// A port that no other test gets, on this machine, until this process ends: for a program that must be told its
+/// port, or reuses it after a restart.
 ///
 /// # Panics
 ///
 /// No port is free.
 pub fn free_port() -> u16 {
-    let mut returned = RETURNED.lock().expect("no holder panics");
-    loop {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
-        if returned.insert(port) {
-            return port;
-        }
-    }
+    ports::reserve()
 }
 
 /// Name and URLs of a member of an etcd cluster.
