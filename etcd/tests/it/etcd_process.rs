@@ -64,6 +64,8 @@ impl EtcdProcess {
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("default={peer}"), "--logger", "zap"])
+            // A busy disk delays no call; what was written survives the process.
+            .arg("--unsafe-no-fsync")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
