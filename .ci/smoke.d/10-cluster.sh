@@ -36,7 +36,7 @@ items:
 YAML
 step 'kubectl create -f "$WORK/list.yaml"' 'configmap/one created' 'configmap/two created'
 step 'kubectl delete configmap one two' 'deleted'
-step 'kubectl get nodes' '^NAME +STATUS +ROLES +AGE +VERSION' '^node-0 +Ready' '^node-2 +Ready'
+eventually 'kubectl get nodes' '^NAME +STATUS +ROLES +AGE +VERSION' '^node-0 +Ready' '^node-2 +Ready'
 step 'kubectl get nodes -o wide' 'INTERNAL-IP' 'CONTAINER-RUNTIME'
 step 'kubectl get node node-1 -o yaml' '^kind: Node' 'podCIDR:' 'type: Ready'
 step 'kubectl get nodes -o jsonpath="{.items[*].metadata.name}"' '^node-0 node-1 node-2$'

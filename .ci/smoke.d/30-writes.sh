@@ -39,7 +39,7 @@ step 'kubectl apply -f $WORK/objects.yaml' '^configmap/applied unchanged' '^depl
 step 'kubectl diff -f $WORK/objects2.yaml; [ $? = 1 ]' '^- +k: v1' '^\+ +k: v2' '^\+.*nginx:2'
 step 'kubectl apply -f $WORK/objects2.yaml' '^configmap/applied configured' '^deployment.apps/web configured'
 step 'kubectl diff -f $WORK/objects2.yaml' '!^[+-]'
-step 'kubectl rollout status deploy/web --timeout=30s' 'successfully rolled out'
+step 'kubectl rollout status deploy/web --timeout=$WAIT' 'successfully rolled out'
 step 'kubectl get cm applied -o jsonpath="{.data.k}"' '^v2$'
 step 'kubectl apply view-last-applied cm applied' 'k: v2'
 step 'kubectl apply --server-side -f $WORK/objects2.yaml' '^configmap/applied serverside-applied'
@@ -95,7 +95,7 @@ step 'kubectl create -f - <<Y
 {apiVersion: v1, kind: ConfigMap, metadata: {generateName: made-}}
 Y' '^configmap/made-[a-z0-9]{5} created'
 step 'kubectl delete cm --all' 'configmap "c1" deleted'
-step 'kubectl delete -f $WORK/objects2.yaml --ignore-not-found --timeout=50s' 'deployment.apps "web" deleted'
+step 'kubectl delete -f $WORK/objects2.yaml --ignore-not-found --timeout=$WAIT' 'deployment.apps "web" deleted'
 step 'kubectl create role r --verb=get --resource=pods && kubectl create rolebinding rb --role=r --user=joe' 'rb created'
 step 'kubectl auth can-i get pods --as=joe -n writes' '^yes$'
 refused 'kubectl auth can-i delete pods --as=joe -n writes' '^no'

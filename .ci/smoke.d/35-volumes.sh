@@ -17,14 +17,14 @@ spec:
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
   containers: [{name: c, image: busybox, volumeMounts: [{name: data, mountPath: /data}]}]
 Y' 'persistentvolumeclaim/data created' 'pod/holder created'
-step 'kubectl wait --for=jsonpath={.status.phase}=Bound pvc/data --timeout=30s' 'persistentvolumeclaim/data condition met'
+step 'kubectl wait --for=jsonpath={.status.phase}=Bound pvc/data --timeout=$WAIT' 'persistentvolumeclaim/data condition met'
 step 'kubectl get pvc data' '^data +Bound +pvc-[0-9a-f-]+ +1Gi +RWO +standard '
 step 'kubectl get pv' '^pvc-[0-9a-f-]+ +1Gi +RWO +Delete +Bound +volumes/data +standard '
 step 'kubectl patch pvc data -p "{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"2Gi\"}}}}"' '^persistentvolumeclaim/data patched$'
-step 'kubectl wait --for=jsonpath={.status.capacity.storage}=2Gi pvc/data --timeout=30s' 'condition met'
-step 'kubectl describe pvc data' 'VolumeResizeSuccessful' 'kubernetes.io/pvc-protection'
-step 'kubectl delete pod/holder pvc/data --timeout=60s' 'pod "holder" deleted' 'persistentvolumeclaim "data" deleted'
-step 'kubectl wait --for=delete pv --all --timeout=30s; kubectl get pv' 'No resources found'
+step 'kubectl wait --for=jsonpath={.status.capacity.storage}=2Gi pvc/data --timeout=$WAIT' 'condition met'
+eventually 'kubectl describe pvc data' 'VolumeResizeSuccessful' 'kubernetes.io/pvc-protection'
+step 'kubectl delete pod/holder pvc/data --timeout=$WAIT' 'pod "holder" deleted' 'persistentvolumeclaim "data" deleted'
+step 'kubectl wait --for=delete pv --all --timeout=$WAIT; kubectl get pv' 'No resources found'
 
 step 'kubectl create -f - <<Y
 ---
@@ -46,9 +46,9 @@ spec:
   volumes: [{name: data, persistentVolumeClaim: {claimName: disk}}]
   containers: [{name: c, image: busybox, volumeMounts: [{name: data, mountPath: /data}]}]
 Y' 'storageclass.storage.k8s.io/smoke-local created' 'persistentvolumeclaim/disk created' 'pod/local created'
-step 'kubectl wait --for=jsonpath={.status.conditions[0].reason}=Unschedulable pod/local --timeout=30s' 'pod/local condition met'
+step 'kubectl wait --for=jsonpath={.status.conditions[0].reason}=Unschedulable pod/local --timeout=$WAIT' 'pod/local condition met'
 step 'kubectl get pod local -o jsonpath={.status.phase}:{.status.conditions[0].message}' "^Pending:0/[0-9]+ nodes are available: .*node\(s\) didn't find available persistent volumes to bind"
-step 'kubectl events --for pod/local' "FailedScheduling .*node\(s\) didn't find available persistent volumes to bind"
+eventually 'kubectl events --for pod/local' "FailedScheduling .*node\(s\) didn't find available persistent volumes to bind"
 step 'kubectl create -f - <<Y
 apiVersion: v1
 kind: PersistentVolume
@@ -61,7 +61,7 @@ spec:
   storageClassName: smoke-local
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-1]}]}]}}
 Y' 'persistentvolume/smoke-disk created'
-step 'kubectl wait --for=condition=Ready pod/local --timeout=30s' 'pod/local condition met'
+step 'kubectl wait --for=condition=Ready pod/local --timeout=$WAIT' 'pod/local condition met'
 step 'kubectl get pod local -o wide' '^local +1/1 +Running .* node-1 '
 step 'kubectl get pv smoke-disk' '^smoke-disk +1Gi +RWO +Retain +Bound +volumes/disk +smoke-local '
-step 'kubectl delete pod/local pvc/disk pv/smoke-disk storageclass/smoke-local --timeout=60s' 'pod "local" deleted' 'persistentvolume "smoke-disk" deleted'
+step 'kubectl delete pod/local pvc/disk pv/smoke-disk storageclass/smoke-local --timeout=$WAIT' 'pod "local" deleted' 'persistentvolume "smoke-disk" deleted'

@@ -1,7 +1,7 @@
 # Resource usage of nodes and pods, from the pods' annotations: `kubectl top`, and autoscalers.
 namespace metrics
 
-step 'kubectl wait --for=condition=Available apiservice/v1beta1.metrics.k8s.io --timeout=20s' 'condition met'
+step 'kubectl wait --for=condition=Available apiservice/v1beta1.metrics.k8s.io --timeout=$WAIT' 'condition met'
 step 'kubectl get apiservice v1beta1.metrics.k8s.io' '^v1beta1.metrics.k8s.io +kube-system/metrics-server +True'
 step 'kubectl top nodes' '^NAME +CPU\(cores\) +CPU(%|\(%\)) +MEMORY\(bytes\) +MEMORY(%|\(%\))' '^node-0 +[0-9]+m +[0-9]+% +[0-9]+Mi +[0-9]+%' '^node-2 ' '!unknown'
 step 'kubectl create -f - <<Y
@@ -22,7 +22,7 @@ spec:
       - {name: web, image: nginx, resources: {requests: {cpu: 100m}}}
       - {name: log, image: busybox, resources: {requests: {cpu: 100m}}}
 Y' '^deployment.apps/load created$'
-step 'kubectl rollout status deployment load --timeout=30s' 'rolled out'
+step 'kubectl rollout status deployment load --timeout=$WAIT' 'rolled out'
 step 'kubectl top pods' '^NAME +CPU\(cores\) +MEMORY\(bytes\)' '^load-[^ ]+ +250m +128Mi'
 step 'kubectl top pods --containers' '^load-[^ ]+ +web +200m +64Mi' '^load-[^ ]+ +log +50m +64Mi'
 step 'kubectl top pods -A -l app=load --sum' '^metrics +load-' '250m +128Mi'
@@ -37,9 +37,9 @@ refused 'kubectl top pods --as=jane' 'Forbidden.*cannot list resource "pods" in 
 step 'kubectl create rolebinding jane --clusterrole=view --user=jane && kubectl top pods --as=jane' '^load-[^ ]+ +250m'
 
 step 'kubectl autoscale deployment load --min=1 --max=3 --cpu-percent=50' 'autoscaled'
-step 'kubectl wait --for=jsonpath={.status.readyReplicas}=3 deployment/load --timeout=55s' 'condition met'
-step 'kubectl wait --for=condition=ScalingActive hpa/load --timeout=20s && kubectl get hpa load' '^load +Deployment/load +.*125%/50% +1 +3 '
+step 'kubectl wait --for=jsonpath={.status.readyReplicas}=3 deployment/load --timeout=$WAIT' 'condition met'
+step 'kubectl wait --for=condition=ScalingActive hpa/load --timeout=$WAIT && kubectl get hpa load' '^load +Deployment/load +.*125%/50% +1 +3 '
 step 'kubectl annotate pods -l app=load --overwrite kubelet-sim.kstore.io/cpu=5m kubelet-sim.kstore.io/log.cpu=0 && kubectl top pods' '^load-[^ ]+ +5m +128Mi' '!250m'
 step "kubectl patch hpa load --type=merge -p '{\"spec\":{\"behavior\":{\"scaleDown\":{\"stabilizationWindowSeconds\":0}}}}'" 'patched'
-step 'kubectl wait --for=jsonpath={.status.replicas}=1 deployment/load --timeout=55s' 'condition met'
+step 'kubectl wait --for=jsonpath={.status.replicas}=1 deployment/load --timeout=$WAIT' 'condition met'
 step 'kubectl delete hpa,deployment load && kubectl get apiservice v1beta1.metrics.k8s.io' 'True'

@@ -1,20 +1,20 @@
 # Cascading deletion of owners and namespaces, and finalizers.
 namespace cascades
 
-step 'kubectl create deployment back --image=x --replicas=2 && kubectl rollout status deployment back --timeout=30s' 'rolled out'
+step 'kubectl create deployment back --image=x --replicas=2 && kubectl rollout status deployment back --timeout=$WAIT' 'rolled out'
 step 'kubectl delete deployment back --cascade=background' 'deleted'
-step 'kubectl wait --for=delete rs -l app=back --timeout=30s; kubectl wait --for=delete pod -l app=back --timeout=50s
+step 'kubectl wait --for=delete rs -l app=back --timeout=$WAIT; kubectl wait --for=delete pod -l app=back --timeout=$WAIT
     kubectl get rs,pods -l app=back' 'No resources found'
 
-step 'kubectl create deployment front --image=x --replicas=2 && kubectl rollout status deployment front --timeout=30s' 'rolled out'
-step 'kubectl delete deployment front --cascade=foreground --timeout=50s; kubectl get rs,pods -l app=front' \
+step 'kubectl create deployment front --image=x --replicas=2 && kubectl rollout status deployment front --timeout=$WAIT' 'rolled out'
+step 'kubectl delete deployment front --cascade=foreground --timeout=$WAIT; kubectl get rs,pods -l app=front' \
     'deployment.apps "front" deleted' 'No resources found'
 
-step 'kubectl create deployment alone --image=x --replicas=2 && kubectl rollout status deployment alone --timeout=30s' 'rolled out'
+step 'kubectl create deployment alone --image=x --replicas=2 && kubectl rollout status deployment alone --timeout=$WAIT' 'rolled out'
 step 'kubectl delete deployment alone --cascade=orphan' 'deleted'
 step 'sleep 1; kubectl get rs,pods -l app=alone' '^replicaset.apps/alone-' '^pod/alone-.* Running'
 step 'kubectl get rs -l app=alone -o jsonpath="[{.items[0].metadata.ownerReferences}]"' '^\[\]$'
-step 'kubectl create deployment alone --image=x --replicas=2 && kubectl rollout status deployment alone --timeout=30s' 'rolled out'
+step 'kubectl create deployment alone --image=x --replicas=2 && kubectl rollout status deployment alone --timeout=$WAIT' 'rolled out'
 step 'kubectl get rs -l app=alone -o jsonpath="{.items[*].metadata.ownerReferences[0].kind}"' '^Deployment$'
 step 'kubectl delete deployment alone --wait=false' 'deleted'
 
@@ -27,14 +27,14 @@ step "kubectl patch cm held --type=merge -p '{\"metadata\":{\"finalizers\":null}
 refused 'kubectl get cm held' 'not found'
 
 step 'kubectl run slow --image=x --grace-period=30 2>/dev/null || kubectl run slow --image=x' 'pod/slow created'
-step 'kubectl wait --for=condition=Ready pod/slow --timeout=10s' 'condition met'
+step 'kubectl wait --for=condition=Ready pod/slow --timeout=$WAIT' 'condition met'
 step 'kubectl delete pod slow --grace-period=0 --force 2>&1' 'force deleted'
 refused 'kubectl get pod slow' 'not found'
 
-step 'kubectl create ns foo && kubectl -n foo create deployment d --image=x --replicas=2 && kubectl -n foo rollout status deployment d --timeout=30s' 'rolled out'
+step 'kubectl create ns foo && kubectl -n foo create deployment d --image=x --replicas=2 && kubectl -n foo rollout status deployment d --timeout=$WAIT' 'rolled out'
 step 'kubectl -n foo create cm c && kubectl -n foo create secret generic s' 'secret/s created'
 step 'kubectl get cm -n foo' '^kube-root-ca.crt'
-step 'kubectl delete ns foo --timeout=50s' 'namespace "foo" deleted'
+step 'kubectl delete ns foo --timeout=$WAIT' 'namespace "foo" deleted'
 refused 'kubectl get ns foo' 'namespaces "foo" not found'
 refused 'kubectl -n foo create cm c' 'namespaces "foo" not found'
 step 'kubectl get all -n foo' 'No resources found'

@@ -4,7 +4,7 @@ namespace tokens
 
 mounted=/var/run/secrets/kubernetes.io/serviceaccount
 step 'kubectl run reader --image=busybox' 'pod/reader created'
-step 'kubectl wait --for=condition=Ready pod/reader --timeout=30s' 'pod/reader condition met'
+step 'kubectl wait --for=condition=Ready pod/reader --timeout=$WAIT' 'pod/reader condition met'
 step 'kubectl get pod reader -o yaml' '^  - name: kube-api-access-[a-z0-9]{5}$' '^          expirationSeconds: 3607$' \
     "^    - mountPath: $mounted\$"
 step "kubectl exec reader -- ls $mounted" '^ca.crt$' '^namespace$' '^token$'

@@ -2,7 +2,7 @@
 namespace quotas
 
 step 'kubectl create quota q --hard=pods=1,requests.cpu=1,count/configmaps=3' 'resourcequota/q created'
-for _ in $(seq 300); do kubectl get quota q | grep -q 'count/configmaps: 1/3' && break; sleep 0.1; done
+eventually 'kubectl get quota q' 'count/configmaps: 1/3'
 step 'kubectl describe quota q' 'Resource' 'Used' 'Hard' 'count/configmaps' 'requests.cpu'
 refused 'kubectl run greedy --image=i' 'must specify requests.cpu for: greedy'
 refused 'kubectl create -f - <<Y
@@ -17,5 +17,5 @@ step 'kubectl get quota q' 'pods: 1/1' 'requests.cpu: 500m/1'
 step 'kubectl create configmap a && kubectl create configmap b' 'configmap/b created'
 refused 'kubectl create configmap c' 'exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=3, limited: count/configmaps=3'
 step 'kubectl delete configmap a' 'deleted'
-for _ in $(seq 300); do kubectl get quota q | grep -q 'count/configmaps: 2/3' && break; sleep 0.1; done
+eventually 'kubectl get quota q' 'count/configmaps: 2/3'
 step 'kubectl create configmap c' 'configmap/c created'

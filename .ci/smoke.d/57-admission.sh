@@ -26,8 +26,7 @@ step 'kubectl label namespace admission pod-security.kubernetes.io/enforce=restr
     'Warning: plain: allowPrivilegeEscalation != false, unrestricted capabilities, runAsNonRoot != true, seccompProfile'
 refused 'kubectl run loose --image=i' 'pods "loose" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false \(container "loose" must set'
 step 'kubectl create deployment loose --image=i' 'Warning: would violate PodSecurity "restricted:latest"' 'deployment.apps/loose created'
-for _ in $(seq 300); do kubectl get replicasets -o yaml | grep -q 'violates PodSecurity' && break; sleep 0.1; done
-step 'kubectl get replicasets -o yaml' 'type: ReplicaFailure' 'violates PodSecurity "restricted:latest"'
+eventually 'kubectl get replicasets -o yaml' 'type: ReplicaFailure' 'violates PodSecurity "restricted:latest"'
 step 'kubectl create -f - <<Y
 ---
 apiVersion: v1

@@ -24,7 +24,7 @@ for manifest in "$MANIFESTS"/*.yaml; do
     step "for try in 1 2 3; do kubectl get -f $manifest -o json | kubectl replace -f - && break; done" 'replaced$'
     # Before 1.33 or 1.34, kubectl describes these kinds through beta versions only.
     case $kind in ipaddresses* | servicecidrs* | volumeattributesclasses*) ;; *) step "kubectl describe -f $manifest" '^Name:' ;; esac
-    step "kubectl delete -f $manifest --timeout=50s" 'deleted'
+    step "kubectl delete -f $manifest --timeout=$WAIT" 'deleted'
     refused "kubectl get -f $manifest" 'not found'
     step "until grep -q DELETED $watched; do sleep 0.05; done; cat $watched" '^EVENT' '^ADDED' '^MODIFIED' '^DELETED'
     end TERM "$watch"

@@ -12,7 +12,7 @@ spec:
 Y' 'certificatesigningrequest.certificates.k8s.io/jane created' '!Warning'
 step 'kubectl get csr jane' 'kubernetes.io/kube-apiserver-client +kubernetes-admin +24h +Pending'
 step 'kubectl certificate approve jane' 'jane approved'
-step 'kubectl wait --for=jsonpath="{.status.certificate}" csr/jane --timeout=30s' 'condition met'
+step 'kubectl wait --for=jsonpath="{.status.certificate}" csr/jane --timeout=$WAIT' 'condition met'
 step 'kubectl get csr jane' 'Approved,Issued'
 step 'kubectl get csr jane -o jsonpath="{.status.certificate}" | base64 -d' '^-----BEGIN CERTIFICATE-----$'
 step 'kubectl delete csr jane' 'deleted'

@@ -43,7 +43,7 @@ Y
 
 # Without a pause: the kind is served from the revision of its definition.
 step 'kubectl apply -f $WORK/custom-definition.yaml && kubectl apply -f $WORK/custom-object.yaml' 'lamps.shop.example.com created' 'desk created'
-step 'kubectl wait --for=condition=Established crd/lamps.shop.example.com --timeout=5s' 'condition met'
+step 'kubectl wait --for=condition=Established crd/lamps.shop.example.com --timeout=$WAIT' 'condition met'
 step 'kubectl get lamps' '^NAME +WATTS' '^desk +5'
 step 'kubectl get lp desk -o jsonpath={.spec.colour}' '^white$'
 step 'kubectl get all' 'lamp.shop.example.com/desk'
@@ -66,5 +66,5 @@ refused 'kubectl apply -f - <<Y
 Y' 'unknown field "spec.volts"'
 refused 'kubectl get lamps --field-selector spec.watts=5' 'field label not supported: spec.watts'
 step 'kubectl describe lamp desk' '^Name: +desk' 'Watts: +5'
-step 'kubectl delete crd lamps.shop.example.com --timeout=20s' 'deleted'
+step 'kubectl delete crd lamps.shop.example.com --timeout=$WAIT' 'deleted'
 refused 'kubectl get lamps' "the server doesn.t have a resource type|could not find the requested resource"

@@ -39,15 +39,15 @@ metadata: {name: config}
 data: {key: value}
 YAML
 step 'kubectl apply -f "$WORK/streams.yaml"' 'pod/web created'
-step 'kubectl wait pod/web --for=condition=Ready --timeout=30s' 'met$'
+step 'kubectl wait pod/web --for=condition=Ready --timeout=$WAIT' 'met$'
 
 step 'kubectl logs web -c web' '^simulated container web started \(image nginx\)$'
 step 'kubectl logs web -c talk --tail=-1' '^one$' '^two$'
-step 'sleep 1; kubectl logs web -c talk --tail=1' '^tick ' '!one'
+eventually 'kubectl logs web -c talk --tail=1' '^tick '
 step 'kubectl logs web -c talk --timestamps | sed -n 1p' '^20[0-9-]+T[0-9:]+\.[0-9]{9}Z one$'
 step 'kubectl logs web -c talk --since=1s' '^tick ' '!two'
 step 'kubectl logs -l app=web --all-containers --prefix --tail=1' '^\[pod/web/web\] simulated' '^\[pod/web/talk\] tick '
-step '(timeout 2 kubectl logs -f web -c talk --tail=0 || true) | sed -n 1,3p' '^tick '
+step 'kubectl logs -f web -c talk --tail=0 >"$WORK/followed" & until grep -q "^tick " "$WORK/followed"; do sleep 0.1; done; kill $! && cat "$WORK/followed"' '^tick '
 refused 'kubectl logs web -c nope' 'container nope is not valid for pod web'
 refused 'kubectl logs web -c web --previous' 'previous terminated container "web" in pod "web" not found'
 step 'until kubectl logs crash --previous; do sleep 0.2; done' '^simulated container crash ended with exit code 3 after '
@@ -74,7 +74,7 @@ step "echo piped | kubectl exec -i web -c web -- sh -c 'cat > /tmp/piped; grep -
 step 'KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec web -c web -- echo spdy' '^spdy$'
 step 'echo piped | KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec -i web -c web -- cat' '^piped$'
 refused "KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec web -c web -- sh -c 'exit 4'" 'exit code 4'
-step '(timeout 2 kubectl attach web -c talk || true)' '^tick '
+step 'kubectl attach web -c talk >"$WORK/attached" 2>&1 & until grep -q "^tick " "$WORK/attached"; do sleep 0.1; done; kill $! && cat "$WORK/attached"' '^tick '
 
 for websockets in true false; do
     : >"$WORK/forward"
@@ -86,7 +86,7 @@ for websockets in true false; do
 done
 
 # Proxied requests.
-step 'kubectl expose pod web --port=80 && kubectl wait --for=jsonpath={.endpoints[0].conditions.ready}=true endpointslice -l kubernetes.io/service-name=web --timeout=20s' 'met$'
+step 'kubectl expose pod web --port=80 && kubectl wait --for=jsonpath={.endpoints[0].conditions.ready}=true endpointslice -l kubernetes.io/service-name=web --timeout=$WAIT' 'met$'
 step 'kubectl get --raw /api/v1/namespaces/streams/pods/web:80/proxy/' '^simulated pod streams/web, container web, port 80$'
 step 'kubectl get --raw /api/v1/namespaces/streams/services/http:web:80/proxy/any/path?a=b' '^simulated pod streams/web'
 refused 'kubectl get --raw /api/v1/namespaces/streams/services/web:81/proxy/' 'no service port 81 found for service "web"'

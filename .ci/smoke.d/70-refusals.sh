@@ -47,7 +47,7 @@ Y' 'BadRequest|cannot be handled|does not match|rejected our request'
 refused 'kubectl create --raw /api/v1/namespaces/refusals/configmaps -f - <<Y
 {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"other"}}
 Y' 'does not match the namespace|BadRequest|rejected our request'
-step 'kubectl create deployment d --image=x && kubectl rollout status deployment d --timeout=30s' 'rolled out'
+step 'kubectl create deployment d --image=x && kubectl rollout status deployment d --timeout=$WAIT' 'rolled out'
 refused 'kubectl create deployment d --image=x' 'deployments.apps "d" already exists'
 refused "kubectl patch deployment d --type=merge -p '{\"spec\":{\"selector\":{\"matchLabels\":{\"b\":\"c\"}}}}'" 'field is immutable'
 refused "kubectl patch deployment d --type=merge -p '{\"spec\":{\"replicas\":-1}}'" 'must be greater than or equal to 0'

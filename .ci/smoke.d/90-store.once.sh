@@ -2,11 +2,10 @@
 
 # serve_store NAME FLAG…: starts a plain etcd for etcdctl.
 serve_store() {
-    local name=$1 tries=0
+    local name=$1 end=$((SECONDS + STEP_SECONDS))
     serve "$name" --components store --etcd-listen 127.0.0.1:0 "${@:2}"
     until grep -qs '^  etcd ' "$WORK/$name.log"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 200 ] || return 0
+        [ "$SECONDS" -lt "$end" ] || return 0
         sleep 0.05
     done
     ETCDCTL_ENDPOINTS=$(sed -n 's/^  etcd  *\(http[^ ]*\).*/\1/p' "$WORK/$name.log")
@@ -16,6 +15,8 @@ serve_store() {
 refused 'kstore-server --components store' 'etcd-listen'
 refused 'kstore-server --components store --etcd-listen 0.0.0.0:0 --in-memory' 'etcd-allow-anyone'
 
+# etcdctl gives up after two and five seconds by default.
+export ETCDCTL_DIAL_TIMEOUT=$WAIT ETCDCTL_COMMAND_TIMEOUT=$WAIT
 for engine in segments sled; do
     data=$WORK/store-$engine
     export data
@@ -24,7 +25,7 @@ for engine in segments sled; do
     step 'etcdctl get greeting' '^hello$'
     step 'etcdctl put greeting goodbye && etcdctl get greeting --rev=2' '^hello$'
     step 'printf "mod(\"greeting\") = \"3\"\n\nput seen yes\n\nput seen no\n\n" | etcdctl txn' '^SUCCESS$'
-    step 'timeout 2 etcdctl watch greeting --rev=2 || true' '^hello$' '^goodbye$'
+    step 'etcdctl watch greeting --rev=2 >"$WORK/watch" & until grep -q goodbye "$WORK/watch"; do sleep 0.1; done; kill $! && cat "$WORK/watch"' '^hello$' '^goodbye$'
     step 'id=$(etcdctl lease grant 60 | cut -d" " -f2) && etcdctl put --lease=$id leased x && etcdctl lease revoke $id && etcdctl get leased --count-only -w fields' '"Count" : 0'
     step 'etcdctl endpoint health' 'is healthy'
     step 'etcdctl endpoint status -w table' 'true'
@@ -50,4 +51,4 @@ for engine in segments sled; do
     step 'etcdctl get greeting' '^goodbye$'
     end TERM "$server"
 done
-unset ETCDCTL_ENDPOINTS
+unset ETCDCTL_ENDPOINTS ETCDCTL_DIAL_TIMEOUT ETCDCTL_COMMAND_TIMEOUT

@@ -9,7 +9,6 @@ use crate::spread::Spread;
 use anyhow::{Context, ensure};
 use kstore_client::Kubeconfig;
 use rcgen::{CertificateParams, DnType, KeyPair};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,6 +16,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
+
+#[path = "../../tests/src/ports.rs"]
+mod ports;
 
 /// Pause between two readiness checks; envtest's is 100 ms.
 const POLL: Duration = Duration::from_millis(1);
@@ -61,7 +63,7 @@ pub(crate) async fn runs(binary: &Binary) -> anyhow::Result<Spread> {
 
 async fn start_pair(binary: &Binary) -> anyhow::Result<Duration> {
     let dir = tempfile::tempdir()?;
-    let [client, peer, port] = free_ports()?;
+    let [client, peer, port] = [(); 3].map(|()| ports::reserve());
     let apiserver = Kubeconfig {
         server: format!("https://127.0.0.1:{port}"),
         ca: Some(write_keys(dir.path())?),
@@ -132,15 +134,6 @@ fn write_keys(dir: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::write(dir.join("apiserver.crt"), &certificate)?;
     std::fs::write(dir.join("apiserver.key"), key.serialize_pem())?;
     Ok(certificate.into_bytes())
-}
-
-fn free_ports() -> anyhow::Result<[u16; 3]> {
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0"));
-    let mut ports = [0; 3];
-    for (port, listener) in ports.iter_mut().zip(listeners) {
-        *port = listener?.local_addr()?.port();
-    }
-    Ok(ports)
 }
 
 /// Whether etcd answers `GET /health` with 200.

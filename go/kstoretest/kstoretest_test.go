@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // helperVariable makes the test binary the process that TestADeadProcessLeavesNoServer kills.
@@ -35,14 +36,20 @@ func TestMain(m *testing.M) {
 
 func TestAClusterServesWithItsKubeconfig(t *testing.T) {
 	cluster := Start(t, Options{Nodes: 2})
-	var nodes struct {
-		Items []json.RawMessage
-	}
-	if err := json.Unmarshal(get(t, cluster, "/api/v1/nodes"), &nodes); err != nil {
-		t.Fatal(err)
-	}
-	if len(nodes.Items) != 2 {
-		t.Errorf("%d nodes", len(nodes.Items))
+	// They register after the start.
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		var nodes struct {
+			Items []json.RawMessage
+		}
+		if err := json.Unmarshal(get(t, cluster, "/api/v1/nodes"), &nodes); err != nil {
+			t.Fatal(err)
+		}
+		if len(nodes.Items) == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d nodes", len(nodes.Items))
+		}
 	}
 	if !strings.HasPrefix(cluster.URL, "https://127.0.0.1:") {
 		t.Errorf("URL is %s", cluster.URL)
@@ -105,7 +112,7 @@ func TestADeadProcessLeavesNoServer(t *testing.T) {
 	helper.Process.Kill()
 	helper.Wait()
 	// tail ends when the process does.
-	if output, err := exec.Command("timeout", "20", "tail", fmt.Sprintf("--pid=%d", pid), "-f", "/dev/null").CombinedOutput(); err != nil {
+	if output, err := exec.Command("timeout", "180", "tail", fmt.Sprintf("--pid=%d", pid), "-f", "/dev/null").CombinedOutput(); err != nil {
 		t.Errorf("the server %d runs on: %v %s", pid, err, output)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

@@ -26,7 +26,7 @@ async function started(word) {
 }
 
 // tail ends when the process does.
-const ended = (pid) => run('timeout', ['20', 'tail', `--pid=${pid}`, '-f', '/dev/null']);
+const ended = (pid) => run('timeout', ['180', 'tail', `--pid=${pid}`, '-f', '/dev/null']);
 
 test('stop ends its own server and files, and no other', async () => {
   const [stays, goes] = await Promise.all([Cluster.start(), Cluster.start()]);
@@ -77,6 +77,8 @@ test('parallel clusters do not collide', async () => {
 test('a program that a test starts finds the cluster', async () => {
   const cluster = await Cluster.start({ nodes: 1 });
   try {
+    // It registers after the start.
+    await cluster.wait('node/node-0', { timeout: 180_000 });
     assert.equal((await run('kubectl', ['get', 'nodes', '-o', 'name'], { env: cluster.env })).stdout, 'node/node-0\n');
   } finally {
     await cluster.stop();

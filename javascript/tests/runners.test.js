@@ -55,7 +55,7 @@ for (const [name, { file, head, command }] of Object.entries(RUNNERS)) {
       // node:test tells the processes that it starts so, which then do not report by themselves.
       delete environment.NODE_TEST_CONTEXT;
       const [program, ...words] = command(place);
-      const { status, stdout, stderr } = spawnSync(program, words, { encoding: 'utf8', env: environment, timeout: 60_000 });
+      const { status, stdout, stderr } = spawnSync(program, words, { encoding: 'utf8', env: environment, timeout: 180_000 });
       const text = stdout + stderr;
       assert.equal(status, 1, text);
       assert.match(text, /on purpose/);

@@ -71,6 +71,9 @@ def test_markers_of_module_and_function_add_up(pytester):
         @pytest.mark.kstore(nodes=5, isolation="namespace")
         def test_nodes_need_a_cluster_of_its_own(cluster):
             assert cluster.namespace == "default"
+            # They register after the start.
+            for number in range(5):
+                cluster.wait(f"node/node-{number}", timeout=180)
             assert len(cluster.request("GET", "/api/v1/nodes")["items"]) == 5
         """,
     )

@@ -1,9 +1,11 @@
 //! Pods, nodes and storage objects for this crate's tests, made by hand and at random.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use crate::devices::{self, DeviceChange};
@@ -13,6 +15,11 @@ use crate::scheduler::Change;
 use crate::storage::{Record, StorageChange, claim, class, volume};
 
 pub(crate) const NAME: &str = "default-scheduler";
+
+/// The processor time of this thread: other work on the machine does not add to it.
+pub(crate) fn processor_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
+}
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).unwrap()

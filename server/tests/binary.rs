@@ -9,6 +9,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+/// Ports of the programs that are told theirs.
+#[path = "../../tests/src/ports.rs"]
+mod ports;
+
 /// A running server that is killed on drop.
 struct Server {
     process: Child,
@@ -69,15 +73,11 @@ fn terminate(process: &Child) {
 #[test]
 fn sigterm_stops_a_server_in_order() {
     let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let mut server = start(&[
-        "--listen",
-        "127.0.0.1:0",
-        "--data-dir",
-        data.to_str().unwrap(),
-        "--components",
-        "apiserver",
-    ]);
+    let data = dir.path().join("data").to_str().unwrap().to_owned();
+    // No other program takes it between the two starts.
+    let address = format!("127.0.0.1:{}", ports::reserve());
+    let flags = ["--listen", &address, "--data-dir", &data, "--components", "apiserver"];
+    let mut server = start(&flags);
     assert!(server.kubeconfig.ends_with("data/admin.kubeconfig"));
     let first = std::fs::read_to_string(&server.kubeconfig).unwrap();
     terminate(&server.process);
@@ -86,14 +86,7 @@ fn sigterm_stops_a_server_in_order() {
     server.stdout.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "kstore has stopped\n", "only the ready message was printed before");
 
-    let again = start(&[
-        "--listen",
-        &server.address,
-        "--data-dir",
-        data.to_str().unwrap(),
-        "--components",
-        "apiserver",
-    ]);
+    let again = start(&flags);
     assert_eq!(std::fs::read_to_string(&again.kubeconfig).unwrap(), first, "certificates are kept");
 }
 
@@ -188,7 +181,7 @@ fn run_leaves_nothing_behind_even_when_it_is_killed() {
     run.kill().unwrap();
     run.wait().unwrap();
     // The kernel kills the command when the last thread exits, which takes a moment.
-    let gone = (0..1000).any(|_| {
+    let gone = (0..20_000).any(|_| {
         std::thread::yield_now();
         Command::new("true").status().unwrap();
         !is_alive(&command)
@@ -342,19 +335,22 @@ impl Member {
     }
 
     fn etcd(data: &str) -> Self {
-        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (url, peers) = (format!("http://{}", free()), format!("http://{}", free()));
+        let [url, peers] = [(); 2].map(|()| format!("http://127.0.0.1:{}", ports::reserve()));
         let mut command = Command::new("etcd");
         command.args(["--data-dir", data, "--listen-client-urls", &url, "--advertise-client-urls", &url]);
         command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", PEER]);
         command.args(["--initial-cluster", &format!("default={PEER}"), "--log-level", "fatal"]);
+        // A busy disk delays no call; what was written survives the process.
+        command.arg("--unsafe-no-fsync");
         let member = Self { process: command.stderr(Stdio::null()).spawn().unwrap(), url };
-        member.ctl(&["endpoint", "health", "--command-timeout", "30s"]);
+        member.ctl(&["endpoint", "health"]);
         member
     }
 
     fn ctl(&self, arguments: &[&str]) -> String {
-        tool("etcdctl", &[&["--endpoints", &self.url], arguments].concat())
+        // etcdctl's own limits are two and five seconds.
+        let patient = ["--endpoints", &self.url, "--dial-timeout", "180s", "--command-timeout", "180s"];
+        tool("etcdctl", &[&patient, arguments].concat())
     }
 
     /// The hash of the server's whole history.

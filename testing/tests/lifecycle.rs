@@ -40,7 +40,7 @@ async fn until_tasks(left: usize) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), ending)
+    tokio::time::timeout(std::time::Duration::from_secs(180), ending)
         .await
         .expect("tasks of a cluster are left");
 }

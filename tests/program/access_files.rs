@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use kstore_client::Kubeconfig;
 use kstore_nondet::Clock;
+use kstore_tests::wait::PATIENCE;
 use kstore_tests::{Https, Launch, Reply, Server, TlsServer};
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
@@ -16,8 +17,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Upper bound of the time that a change needs to take effect on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 const NAMESPACES: &str = "/api/v1/namespaces";
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 

@@ -13,9 +13,9 @@ use axum::routing::{any, get};
 use futures::StreamExt as _;
 use hyper_util::rt::TokioIo;
 use kstore_client::Kubeconfig;
+use kstore_tests::wait::{PATIENCE, until};
 use kstore_tests::{Https, Launch, TlsServer};
 use serde_json::{Value, json};
-use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const GROUP: &str = "/apis/wardle.example.com/v1alpha1";
@@ -72,15 +72,12 @@ async fn requesting_user(headers: HeaderMap) -> Response {
 }
 
 async fn until_available(https: &Https, wanted: &str) {
-    let mut seen = Value::Null;
-    for _ in 0..300 {
-        seen = https.call("GET", &format!("{SERVICES}/v1alpha1.wardle.example.com"), "").await.json();
-        if seen["status"]["conditions"][0]["status"] == wanted {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("Available is not {wanted}: {}", seen["status"]);
+    until(&format!("Available is {wanted}"), async || {
+        let path = format!("{SERVICES}/v1alpha1.wardle.example.com");
+        let service = https.call("GET", &path, "").await.json();
+        (service["status"]["conditions"][0]["status"] == wanted).then_some(())
+    })
+    .await;
 }
 
 /// Reads until the text has arrived.
@@ -94,7 +91,7 @@ async fn read_until(stream: &mut (impl tokio::io::AsyncRead + Unpin), wanted: &s
             seen.extend_from_slice(&buffer[..length]);
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), read).await.expect("it comes soon");
+    tokio::time::timeout(PATIENCE, read).await.expect("it comes soon");
     String::from_utf8(seen).unwrap()
 }
 
@@ -159,15 +156,8 @@ async fn an_aggregated_api_server_on_this_machine_is_served_through_the_apiserve
     // When the API server is down, only its requests fail, at once.
     drop(serving);
     drop((watch, upgraded));
-    let mut code = 200;
-    for _ in 0..100 {
-        code = https.call("GET", &flunders, "").await.code;
-        if code == 503 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert_eq!(code, 503);
+    let is_down = async || (https.call("GET", &flunders, "").await.code == 503).then_some(());
+    until("requests to the ended server fail", is_down).await;
     assert_eq!(https.call("GET", "/api/v1/namespaces/default", "").await.code, 200);
     server.terminate();
 }

@@ -3,6 +3,7 @@
 
 use crate::SERVER;
 use kstore_client::{Gvr, Kubeconfig};
+use kstore_tests::wait::PATIENCE;
 use kstore_tests::{Https, Launch, Reply, Server, manifests, parse_reply};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ impl AuditedServer {
         let began = Instant::now();
         while self.stages(pointer, value) != stages {
             let found = self.events(pointer, value);
-            assert!(began.elapsed() < Duration::from_secs(30), "{stages:?} did not come: {found:?}");
+            assert!(began.elapsed() < PATIENCE, "{stages:?} did not come: {found:?}");
             sleep(Duration::from_millis(20)).await;
         }
     }
@@ -349,7 +350,7 @@ fn uses_of_a_token_in_a_secret_are_annotated_and_counted() {
                 break String::from_utf8(base64::engine::general_purpose::STANDARD.decode(token).unwrap())
                     .unwrap();
             }
-            assert!(began.elapsed() < Duration::from_secs(30), "the secret has no token");
+            assert!(began.elapsed() < PATIENCE, "the secret has no token");
             sleep(Duration::from_millis(20)).await;
         };
         let bearer = format!("Authorization: Bearer {token}\r\n");

@@ -9,6 +9,7 @@ use kstore_client::{Client, Patch, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, Start};
 use kstore_proto::etcd::etcdserverpb as pb;
 use kstore_proto::etcd::etcdserverpb::maintenance_client::MaintenanceClient;
+use kstore_tests::wait::{PATIENCE, until};
 use kstore_tests::{Etcd, OnEtcd, etcd_config};
 use serde_json::{Value, json};
 use std::cell::Cell;
@@ -59,10 +60,16 @@ enum WriteOutcome {
     Unknown(String),
 }
 
-/// Writes values that no other client writes, until stopped.
+/// Number of writes that each client does at least.
+const WRITES: usize = 11;
+
+/// Writes values that no other client writes, until stopped, and until enough are done.
 async fn write(client: Client, name: String, ends: &Cell<bool>) -> Vec<(String, WriteOutcome)> {
-    let mut answers = Vec::new();
-    while !ends.get() {
+    let mut answers: Vec<(String, WriteOutcome)> = Vec::new();
+    let done = |answers: &[(String, WriteOutcome)]| {
+        answers.iter().filter(|(_, answer)| *answer == WriteOutcome::Done).count()
+    };
+    while !ends.get() || done(&answers) < WRITES {
         let value = format!("{name}-{}", answers.len());
         let patch = Patch::Merge(json!({"data": {"v": value}}));
         let answer = match client.dynamic(maps()).patch("default", &name, "", &patch).await {
@@ -124,7 +131,12 @@ async fn killing_the_leader_loses_and_repeats_no_acknowledged_write() {
     let (a, b) = tokio::join!(server(&forth), server(&back));
     let names: Vec<String> = (0..6).map(|n| format!("m{n}")).collect();
     for name in &names {
-        a.client().dynamic(maps()).create("default", &map(name)).await.unwrap();
+        let create = async || {
+            let created = a.client().dynamic(maps()).create("default", &map(name)).await;
+            let exists = created.as_ref().is_err_and(|error| error.is_already_exists());
+            (created.is_ok() || exists).then_some(())
+        };
+        until(&format!("{name} is created"), create).await;
     }
     let watches = [tokio::spawn(follow(&a).await), tokio::spawn(follow(&b).await)];
     let ends = Cell::new(false);
@@ -143,16 +155,17 @@ async fn killing_the_leader_loses_and_repeats_no_acknowledged_write() {
         }
         ends.set(true);
     };
-    let (answers, ()) = tokio::join!(join_all(writers), killer);
+    let writing = async { tokio::join!(join_all(writers), killer) };
+    let (answers, ()) = timeout(PATIENCE, writing).await.expect("every writer has enough success");
     let last = Patch::Merge(json!({"data": {"v": "end"}}));
-    a.client().dynamic(maps()).patch("default", "m0", "", &last).await.unwrap();
-    let [one, other] = timeout(Duration::from_secs(20), join_all(watches)).await.unwrap().try_into().unwrap();
+    // A busy machine may still elect a leader.
+    let end = async || a.client().dynamic(maps()).patch("default", "m0", "", &last).await.ok();
+    until("the last write is done", end).await;
+    let [one, other] = timeout(PATIENCE, join_all(watches)).await.unwrap().try_into().unwrap();
     let (one, other): (Vec<String>, Vec<String>) = (one.unwrap(), other.unwrap());
     assert_eq!(one, other, "both deliver the same values in the same order");
-    for (writer, answers) in answers.iter().enumerate() {
+    for answers in &answers {
         check_outcomes(answers, &one);
-        let done = answers.iter().filter(|(_, answer)| *answer == WriteOutcome::Done).count();
-        assert!(done > 10, "writer {writer} wrote {done} times");
     }
     let unknown = answers.iter().flatten().filter(|(_, answer)| *answer != WriteOutcome::Done);
     let total: usize = answers.iter().map(Vec::len).sum();
@@ -202,11 +215,13 @@ async fn an_expired_or_forgotten_login_is_renewed_transparently() {
     assert_eq!(get().await, Value::from("expired"));
     // A restarted member has forgotten all logins, and ends watches too.
     etcd.restart();
+    etcd.answers().await;
     set("forgotten").await;
     etcd.restart();
+    etcd.answers().await;
     assert_eq!(get().await, Value::from("forgotten"));
     set("end").await;
-    let delivered = timeout(Duration::from_secs(20), delivered).await.unwrap().unwrap();
+    let delivered = timeout(PATIENCE, delivered).await.unwrap().unwrap();
     assert_eq!(delivered, ["fresh", "expired", "forgotten", "end"]);
     assert_eq!(api.rest().call("GET", "/readyz", "").await.code, 200);
     api.stop().await;

@@ -5,6 +5,7 @@ use hyper_util::rt::TokioIo;
 use kstore_proto::etcd::etcdserverpb::RangeRequest;
 use kstore_proto::etcd::etcdserverpb::kv_client::KvClient;
 use kstore_tests::Launch;
+use kstore_tests::wait::PATIENCE;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -88,7 +89,7 @@ async fn a_store_on_a_socket_exports_component_restarts() {
             }
         }
     };
-    let page = tokio::time::timeout(Duration::from_secs(30), ready).await.unwrap();
+    let page = tokio::time::timeout(PATIENCE, ready).await.unwrap();
     for component in ["etcd", "retention"] {
         let line = format!("kstore_component_restarts_total{{component=\"{component}\"}} 0\n");
         assert!(page.contains(&line), "{line}{page}");

@@ -45,21 +45,21 @@ fn a_deployment_is_created_scaled_updated_undone_and_deleted() {
     let Some(server) = server(&dir) else { return };
     let run = |args: &str| run(&server, args);
     assert_eq!(run("create deployment web --image=nginx:1 --replicas=2"), "deployment.apps/web created\n");
-    assert!(run("rollout status deployment/web --timeout=60s").contains("successfully rolled out"));
+    assert!(run("rollout status deployment/web --timeout=180s").contains("successfully rolled out"));
     let table = run("get deployment web");
     let cells: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().take(4).collect();
     assert_eq!(cells, ["web", "2/2", "2", "2"], "{table}");
     run("scale deployment web --replicas=3");
-    run("wait deployment/web --for=jsonpath={.status.readyReplicas}=3 --timeout=60s");
+    run("wait deployment/web --for=jsonpath={.status.readyReplicas}=3 --timeout=180s");
     run("set image deployment/web nginx=nginx:2");
-    assert!(run("rollout status deployment/web --timeout=60s").contains("successfully rolled out"));
+    assert!(run("rollout status deployment/web --timeout=180s").contains("successfully rolled out"));
     assert!(run("get pods -l app=web -o jsonpath={.items[*].spec.containers[0].image}").contains("nginx:2"));
     run("rollout undo deployment/web");
-    run("rollout status deployment/web --timeout=60s");
+    run("rollout status deployment/web --timeout=180s");
     assert_eq!(run("get deployment web -o jsonpath={.spec.template.spec.containers[0].image}"), "nginx:1");
     assert!(run("describe deployment web").contains("ScalingReplicaSet"));
-    assert_eq!(run("delete deployment web --timeout=60s"), "deployment.apps \"web\" deleted\n");
-    run("wait pod -l app=web --for=delete --timeout=60s");
+    assert_eq!(run("delete deployment web --timeout=180s"), "deployment.apps \"web\" deleted\n");
+    run("wait pod -l app=web --for=delete --timeout=180s");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::SERVER;
 use k8s_openapi::api::apps::v1::Deployment;
 use kstore_client::{Client, Gvr};
 use kstore_tests::wait::{rolled_out, watch_until};
-use kstore_tests::{Launch, Server, manifests};
+use kstore_tests::{Launch, Server, free_port, manifests};
 use std::path::Path;
 use std::process::Command;
 
@@ -25,8 +25,11 @@ async fn roll_out(client: &Client, name: &str) {
 #[test]
 fn every_component_runs_in_its_own_process_and_can_be_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    let apiserver = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
-    let address = apiserver.address().trim_start_matches("https://").to_owned();
+    // The address outlasts the apiserver: its clients reconnect.
+    let (address, data) = (format!("127.0.0.1:{}", free_port()), dir.path().join("data"));
+    let flags = ["--components", "apiserver", "--listen", &address, "--data-dir", data.to_str().unwrap()];
+    let launch = Launch::new(SERVER, dir.path()).args(&flags);
+    let apiserver = launch.start().unwrap();
     let controllers = component(dir.path(), "controllers");
     let _scheduler = component(dir.path(), "scheduler");
     let _kubelets = component(dir.path(), "kubelet-sim");
@@ -39,9 +42,7 @@ fn every_component_runs_in_its_own_process_and_can_be_replaced() {
         roll_out(&apiserver.client("test").await, "second").await;
 
         apiserver.kill();
-        let data = dir.path().join("data").display().to_string();
-        let again = ["--components", "apiserver", "--listen", &address, "--data-dir", &data];
-        let apiserver = Launch::new(SERVER, dir.path()).args(&again).start().unwrap();
+        let apiserver = launch.start().unwrap();
         roll_out(&apiserver.client("test").await, "third").await;
     });
 }

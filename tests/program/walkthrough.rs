@@ -6,13 +6,12 @@
 //! the test runs itself again in a separate process.
 
 use kstore_client::{Gvr, Kubeconfig};
-use kstore_tests::wait::{rolled_out, watch_until};
+use kstore_tests::wait::{rolled_out, until, watch_until};
 use kstore_tests::{Https, manifests};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
@@ -230,13 +229,8 @@ fn walk() {
 
 /// Waits for the kubeconfig; the server answers as soon as it exists.
 async fn ready(kubeconfig: &Path) -> Kubeconfig {
-    for _ in 0..3000 {
-        if kubeconfig.exists() {
-            return Kubeconfig::read(kubeconfig).unwrap();
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the server did not come up");
+    until("the server has started", async || kubeconfig.exists().then_some(())).await;
+    Kubeconfig::read(kubeconfig).unwrap()
 }
 
 #[test]

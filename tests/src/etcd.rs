@@ -1,40 +1,29 @@
 //! [`Etcd`]: a real etcd as a child process, if one is installed.
 
-use std::collections::BTreeSet;
+use crate::ports;
+use crate::wait::{PATIENCE, until};
+use kstore_proto::etcd::etcdserverpb::StatusRequest;
+use kstore_proto::etcd::etcdserverpb::maintenance_client::MaintenanceClient;
 use std::io::{self, BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, mpsc};
-use std::time::Duration;
+use std::sync::mpsc;
+use tonic::transport::Endpoint;
 
 /// Number of addresses at which a start is attempted: another program can take a port before etcd does.
 const ATTEMPTS: usize = 5;
 
-/// Time limit of a start, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Part of the line that etcd logs when it has bound its client address and answers there.
 const SERVING: &str = "serving client traffic";
 
-/// The ports that [`free_port`] has returned. Two tests must not get the same one before it is bound.
-static RETURNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-
-/// A port that was free a moment ago, for a program that must reuse it after a restart. Each call of this
-/// process returns another one.
+/// A port that no other test gets, on this machine, until this process ends: for a program that must be told its
+/// port, or reuses it after a restart.
 ///
 /// # Panics
 ///
 /// No port is free.
 pub fn free_port() -> u16 {
-    let mut returned = RETURNED.lock().expect("no holder panics");
-    loop {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
-        if returned.insert(port) {
-            return port;
-        }
-    }
+    ports::reserve()
 }
 
 /// Name and URLs of a member of an etcd cluster.
@@ -55,7 +44,8 @@ impl MemberAddress {
     }
 }
 
-/// A member of an etcd cluster, usually its only one. Killed on drop.
+/// A member of an etcd cluster, usually its only one. It does not sync, so that a busy disk delays no call and no
+/// heartbeat: what it has written survives its own end, though not the machine's. Killed on drop.
 pub struct Etcd {
     child: Child,
     args: Vec<String>,
@@ -81,13 +71,13 @@ impl Etcd {
         Self::start_with(dir, "http", &["--auth-token-ttl", "1"])
     }
 
-    /// Starts an etcd that does not sync, which is faster and not durable.
+    /// The same as [`Self::start`].
     ///
     /// # Panics
     ///
     /// None is installed and `KSTORE_REQUIRE_ETCD` is set.
     pub fn start_without_syncs(dir: &Path) -> Option<Self> {
-        Self::start_with(dir, "http", &["--unsafe-no-fsync"])
+        Self::start(dir)
     }
 
     /// Starts an etcd that accepts only TLS clients with a certificate. `files` contains `ca.pem`,
@@ -143,7 +133,7 @@ impl Etcd {
         let _ = self.child.wait();
     }
 
-    /// Starts the member again at its address.
+    /// Starts the member again at its address, without waiting for it.
     ///
     /// # Panics
     ///
@@ -151,6 +141,20 @@ impl Etcd {
     pub fn restart(&mut self) {
         self.kill();
         self.child = spawn(&self.args, Stdio::null()).expect("it has been started before");
+    }
+
+    /// Waits until a restarted member answers and knows a leader.
+    ///
+    /// # Panics
+    ///
+    /// It does not answer in time.
+    pub async fn answers(&self) {
+        let knows_a_leader = async || {
+            let channel = Endpoint::new(self.url.clone()).expect("a URL").connect().await.ok()?;
+            let status = MaintenanceClient::new(channel).status(StatusRequest {}).await.ok()?;
+            (status.into_inner().leader != 0).then_some(())
+        };
+        until(&format!("{} answers", self.url), knows_a_leader).await;
     }
 }
 
@@ -167,7 +171,7 @@ impl Starting {
         let args = ["--name", address.name, "--data-dir", &dir];
         let clients = ["--listen-client-urls", url, "--advertise-client-urls", url];
         let peers = ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer];
-        let rest = ["--initial-cluster", cluster, "--log-outputs", "stderr"];
+        let rest = ["--initial-cluster", cluster, "--log-outputs", "stderr", "--unsafe-no-fsync"];
         let args = args.iter().chain(&clients).chain(&peers).chain(&rest).chain(more);
         let args: Vec<String> = args.map(|arg| (*arg).to_owned()).collect();
         let mut child = spawn(&args, Stdio::piped())?;
@@ -236,7 +240,7 @@ mod tests {
     #[test]
     fn an_etcd_whose_port_another_one_has_does_not_count_as_started() {
         let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
-        let Some(first) = Etcd::start_without_syncs(dirs[0].path()) else { return };
+        let Some(first) = Etcd::start(dirs[0].path()) else { return };
         let taken = MemberAddress { name: "second", url: first.url.clone(), peer: peer() };
         let second = Starting::spawn(dirs[1].path(), &taken, &taken.in_cluster(), &[]);
         let second = second.and_then(Starting::serving);

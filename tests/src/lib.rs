@@ -14,6 +14,7 @@ mod initial;
 pub mod manifests;
 mod on_etcd;
 mod panics_once;
+mod ports;
 mod refusals;
 mod relay;
 mod rest;

@@ -1,5 +1,6 @@
 //! [`Server`]: the program `kstore-server` as a child process that ends with its handle.
 
+use crate::wait::PATIENCE;
 use kstore_client::{Client, Kubeconfig};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -8,9 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-
-/// Time limit of a start; debug builds on a busy machine need a fraction of it.
-const START: Duration = Duration::from_secs(30);
 
 /// Command line and log of a server to start.
 #[derive(Clone, Debug)]
@@ -126,6 +124,21 @@ impl Server {
         })
     }
 
+    /// The processor time of the process, of all its threads, user and system: other programs do not add to it.
+    ///
+    /// # Panics
+    ///
+    /// The process has ended, or the system is not Linux.
+    pub fn processor_time(&self) -> Duration {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let stat = std::fs::read_to_string(path).expect("the server runs");
+        // The name of the program, in parentheses, may have spaces. 11 fields follow it, then utime and stime.
+        let (_, fields) = stat.rsplit_once(')').expect("the name ends");
+        let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>());
+        let ticks: u64 = ticks.map(|ticks| ticks.expect("a number")).sum();
+        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+    }
+
     /// Sends SIGKILL, which the process cannot handle, and waits for its end.
     pub fn kill(mut self) {
         self.child.kill().expect("the server runs");
@@ -181,5 +194,5 @@ fn read_ready(child: &mut Child) -> Option<(String, PathBuf)> {
             }
         }
     });
-    ready.recv_timeout(START).ok()
+    ready.recv_timeout(PATIENCE).ok()
 }

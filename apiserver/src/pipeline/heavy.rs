@@ -117,7 +117,7 @@ mod tests {
         let heavy = tokio::spawn(async move {
             let permits = Heavy::default();
             // Blocks the only worker's thread until the other task has run.
-            let blocking = async move { receive.recv_timeout(Duration::from_secs(30)) };
+            let blocking = async move { receive.recv_timeout(Duration::from_secs(180)) };
             permits.run(blocking).await
         });
         let other = tokio::spawn(async move { send.send("served") });

@@ -20,10 +20,10 @@ use crate::history::{
 const KEYS_BEFORE: i64 = 10_000;
 
 /// Time for the watch on everything to catch up at the end.
-const CATCH_UP: Duration = Duration::from_secs(10);
+const CATCH_UP: Duration = Duration::from_secs(120);
 
 /// Time for the endpoint to answer before the workload starts, and again at its end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// State shared by all clients of a workload.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ impl Workload {
     /// and returns the recording. The endpoint must answer by then.
     ///
     /// # Errors
-    /// If it does not answer within half a minute.
+    /// If it does not answer within three minutes.
     pub async fn finish(mut self) -> Result<Recording, StartError> {
         self.shared.stop.cancel();
         let calls = std::mem::take(&mut self.calls).join_all().await;

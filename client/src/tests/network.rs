@@ -21,6 +21,10 @@ use tokio_util::sync::CancellationToken;
 use super::{fake::Fake, pod};
 use crate::{ApiError, Client, Identity, Kubeconfig};
 
+/// Ports of servers that are started again.
+#[path = "../../../tests/src/ports.rs"]
+mod ports;
+
 /// A certificate authority with server and client certificates.
 struct Pki {
     ca: Vec<u8>,
@@ -94,8 +98,9 @@ fn kubeconfig(address: SocketAddr, pki: &Pki) -> Kubeconfig {
 #[tokio::test]
 async fn a_connection_authenticates_both_sides_and_reconnects_after_a_restart() {
     let (fake, pki, stop) = (Fake::default(), Arc::new(pki()), CancellationToken::new());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    // No other program takes it while the server is down.
+    let address = SocketAddr::from(([127, 0, 0, 1], ports::reserve()));
+    let listener = TcpListener::bind(address).await.unwrap();
     let start = |listener, stop: CancellationToken| {
         let (fake, pki) = (fake.clone(), pki.clone());
         tokio::spawn(async move { serve(fake, &pki, listener, stop).await })
@@ -131,7 +136,7 @@ async fn a_connection_authenticates_both_sides_and_reconnects_after_a_restart() 
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), back).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(180), back).await.unwrap();
 }
 
 #[test]

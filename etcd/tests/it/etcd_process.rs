@@ -1,11 +1,12 @@
 //! A real etcd on free loopback ports, with its data in a temporary directory. Killed when dropped.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
+
+use crate::ports;
 
 /// The path of an etcd program. If it is missing, prints so and returns none, or panics if the tests must not be
 /// skipped.
@@ -46,13 +47,13 @@ impl EtcdProcess {
 
     fn start_over(snapshot: Option<&Path>) -> Option<Self> {
         let program = program("etcd")?;
-        // Another process may take the port before etcd uses it.
+        // A program that takes its port elsewhere may listen there before etcd does.
         (0..5).find_map(|_| Self::try_start(&program, snapshot)).or_else(|| panic!("etcd does not start"))
     }
 
     fn try_start(program: &Path, snapshot: Option<&Path>) -> Option<Self> {
         let data = tempfile::tempdir().unwrap();
-        let [client, peer] = free_ports().map(|port| format!("http://127.0.0.1:{port}"));
+        let [client, peer] = [(); 2].map(|()| format!("http://127.0.0.1:{}", ports::reserve()));
         if let Some(snapshot) = snapshot {
             unpack(snapshot, &data.path().join("data"), &peer);
         }
@@ -63,6 +64,8 @@ impl EtcdProcess {
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("default={peer}"), "--logger", "zap"])
+            // A busy disk delays no call; what was written survives the process.
+            .arg("--unsafe-no-fsync")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -104,10 +107,4 @@ fn unpack(snapshot: &Path, data: &Path, peer: &str) {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn free_ports() -> [u16; 2] {
-    // Both listeners are open at the same time, so that the ports differ.
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
 }

@@ -86,7 +86,9 @@ const SCRIPT: &[&str] = &[
 fn run(url: &str, line: &str) -> String {
     let (arguments, input) = line.split_once(" < ").unwrap_or((line, ""));
     let mut command = tool("etcdctl");
-    command.args(["--endpoints", url, "--command-timeout", "10s"]).args(arguments.split(' '));
+    command
+        .args(["--endpoints", url, "--command-timeout", "60s", "--dial-timeout", "60s"])
+        .args(arguments.split(' '));
     let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = pipes.spawn().unwrap();
     process.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();

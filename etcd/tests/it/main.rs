@@ -12,6 +12,9 @@ mod comparison;
 mod etcd_process;
 /// etcdctl's output.
 mod etcdctl;
+/// Ports of the real etcd.
+#[path = "../../../tests/src/ports.rs"]
+mod ports;
 /// Random calls from a seed.
 mod random;
 /// Restoring kstore's snapshot in etcd.

@@ -36,7 +36,7 @@ fn run(name: &str, arguments: &[&str]) -> String {
 
 fn save(url: &str, file: &Path) {
     let file = file.to_str().unwrap();
-    run("etcdctl", &["--endpoints", url, "snapshot", "save", file]);
+    run("etcdctl", &["--endpoints", url, "--dial-timeout", "60s", "snapshot", "save", file]);
     let status = run("etcdutl", &["snapshot", "status", file, "-w", "json"]);
     assert!(status.contains(r#""revision":10"#), "{status}");
 }

@@ -313,17 +313,19 @@ fn with_sync_durability_no_crash_violates_a_guarantee() {
 #[test]
 fn with_relaxed_durability_the_checker_detects_lost_writes() {
     let durability = Durability::Relaxed { interval: Duration::from_secs(3_600) };
-    let verdicts: Vec<_> = (0..12).map(|seed| verdict(durability, CrashPolicy::Nothing, seed)).collect();
-    for (seed, (verdict, lossy_crashes)) in verdicts.iter().enumerate() {
+    // Threads decide what a crash finds on the disk: a run may lose nothing, more often on a busy machine.
+    let (mut lossy_runs, mut unbroken) = (0, vec![Guarantee::OneHistory, Guarantee::Monotonic]);
+    for seed in 0..100 {
+        let (verdict, lossy_crashes) = verdict(durability, CrashPolicy::Nothing, seed);
         assert!(
-            *lossy_crashes == 0 || !verdict.violations.is_empty(),
+            lossy_crashes == 0 || !verdict.violations.is_empty(),
             "seed {seed}: {lossy_crashes} {verdict}"
         );
+        unbroken.retain(|guarantee| !verdict.breaks(*guarantee));
+        lossy_runs += usize::from(lossy_crashes > 0);
+        if lossy_runs >= 8 && unbroken.is_empty() {
+            return;
+        }
     }
-    for guarantee in [Guarantee::OneHistory, Guarantee::Monotonic] {
-        assert!(verdicts.iter().any(|(verdict, _)| verdict.breaks(guarantee)), "{guarantee}");
-    }
-    // Threads decide what a crash finds on the disk: now and then a whole run loses nothing.
-    let lossy_runs = verdicts.iter().filter(|(_, lossy_crashes)| *lossy_crashes > 0).count();
-    assert!(lossy_runs >= 8, "only {lossy_runs} of 12 runs lost a write");
+    panic!("{lossy_runs} of 100 runs lost a write, and none broke {unbroken:?}");
 }

@@ -17,7 +17,7 @@ fn block_on_threads<T>(future: impl Future<Output = T>) -> T {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_time().build().unwrap();
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(100), future).await.expect("nothing waits for ever")
+        tokio::time::timeout(Duration::from_secs(600), future).await.expect("nothing waits for ever")
     })
 }
 

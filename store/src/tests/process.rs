@@ -195,7 +195,7 @@ fn a_store_with_a_failed_engine_serves_reports_it_and_fails_waiters() {
             assert_eq!(store.put("k", "2").await.unwrap().0, 4);
             assert_eq!(store.range(&Range::key("k").at(Revision(3))).unwrap().kvs.len(), 1);
 
-            let wait = Duration::from_secs(30);
+            let wait = Duration::from_secs(180);
             let defragmented = tokio::time::timeout(wait, store.defragment()).await.unwrap();
             assert_eq!(defragmented, Err(DefragmentError::Engine(reason)));
             let compacted = tokio::time::timeout(wait, store.compact_physical(Revision(4))).await.unwrap();
@@ -250,10 +250,14 @@ fn leases_get_their_full_time_after_a_restart() {
             .await
             .unwrap();
         tokio::time::sleep(Duration::from_millis(1_100)).await;
-        assert_eq!(store.lease_time_to_live(id, false).await.unwrap().ttl, 98);
+        assert!(store.lease_time_to_live(id, false).await.unwrap().ttl <= 98);
         store.close().await;
+        let began = tokio::time::Instant::now();
         let store = open().await.unwrap();
         let status = store.lease_time_to_live(id, true).await.unwrap();
-        assert_eq!((status.ttl, status.keys), (99, vec!["k".into()]));
+        // Less than a second has passed, or what a busy machine took.
+        let least = 99 - began.elapsed().as_secs() as i64;
+        assert!((least..=99).contains(&status.ttl), "{} of {least}", status.ttl);
+        assert_eq!(status.keys, [bytes::Bytes::from("k")]);
     });
 }

@@ -97,7 +97,7 @@ test('webhooks of this process change and refuse objects', async () => {
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');
   const webhook = (name, url) => ({
-    name, admissionReviewVersions: ['v1'], sideEffects: 'None', failurePolicy: 'Fail', matchPolicy: 'Equivalent', timeoutSeconds: 5,
+    name, admissionReviewVersions: ['v1'], sideEffects: 'None', failurePolicy: 'Fail', matchPolicy: 'Equivalent', timeoutSeconds: 30,
     clientConfig: { url: `https://127.0.0.1:${listener.address().port}${url}`, caBundle: readFileSync(cert).toString('base64') },
     rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: ['configmaps'], scope: 'Namespaced' }],
     objectSelector: { matchLabels: { hooked: 'yes' } },

@@ -136,7 +136,8 @@ test('usage of pods and nodes is reported', async () => {
   }, 'usage');
   assert.equal(Number(pod.CPU.CurrentUsage), 0.25);
   assert.equal(Number(pod.Memory.CurrentUsage), 64 * 1024 * 1024);
-  assert.equal((await metrics.getNodeMetrics()).items.length, 3);
+  // Nodes register after the start.
+  await until(async () => (await metrics.getNodeMetrics()).items.length === 3, 'usage of three nodes');
   const nodes = await topNodes(server.core);
   assert.equal(nodes.length, 3);
   assert.ok(nodes.every((one) => Number(one.CPU.Capacity) > 0));

@@ -33,7 +33,7 @@ class Server:
 
     def stop(self) -> int:
         self.process.terminate()
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=180)
         self.process.stdout.close()
         self.log.close()
         return code

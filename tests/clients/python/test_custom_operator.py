@@ -79,7 +79,7 @@ def operator(server, custom, namespace, tmp_path):
     process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     yield path
     process.terminate()
-    assert process.wait(timeout=30) == 0, path.read_text()
+    assert process.wait(timeout=180) == 0, path.read_text()
 
 
 def gadget(name, **spec):

@@ -12,7 +12,7 @@ from kubernetes import client
 from kubernetes.client.rest import ApiException
 
 HERE = pathlib.Path(__file__).parent
-PATIENCE = 60
+PATIENCE = 180
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def operator(server, namespace, tmp_path):
     process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     yield tmp_path / "operator.log"
     process.terminate()
-    assert process.wait(timeout=30) == 0, (tmp_path / "operator.log").read_text()
+    assert process.wait(timeout=PATIENCE) == 0, (tmp_path / "operator.log").read_text()
 
 
 def eventually(look, log):

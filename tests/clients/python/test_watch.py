@@ -31,7 +31,7 @@ def test_a_watch_from_a_list_misses_and_repeats_nothing(core, namespace):
         namespace,
         field_selector="metadata.name=a",
         resource_version=revision,
-        timeout_seconds=20,
+        timeout_seconds=180,
     )
     assert taken(3, stream) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
 
@@ -41,7 +41,7 @@ def test_a_watch_without_a_revision_begins_with_what_is_there(core, namespace):
     writer = threading.Timer(0.3, core.create_namespaced_config_map, (namespace, config_map("b", tier="x")))
     writer.start()
     stream = watch.Watch().stream(
-        core.list_namespaced_config_map, namespace, label_selector="tier=x", timeout_seconds=20
+        core.list_namespaced_config_map, namespace, label_selector="tier=x", timeout_seconds=180
     )
     assert taken(2, stream) == [("ADDED", "a"), ("ADDED", "b")]
     writer.join()
@@ -57,7 +57,7 @@ def test_an_object_that_leaves_a_selector_is_deleted_for_the_watcher(core, names
         namespace,
         label_selector="tier=x",
         resource_version=revision,
-        timeout_seconds=20,
+        timeout_seconds=180,
     )
     assert taken(2, stream) == [("DELETED", "a"), ("ADDED", "a")]
 

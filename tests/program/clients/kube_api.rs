@@ -4,6 +4,7 @@ use super::{KubeRsFixture, from};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
+use kstore_tests::wait::PATIENCE;
 use kube_client::Error;
 use kube_client::api::{
     Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, ResourceExt as _, WatchEvent,
@@ -143,7 +144,7 @@ async fn a_watch_delivers_later_events_and_a_compacted_one_is_expired() {
     maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
     maps.patch("a", &PatchParams::default(), &Patch::Merge(json!({"data": {"k": "2"}}))).await.unwrap();
     maps.delete("a", &DeleteParams::default()).await.unwrap();
-    let params = WatchParams::default().labels("test=yes").timeout(20);
+    let params = WatchParams::default().labels("test=yes").timeout(290);
     let events: Vec<_> =
         maps.watch(&params, &since).await.unwrap().boxed().take(3).try_collect().await.unwrap();
     assert!(matches!(
@@ -209,7 +210,7 @@ async fn both_forms_of_discovery_name_the_same_kinds() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let legacy = tokio::time::timeout(Duration::from_secs(60), registered).await.unwrap();
+    let legacy = tokio::time::timeout(PATIENCE, registered).await.unwrap();
     let aggregated = Discovery::new(world.client.clone()).run_aggregated().await.unwrap();
     let kinds = |discovery: &Discovery| {
         let groups = discovery.groups_alphabetical();

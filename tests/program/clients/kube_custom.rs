@@ -8,6 +8,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kstore_client::{Custom, CustomSpec};
+use kstore_tests::wait::PATIENCE;
 use kube_client::Client;
 use kube_client::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Resource as _, ResourceExt as _,
@@ -19,9 +20,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Upper bound of every step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A string of lamps.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -6,6 +6,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod, Secret};
 use k8s_openapi::api::events::v1::Event as RecordedEvent;
+use kstore_tests::wait::PATIENCE;
 use kube_client::Client;
 use kube_client::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Resource as _, ResourceExt as _,
@@ -18,9 +19,6 @@ use kube_runtime::{WatchStreamExt as _, reflector, watcher};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Upper bound of every step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn map(name: &str) -> ConfigMap {
     from(json!({"metadata": {"name": name, "labels": {"test": "yes"}}}))

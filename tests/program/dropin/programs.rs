@@ -16,8 +16,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Time limit for a program to become ready; a debug build on a busy machine needs a fraction of it.
-pub(super) const READY: Duration = Duration::from_secs(60);
+/// Time limit for a program to become ready, or to end.
+pub(super) use kstore_tests::wait::PATIENCE as READY;
 /// Interval between readiness checks.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -29,11 +29,9 @@ pub(super) fn assets(dir: &Path) -> PathBuf {
     folder.unwrap_or_else(|| panic!("{text:?} {:?}", String::from_utf8_lossy(&output.stderr))).into()
 }
 
-/// Runs a program to its end. Returns its output and how long it took.
-pub(super) fn output(program: &Path, args: &[&str]) -> (Output, Duration) {
-    let began = Instant::now();
-    let output = Command::new(program).args(args).output().unwrap();
-    (output, began.elapsed())
+/// Runs a program to its end and returns its output.
+pub(super) fn output(program: &Path, args: &[&str]) -> Output {
+    Command::new(program).args(args).output().unwrap()
 }
 
 /// A running program, killed on drop.

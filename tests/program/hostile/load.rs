@@ -3,7 +3,7 @@
 
 use super::sockets::https;
 use crate::SERVER;
-use kstore_tests::{Https, Launch};
+use kstore_tests::{Https, Launch, wait};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -110,7 +110,8 @@ async fn liveness_is_answered_in_time_under_costly_cel_rules() {
     liveness_holds_under(&https, &attacks).await;
 }
 
-/// Sends requests of all attackers for a while and checks that health checks are answered in time.
+/// Sends requests of all attackers for a while and checks that health checks are answered in time. A busy machine
+/// delays a check now and then; a server that does not yield delays one in every attack.
 async fn liveness_holds_under(https: &Arc<Https>, attacks: &[(&'static str, String, &'static str, String)]) {
     let codes: Arc<Mutex<Vec<u16>>> = Arc::default();
     let mut attackers = JoinSet::new();
@@ -125,22 +126,27 @@ async fn liveness_holds_under(https: &Arc<Https>, attacks: &[(&'static str, Stri
         });
     }
     let channel = https.http2().await;
-    let (begun, mut slowest, mut checks) = (Instant::now(), Duration::ZERO, 0);
-    while begun.elapsed() < ATTACK || codes.lock().unwrap().is_empty() {
-        let request = http::Request::get("https://kstore/livez").body(tonic::body::Body::empty()).unwrap();
-        let asked = Instant::now();
-        let response = channel.clone().oneshot(request).await.unwrap();
-        let took = asked.elapsed();
-        assert_eq!(response.status(), 200);
-        slowest = slowest.max(took);
-        checks += 1;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait::within("the slowest health check of an attack", LATE, async || {
+        let (begun, mut slowest, mut checks) = (Instant::now(), Duration::ZERO, 0);
+        while begun.elapsed() < ATTACK || codes.lock().unwrap().is_empty() {
+            let request =
+                http::Request::get("https://kstore/livez").body(tonic::body::Body::empty()).unwrap();
+            let asked = Instant::now();
+            let response = channel.clone().oneshot(request).await.unwrap();
+            let took = asked.elapsed();
+            assert_eq!(response.status(), 200);
+            slowest = slowest.max(took);
+            checks += 1;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        println!("{checks} checks, the slowest took {slowest:?}");
+        slowest
+    })
+    .await;
     // Requests in flight would take a debug build too long to finish.
     attackers.shutdown().await;
     let codes = codes.lock().unwrap().clone();
-    println!("{checks} checks, the slowest took {slowest:?}; heavy requests were answered {codes:?}");
-    assert!(slowest < LATE, "a health check took {slowest:?}");
+    println!("heavy requests were answered {codes:?}");
     assert!(!codes.is_empty(), "the server served heavy requests meanwhile");
     assert!(codes.iter().all(|code| [200, 201, 413, 422, 429].contains(code)), "{codes:?}");
 }

@@ -17,6 +17,7 @@ pub(crate) use loan::EtcdLoan;
 pub(crate) use watch_stream::Events;
 
 use crate::Change;
+use crate::wait::PATIENCE;
 use async_trait::async_trait;
 use futures::stream;
 use kstore_apiserver::storage::etcd::{Dial, Url, Wire};
@@ -39,9 +40,6 @@ const PIPE: usize = 256 * 1024;
 
 /// Number of operations that etcd accepts in a transaction.
 const OPERATIONS: usize = 128;
-
-/// Time limit, in real time, of an answer of etcd.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Interval of connection attempts to an etcd that does not answer yet.
 const START: Duration = Duration::from_millis(50);

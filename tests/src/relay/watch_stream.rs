@@ -2,7 +2,8 @@
 //! until the watch has reached a revision. A stream carries one watch, which is all that kstore's client
 //! needs.
 
-use super::{PATIENCE, REAL_TIME};
+use super::REAL_TIME;
+use crate::wait::PATIENCE;
 use kstore_proto::etcd::etcdserverpb::{
     WatchProgressRequest, WatchRequest, WatchResponse, watch_client::WatchClient, watch_request::RequestUnion,
 };

@@ -11,9 +11,10 @@ use kstore_api::selector::{field, label};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// The timeout is far above the time of a call on a busy machine.
 fn options() -> AuthorizationWebhookOptions {
     let version = ReviewVersion::V1;
-    AuthorizationWebhookOptions { version, timeout: Duration::from_millis(300), ..Default::default() }
+    AuthorizationWebhookOptions { version, timeout: Duration::from_secs(180), ..Default::default() }
 }
 
 fn webhook(config: &RemoteConfig, options: AuthorizationWebhookOptions, conditions: &[&str]) -> Mode {
@@ -87,8 +88,7 @@ async fn a_webhook_allows_denies_or_has_no_opinion() {
 async fn concurrent_equal_requests_share_a_call_if_all_verdicts_are_cached() {
     for (unauthorized_ttl, calls) in [(Duration::from_secs(30), 2), (Duration::ZERO, 9)] {
         let server = judge().await;
-        let timeout = Duration::from_secs(30);
-        let options = AuthorizationWebhookOptions { unauthorized_ttl, timeout, ..options() };
+        let options = AuthorizationWebhookOptions { unauthorized_ttl, ..options() };
         let authorizer = chain([webhook(&server.config(), options, &[])]);
         let same = futures::future::join_all((0..8).map(|_| ask(&authorizer, "eve")));
         let (denied, allowed) = tokio::join!(same, ask(&authorizer, "ann"));
@@ -103,13 +103,19 @@ async fn a_failed_webhook_has_no_opinion_or_denies_by_its_failure_policy() {
     let lying = judge().await;
     let wrong = TestServer::named("elsewhere", |_| Reply::Hangup).await;
     let nonsense = TestServer::start(|_| Reply::Answer(200, "{".to_owned())).await;
-    for (server, user) in [(&silent, "ann"), (&lying, "liar"), (&wrong, "ann"), (&nonsense, "ann")] {
-        let open = chain([webhook(&server.config(), options(), &[]), Mode::AlwaysAllow]);
+    let short = AuthorizationWebhookOptions { timeout: Duration::from_millis(300), ..options() };
+    for (server, user, options) in [
+        (&silent, "ann", &short),
+        (&lying, "liar", &options()),
+        (&wrong, "ann", &options()),
+        (&nonsense, "ann", &options()),
+    ] {
+        let open = chain([webhook(&server.config(), options.clone(), &[]), Mode::AlwaysAllow]);
         assert_eq!(ask(&open, user).await, Ok(()), "the next mode allows");
-        let strict = AuthorizationWebhookOptions { failure_policy: FailurePolicy::Deny, ..options() };
+        let strict = AuthorizationWebhookOptions { failure_policy: FailurePolicy::Deny, ..options.clone() };
         let closed = chain([webhook(&server.config(), strict, &[]), Mode::AlwaysAllow]);
         assert_eq!(ask(&closed, user).await.unwrap_err().0, 500, "an error is no verdict");
-        let alone = chain([webhook(&server.config(), options(), &[]), Mode::AlwaysDeny]);
+        let alone = chain([webhook(&server.config(), options.clone(), &[]), Mode::AlwaysDeny]);
         assert_eq!(ask(&alone, user).await.unwrap_err().0, 500);
     }
     assert_eq!(wrong.count(), 0, "a server with a wrong certificate receives nothing");
