@@ -4,7 +4,8 @@
 //! Each measurement is one file, whose comment defines it. [`main`] runs those whose names contain a word of
 //! the command line: `cargo bench -p kstore-benches --bench figures -- startup idle`. [`etcd`] compares the
 //! store with a real etcd; `informer` compares a cache in this process with kube-rs's; [`gate`] checks the
-//! headline results against bounds; `simulation` runs clusters in this process under virtual time.
+//! headline results against bounds; `simulation` runs clusters in this process under virtual time; `ratchet`
+//! counts instructions and compares them with accepted counts.
 
 mod account;
 mod admission;
@@ -19,6 +20,8 @@ mod custom;
 mod dropin;
 pub mod engines;
 pub mod etcd;
+#[cfg(any(feature = "informer", feature = "ratchet"))]
+mod feed;
 mod flood;
 pub mod gate;
 mod get;
@@ -32,6 +35,8 @@ mod many;
 mod measurement;
 mod pods;
 mod process;
+#[cfg(feature = "ratchet")]
+pub mod ratchet;
 mod rollout;
 #[cfg(feature = "simulation")]
 pub mod simulation;

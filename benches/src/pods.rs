@@ -45,7 +45,7 @@ pub(crate) fn name(index: usize) -> String {
 }
 
 /// A pod of a Deployment, with two containers, probes, limits and a volume; the server stores about 2.3 KB.
-fn pod(index: usize) -> Bytes {
+pub(crate) fn pod(index: usize) -> Bytes {
     let probe = json!({"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10});
     let container = |name: &str| {
         json!({"name": name, "image": "registry.example.com/team/web:v1.14.2",

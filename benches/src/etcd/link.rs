@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use prost::Message;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Bytes of one read.
@@ -16,15 +16,15 @@ const READ_BYTES: usize = 256 << 10;
 const REFILL_BYTES: u32 = 1 << 30;
 
 /// A piece of an answer.
-pub(super) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     /// Part of its body, which may end inside a message.
     Data(&'a [u8]),
     /// The answer is complete, successful or not.
     End,
 }
 
-pub(super) struct Link {
-    stream: TcpStream,
+pub(crate) struct Link<S = TcpStream> {
+    stream: S,
     authority: String,
     headers: Headers,
     inbox: Vec<u8>,
@@ -47,17 +47,23 @@ impl Link {
     pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await.with_context(|| format!("cannot reach {address}"))?;
         stream.set_nodelay(true)?;
+        Ok(Self::over(stream, address.to_string()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
+    /// A connection over a stream to the server that is called `authority`.
+    pub(crate) fn over(stream: S, authority: String) -> Self {
         let mut ready = frame::PREFACE.to_vec();
         frame::settings(&mut ready);
         frame::window_update(&mut ready, frame::WINDOW_MAX - frame::WINDOW_INITIAL as u32);
         let outbox = Outbox { ready, waiting: VecDeque::new(), window: frame::WINDOW_INITIAL };
-        let authority = address.to_string();
         let (headers, inbox) = (Headers::default(), Vec::with_capacity(2 * READ_BYTES));
-        Ok(Self { stream, authority, headers, inbox, outbox, next_stream: 1, received: 0 })
+        Self { stream, authority, headers, inbox, outbox, next_stream: 1, received: 0 }
     }
 
     /// Begins a call of `path` with one message, and returns its stream id. [`Link::turn`] sends it.
-    pub(super) fn call(&mut self, path: &str, message: &impl Message) -> u32 {
+    pub(crate) fn call(&mut self, path: &str, message: &impl Message) -> u32 {
         self.begin(path, message, true)
     }
 
@@ -80,7 +86,7 @@ impl Link {
     }
 
     /// Sends the queued frames, waits for input, and passes all received pieces to `take`.
-    pub(super) async fn turn(&mut self, mut take: impl FnMut(u32, Piece<'_>)) -> anyhow::Result<()> {
+    pub(crate) async fn turn(&mut self, mut take: impl FnMut(u32, Piece<'_>)) -> anyhow::Result<()> {
         if !self.outbox.ready.is_empty() {
             self.stream.write_all(&self.outbox.ready).await?;
             self.outbox.ready.clear();

@@ -7,14 +7,14 @@ use kstore_proto::etcd::etcdserverpb::{
     CompactionRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
 };
 
-pub(super) const PUT: &str = "/etcdserverpb.KV/Put";
-pub(super) const RANGE: &str = "/etcdserverpb.KV/Range";
+pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
+pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 pub(super) const TXN: &str = "/etcdserverpb.KV/Txn";
 pub(super) const COMPACT: &str = "/etcdserverpb.KV/Compact";
 pub(super) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 
 /// The `n`th key of a family.
-pub(super) fn key(family: &str, n: usize) -> Bytes {
+pub(crate) fn key(family: &str, n: usize) -> Bytes {
     format!("/registry/{family}/{n:07}").into()
 }
 
@@ -24,12 +24,12 @@ pub(super) fn bounds(family: &str) -> (Bytes, Bytes) {
 }
 
 /// A constant value.
-pub(super) fn value(bytes: usize) -> Bytes {
+pub(crate) fn value(bytes: usize) -> Bytes {
     vec![b'v'; bytes].into()
 }
 
 /// A plain put.
-pub(super) fn put(key: Bytes, value: Bytes) -> PutRequest {
+pub(crate) fn put(key: Bytes, value: Bytes) -> PutRequest {
     PutRequest { key, value, ..PutRequest::default() }
 }
 

@@ -1,55 +1,15 @@
 //! kstore's side: a whole informer over a source that sends prepared messages.
 
-use std::{
-    cell::RefCell,
-    collections::VecDeque,
-    hint::black_box,
-    rc::Rc,
-    sync::{Arc, Mutex},
-};
+use std::{cell::RefCell, collections::VecDeque, hint::black_box, rc::Rc, sync::Arc};
 
 use anyhow::Context;
-use futures::{StreamExt, stream};
-use kstore_informer::{
-    Builder, Capabilities, Domain, Frame, Frames, Index, Informer, ListRequest, ListerWatcher, Object, Page,
-    Revision, Revisions, SourceError, Start, Subscription,
-};
+use kstore_informer::{Builder, Frame, Index, Informer, Object, Revision, SourceError, Subscription};
 use tokio::{runtime::Runtime, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::feed::{Feed, Item};
+
 use super::{BATCH, LOOK_UPS, corpus, corpus::Generated, rounds::Recorder};
-
-type Item<T> = Result<Vec<Frame<T>>, SourceError>;
-
-/// A source whose streams are channels.
-pub(crate) struct Feed<T>(Mutex<VecDeque<mpsc::Receiver<Item<T>>>>);
-
-impl<T> Feed<T> {
-    /// Creates a source, and the senders of its streams, one after the other.
-    pub(crate) fn new(streams: usize) -> (Self, Vec<mpsc::Sender<Item<T>>>) {
-        let (senders, receivers) = (0..streams).map(|_| mpsc::channel(4)).unzip();
-        (Self(Mutex::new(receivers)), senders)
-    }
-}
-
-impl<T: Object> ListerWatcher for Feed<T> {
-    type Obj = T;
-
-    fn capabilities(&self) -> Capabilities {
-        let revisions = Revisions::Shared(Domain::new("bench"));
-        Capabilities { streaming_list: true, revisions, ..Capabilities::default() }
-    }
-
-    async fn list(&self, _: ListRequest) -> Result<Page<T>, SourceError> {
-        Err(SourceError::Fatal("it streams".to_owned()))
-    }
-
-    async fn watch(&self, _: Start) -> Result<Frames<T>, SourceError> {
-        let stream = self.0.lock().expect("no holder panics").pop_front();
-        let stream = stream.ok_or_else(|| SourceError::Fatal("it has ended".to_owned()))?;
-        Ok(stream::unfold(stream, |mut stream| async { Some((stream.recv().await?, stream)) }).boxed())
-    }
-}
 
 /// An informer with one index, and the senders of its source.
 pub(crate) struct KstoreCache<T: Object> {
