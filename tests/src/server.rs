@@ -155,15 +155,27 @@ impl Server {
         self.signal(Signal::CONT);
     }
 
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
-        kill_process(pid, signal).expect("the server runs");
+    fn pid(&self) -> Pid {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id")
     }
 
-    /// Sends SIGTERM and returns the exit status.
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the server runs");
+    }
+
+    /// Sends SIGTERM and returns the exit status: that of SIGKILL if the server does not end within [`PATIENCE`].
     pub fn terminate(mut self) -> ExitStatus {
         self.signal(Signal::TERM);
-        self.child.wait().expect("a process can be waited for")
+        let (pid, (ending, ended)) = (self.pid(), mpsc::channel::<()>());
+        std::thread::spawn(move || {
+            if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // Fails only if the server has just ended.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        let status = self.child.wait().expect("a process can be waited for");
+        drop(ending);
+        status
     }
 }
 
