@@ -26,7 +26,7 @@ pub(super) fn run(times: u64) -> anyhow::Result<()> {
         let sender = senders.pop().context("a stream")?;
         let informer = Builder::new(feed).name("ratchet").index(&by_node).spawn(&CancellationToken::new());
         let mut subscription = informer.subscribe();
-        let decoded = (0..PODS + CHANGES).map(|at| Ok(Frame::Put(Obj::new(pod(at)?))));
+        let decoded = (0..PODS + CHANGES).map(|at| anyhow::Ok(Frame::Put(Obj::new(pod(at)?))));
         let mut frames: Vec<Frame<Obj<Pod>>> = decoded.collect::<anyhow::Result<_>>()?;
         let changes = frames.split_off(PODS);
         frames.push(Frame::Progress { revision: revision(PODS - 1), initial_done: true });
@@ -51,7 +51,7 @@ fn pod(at: usize) -> anyhow::Result<Pod> {
     metadata.insert("namespace".to_owned(), json!("default"));
     metadata.insert("uid".to_owned(), json!(format!("8f14e45f-ceea-467f-a0e6-{number:012x}")));
     metadata.insert("resourceVersion".to_owned(), json!(revision(at).0.to_string()));
-    pod["spec"]["nodeName"] = json!(pods::node(at));
+    pod["spec"]["nodeName"] = json!(pods::node(at / 7));
     Ok(serde_json::from_value(pod)?)
 }
 

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Children at a time. More processors would not help for long: the longest child takes half of the time.
+/// Children at a time: as many as the smallest machines of a gate have processors.
 const CHILDREN: usize = 2;
 
 /// The counts of several paths on one platform.

@@ -5,10 +5,8 @@
 //! the difference, divided by the additional operations, is the cost of one, without start and preparation.
 //!
 //! `path` is the list of paths; each has a file. `valgrind` runs a child, `measure` all of them. `accepted` is the
-//! file of accepted counts, `verdict` compares, `report` prints. Accept counts after a change that is worth its
-//! cost, with the reason, which is kept beside the count:
-//! `cargo bench -p kstore-benches --no-default-features --features ratchet --bench ratchet -- --accept NAME… --why
-//! "TEXT"`.
+//! file of accepted counts, `verdict` compares, `report` prints. CONTRIBUTING.md says how to read a failure and how
+//! to accept a count.
 
 mod accepted;
 mod command;

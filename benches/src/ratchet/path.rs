@@ -26,7 +26,7 @@ pub(super) enum Times {
 }
 
 /// All paths. Long ones are first, so that the last child does not run alone for long.
-pub(super) const PATHS: [CountedPath; 12] = [
+pub(super) static PATHS: [CountedPath; 12] = [
     CountedPath::prepared("restart", Times::Once, restart::run, restart::prepare),
     CountedPath::new("pod", Times::Between(10, 50), pod::run),
     CountedPath::new("list-page", Times::Between(2, 22), requests::list_page),

@@ -16,7 +16,7 @@ pub(super) fn run(replicas: u64) -> anyhow::Result<()> {
         cluster.apply(&deployment.to_string()).await?;
         let is_ready = json!({"status": {"readyReplicas": replicas}});
         let deployments = ("apps", "v1", "deployments");
-        cluster.wait_for(deployments, "default", "web", &is_ready).await.map_err(anyhow::Error::from)?;
+        cluster.wait_for(deployments, "default", "web", &is_ready).await?;
         Ok(())
     })
 }

@@ -5,9 +5,10 @@ use super::measure::Measured;
 use super::verdict::{TOLERANCE, Verdict, percent};
 use std::fmt::Write as _;
 
-/// The command that accepts counts.
-const ACCEPT: &str =
-    "cargo bench -p kstore-benches --no-default-features --features ratchet --bench ratchet -- --accept";
+/// The command that accepts counts. The selection of packages is the gate's: another has other features of shared dependencies, and
+/// other counts.
+const ACCEPT: &str = "cargo bench -p kstore-server -p kstore-benches --no-default-features \
+                      --features kstore-benches/ratchet --bench ratchet -- --accept";
 
 /// The text, and whether a path or a line fails.
 pub(super) struct Report {
@@ -19,60 +20,51 @@ pub(super) struct Report {
 pub(super) fn report(accepted: &Accepted, measured: &Measured, is_path: impl Fn(&str) -> bool) -> Report {
     let mut text = format!("Counted on {}.\n\n{HEAD}\n", measured.platform);
     let (mut failures, mut gains) = (Vec::new(), Vec::new());
-    let (mut raised, mut lowered) = (String::new(), String::new());
     for count in &measured.counts {
-        let (name, instructions) = (count.name, count.instructions);
+        let (name, now) = (count.name, grouped(count.instructions));
         let before = accepted.instructions(name);
-        let verdict = Verdict::of(before, instructions);
-        let difference = before.map(|before| format!("{:+.2} %", percent(before, instructions)));
+        let verdict = Verdict::of(before, count.instructions);
+        let difference = before.map(|before| format!("{:+.2} %", percent(before, count.instructions)));
         let difference = difference.unwrap_or_default();
-        let shown = before.map_or_else(String::new, grouped);
-        let _ = writeln!(
-            text,
-            "| {name} | {shown} | {} | {difference} | {} |",
-            grouped(instructions),
-            word(verdict)
-        );
+        let before = before.map_or_else(String::new, grouped);
+        let _ = writeln!(text, "| {name} | {before} | {now} | {difference} | {} |", word(verdict));
+        let sentence = format!("{name}: accepted {before}, measured {now}, {difference}");
         match verdict {
-            Verdict::Holds => continue,
-            Verdict::Gain => gains
-                .push(format!("{name} takes {} instead of {shown} ({difference})", grouped(instructions))),
-            Verdict::Exceeded => failures.push(format!(
-                "{name}: accepted {shown}, measured {}, {difference}; {TOLERANCE} % is the most",
-                grouped(instructions)
-            )),
+            Verdict::Holds => {}
+            Verdict::Gain => gains.push((name, sentence)),
+            Verdict::Exceeded => failures.push((name, format!("{sentence}, above {TOLERANCE} %"))),
             Verdict::Unaccepted => {
-                failures.push(format!("{name}: has no accepted count; measured {}", grouped(instructions)))
+                failures.push((name, format!("{name}: no accepted count, measured {now}")))
             }
         }
-        let names = if verdict == Verdict::Gain { &mut lowered } else { &mut raised };
-        let _ = write!(names, " {name}");
     }
-    for gain in &gains {
-        let _ = writeln!(
-            text,
-            "\nA gain: {gain}. Accept it, so that it is kept: {ACCEPT}{lowered} --why \"TEXT\""
-        );
+    for (_, sentence) in &gains {
+        let _ = write!(text, "\nGAIN  {sentence}");
     }
-    for failure in &failures {
-        let _ = writeln!(
-            text,
-            "\nFAIL  {failure}. Find the cause, or accept it with a reason:\n      {ACCEPT}{raised} --why \"TEXT\""
-        );
+    if !gains.is_empty() {
+        let _ = writeln!(text, "\nAccept the gain, or its loss will not be noticed: {}", accept(&gains));
+    }
+    for (_, sentence) in &failures {
+        let _ = write!(text, "\nFAIL  {sentence}");
         if accepted.platform != measured.platform {
-            let _ =
-                writeln!(text, "      The accepted counts are of another platform: {}", accepted.platform);
+            let _ = write!(text, " (the accepted counts are of another platform: {})", accepted.platform);
         }
+    }
+    if !failures.is_empty() {
+        let _ = writeln!(text, "\nFind the cause, or accept the count with a reason: {}", accept(&failures));
     }
     let strays: Vec<&str> =
         accepted.lines.iter().map(|line| &*line.name).filter(|name| !is_path(name)).collect();
     for name in &strays {
-        let _ = writeln!(
-            text,
-            "\nFAIL  {name}: has an accepted count, but there is no such path. Delete its line."
-        );
+        let _ = writeln!(text, "\nFAIL  {name}: an accepted count, but no such path; delete its line");
     }
     Report { text, has_failed: !failures.is_empty() || !strays.is_empty() }
+}
+
+/// The command that accepts the counts of these paths.
+fn accept(paths: &[(&str, String)]) -> String {
+    let names: Vec<&str> = paths.iter().map(|(name, _)| *name).collect();
+    format!("{ACCEPT} {} --why \"TEXT\"", names.join(" "))
 }
 
 const HEAD: &str = "| path | accepted | measured | difference | verdict |\n|---|---|---|---|---|";
@@ -136,11 +128,11 @@ mod tests {
     #[test]
     fn a_path_without_a_line_and_a_line_without_a_path_fail() {
         let report = of("x86_64", &[("new", 1)]);
-        assert!(report.has_failed && report.text.contains("new: has no accepted count"), "{}", report.text);
+        assert!(report.has_failed && report.text.contains("new: no accepted count"), "{}", report.text);
         let accepted = Accepted::new(Vec::new(), "x86_64").with("gone", 1, "first");
         let measured = Measured { platform: "x86_64".to_owned(), counts: Vec::new() };
         let stray = super::report(&accepted, &measured, |name| name != "gone");
-        assert!(stray.has_failed && stray.text.contains("gone: has an accepted count"), "{}", stray.text);
+        assert!(stray.has_failed && stray.text.contains("gone: an accepted count"), "{}", stray.text);
     }
 
     #[test]

@@ -24,7 +24,10 @@ pub(super) fn in_real_time(work: impl Future<Output = anyhow::Result<()>>) -> an
 
 fn finish(runtime: &mut Builder, work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     runtime.build()?.block_on(async {
-        Box::pin(work).await?;
-        exit(0)
+        let done = Box::pin(work).await;
+        if done.is_ok() {
+            exit(0);
+        }
+        done
     })
 }
