@@ -3,7 +3,7 @@
 use super::path::CountedPath;
 use super::{platform, valgrind};
 use anyhow::Context;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -73,7 +73,7 @@ pub(super) fn counts(paths: &[&'static CountedPath]) -> anyhow::Result<Measured>
 
 impl Job {
     /// Runs the child in a directory of its own.
-    fn run(&self, program: &PathBuf) -> anyhow::Result<valgrind::CountedRun> {
+    fn run(&self, program: &Path) -> anyhow::Result<valgrind::CountedRun> {
         let directory = tempfile::tempdir()?;
         self.path.prepare(directory.path())?;
         let times = self.times.to_string();

@@ -30,7 +30,6 @@ mod watch;
 use accepted::Accepted;
 use anyhow::{Context, ensure};
 use command::Command;
-use measure::Measured;
 use path::{CountedPath, PATHS};
 use std::process::ExitCode;
 

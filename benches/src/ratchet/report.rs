@@ -5,10 +5,8 @@ use super::measure::Measured;
 use super::verdict::{TOLERANCE, Verdict, percent};
 use std::fmt::Write as _;
 
-/// The command that accepts counts. The selection of packages is the gate's: another has other features of shared dependencies, and
-/// other counts.
-const ACCEPT: &str = "cargo bench -p kstore-server -p kstore-benches --no-default-features \
-                      --features kstore-benches/ratchet --bench ratchet -- --accept";
+/// The command that accepts counts, which builds the program as the gate does.
+const ACCEPT: &str = ".ci/checks/ratchet --accept";
 
 /// The text, and whether a path or a line fails.
 pub(super) struct Report {
@@ -34,7 +32,7 @@ pub(super) fn report(accepted: &Accepted, measured: &Measured, is_path: impl Fn(
             Verdict::Gain => gains.push((name, sentence)),
             Verdict::Exceeded => failures.push((name, format!("{sentence}, above {TOLERANCE} %"))),
             Verdict::Unaccepted => {
-                failures.push((name, format!("{name}: no accepted count, measured {now}")))
+                failures.push((name, format!("{name}: no accepted count, measured {now}")));
             }
         }
     }
