@@ -22,7 +22,7 @@ MEASURED=(-p kstore-server -p kstore-benches --no-default-features --bench gate)
 built() {
     local printed
     printed=$(cargo test "${WORKSPACE[@]}" --all-targets --no-run 2>&1) || { printf '%s\n' "$printed" >&2 && return 1; }
-    sed -nE "s|^ *Executable .*\((.*/deps/$1-[0-9a-f]+)\)\$|\1|p" <<<"$printed"
+    realpath "$(sed -nE "s|^ *Executable .*\((.*/deps/$1-[0-9a-f]+)\)\$|\1|p" <<<"$printed")"
 }
 
 # The program that smoke, docs, terminal and clients run: the released one with `all`, else that of the gate's build, unless KSTORE_SERVER

@@ -34,9 +34,11 @@ eventually 'kubectl get events' 'Scheduled' 'Started' 'SuccessfulCreate' 'Scalin
 eventually 'kubectl events --for deployment/nginx' 'ScalingReplicaSet'
 step 'kubectl get endpoints 2>/dev/null || true' 'NAME|No resources|^$'
 # A watch goes on until it is ended.
-step 'kubectl get pods -w --output-watch-events >"$WORK/watch" & until grep -q ADDED "$WORK/watch"; do sleep 0.1; done
-    kubectl label pod -l app=nginx watched=yes >/dev/null; until grep -q MODIFIED "$WORK/watch"; do sleep 0.1; done
+rm -f "$WORK/watch"
+step 'kubectl get pods -w --output-watch-events >"$WORK/watch" & until grep -qs ADDED "$WORK/watch"; do sleep 0.1; done
+    kubectl label pod -l app=nginx watched=yes >/dev/null; until grep -qs MODIFIED "$WORK/watch"; do sleep 0.1; done
     kill $! && cat "$WORK/watch"' '^EVENT +NAME' '^ADDED' '^MODIFIED'
+rm -f "$WORK/watch"
 step 'kubectl get deploy nginx -w -o jsonpath="{.metadata.name}{\"\n\"}" >"$WORK/watch" & until [ -s "$WORK/watch" ]; do sleep 0.1; done
     kill $! && cat "$WORK/watch"' '^nginx$'
 eventually 'kubectl describe deployment nginx' '^Replicas: +3 desired \| 3 updated \| 3 total \| 3 available' \

@@ -47,7 +47,8 @@ eventually 'kubectl logs web -c talk --tail=1' '^tick '
 step 'kubectl logs web -c talk --timestamps | sed -n 1p' '^20[0-9-]+T[0-9:]+\.[0-9]{9}Z one$'
 step 'kubectl logs web -c talk --since=1s' '^tick ' '!two'
 step 'kubectl logs -l app=web --all-containers --prefix --tail=1' '^\[pod/web/web\] simulated' '^\[pod/web/talk\] tick '
-step 'kubectl logs -f web -c talk --tail=0 >"$WORK/followed" & until grep -q "^tick " "$WORK/followed"; do sleep 0.1; done; kill $! && cat "$WORK/followed"' '^tick '
+rm -f "$WORK/followed" "$WORK/attached"
+step 'kubectl logs -f web -c talk --tail=0 >"$WORK/followed" & until grep -qs "^tick " "$WORK/followed"; do sleep 0.1; done; kill $! && cat "$WORK/followed"' '^tick '
 refused 'kubectl logs web -c nope' 'container nope is not valid for pod web'
 refused 'kubectl logs web -c web --previous' 'previous terminated container "web" in pod "web" not found'
 step 'until kubectl logs crash --previous; do sleep 0.2; done' '^simulated container crash ended with exit code 3 after '
@@ -74,7 +75,7 @@ step "echo piped | kubectl exec -i web -c web -- sh -c 'cat > /tmp/piped; grep -
 step 'KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec web -c web -- echo spdy' '^spdy$'
 step 'echo piped | KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec -i web -c web -- cat' '^piped$'
 refused "KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec web -c web -- sh -c 'exit 4'" 'exit code 4'
-step 'kubectl attach web -c talk >"$WORK/attached" 2>&1 & until grep -q "^tick " "$WORK/attached"; do sleep 0.1; done; kill $! && cat "$WORK/attached"' '^tick '
+step 'kubectl attach web -c talk >"$WORK/attached" 2>&1 & until grep -qs "^tick " "$WORK/attached"; do sleep 0.1; done; kill $! && cat "$WORK/attached"' '^tick '
 
 for websockets in true false; do
     : >"$WORK/forward"

@@ -107,8 +107,12 @@ async fn cluster(binary: &Binary, table: &mut Table) {
     }
 }
 
-/// Measures what a user meets first, in about a minute: a start, a rollout, creates, a GET and a LIST.
+/// Factor by which the bounds of [`headline`] are laxer: the gate measures a program that is not optimised, and in whatever company.
+const UNOPTIMISED: f64 = 4.0;
+
+/// Measures what a user meets first, in less than a minute: a start, a rollout, creates, a GET and a LIST.
 async fn headline(binary: &Binary, table: &mut Table) {
+    table.relax_bounds(UNOPTIMISED);
     starts(binary, Storage::Memory, table).await;
     replicas(binary, Storage::Memory, table).await;
     creates(binary, Storage::Disk, table).await;

@@ -8,6 +8,7 @@ use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
+use tonic::Code;
 use tonic::transport::Endpoint;
 
 /// Number of addresses at which a start is attempted: another program can take a port before etcd does.
@@ -151,8 +152,11 @@ impl Etcd {
     pub async fn answers(&self) {
         let knows_a_leader = async || {
             let channel = Endpoint::new(self.url.clone()).expect("a URL").connect().await.ok()?;
-            let status = MaintenanceClient::new(channel).status(StatusRequest {}).await.ok()?;
-            (status.into_inner().leader != 0).then_some(())
+            match MaintenanceClient::new(channel).status(StatusRequest {}).await {
+                Ok(status) => (status.into_inner().leader != 0).then_some(()),
+                // A member with users refuses the nameless one, once it serves.
+                Err(refused) => (refused.code() == Code::InvalidArgument).then_some(()),
+            }
         };
         until(&format!("{} answers", self.url), knows_a_leader).await;
     }

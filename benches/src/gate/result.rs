@@ -32,6 +32,14 @@ impl Limit {
         Self::AtLeast { aim, bound }
     }
 
+    /// The same goal, and a bound that is this many times laxer.
+    pub(super) fn relaxed(self, times: f64) -> Self {
+        match self {
+            Self::AtMost { aim, bound } => Self::AtMost { aim, bound: bound * times },
+            Self::AtLeast { aim, bound } => Self::AtLeast { aim, bound: bound / times },
+        }
+    }
+
     /// Compares a number with goal and bound.
     pub(super) fn judge(self, measured: f64) -> Verdict {
         let (meets_aim, within_bound) = match self {
@@ -123,6 +131,15 @@ mod tests {
         let rate = Limit::at_least(300.0, 100.0);
         let judged = [400.0, 200.0, 99.0].map(|measured| rate.judge(measured));
         assert_eq!(judged, [Verdict::MeetsAim, Verdict::WithinBound, Verdict::Missed]);
+    }
+
+    #[test]
+    fn a_relaxed_limit_has_the_same_goal_and_a_laxer_bound() {
+        let judged = |limit: Limit, measured| limit.relaxed(4.0).judge(measured);
+        assert_eq!(judged(Limit::at_most(100.0, 300.0), 1_200.0), Verdict::WithinBound);
+        assert_eq!(judged(Limit::at_most(100.0, 300.0), 1_201.0), Verdict::Missed);
+        assert_eq!(judged(Limit::at_least(300.0, 100.0), 25.0), Verdict::WithinBound);
+        assert_eq!(judged(Limit::at_least(300.0, 100.0), 24.9), Verdict::Missed);
     }
 
     #[test]
