@@ -13,8 +13,7 @@ const PLATFORM: &str = "# counted on: ";
 const EXPLANATION: &str = "\
 # Accepted instruction counts, one line per path: name, instructions, why this count was accepted. The bench `ratchet` counts and fails
 # if a path takes more than 3 % above its line. Do not edit a line; accept a new count with its reason:
-#   cargo bench -p kstore-server -p kstore-benches --no-default-features --features kstore-benches/ratchet --bench ratchet -- \
-#       --accept NAME --why \"TEXT\"";
+#   .ci/checks/ratchet --accept NAME --why \"TEXT\"";
 
 /// Accepted counts and the platform on which they were counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
