@@ -1,19 +1,12 @@
 //! The messages printed when a cluster or a store is ready, and when it has stopped. They are for people;
 //! scripts should poll `/readyz` or wait for the kubeconfig file, and read the exit code.
 
-use crate::shutdown::CaughtSignal;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The message printed after an orderly end. On a terminal Ctrl-C has printed `^C` at the start of the line, so
-/// that the message begins with a new line.
-pub(crate) fn farewell(signal: CaughtSignal, is_terminal: bool) -> &'static str {
-    match (signal, is_terminal) {
-        (CaughtSignal::Interrupt, true) => "\nkstore has stopped",
-        _ => "kstore has stopped",
-    }
-}
+/// The message printed after an orderly end.
+pub(crate) const FAREWELL: &str = "kstore has stopped";
 
 /// Addresses and paths in the message printed after a start.
 #[derive(Debug)]

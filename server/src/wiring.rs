@@ -12,12 +12,12 @@ use crate::memory_file::MemoryFile;
 use crate::open_files;
 use crate::phase::Phase;
 use crate::pki::{self, Identity, Pki};
-use crate::ready::ReadyMessage;
-use crate::shutdown::{GRACE, Signals};
+use crate::ready::{FAREWELL, ReadyMessage};
+use crate::shutdown::{CaughtSignal, GRACE, Signals};
 use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
 use crate::tls::ServingCertificate;
-use crate::{audit, kubeconfig, listen, metrics_server, ready, tls};
+use crate::{audit, kubeconfig, listen, metrics_server, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::outbound::FrontProxy;
 use kstore_apiserver::{ApiServer, ServiceRanges, Settings};
@@ -61,6 +61,10 @@ pub(crate) fn serve_started(
             }
             caught = signals.next() => caught,
         };
+        if caught == CaughtSignal::Interrupt && std::io::stdout().is_terminal() {
+            // The terminal shows `^C`; what follows starts on a line of its own.
+            let _ = writeln!(std::io::stdout());
+        }
         info!(signal = ?caught, "stopping");
         tokio::select! {
             biased;
@@ -68,8 +72,7 @@ pub(crate) fn serve_started(
             again = signals.next() => return Ok(ExitCode::from(again.exit_code())),
         }
         if cluster.ready.is_some() {
-            let farewell = ready::farewell(caught, std::io::stdout().is_terminal());
-            let _ = writeln!(std::io::stdout(), "{farewell}");
+            let _ = writeln!(std::io::stdout(), "{FAREWELL}");
         }
         Ok(ExitCode::SUCCESS)
     })
