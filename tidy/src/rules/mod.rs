@@ -5,6 +5,8 @@ mod cited_files;
 mod crate_edges;
 mod crate_levels;
 mod file_length;
+mod fuzz_corpora;
+mod gate_checks;
 mod informer_dependencies;
 mod informer_features;
 mod kind_rules;
@@ -37,7 +39,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 21] = [
+pub(crate) const ALL: [Rule; 23] = [
     module_comment::RULE,
     file_length::RULE,
     unfinished_work::RULE,
@@ -51,6 +53,8 @@ pub(crate) const ALL: [Rule; 21] = [
     property_cases::RULE,
     cited_files::RULE,
     smoke_steps::RULE,
+    fuzz_corpora::RULE,
+    gate_checks::RULE,
     test_modules::RULE,
     readme_examples::RULE,
     crate_edges::RULE,
