@@ -99,7 +99,7 @@ fn the_api_tests_pass_on_a_real_etcd() {
         return;
     }
     let dirs = [(); ETCDS].map(|()| tempfile::tempdir().unwrap());
-    let start = dirs.iter().map(|dir| Etcd::start_without_syncs(dir.path()));
+    let start = dirs.iter().map(|dir| Etcd::start(dir.path()));
     let Some(etcds) = start.collect::<Option<Vec<_>>>() else { return };
     let urls: Vec<&str> = etcds.iter().map(Etcd::url).collect();
     for (name, why) in NOT_ON_A_REAL_ETCD {

@@ -72,15 +72,6 @@ impl Etcd {
         Self::start_with(dir, "http", &["--auth-token-ttl", "1"])
     }
 
-    /// The same as [`Self::start`].
-    ///
-    /// # Panics
-    ///
-    /// None is installed and `KSTORE_REQUIRE_ETCD` is set.
-    pub fn start_without_syncs(dir: &Path) -> Option<Self> {
-        Self::start(dir)
-    }
-
     /// Starts an etcd that accepts only TLS clients with a certificate. `files` contains `ca.pem`,
     /// `server.pem` and `server.key`.
     ///
