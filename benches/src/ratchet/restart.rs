@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 const OBJECTS: usize = 10_000;
 
-/// Time between syncs: nobody waits for a sync of these data.
+/// Time between syncs. No client waits for one: the data are read after an orderly end.
 const SYNC: Duration = Duration::from_secs(3600);
 
 /// Opens the directory of [`prepare`] until a page of pods is answered.
