@@ -143,6 +143,13 @@ closing() {
 ended=()
 failed_checks=()
 
+# panics LOG: what failed tests said, such as the smallest input that a property found; without it a rare failure cannot be repeated.
+panics() {
+    awk '/panicked at/ { shown = 60 }
+        /^stack backtrace|^note: |^test result/ { shown = 0 }
+        shown > 0 && lines < 150 { print; shown--; lines++ }' "$1" | cut -c 1-240
+}
+
 # excerpts: the lines of failed checks that name the failure, and the ends of their logs: a log that is cut in the middle still shows the
 # reason.
 excerpts() {
@@ -150,6 +157,7 @@ excerpts() {
     for name in ${failed_checks[@]+"${failed_checks[@]}"}; do
         printf '\n== why %s failed (all of it: target/ci-logs/%s.log)\n' "$name" "$name"
         grep -nE "$FAILURE_LINES" "$LOGS/$name.log" | sed -n 1,25p | cut -c 1-240 || true
+        panics "$LOGS/$name.log"
         printf '   …\n'
         tail -n 10 "$LOGS/$name.log" | cut -c 1-240
     done

@@ -1,7 +1,8 @@
 //! Tests of updates to a new template.
 
 use super::moves;
-use super::world::{SimulatedCluster, rolling};
+use super::world::{START, SimulatedCluster, rolling};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
@@ -135,4 +136,13 @@ fn pods_match_their_version_by_template_generation() {
     }
     assert_eq!(moves(&world.run()), [""; 0]);
     assert_eq!(world.set.status.as_ref().unwrap().updated_number_scheduled, Some(4));
+}
+
+#[test]
+fn of_several_old_pods_the_oldest_stays_though_a_younger_one_is_ready() {
+    // As in `podsShouldBeOnNode`. They become several when the template changes while their node is away.
+    let mut world = outdated(json!(0), json!(1));
+    world.pod("older-n1", "n1", json!({"hash": "older"}));
+    world.pods.get_mut("older-n1").unwrap().metadata.creation_timestamp = Some(Time(START));
+    assert_eq!(moves(&world.run()), ["delete old-n1"]);
 }
