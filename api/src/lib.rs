@@ -36,6 +36,7 @@ pub mod scale;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod stored;
 pub mod strategy;
 pub mod structural;
 pub mod table;

@@ -13,6 +13,7 @@ use crate::cache::Entry;
 use crate::storage::Raw;
 use kstore_api::crd::{Conversion, Definition};
 use kstore_api::kind::{self, CustomRow, OptIn, Resource, TooManyKinds};
+use kstore_api::stored::{self, StoredError};
 use kstore_api::{crd, initializers, object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -74,9 +75,9 @@ pub struct Served {
 /// Why a stored definition is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum KindError {
-    /// The stored value is not JSON.
-    #[error("the stored value is not JSON: {0}")]
-    Json(#[from] serde_json::Error),
+    /// The stored value is not an object.
+    #[error("the stored value cannot be read: {0}")]
+    Stored(#[from] StoredError),
     /// The stored value is not a valid definition.
     #[error(transparent)]
     Definition(#[from] kstore_api::crd::CompileError),
@@ -91,7 +92,9 @@ impl CustomKind {
     /// # Errors
     /// The reason why the definition cannot be served.
     pub fn of(raw: &Raw, previous: Option<&Self>) -> Result<Self, KindError> {
-        let value = serde_json::from_slice(&raw.value)?;
+        let row = kind::lookup(crd::GROUP, "v1", "customresourcedefinitions").expect("definitions are a built-in kind");
+        let stored = stored::read(row, &raw.value)?;
+        let value = serde_json::from_slice(stored.as_deref().unwrap_or(&raw.value)).map_err(StoredError::from)?;
         let definition = Definition::compile_after(&value, previous.map(|kind| &*kind.definition))?;
         let rows = CustomRow::rows(&rows_of(&definition), definition.storage)?;
         let same = previous.filter(|kind| {

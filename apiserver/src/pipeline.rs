@@ -483,7 +483,7 @@ impl Pipeline {
         more: More<'_>,
     ) -> Result<(), Status> {
         let resource = target.resource;
-        let own = resource.plural == "namespaces" && resource.group.is_empty();
+        let own = resource.is("", "namespaces");
         let attributes = Attributes {
             user,
             verb,

@@ -217,6 +217,12 @@ impl Resource {
         if self.list_kind.is_empty() { format!("{}List", self.kind) } else { self.list_kind.to_owned() }
     }
 
+    /// Whether the kind is this resource of this group, in any version. A custom kind may have the plural of a built-in one, so the plural
+    /// alone says nothing.
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
     /// Whether two rows are the same version of the same kind. A custom kind gets new rows when its names
     /// change, so addresses alone do not say.
     pub fn is_same_version(&self, other: &Resource) -> bool {

@@ -25,7 +25,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
     ) -> Result<(), Status> {
         let Some(new) = new else { return Ok(()) };
         // A write to a pod's status cannot change its owners.
-        let is_status_of_pod = subject.subresource == "status" && subject.resource.plural == "pods";
+        let is_status_of_pod = subject.subresource == "status" && subject.resource.is("", "pods");
         let is_write = matches!(subject.operation, Operation::Create | Operation::Update);
         let before = old.map(owner_references).unwrap_or_default();
         if !is_write

@@ -8,9 +8,8 @@ use crate::kinds::Views;
 use crate::storage::Raw;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::kind::Resource;
-use kstore_api::object::NotStoredForm;
 use kstore_api::selector::{field, label};
-use kstore_api::{initializers, meta, object};
+use kstore_api::{initializers, meta, object, stored};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -56,20 +55,6 @@ const DELETION_MEMBERS: [&str; 4] =
 /// The beginning of the metadata in an item.
 const METADATA: &[u8] = b"\"metadata\":{";
 
-/// The bytes in the stored form. Another program may have written an object in another order of members: a
-/// kube-apiserver begins with `kind`.
-fn stored_form(bytes: &Bytes) -> Result<Bytes, NotStoredForm> {
-    if object::without_type_meta(bytes).is_ok() {
-        return Ok(bytes.clone());
-    }
-    let value: Value = serde_json::from_slice(bytes).map_err(|_| NotStoredForm)?;
-    let is_typed = !object::api_version(&value).is_empty() && !object::kind(&value).is_empty();
-    if !is_typed || !value["metadata"].is_object() {
-        return Err(NotStoredForm);
-    }
-    Ok(object::encode_stored(&value).into())
-}
-
 /// Why stored bytes are not a valid object.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
@@ -97,9 +82,10 @@ impl Entry {
             true => Malformed::Undecrypted("identity transformer tried to read encrypted data".into()),
             false => Malformed::Invalid { key: String::from_utf8_lossy(&raw.key).into_owned(), reason },
         };
-        let value = partial_decode::read(&raw.value, resource).map_err(|e| malformed(e.to_string()))?;
         let key = std::str::from_utf8(&raw.key).map_err(|e| malformed(e.to_string()))?;
-        let stored = stored_form(&raw.value).map_err(|e| malformed(e.to_string()))?;
+        let stored = stored::read(resource, &raw.value).map_err(|e| malformed(e.to_string()))?;
+        let stored = stored.map_or_else(|| raw.value.clone(), Bytes::from);
+        let value = partial_decode::read(&stored, resource).map_err(|e| malformed(e.to_string()))?;
         Self::new(resource, key, &value, stored, raw.revision, raw.created)
     }
 
@@ -269,7 +255,7 @@ impl Entry {
     /// it reads it and there are few.
     pub fn parsed(&self) -> Arc<Value> {
         let parse = || Arc::new(self.parse());
-        match self.resource.plural == "namespaces" {
+        match self.resource.is("", "namespaces") {
             true => self.value.get_or_init(parse).clone(),
             false => parse(),
         }

@@ -80,5 +80,5 @@ impl Filter {
 /// The field by which the objects of a kind and their watchers are indexed: every kubelet lists and watches
 /// its own pods.
 pub(super) fn indexed_field(resource: &Resource) -> Option<&'static str> {
-    (resource.plural == "pods" && resource.group.is_empty()).then_some("spec.nodeName")
+    resource.is("", "pods").then_some("spec.nodeName")
 }

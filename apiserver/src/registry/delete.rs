@@ -329,7 +329,7 @@ pub(super) fn check_preconditions(
 }
 
 fn is_namespace(resource: &Resource) -> bool {
-    resource.group.is_empty() && resource.plural == "namespaces"
+    resource.is("", "namespaces")
 }
 
 fn deletion_timestamp(value: &Value) -> Option<Timestamp> {

@@ -2,6 +2,7 @@
 //! more guard of the commit.
 
 use super::Registry;
+use crate::cache::Entry;
 use crate::error;
 use crate::fence::{Fence, leases};
 use crate::storage::{Commit, Guard, Outcome, Raw};
@@ -54,10 +55,10 @@ impl Registry {
 }
 
 fn held(fence: &Fence, lease: Option<&Raw>) -> Result<i64, Status> {
-    let value = lease.map(|raw| serde_json::from_slice(&raw.value)).transpose();
-    let value = value.map_err(|error| Status::internal(format!("a stored lease cannot be read: {error}")))?;
+    let entry = lease.map(|raw| Entry::from_raw(leases(), raw)).transpose();
+    let entry = entry.map_err(|error| Status::internal(format!("a stored lease cannot be read: {error}")))?;
     match lease {
-        Some(raw) if fence.holds(value.as_ref()) => Ok(raw.revision),
+        Some(raw) if fence.holds(entry.map(|entry| entry.parse()).as_ref()) => Ok(raw.revision),
         _ => Err(fence.broken()),
     }
 }

@@ -223,7 +223,7 @@ fn within_limit(target: &Target, bytes: Bytes) -> Result<Bytes, Status> {
 
 /// Lifetime of an object in seconds; 0 if unlimited. Events expire after an hour, as in Kubernetes.
 fn ttl_seconds(resource: &Resource) -> u64 {
-    if resource.plural == "events" { 3600 } else { 0 }
+    if resource.storage_row().is("", "events") { 3600 } else { 0 }
 }
 
 fn put(target: &Target, value: Bytes) -> Write {

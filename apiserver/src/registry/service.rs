@@ -30,7 +30,7 @@ pub(super) struct Claims {
 
 /// Whether objects of this kind have claims.
 pub(super) fn claims_anything(target: &Target) -> bool {
-    target.resource.plural == "services" && target.resource.group.is_empty()
+    target.resource.is("", "services")
 }
 
 impl Registry {

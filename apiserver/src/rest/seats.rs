@@ -53,7 +53,7 @@ impl<'a> Asked<'a> {
                 group: path.resource.group,
                 plural: path.resource.plural,
                 subresource: &path.subresource,
-                namespace: match path.resource.group.is_empty() && path.resource.plural == "namespaces" {
+                namespace: match path.resource.is("", "namespaces") {
                     true => &path.name,
                     false => &path.namespace,
                 },

@@ -11,6 +11,7 @@ mod informer_dependencies;
 mod informer_features;
 mod kind_rules;
 mod module_comment;
+mod plural_alone;
 mod property_cases;
 mod property_files;
 mod property_tests;
@@ -39,13 +40,14 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 23] = [
+pub(crate) const ALL: [Rule; 24] = [
     module_comment::RULE,
     file_length::RULE,
     unfinished_work::RULE,
     biased_select::RULE,
     pure_decisions::RULE,
     kind_rules::RULE,
+    plural_alone::RULE,
     release_in_code::RULE,
     release_in_documents::RULE,
     property_tests::RULE,

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::reader::{Payload, Reader, WireField};
 use super::{MAGIC, TypeMeta, WireError};
+use crate::kind::split_api_version;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::limits::{MAX_DEPTH, MAX_WIRE_BYTES, MAX_WIRE_VALUES};
 use crate::schema::{self, Elem, Field, Member, Shape, Type, fill, json_schema_props, scalar};
@@ -14,10 +15,26 @@ use crate::schema::{self, Elem, Field, Member, Shape, Type, fill, json_schema_pr
 /// # Errors
 /// The bytes are malformed or exceed a bound, or the kind is not in the table.
 pub fn decode(body: &[u8]) -> Result<(TypeMeta, Value), WireError> {
+    decode_as(body, served_type)
+}
+
+/// Decodes an enveloped object as a message of the type that `type_of` finds for its apiVersion and kind. The result has these.
+///
+/// # Errors
+/// As [`decode`]; [`WireError::UnknownKind`] if `type_of` finds none.
+pub fn decode_as(
+    body: &[u8],
+    type_of: impl Fn(&TypeMeta) -> Option<&'static Type>,
+) -> Result<(TypeMeta, Value), WireError> {
     if body.len() > MAX_WIRE_BYTES {
         return Err(WireError::TooLarge);
     }
-    Decoder { values: 0 }.envelope(body, 0)
+    Decoder { values: 0 }.envelope(body, &type_of, 0)
+}
+
+fn served_type(meta: &TypeMeta) -> Option<&'static Type> {
+    let (group, version) = split_api_version(&meta.api_version);
+    schema::of(group, version, &meta.kind)
 }
 
 /// Decodes a message without an envelope, for tests.
@@ -32,7 +49,12 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn envelope(&mut self, body: &[u8], depth: usize) -> Result<(TypeMeta, Value), WireError> {
+    fn envelope(
+        &mut self,
+        body: &[u8],
+        type_of: &dyn Fn(&TypeMeta) -> Option<&'static Type>,
+        depth: usize,
+    ) -> Result<(TypeMeta, Value), WireError> {
         let mut reader = Reader(body.strip_prefix(&MAGIC).ok_or(WireError::NotEnveloped)?);
         let mut meta = TypeMeta { api_version: String::new(), kind: String::new() };
         let mut raw: &[u8] = &[];
@@ -45,8 +67,7 @@ impl Decoder {
                 _ => {}
             }
         }
-        let (group, version) = meta.api_version.rsplit_once('/').unwrap_or(("", &meta.api_version));
-        let ty = schema::of(group, version, &meta.kind).ok_or_else(|| WireError::UnknownKind {
+        let ty = type_of(&meta).ok_or_else(|| WireError::UnknownKind {
             api_version: meta.api_version.clone(),
             kind: meta.kind.clone(),
         })?;
@@ -203,7 +224,7 @@ impl Decoder {
                 if depth > MAX_DEPTH {
                     return Err(WireError::TooLarge);
                 }
-                Ok(self.envelope(raw, depth + 1)?.1)
+                Ok(self.envelope(raw, &served_type, depth + 1)?.1)
             }
             raw => serde_json::from_slice(raw).map_err(|e| WireError::Json(e.to_string())),
         }

@@ -10,7 +10,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use decode::decode;
+pub use decode::{decode, decode_as};
 pub use encode::{
     ENVELOPE_TAIL, bare, encode, envelope_head, has_message, item_head, list_meta, watch_frame,
 };

@@ -181,7 +181,7 @@ impl RequestContext {
 
 /// The namespace of a request. A request about a Namespace is also one in that namespace.
 fn namespace_of<'a>(subject: &Subject<'a>) -> &'a str {
-    let is_namespace = subject.resource.group.is_empty() && subject.resource.plural == "namespaces";
+    let is_namespace = subject.resource.is("", "namespaces");
     if is_namespace { subject.name } else { subject.namespace }
 }
 

@@ -26,7 +26,7 @@ impl Plugin for LimitRanger {
         pod: &mut Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        if subject.resource.plural == "pods" && is_judged(subject, old) {
+        if subject.resource.is("", "pods") && is_judged(subject, old) {
             for range in ranges(cluster, subject) {
                 defaults::fill(pod, limits(&range));
             }

@@ -87,13 +87,13 @@ impl Plugin for PodSecurity {
         else {
             return Ok(());
         };
-        let is_pod = subject.resource.plural == "pods";
+        let is_pod = subject.resource.is("", "pods");
         match is_pod {
             true if HARMLESS.contains(&subject.subresource) => return Ok(()),
             false if !subject.subresource.is_empty() => return Ok(()),
             _ => {}
         }
-        if subject.resource.plural == "namespaces" {
+        if subject.resource.is("", "namespaces") {
             return self.review_namespace(cluster, subject, (new, old), remarks);
         }
         let pod = if is_pod { Some(new) } else { subject.resource.pod_template(new) };
