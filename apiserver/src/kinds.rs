@@ -92,9 +92,11 @@ impl CustomKind {
     /// # Errors
     /// The reason why the definition cannot be served.
     pub fn of(raw: &Raw, previous: Option<&Self>) -> Result<Self, KindError> {
-        let row = kind::lookup(crd::GROUP, "v1", "customresourcedefinitions").expect("definitions are a built-in kind");
+        let row = kind::lookup(crd::GROUP, "v1", "customresourcedefinitions")
+            .expect("definitions are a built-in kind");
         let stored = stored::read(row, &raw.value)?;
-        let value = serde_json::from_slice(stored.as_deref().unwrap_or(&raw.value)).map_err(StoredError::from)?;
+        let value =
+            serde_json::from_slice(stored.as_deref().unwrap_or(&raw.value)).map_err(StoredError::from)?;
         let definition = Definition::compile_after(&value, previous.map(|kind| &*kind.definition))?;
         let rows = CustomRow::rows(&rows_of(&definition), definition.storage)?;
         let same = previous.filter(|kind| {

@@ -12,6 +12,7 @@ pub(crate) mod definition;
 mod delete;
 mod eviction;
 mod flow_schema;
+mod former_namespace;
 mod heavy;
 mod in_flight;
 mod initialization;
@@ -461,7 +462,11 @@ impl Pipeline {
         let checked = self.check_with_details(&request.user, asked, more);
         let verdict = tracing::Instrument::instrument(checked, tracing::debug_span!("authz")).await;
         self.metrics.authorized(verdict.is_ok(), began.elapsed());
-        verdict
+        verdict?;
+        match former_namespace::revision_of(&request.action) {
+            Some(revision) => self.check_past(&request.user, asked, revision).await,
+            None => Ok(()),
+        }
     }
 
     /// Checks that `user` may do `verb` to an object.

@@ -15,7 +15,8 @@ const OF_ALL_VERSIONS: [(&str, &str); 4] = [
 pub(super) fn to_v1(object: &mut Value) {
     let Some(spec) = object["spec"].as_object_mut() else { return };
     make_versions(spec);
-    let of_all = OF_ALL_VERSIONS.map(|(former, name)| (name, spec.remove(former).filter(|value| !value.is_null())));
+    let of_all =
+        OF_ALL_VERSIONS.map(|(former, name)| (name, spec.remove(former).filter(|value| !value.is_null())));
     for version in spec.get_mut("versions").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(version) = version.as_object_mut() else { continue };
         for (name, value) in of_all.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?))) {
@@ -38,7 +39,9 @@ pub(super) fn to_v1(object: &mut Value) {
 fn make_versions(spec: &mut Map<String, Value>) {
     let former = spec.remove("version");
     let has_versions = spec.get("versions").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-    if let Some(name) = former.filter(|name| !has_versions && name.as_str().is_some_and(|name| !name.is_empty())) {
+    if let Some(name) =
+        former.filter(|name| !has_versions && name.as_str().is_some_and(|name| !name.is_empty()))
+    {
         spec.insert("versions".into(), json!([{"name": name, "served": true, "storage": true}]));
     }
 }

@@ -109,14 +109,19 @@ fn from_protobuf(row: &Resource, bytes: &[u8]) -> Result<Value, StoredError> {
         }
         let (group, version) = crate::kind::split_api_version(&meta.api_version);
         let own = schema::of(group, version, &meta.kind);
-        let is_known = meta.api_version == row.api_version() || versions::find(&meta.api_version, row.kind).is_some();
+        let is_known =
+            meta.api_version == row.api_version() || versions::find(&meta.api_version, row.kind).is_some();
         own.or_else(|| schema::of(row.group, row.version, row.kind).filter(|_| is_known))
     };
     let (meta, mut value) = protobuf::decode_as(bytes, type_of).map_err(|error| match error {
-        WireError::UnknownKind { kind, api_version } if kind == row.kind => StoredError::UnknownVersion { api_version },
-        WireError::UnknownKind { kind, api_version } => {
-            StoredError::OtherKind { kind, api_version, expected: format!("{} {}", row.api_version(), row.kind) }
+        WireError::UnknownKind { kind, api_version } if kind == row.kind => {
+            StoredError::UnknownVersion { api_version }
         }
+        WireError::UnknownKind { kind, api_version } => StoredError::OtherKind {
+            kind,
+            api_version,
+            expected: format!("{} {}", row.api_version(), row.kind),
+        },
         error => error.into(),
     })?;
     // What Go prints even when it is zero is not in the message, and is in the JSON of every other object.

@@ -45,10 +45,17 @@ fn a_definition_that_a_kube_apiserver_stored_keeps_its_schema_columns_and_subres
     let read = read_json(definitions(), &former_definition());
     assert_eq!(read["apiVersion"], "apiextensions.k8s.io/v1");
     let version = &read["spec"]["versions"][0];
-    assert_eq!(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["maximum"], 10.5);
+    assert_eq!(
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["maximum"],
+        10.5
+    );
     assert_eq!(version["subresources"]["scale"]["specReplicasPath"], ".spec.size");
-    assert_eq!(version["additionalPrinterColumns"], json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]));
-    for gone in ["validation", "subresources", "additionalPrinterColumns", "version", "preserveUnknownFields"] {
+    assert_eq!(
+        version["additionalPrinterColumns"],
+        json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}])
+    );
+    for gone in ["validation", "subresources", "additionalPrinterColumns", "version", "preserveUnknownFields"]
+    {
         assert_eq!(read["spec"][gone], Value::Null, "{gone}");
     }
     assert_eq!(read["status"], former_definition()["status"]);
@@ -68,7 +75,8 @@ fn a_definition_with_webhook_conversion_and_columns_of_each_version_is_converted
         {"name": "v2", "served": true, "storage": false, "subresources": {"status": {}}},
     ]);
     let client = json!({"service": {"namespace": "n", "name": "s"}});
-    spec["conversion"] = json!({"strategy": "Webhook", "webhookClientConfig": client, "conversionReviewVersions": ["v1"]});
+    spec["conversion"] =
+        json!({"strategy": "Webhook", "webhookClientConfig": client, "conversionReviewVersions": ["v1"]});
     let read = read_json(definitions(), &definition);
     assert_eq!(
         read["spec"]["conversion"],
@@ -101,7 +109,10 @@ fn protobuf_of_every_stored_kind_is_read() {
 #[test]
 fn protobuf_of_a_former_version_is_read_by_its_own_numbers() {
     let stored = read(definitions(), &protobuf::encode(&former_definition()).unwrap()).unwrap().unwrap();
-    assert_eq!(serde_json::from_slice::<Value>(&stored).unwrap(), read_json(definitions(), &former_definition()));
+    assert_eq!(
+        serde_json::from_slice::<Value>(&stored).unwrap(),
+        read_json(definitions(), &former_definition())
+    );
     let ingress = json!({"apiVersion": "networking.k8s.io/v1beta1", "kind": "Ingress", "metadata": {"name": "i"}, "spec": {
         "backend": {"serviceName": "d", "servicePort": 80},
         "rules": [{"host": "h", "http": {"paths": [{"path": "/", "backend": {"serviceName": "s", "servicePort": "web"}}]}}]}});
@@ -121,7 +132,8 @@ fn every_former_version_is_of_a_stored_kind_and_is_converted() {
     for (api_version, kind) in versions::all() {
         let resource = kind::every().find(|row| row.kind == kind && row.is_stored());
         let resource = resource.unwrap_or_else(|| panic!("{kind} is not stored"));
-        let read = read_json(resource, &json!({"kind": kind, "apiVersion": api_version, "metadata": {"name": "a"}}));
+        let read =
+            read_json(resource, &json!({"kind": kind, "apiVersion": api_version, "metadata": {"name": "a"}}));
         assert_eq!(read["apiVersion"], resource.storage_row().api_version(), "{api_version} {kind}");
     }
 }
@@ -130,12 +142,16 @@ fn every_former_version_is_of_a_stored_kind_and_is_converted() {
 fn what_is_unknown_is_refused() {
     let pods = row("", "v1", "pods");
     let of = |bytes: &[u8]| read(pods, bytes).unwrap_err().to_string();
-    assert!(of(br#"{"kind":"Pod","apiVersion":"v2","metadata":{"name":"a"}}"#).contains("stored in version v2"));
+    assert!(
+        of(br#"{"kind":"Pod","apiVersion":"v2","metadata":{"name":"a"}}"#).contains("stored in version v2")
+    );
     assert!(of(br#"{"kind":"Node","apiVersion":"v1","metadata":{}}"#).contains("a Node of v1"));
     assert!(of(br#"{"kind":"Pod","apiVersion":"v1"}"#).contains("lacks"));
     assert!(of(b"{").contains("not JSON"));
     assert!(of(b"k8s\0\xff").contains("protobuf"));
-    let other = |api_version: &str| protobuf::encode(&json!({"apiVersion": api_version, "kind": "Ingress", "metadata": {}})).unwrap();
+    let other = |api_version: &str| {
+        protobuf::encode(&json!({"apiVersion": api_version, "kind": "Ingress", "metadata": {}})).unwrap()
+    };
     assert!(of(&other("networking.k8s.io/v1")).contains("a Ingress of networking.k8s.io/v1"));
 }
 

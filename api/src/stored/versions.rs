@@ -35,12 +35,23 @@ const FORMER: &[(&str, &[&str], Turn)] = &[
     ("node.k8s.io/v1beta1", &["RuntimeClass"], same),
     ("rbac.authorization.k8s.io/v1alpha1", ROLES, same),
     ("rbac.authorization.k8s.io/v1beta1", ROLES, same),
-    ("resource.k8s.io/v1beta2", &["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"], same),
+    (
+        "resource.k8s.io/v1beta2",
+        &["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"],
+        same,
+    ),
     ("scheduling.k8s.io/v1beta1", &["PriorityClass"], same),
     ("storage.k8s.io/v1alpha1", &["VolumeAttributesClass"], same),
     (
         "storage.k8s.io/v1beta1",
-        &["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"],
+        &[
+            "CSIDriver",
+            "CSINode",
+            "CSIStorageCapacity",
+            "StorageClass",
+            "VolumeAttachment",
+            "VolumeAttributesClass",
+        ],
         same,
     ),
 ];
@@ -58,7 +69,8 @@ const POLICIES: &[&str] = &[
 /// What turns an object of a former storage version into the present one; `None` if no release stored the kind in this version, or if
 /// kstore cannot convert it.
 pub(super) fn find(api_version: &str, kind: &str) -> Option<Turn> {
-    let is_it = |(version, kinds, _): &&(&str, &[&str], Turn)| *version == api_version && kinds.contains(&kind);
+    let is_it =
+        |(version, kinds, _): &&(&str, &[&str], Turn)| *version == api_version && kinds.contains(&kind);
     FORMER.iter().find(is_it).map(|(_, _, turn)| *turn)
 }
 

@@ -100,12 +100,14 @@ impl Target {
     /// 500 if it cannot be converted.
     pub(super) fn make_stored(&self, object: &mut Value) -> Result<(), Status> {
         if let Some(custom) = &self.custom {
-            *object = match custom.is_stored() {
-                true => std::mem::take(object),
-                // An object read from the store has all defaults of the storage version; so does an object that
-                // is converted to that version.
-                false => custom.storage().read(custom.storage().converted(std::mem::take(object))?)?,
-            };
+            if custom.is_stored() {
+                // Preparation removed members after the defaults were set: the status of a new object. A kube-apiserver sets defaults
+                // again when it decodes what it stored, so they are in the answer.
+                custom.version().tree.fill_defaults(object);
+                return Ok(());
+            }
+            // An object read from the store has all defaults of the storage version; so does an object that is converted to that version.
+            *object = custom.storage().read(custom.storage().converted(std::mem::take(object))?)?;
             return Ok(());
         }
         let row = self.resource.storage_row();

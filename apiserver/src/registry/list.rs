@@ -63,6 +63,11 @@ impl ContinueToken {
         Self { v: Self::VERSION.into(), rv: revision, start: format!("{last}\0") }
     }
 
+    /// The revision of the list that the token continues; negative if it continues at the newest state.
+    pub fn revision(&self) -> i64 {
+        self.rv
+    }
+
     /// Encodes the token for clients.
     pub fn encode(&self) -> String {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).expect("a token is plain data"))

@@ -106,6 +106,46 @@ fn a_kind_is_served_by_every_endpoint_from_the_revision_of_its_definition() {
 }
 
 #[test]
+fn defaults_below_status_are_in_the_answer_to_a_create() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let mut definition = lamps();
+        let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema["properties"]["status"]["default"] = json!({"lit": 0});
+        schema["properties"]["status"]["properties"]["phase"] =
+            json!({"type": "string", "default": "Pending"});
+        define(cluster, &definition).await;
+        let mut lamp = lamp("a", json!({"watts": 5}));
+        lamp["status"] = json!({"lit": 9});
+        let made = call(cluster, "POST", LAMPS, &lamp).await.json();
+        let expected = json!({"lit": 0, "phase": "Pending"});
+        assert_eq!(made["status"], expected, "the client's status is dropped, then defaults are set again");
+        assert_eq!(get(cluster, &format!("{LAMPS}/a")).await["status"], expected);
+        assert_eq!(get(cluster, LAMPS).await["items"][0]["status"], expected);
+        lamp["metadata"]["name"] = json!("b");
+        let path = format!("{LAMPS}/b?fieldManager=one");
+        let applied = patch(cluster, &path, APPLY, &lamp).await;
+        assert_eq!((applied.code, &applied.json()["status"]), (201, &expected));
+    });
+}
+
+#[test]
+fn objects_of_a_custom_kind_called_events_do_not_expire() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let mut definition = lamps();
+        definition["metadata"]["name"] = json!("events.shop.example.com");
+        definition["spec"]["names"] = json!({"plural": "events", "kind": "Event"});
+        define(cluster, &definition).await;
+        let path = "/apis/shop.example.com/v1/namespaces/default/events";
+        let mut event = lamp("a", json!({"watts": 5}));
+        event["kind"] = json!("Event");
+        let made = call(cluster, "POST", path, &event).await;
+        assert_eq!(made.code, 201, "{}", made.json());
+        tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
+        get(cluster, &format!("{path}/a")).await;
+    });
+}
+
+#[test]
 fn objects_are_pruned_defaulted_and_checked_by_their_schema() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster, &lamps()).await;

@@ -2,4 +2,5 @@
 //! test is one attack. Attacks that need sockets are in `hostile` of the binary `program`.
 
 mod authorization;
+mod former_namespace;
 mod input;

@@ -44,7 +44,11 @@ mod tests {
     #[test]
     fn a_plural_without_its_group_is_found() {
         let text = "//! A.\nfn a() {\n    resource.plural == \"events\";\n    a.group == \"\" && a.plural == \"pods\";\n}\n";
-        let expected = ["api/src/a.rs:3: compares a plural without its group: resource.plural == \"events\";"];
-        assert_eq!(crate::rules::offences_of(RULE, [("api/src/a.rs", text), ("store/src/a.rs", text)]), expected);
+        let expected =
+            ["api/src/a.rs:3: compares a plural without its group: resource.plural == \"events\";"];
+        assert_eq!(
+            crate::rules::offences_of(RULE, [("api/src/a.rs", text), ("store/src/a.rs", text)]),
+            expected
+        );
     }
 }

@@ -1,0 +1,89 @@
+//! Attacks on the past of a namespace: whoever has rights in its second life must not read what its first life held.
+
+use kstore_apiserver::InProcess;
+use kstore_apiserver::authn::UserInfo;
+use kstore_proto::kstore::v1 as pb;
+use kstore_tests::{Cluster, Rest, Setup, simulate};
+use pb::kstore_client::KstoreClient;
+use serde_json::{Value, json};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const SECRETS: &str = "/api/v1/namespaces/shared/secrets";
+
+fn eve() -> UserInfo {
+    UserInfo::new("eve", [""; 0])
+}
+
+/// Creates the namespace with two Secrets; returns the revision at which both are there, and a token of the list's second page.
+async fn first_life(admin: &Rest) -> (String, String) {
+    let namespace = json!({"metadata": {"name": "shared"}}).to_string();
+    assert_eq!(admin.call("POST", "/api/v1/namespaces", namespace).await.code, 201);
+    for name in ["a", "b"] {
+        let secret = json!({"metadata": {"name": name}, "stringData": {"password": "of the first life"}});
+        assert_eq!(admin.call("POST", SECRETS, secret.to_string()).await.code, 201);
+    }
+    let page = admin.call("GET", &format!("{SECRETS}?limit=1"), "").await;
+    (page.text("/metadata/resourceVersion"), page.text("/metadata/continue"))
+}
+
+/// Deletes the namespace with its Secrets and creates it again, with read access for eve.
+async fn second_life(admin: &Rest) {
+    for name in ["a", "b"] {
+        assert_eq!(admin.call("DELETE", &format!("{SECRETS}/{name}"), "").await.code, 200);
+    }
+    admin.call("DELETE", "/api/v1/namespaces/shared", "").await;
+    let mut last: Value = admin.call("GET", "/api/v1/namespaces/shared", "").await.json();
+    last["spec"]["finalizers"] = json!([]);
+    admin.call("PUT", "/api/v1/namespaces/shared/finalize", last.to_string()).await;
+    assert_eq!(admin.call("GET", "/api/v1/namespaces/shared", "").await.code, 404);
+    let namespace = json!({"metadata": {"name": "shared"}}).to_string();
+    assert_eq!(admin.call("POST", "/api/v1/namespaces", namespace).await.code, 201);
+    let binding = json!({"metadata": {"name": "eve"}, "subjects": [{"kind": "User", "apiGroup": RBAC, "name": "eve"}],
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"}});
+    let path = format!("/apis/{RBAC}/v1/namespaces/shared/rolebindings");
+    assert_eq!(admin.call("POST", &path, binding.to_string()).await.code, 201);
+}
+
+async fn watch_by_grpc(api: InProcess, after: &str) -> Result<(), tonic::Status> {
+    let r#ref = pb::Ref {
+        version: "v1".into(),
+        resource: "secrets".into(),
+        namespace: "shared".into(),
+        ..pb::Ref::default()
+    };
+    let selector = pb::WatchSelector { r#ref: Some(r#ref), ..Default::default() };
+    let after_revision = after.parse().unwrap();
+    let request = pb::WatchRequest { selectors: vec![selector], after_revision, ..Default::default() };
+    KstoreClient::new(api).watch(request).await.map(drop)
+}
+
+#[test]
+fn rights_in_the_second_life_of_a_namespace_do_not_show_its_first() {
+    simulate(Setup::api_alone(), async |cluster: &Cluster| {
+        let (admin, eve_rest) = (cluster.rest(), cluster.rest_as(eve()));
+        let (then, token) = first_life(&admin).await;
+        second_life(&admin).await;
+        let past = [
+            format!("{SECRETS}?resourceVersion={then}&resourceVersionMatch=Exact"),
+            format!("{SECRETS}?limit=1&continue={token}"),
+            format!("{SECRETS}?watch=true&resourceVersion={then}&timeoutSeconds=1"),
+        ];
+        for path in &past {
+            let reply = eve_rest.call("GET", path, "").await;
+            assert_eq!(reply.code, 410, "{path}: {}", reply.text("/message"));
+            assert_eq!(
+                admin.call("GET", path, "").await.code,
+                200,
+                "rights in all namespaces show it: {path}"
+            );
+        }
+        let refused = watch_by_grpc(cluster.apiserver().in_process(eve()), &then).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::OutOfRange, "{refused}");
+        let now = eve_rest.call("GET", SECRETS, "").await;
+        assert_eq!((now.code, now.json()["items"].clone()), (200, json!([])));
+        let from = now.text("/metadata/resourceVersion");
+        let path = format!("{SECRETS}?watch=true&resourceVersion={from}&timeoutSeconds=1");
+        assert_eq!(eve_rest.call("GET", &path, "").await.code, 200, "her own life's history");
+        watch_by_grpc(cluster.apiserver().in_process(eve()), &from).await.unwrap();
+    });
+}
