@@ -35,6 +35,8 @@ mod fairness;
 mod fencing;
 /// The finalizer helper.
 mod finalizers;
+/// Objects that a kube-apiserver stored.
+mod foreign_storage;
 /// Every call of kstore.v1, in process.
 mod grpc;
 /// Attacks on permissions, and with hostile input.

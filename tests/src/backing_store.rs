@@ -160,7 +160,8 @@ impl BackingStore {
     /// # Errors
     ///
     /// The write failed.
-    pub async fn put(&self, key: &str, value: String) -> Result<(), String> {
+    pub async fn put(&self, key: &str, value: impl Into<Vec<u8>>) -> Result<(), String> {
+        let value = value.into();
         match &self.kind {
             BackendKind::Embedded { store, .. } => {
                 store.put(key.to_owned(), value).await.map(drop).map_err(|error| error.to_string())

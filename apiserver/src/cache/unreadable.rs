@@ -41,9 +41,14 @@ impl Unreadable {
 pub(super) struct UnreadableValues(BTreeMap<String, Arc<Unreadable>>);
 
 impl UnreadableValues {
-    /// The unreadable values found while filling the cache. Logs each.
+    /// The unreadable values found while filling the cache. Logs how many there are and the first, not each: a foreign storage may have
+    /// thousands, all for one reason.
     pub(super) fn of(found: Vec<Unreadable>) -> Self {
-        found.iter().for_each(report);
+        for is_encrypted in [false, true] {
+            let mut alike = found.iter().filter(|value| value.is_encrypted == is_encrypted);
+            let first = alike.next();
+            first.inspect(|first| report_first(first, 1 + alike.count()));
+        }
         Self(found.into_iter().map(|value| (value.key.clone(), Arc::new(value))).collect())
     }
 
@@ -82,6 +87,21 @@ impl UnreadableValues {
         let below = self.0.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
         below.map(|(_, value)| value).find(|value| value.is_encrypted)
     }
+}
+
+/// Reports the first of `count` values that a start found.
+fn report_first(first: &Unreadable, count: usize) {
+    if count == 1 {
+        return report(first);
+    }
+    let Unreadable { key, revision, reason, .. } = first;
+    tracing::error!(
+        key,
+        revision,
+        count,
+        "{count} stored values cannot be read, and these objects are not served. The first: {reason}. GET of an object tells why; DELETE \
+         removes it, if it is not encrypted"
+    );
 }
 
 fn report(value: &Unreadable) {

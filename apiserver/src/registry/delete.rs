@@ -11,9 +11,9 @@ use crate::request::{DeleteOptions, Propagation, Target};
 use crate::storage::{Guard, Outcome, Write};
 use crate::undecided::Undecided;
 use jiff::{SignedDuration, Timestamp};
-use kstore_api::crd;
 use kstore_api::kind::{DefaultPropagation, Resource};
 use kstore_api::status::Status;
+use kstore_api::{crd, meta};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -29,6 +29,9 @@ pub enum DeletePlan {
     Pending,
     /// The object is marked (deletionTimestamp, grace period, finalizers) and stays for now.
     Mark(Value),
+    /// The object is marked, with a grace period of 0, and removed by the next write. Watchers see both, as those of a kube-apiserver do:
+    /// controllers look for the deletionTimestamp of a pod.
+    MarkAndRemove(Value),
     /// The object is removed at once; this is its last state.
     Remove(Value),
 }
@@ -83,20 +86,58 @@ impl Registry {
             false => Decoding::Whole,
         };
         let now = self.nondet.clock.now_seconds();
+        // A dry run writes nothing, and a transaction writes each key once.
+        let in_one = dry_run || context.stage.is_some();
+        let mut is_marked = false;
         let decide = |current: Option<&Value>| {
             let current = current.ok_or_else(|| super::not_found(target))?;
             check_preconditions(target, current, options)?;
             admit(current)?;
+            is_marked = false;
             Ok(match plan_delete(target.resource, current, options, now) {
                 DeletePlan::Pending => Decision::Keep,
                 DeletePlan::Mark(marked) => Decision::Put(marked),
+                DeletePlan::MarkAndRemove(last) if in_one => Decision::Remove(last),
+                DeletePlan::MarkAndRemove(marked) => {
+                    is_marked = true;
+                    Decision::Put(marked)
+                }
                 DeletePlan::Remove(last) => Decision::Remove(last),
             })
         };
         let span = tracing::debug_span!("registry", key = target.key());
-        let update = self.update_loop(decoding, target, context, dry_run, decide);
+        let update = self.update_loop(decoding, target, context.clone(), dry_run, decide);
         let updated = tracing::Instrument::instrument(update, span).await?;
+        if is_marked {
+            return self.remove_marked(decoding, target, context, updated.entry).await;
+        }
         Ok(Deleted { gone: updated.effect == UpdateEffect::Removed, entry: updated.entry })
+    }
+
+    /// Removes an object that [`DeletePlan::MarkAndRemove`] has marked, unless another writer has given it a finalizer or removed it.
+    async fn remove_marked(
+        &self,
+        decoding: Decoding,
+        target: &Target,
+        context: WriteContext,
+        marked: Arc<Entry>,
+    ) -> Result<Deleted, Status> {
+        let decide = |current: Option<&Value>| match current {
+            Some(current) if meta::uid(current) != marked.uid() => Err(super::not_found(target).into()),
+            Some(current) if removed_by_update(target.resource, current) => {
+                Ok(Decision::Remove(current.clone()))
+            }
+            Some(_) => Ok(Decision::Keep),
+            None => Err(super::not_found(target).into()),
+        };
+        match self.update_loop(decoding, target, context, false, decide).await {
+            Ok(updated) => {
+                Ok(Deleted { gone: updated.effect == UpdateEffect::Removed, entry: updated.entry })
+            }
+            // Another writer removed it.
+            Err(status) if status.code == 404 => Ok(Deleted { gone: true, entry: marked }),
+            Err(status) => Err(status),
+        }
     }
 
     /// Deletes objects in one commit. Returns the objects that are left for single deletions, in order: those that
@@ -111,6 +152,8 @@ impl Registry {
     ) -> Result<Vec<&'t Target>, Status> {
         let now = self.nondet.clock.now_seconds();
         let (mut guards, mut writes, mut left, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        // Those whose mark is in this commit, and whose removal is in the next.
+        let mut marks = Vec::new();
         for target in targets {
             let judged = self.is_planned_by_parts(target, context);
             let entry = self.cache.get(target.resource, &target.key()).filter(|_| judged);
@@ -120,8 +163,11 @@ impl Registry {
                 admit(target, &current).ok()?;
                 match plan_delete(target.resource, &current, options, now) {
                     DeletePlan::Pending => None,
-                    DeletePlan::Mark(next) => Some(put(target, marked(target, entry, &next).ok()?)),
-                    DeletePlan::Remove(_) => Some(Write::Delete { key: target.key() }),
+                    DeletePlan::Mark(next) => Some((put(target, marked(target, entry, &next).ok()?), false)),
+                    DeletePlan::MarkAndRemove(next) => {
+                        Some((put(target, marked(target, entry, &next).ok()?), true))
+                    }
+                    DeletePlan::Remove(_) => Some((Write::Delete { key: target.key() }, false)),
                 }
             });
             let size = |write: &Write| match write {
@@ -129,8 +175,11 @@ impl Registry {
                 Write::Delete { .. } => 0,
             };
             match (entry, write) {
-                (Some(entry), Some(write)) if bytes + size(&write) <= limits::COLLECTION_BATCH_BYTES => {
+                (Some(entry), Some((write, is_marked)))
+                    if bytes + size(&write) <= limits::COLLECTION_BATCH_BYTES =>
+                {
                     bytes += size(&write);
+                    marks.extend(is_marked.then_some(target));
                     guards.push(Guard { key: target.key(), revision: entry.revision });
                     writes.push(write);
                 }
@@ -141,11 +190,32 @@ impl Registry {
             return Ok(left);
         }
         match self.commit(guards, writes, context).await {
-            Ok(Outcome::Committed { .. }) => Ok(left),
+            Ok(Outcome::Committed { revision }) => {
+                left.extend(self.remove_together(marks, revision, context).await?);
+                Ok(left)
+            }
             Ok(Outcome::Lost { .. }) => Ok(targets.iter().collect()),
             // An etcd may accept smaller transactions only.
             Err(status) if status.code == 413 => Ok(targets.iter().collect()),
             Err(status) => Err(status),
+        }
+    }
+
+    /// Removes objects that a commit at `revision` has marked, in one commit. Returns those that are left for single deletions.
+    async fn remove_together<'t>(
+        &self,
+        marks: Vec<&'t Target>,
+        revision: i64,
+        context: &WriteContext,
+    ) -> Result<Vec<&'t Target>, Status> {
+        if marks.is_empty() {
+            return Ok(marks);
+        }
+        let guards = marks.iter().map(|target| Guard { key: target.key(), revision }).collect();
+        let writes = marks.iter().map(|target| Write::Delete { key: target.key() }).collect();
+        match self.commit(guards, writes, context).await? {
+            Outcome::Committed { .. } => Ok(Vec::new()),
+            Outcome::Lost { .. } => Ok(marks),
         }
     }
 
@@ -189,6 +259,9 @@ pub fn plan_delete(
     set_finalizers(&mut next, collection_finalizers(resource, current, options));
     let held = !finalizers(&next).is_empty();
     match (held, grace) {
+        (false, 0) if resource.graceful_delete && deleting.is_none() => {
+            DeletePlan::MarkAndRemove(marked_until(next, now, 0))
+        }
         (false, 0) => DeletePlan::Remove(next),
         (true, _) if deleting.is_some() => {
             if finalizers(&next) == finalizers(current) {
@@ -258,12 +331,17 @@ fn shorten(
     meta.insert("deletionTimestamp".into(), json!(at.to_string()));
     meta.insert("deletionGracePeriodSeconds".into(), json!(grace));
     match (grace, finalizers(current).is_empty()) {
-        (0, true) => DeletePlan::Remove(next),
+        (0, true) => DeletePlan::MarkAndRemove(next),
         _ => DeletePlan::Mark(next),
     }
 }
 
-fn mark(mut next: Value, now: Timestamp, grace: i64) -> DeletePlan {
+fn mark(next: Value, now: Timestamp, grace: i64) -> DeletePlan {
+    DeletePlan::Mark(marked_until(next, now, grace))
+}
+
+/// The object as it is marked by its first deletion, as `BeforeDelete` in `registry/rest/delete.go` does.
+fn marked_until(mut next: Value, now: Timestamp, grace: i64) -> Value {
     let at = now.saturating_add(SignedDuration::from_secs(grace)).unwrap_or(now);
     let meta = metadata(&mut next);
     meta.insert("deletionTimestamp".into(), json!(at.to_string()));
@@ -271,7 +349,7 @@ fn mark(mut next: Value, now: Timestamp, grace: i64) -> DeletePlan {
     if let Some(generation) = meta.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
         meta.insert("generation".into(), json!(generation + 1));
     }
-    DeletePlan::Mark(next)
+    next
 }
 
 /// The pod's grace period in seconds: the caller's, else the spec's; 0 if the pod was never scheduled or has
@@ -397,7 +475,9 @@ mod tests {
         assert_eq!(plan(&marked, grace(60)), DeletePlan::Pending);
         let DeletePlan::Mark(sooner) = plan(&marked, grace(5)) else { panic!("it is moved") };
         assert_eq!(sooner["metadata"]["deletionTimestamp"], "2026-01-01T00:00:05Z");
-        assert!(matches!(plan(&marked, grace(0)), DeletePlan::Remove(_)));
+        let DeletePlan::MarkAndRemove(last) = plan(&marked, grace(0)) else { panic!("it goes") };
+        assert_eq!(last["metadata"]["deletionGracePeriodSeconds"], 0);
+        assert!(matches!(plan(&last, grace(0)), DeletePlan::Remove(_)), "its removal failed");
     }
 
     #[test]
@@ -413,9 +493,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_never_ran_or_has_ended_is_removed_at_once() {
+    fn a_pod_that_never_ran_or_has_ended_is_marked_and_removed_at_once() {
         for extra in [json!({"spec": {"nodeName": null}}), json!({"status": {"phase": "Failed"}})] {
-            assert!(matches!(plan(&pod(extra), DeleteOptions::default()), DeletePlan::Remove(_)));
+            let DeletePlan::MarkAndRemove(marked) = plan(&pod(extra), DeleteOptions::default()) else {
+                panic!("it has no grace period")
+            };
+            assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
+            assert_eq!(
+                (&marked["metadata"]["deletionGracePeriodSeconds"], &marked["metadata"]["generation"]),
+                (&json!(0), &json!(2))
+            );
         }
     }
 
@@ -467,6 +554,7 @@ mod tests {
                 match plans {
                     (DeletePlan::Pending, DeletePlan::Pending) => {}
                     (DeletePlan::Mark(whole), DeletePlan::Mark(part))
+                    | (DeletePlan::MarkAndRemove(whole), DeletePlan::MarkAndRemove(part))
                     | (DeletePlan::Remove(whole), DeletePlan::Remove(part)) => {
                         assert_eq!(parts(&part), bytes(&whole));
                         let marked = entry.marked_at(parts(&part), 9);
