@@ -522,3 +522,7 @@ pub const KMS_RETRY: Duration = Duration::from_secs(1);
 /// Decrypted seeds that stay in memory for each key management service. A server makes one for each key of
 /// the service and each start, so that a cluster has far fewer. Beyond it, seeds are decrypted again.
 pub const KMS_SEEDS: usize = 4096;
+
+/// Most answers of webhooks and conversions that one decision about a write waits for. Each webhook is one, so no real cluster comes near;
+/// a decision that needs ever another one would go on until the request's time is over.
+pub const DECISION_ANSWERS: usize = 1000;

@@ -3,6 +3,7 @@
 //! answer from outside the process returns a future to its caller, and is called again after that future has
 //! completed. `admission::dynamic` and `outbound` make the calls.
 
+use crate::limits::DECISION_ANSWERS;
 use futures::future::BoxFuture;
 use kstore_api::status::Status;
 use std::fmt;
@@ -35,15 +36,21 @@ impl fmt::Debug for Undecided {
 /// Repeats a decision until it has a result, awaiting the futures that it needs.
 ///
 /// # Errors
-/// The refusal.
+/// The refusal; 500 if the decision needs more than [`DECISION_ANSWERS`] futures.
 pub(crate) async fn decided<T>(mut decide: impl FnMut() -> Result<T, Undecided> + Send) -> Result<T, Status> {
-    loop {
+    for _ in 0..DECISION_ANSWERS {
         match decide() {
             Ok(decision) => return Ok(decision),
             Err(Undecided::Refused(status)) => return Err(status),
             Err(Undecided::Pending(answer)) => answer.await,
         }
     }
+    Err(endless())
+}
+
+/// 500: a decision still needs an answer after [`DECISION_ANSWERS`] of them.
+pub(crate) fn endless() -> Status {
+    Status::internal(format!("no decision after {DECISION_ANSWERS} answers of webhooks"))
 }
 
 #[cfg(test)]
@@ -64,6 +71,12 @@ mod tests {
             Ok(answers.lock().clone())
         });
         assert_eq!(decision.await.unwrap(), [0, 1, 2]);
+    }
+
+    #[tokio::test]
+    async fn a_decision_that_always_needs_another_answer_ends() {
+        let endless = decided(|| Err::<(), _>(Undecided::Pending(Box::pin(async {})))).await.unwrap_err();
+        assert_eq!(endless.code, 500);
     }
 
     #[tokio::test]

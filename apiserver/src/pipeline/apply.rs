@@ -6,6 +6,7 @@ use super::{Answer, Pipeline};
 use crate::decode::{self, Configuration, Expected};
 use crate::request::{FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use bytes::Bytes;
+use jiff::Timestamp;
 use kstore_api::initializers;
 use kstore_api::kind::Resource;
 use kstore_api::meta;
@@ -103,6 +104,7 @@ impl Pipeline {
         before: Option<(&Value, &str)>,
         object: &mut Value,
         options: &WriteOptions,
+        now: Timestamp,
     ) {
         match options.managed_fields {
             ManagedFieldsUpdate::Tracked => {}
@@ -113,7 +115,7 @@ impl Pipeline {
         let whole = Target { subresource: "", ..target.clone() };
         let Ok(ty) = whole.object_type() else { return };
         let subresource = before.map_or("", |(_, subresource)| subresource);
-        let (api_version, now) = (resource.api_version(), meta::format_time(self.nondet.clock.now()));
+        let (api_version, now) = (resource.api_version(), meta::format_time(now));
         let write = write(resource, subresource, &api_version, &now, options);
         apply::track_update(before.map(|(live, _)| live), object, &write, ty);
     }

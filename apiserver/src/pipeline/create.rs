@@ -88,7 +88,8 @@ impl Pipeline {
                 // An object with another name is another object: webhooks are called again.
                 calls.begin(&identity.uid);
                 let mut object = last.take().unwrap_or_else(|| object.clone());
-                let target = self.admit_new(request, &target, &mut object, (options, &identity, calls))?;
+                let admitted = self.admit_new(request, &target, &mut object, (options, &identity, calls));
+                let target = admitted.map_err(|undecided| self.awaiting(&target, undecided))?;
                 Ok((target, object))
             })
             .await?;
@@ -125,7 +126,7 @@ impl Pipeline {
         check_creatable(&target, shown_name(object))?;
         target.fill_defaults(object);
         // Fields that admission changes are not attributed to the request's field manager.
-        self.track(&target, None, object, options);
+        self.track(&target, None, object, options, identity.now);
         let admission = self.admission(request);
         let name = target.name.clone();
         let admitted = Admitted {

@@ -182,6 +182,15 @@ impl Target {
 }
 
 impl Pipeline {
+    /// A decision without a result: if admission refused it because an object must be converted by a webhook first, the decision is
+    /// pending until the webhook has answered. The decision is then repeated as it is, with the answers of the webhooks that it has called.
+    pub(super) fn awaiting(&self, target: &Target, undecided: Undecided) -> Undecided {
+        match undecided {
+            Undecided::Refused(status) => self.undecided(target, status),
+            pending @ Undecided::Pending(_) => pending,
+        }
+    }
+
     /// A refusal while deciding. If conversion by a webhook is needed, the decision is pending until the
     /// webhook has answered.
     pub(super) fn undecided(&self, target: &Target, status: Status) -> Undecided {
@@ -284,12 +293,13 @@ impl Pipeline {
         let Some(custom) = request.target.custom.clone() else {
             return self.act(request, warnings).await;
         };
-        let warned = warnings.len();
+        let (warned, mut calls) = (warnings.len(), 0);
         let answer = loop {
             warnings.truncate(warned);
             warnings.extend(custom.version().warning.as_deref().map(str::to_owned));
             match self.act(request, warnings).await {
-                Err(status) if error::is_conversion_needed(&status) => {
+                Err(status) if error::is_conversion_needed(&status) && calls < limits::DECISION_ANSWERS => {
+                    calls += 1;
                     self.converter.convert(self.cache(), &custom.kind).await;
                 }
                 acted => break acted?,

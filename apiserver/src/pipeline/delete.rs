@@ -176,14 +176,15 @@ impl Pipeline {
             calls: asked.calls,
         };
         // Webhooks see the object in the version of the request.
-        match admitted.may_match() {
+        let validated = match admitted.may_match() {
             false => self.admission(request).validate(&admitted, None, Some(current)),
             true => {
                 let current = target.in_version(current.clone());
                 let current = current.map_err(|status| self.undecided(target, status))?;
                 self.admission(request).validate(&admitted, None, Some(&current))
             }
-        }
+        };
+        validated.map_err(|undecided| self.awaiting(target, undecided))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::registry::{Decision, UpdateEffect, removed_by_update};
 use crate::request::{Action, Body, FieldValidation, Request, Target, WriteOptions};
 use crate::undecided::Undecided;
 use bytes::Bytes;
+use jiff::Timestamp;
 use kstore_api::patch::{self, PatchError, PatchType};
 use kstore_api::status::{Reason, Status};
 use kstore_api::{meta, schema, strategy, validate};
@@ -163,6 +164,8 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let target = &request.target;
         let mut object_warnings = Vec::new();
+        // One time for all attempts: an object whose managed fields have another time is another one, and would be converted again.
+        let now = self.nondet.clock.now_seconds();
         let decide = |current: Option<&Value>| {
             object_warnings.clear();
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
@@ -182,8 +185,8 @@ impl Pipeline {
                 }
             };
             let next = change(old)?;
-            let mut admitted =
-                self.admit_change(request, (options, calls), old, next, &mut object_warnings)?;
+            let admitted = self.admit_change(request, (options, calls, now), old, next, &mut object_warnings);
+            let mut admitted = admitted.map_err(|undecided| self.awaiting(target, undecided))?;
             if let Decision::Put(next) = &mut admitted {
                 patch::apply::keep_times(current, next);
             }
@@ -211,7 +214,7 @@ impl Pipeline {
     fn admit_change(
         &self,
         request: &Request,
-        (options, calls): (&WriteOptions, &Calls),
+        (options, calls, now): (&WriteOptions, &Calls, Timestamp),
         old: &Value,
         mut next: Value,
         object_warnings: &mut Vec<String>,
@@ -236,7 +239,7 @@ impl Pipeline {
         };
         target.fill_defaults(&mut next);
         // Fields that admission changes are not attributed to the request's field manager.
-        self.track(target, Some((old, target.subresource)), &mut next, options);
+        self.track(target, Some((old, target.subresource)), &mut next, options, now);
         self.admission(request).mutate(&admitted, &mut next, Some(old))?;
         let mut before = old.clone();
         // The stored object has the zero values that Kubernetes always prints; canonical form makes both
@@ -250,8 +253,7 @@ impl Pipeline {
         }
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
         target.keep_metadata(&mut next, &before);
-        let now = || self.nondet.clock.now_seconds().to_string();
-        strategy::date_update(resource, target.subresource, &mut next, &before, now);
+        strategy::date_update(resource, target.subresource, &mut next, &before, || now.to_string());
         self.registry.fill_families(target, &mut next, Some(&before))?;
         let span = tracing::debug_span!("validation").entered();
         let mut errors = target.validate_change(&next, &before, object_warnings);

@@ -211,3 +211,65 @@ fn a_webhook_that_fails_leaves_the_stored_version_readable() {
         assert_eq!(call(cluster, "GET", &format!("{V2}/a"), &Value::Null).await.code, 200);
     });
 }
+
+/// Configures a webhook of each kind, and a policy, that name only the version v2.
+async fn admit_in_v2(cluster: &Cluster) {
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    for (kind, path) in
+        [("MutatingWebhookConfiguration", "/mutate"), ("ValidatingWebhookConfiguration", "/validate")]
+    {
+        cluster.webhooks().serve(path, |review| reviewed(review, json!({"allowed": true})));
+        let hook = json!({"name": "doors.hooks.test", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": Webhooks::client_config(path), "rules": [
+                {"operations": ["*"], "apiGroups": ["net.test"], "apiVersions": ["v2"], "resources": ["doors"]}]});
+        let configuration = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+            "metadata": {"name": "doors"}, "webhooks": [hook]});
+        let made = call(cluster, "POST", &format!("{group}/{}s", kind.to_lowercase()), &configuration).await;
+        assert_eq!(made.code, 201, "{}", made.json());
+    }
+    let policy = json!({"metadata": {"name": "doors"}, "spec": {
+        "matchConstraints": {"resourceRules": [
+            {"operations": ["*"], "apiGroups": ["net.test"], "apiVersions": ["v2"], "resources": ["doors"]}]},
+        "validations": [{"expression": "object.port != '13'"}]}});
+    let binding = json!({"metadata": {"name": "doors"}, "spec": {"policyName": "doors", "validationActions": ["Deny"]}});
+    for (plural, object) in
+        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
+    {
+        let made = call(cluster, "POST", &format!("{group}/{plural}"), &object).await;
+        assert_eq!(made.code, 201, "{}", made.json());
+    }
+}
+
+/// The number of calls of each webhook since the last time: mutating, validating.
+fn reviews(cluster: &Cluster) -> (usize, usize) {
+    let calls = cluster.webhooks().take_calls();
+    let count = |path: &str| calls.iter().filter(|(called, _)| called == path).count();
+    (count("/mutate"), count("/validate"))
+}
+
+#[test]
+fn webhooks_and_policies_of_another_version_are_asked_once_about_each_write() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster).await;
+        admit_in_v2(cluster).await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        let began = tokio::time::Instant::now();
+        create(cluster, "a").await;
+        assert_eq!(reviews(cluster), (1, 1), "of a create in v1");
+        let path = format!("{V1}/a");
+        let patch = |port: &str| json!({"hostPort": format!("here:{port}")}).to_string();
+        let merge = "application/merge-patch+json";
+        let patched = cluster.rest().call_as("PATCH", &path, merge, patch("81")).await;
+        assert_eq!(patched.code, 200, "{}", patched.json());
+        assert_eq!(reviews(cluster), (1, 1), "of a merge patch in v1");
+        let refused = cluster.rest().call_as("PATCH", &path, merge, patch("13")).await;
+        assert_eq!(refused.code, 422, "the policy sees the object in its version: {}", refused.json());
+        let mut bad = door("b");
+        bad["hostPort"] = json!("here:13");
+        assert_eq!(call(cluster, "POST", V1, &bad).await.code, 422);
+        reviews(cluster);
+        assert_eq!(call(cluster, "DELETE", &path, &Value::Null).await.code, 200);
+        assert_eq!(reviews(cluster), (0, 1), "of a deletion");
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+    });
+}

@@ -4,6 +4,7 @@
 
 use super::form::{converted, filled};
 use super::{Admitted, RequestContext};
+use crate::error;
 use crate::lookup::Lookup;
 use crate::pipeline::in_version;
 use crate::undecided::Undecided;
@@ -17,7 +18,7 @@ use kstore_api::selector::label::Selector;
 use kstore_api::status::Status;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Applies the matching mutating policies to the object, in one round.
 ///
@@ -42,7 +43,7 @@ pub(crate) fn mutate(
     }
     let object = filled(Cow::Borrowed(&*new), attributes.kind);
     let attributes = Attributes { object: Some(&object), ..attributes };
-    let seen = PolicyCluster { context: &context, admitted, cluster };
+    let seen = PolicyCluster { context: &context, admitted, cluster, unconverted: OnceLock::new() };
     let authorizer = admitted.calls.authorizer(subject.user);
     let request = PolicyRequest {
         attributes,
@@ -53,6 +54,7 @@ pub(crate) fn mutate(
     };
     let changed = policies.admit(&request, rounds);
     admitted.calls.check_access_answers()?;
+    seen.check_conversions()?;
     if let Some(mut changed) = changed? {
         // Decoding removes the added zero values again; the object gets them when it is stored.
         admitted.decode(&mut changed, Some(new))?;
@@ -83,7 +85,7 @@ pub(crate) fn validate(
     }
     let object = new.map(|new| filled(Cow::Borrowed(new), attributes.kind));
     let attributes = Attributes { object: object.as_deref(), ..attributes };
-    let seen = PolicyCluster { context: &context, admitted, cluster };
+    let seen = PolicyCluster { context: &context, admitted, cluster, unconverted: OnceLock::new() };
     let authorizer = admitted.calls.authorizer(subject.user);
     let request = PolicyRequest {
         attributes,
@@ -94,6 +96,7 @@ pub(crate) fn validate(
     };
     let outcome = policies.admit(&request);
     admitted.calls.check_access_answers()?;
+    seen.check_conversions()?;
     admitted.calls.warn(&outcome.warnings);
     admitted.calls.note(|| outcome.audit_annotations.clone());
     outcome.denial.map_or(Ok(()), |status| Err(status.into()))
@@ -104,9 +107,19 @@ struct PolicyCluster<'a> {
     context: &'a RequestContext,
     admitted: &'a Admitted<'a>,
     cluster: &'a dyn Lookup,
+    /// That an object waits for its conversion by a webhook. What the policies made of its absence does not count.
+    unconverted: OnceLock<Status>,
 }
 
 impl PolicyCluster<'_> {
+    /// Ends an evaluation that needs a conversion by a webhook: it is repeated with the converted object.
+    ///
+    /// # Errors
+    /// [`error::conversion_needed`].
+    fn check_conversions(&self) -> Result<(), Status> {
+        self.unconverted.get().map_or(Ok(()), |status| Err(status.clone()))
+    }
+
     /// The served resource of a parameter kind.
     fn params_of(&self, kind: &ParamKind) -> Option<crate::kinds::Served> {
         let (group, version) = split_api_version(&kind.api_version);
@@ -127,7 +140,12 @@ impl Cluster for PolicyCluster<'_> {
         let row = self.context.row_of(to).ok_or_else(|| format!("{to} is not served"))?;
         let versions = (self.admitted.subject.resource, Some(row));
         let converted = converted(&self.context.kinds, object, versions);
-        converted.map(Cow::into_owned).map_err(|status| status.message)
+        converted.map(Cow::into_owned).map_err(|status| {
+            if error::is_conversion_needed(&status) {
+                let _ = self.unconverted.set(status.clone());
+            }
+            status.message
+        })
     }
 
     fn object_type(&self, kind: GroupVersionKind<'_>) -> Option<ObjectType<'_>> {
