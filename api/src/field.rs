@@ -342,7 +342,7 @@ impl IntoIterator for ErrorList {
 }
 
 fn json(value: &(impl Serialize + ?Sized)) -> String {
-    serde_json::to_string(value).expect("values of objects have string keys and finite numbers")
+    crate::json::to_string(value)
 }
 
 #[cfg(test)]

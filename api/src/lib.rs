@@ -21,6 +21,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod growth_tests;
 pub mod initializers;
+pub mod json;
 pub mod kind;
 pub mod lenient;
 pub mod limits;

@@ -11,13 +11,13 @@
 //!
 //! `metadata` is always present and never has `resourceVersion`: the version is the revision of the write,
 //! which is known only after the bytes are made. All other members, nested ones included, are sorted by name.
-//! Equal objects therefore have equal bytes, [`splice_revision`] inserts the version without parsing, and a
+//! Numbers are written as Go writes them ([`json`]). Equal objects therefore have equal bytes, [`splice_revision`] inserts the version without parsing, and a
 //! list item is a suffix of the stored bytes ([`without_type_meta`]).
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::meta;
+use crate::{json, meta};
 
 /// Key of an object within its resource: namespace and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,9 +96,9 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
     let members = object.as_object().expect("an API object is a JSON object");
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(b"{\"apiVersion\":");
-    write_json(&mut out, &Value::from(api_version(object)));
+    json::write(&mut out, api_version(object));
     out.extend_from_slice(b",\"kind\":");
-    write_json(&mut out, &Value::from(kind(object)));
+    json::write(&mut out, kind(object));
     out.extend_from_slice(b",\"metadata\":{");
     let none = Map::new();
     let metadata = members.get("metadata").and_then(Value::as_object).unwrap_or(&none);
@@ -120,14 +120,10 @@ fn write_members(out: &mut Vec<u8>, members: &Map<String, Value>, except: &[&str
         if !std::mem::take(&mut first) {
             out.push(b',');
         }
-        serde_json::to_writer(&mut *out, name).expect("writing a string to memory cannot fail");
+        json::write(out, name);
         out.push(b':');
-        write_json(out, value);
+        json::write(out, value);
     }
-}
-
-fn write_json(out: &mut Vec<u8>, value: &Value) {
-    serde_json::to_writer(out, value).expect("writing a JSON value to memory cannot fail");
 }
 
 /// Offset of `"metadata":{` in stored bytes, found without parsing.

@@ -150,7 +150,7 @@ impl<'a> Review<'a> {
             api_version: format!("{}/{}", answer::GROUP, self.version.as_str()),
             request: Request { uid, desired_api_version: self.desired, objects },
         };
-        serde_json::to_vec(&body).expect("a review has string keys only")
+        crate::json::to_vec(&body)
     }
 
     /// The error of a call without a response.

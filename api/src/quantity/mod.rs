@@ -1,7 +1,8 @@
 //! Resource quantities (`500m`, `1.5Gi`, `2e3`): parsing, canonical form, arithmetic.
 //!
 //! A quantity is a number of nano-units and the suffix family of its text. Finer values are rounded away from
-//! zero, and values beyond ±(2^63-1) units are clamped. Comparison is by value: `1000m == 1`.
+//! zero, binary amounts beyond ±(2^63-1) units are clamped, and decimal ones beyond some 10^28. Comparison is by value:
+//! `1000m == 1`.
 
 mod parse;
 
@@ -15,8 +16,11 @@ use std::fmt;
 const NANO: i128 = 1_000_000_000;
 /// Nano-units in a thousandth.
 const MILLI: i128 = 1_000_000;
-/// Largest magnitude, in nano-units.
-const MAX: i128 = i64::MAX as i128 * NANO;
+/// Largest magnitude, in nano-units: sums of two cannot overflow. Kubernetes has no bound for decimal amounts; texts beyond
+/// this one are kept exactly by [`canonicalize`].
+const MAX: i128 = i128::MAX / 4;
+/// Largest magnitude of a binary amount, in nano-units.
+const BINARY_MAX: i128 = i64::MAX as i128 * NANO;
 
 /// Suffix family in which a quantity is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,12 +153,21 @@ impl Quantity {
     }
 }
 
-/// The canonical text of a quantity: the largest suffix of its family that leaves a whole number.
+/// The text in which Kubernetes writes a parsed quantity: mostly with the largest suffix of its family that leaves a whole
+/// number. A text whose last digit stands for a power of thousand is kept as it was sent, as in Kubernetes: `999.999`, `1E6`.
 ///
 /// # Errors
 /// The text is not a quantity.
 pub fn canonicalize(text: &str) -> Result<String, QuantityError> {
-    Quantity::parse(text).map(|q| q.to_string())
+    parse::written(text)
+}
+
+/// The text of [`canonicalize`] for an amount of a resource, rounded away from zero to thousandths.
+///
+/// # Errors
+/// The text is not a quantity.
+pub fn canonicalize_amount(text: &str) -> Result<String, QuantityError> {
+    parse::written_amount(text)
 }
 
 impl PartialEq for Quantity {
@@ -190,38 +203,38 @@ impl fmt::Display for Quantity {
         if self.is_zero() {
             return f.write_str("0");
         }
-        // Below 1024 units no binary suffix applies, and fractions are printed as decimals. A number that is
-        // not a multiple of 1024 has no binary suffix either and would parse as a decimal, so it is printed
-        // as one.
-        let units = div_away(self.nanos, NANO);
-        let small = self.nanos.abs() < 1024 * NANO;
-        match self.format {
-            Format::BinarySi if !small && units % 1024 == 0 => fmt_binary(units, f),
-            Format::BinarySi if !small => Self::new(units * NANO, Format::DecimalSi).fmt(f),
-            Format::BinarySi | Format::DecimalSi => {
-                let (mantissa, exponent) = decimal(self.nanos);
-                const SUFFIX: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-                write!(f, "{mantissa}{}", SUFFIX[exponent / 3])
-            }
-            Format::DecimalExponent => {
-                let (mantissa, exponent) = decimal(self.nanos);
-                match i64::try_from(exponent).unwrap_or(0) - 9 {
-                    0 => write!(f, "{mantissa}"),
-                    exponent => write!(f, "{mantissa}e{exponent}"),
-                }
-            }
+        // Below 1024 units no binary suffix applies, and fractions are printed as decimals.
+        let is_binary =
+            self.format == Format::BinarySi && self.nanos.abs() >= 1024 * NANO && self.nanos % NANO == 0;
+        if is_binary {
+            return fmt_binary(self.nanos / NANO, f);
         }
+        let (mantissa, power) = decimal(self.nanos);
+        f.write_str(&decimal_text(mantissa, power, self.format))
     }
 }
 
-/// Splits nano-units into a mantissa and a decimal exponent, a multiple of three and at most 27 (exa).
-fn decimal(mut mantissa: i128) -> (i128, usize) {
-    let mut exponent = 0;
-    while mantissa % 1000 == 0 && exponent < 27 {
+/// Splits nano-units into a mantissa and a power of ten, a multiple of three.
+fn decimal(mut mantissa: i128) -> (i128, i64) {
+    let mut power = -9;
+    while mantissa % 1000 == 0 {
         mantissa /= 1000;
-        exponent += 3;
+        power += 3;
     }
-    (mantissa, exponent)
+    (mantissa, power)
+}
+
+/// A mantissa with the suffix for a power of ten, a multiple of three. Powers without a suffix are printed as exponents.
+fn decimal_text(mantissa: impl fmt::Display, power: i64, format: Format) -> String {
+    const SUFFIX: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    let suffix = usize::try_from(power / 3 + 3).ok().and_then(|at| SUFFIX.get(at));
+    match (format, suffix) {
+        (_, _) if power == 0 => mantissa.to_string(),
+        (Format::DecimalSi | Format::BinarySi, Some(suffix)) => format!("{mantissa}{suffix}"),
+        (Format::DecimalSi | Format::BinarySi, None) | (Format::DecimalExponent, _) => {
+            format!("{mantissa}e{power}")
+        }
+    }
 }
 
 fn fmt_binary(mut units: i128, f: &mut fmt::Formatter<'_>) -> fmt::Result {

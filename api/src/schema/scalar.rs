@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::decode::DecodeError;
-use crate::quantity::Quantity;
+use crate::{json, quantity};
 
 /// Unix time of Go's zero time, the first second of year one, which Go prints as null.
 const GO_ZERO_SECONDS: i64 = -62_135_596_800;
@@ -57,23 +57,23 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// Canonical quantity of a JSON string or number.
+/// Text in which Kubernetes writes the quantity of a JSON string or number.
 pub(crate) fn quantity(value: &Value) -> Result<String, DecodeError> {
-    parse_quantity(value).map(|quantity| quantity.to_string())
+    quantity::canonicalize(&quantity_text(value)).map_err(DecodeError::Quantity)
 }
 
-/// Canonical quantity of a resource amount, rounded away from zero to thousandths.
+/// Text in which Kubernetes writes a resource amount, rounded away from zero to thousandths.
 pub(crate) fn amount(value: &Value) -> Result<String, DecodeError> {
-    parse_quantity(value).map(|quantity| quantity.in_milli().to_string())
+    quantity::canonicalize_amount(&quantity_text(value)).map_err(DecodeError::Quantity)
 }
 
-fn parse_quantity(value: &Value) -> Result<Quantity, DecodeError> {
-    let text = match value {
+fn quantity_text(value: &Value) -> String {
+    match value {
         Value::String(text) => text.trim().to_owned(),
-        Value::Number(number) => number.to_string(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
-    };
-    Quantity::parse(&text).map_err(DecodeError::Quantity)
+        Value::Null | Value::Number(_) | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            json::to_string(value)
+        }
+    }
 }
 
 /// Checks that a value is an int-or-string; it stays as it is.

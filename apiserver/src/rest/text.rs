@@ -2,12 +2,12 @@
 //! line by line, so that a list can be encoded item by item. Pure.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use kstore_api::yaml;
+use kstore_api::{json, yaml};
 use serde_json::Value;
 
 /// A value as indented JSON.
 pub(super) fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).expect("a value is JSON")
+    json::to_string_pretty(value)
 }
 
 /// Appends an item of a YAML list that is a member of the document.

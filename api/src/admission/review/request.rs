@@ -63,7 +63,7 @@ pub fn encode_request(
     };
     let request = Request { object, old_object, ..describe(attributes, form, uid) };
     let review = Review { kind: "AdmissionReview", api_version, request };
-    Ok(serde_json::to_vec(&review).expect("a review has string keys only"))
+    Ok(crate::json::to_vec(&review))
 }
 
 /// The request without its objects, as expressions see it.

@@ -1,0 +1,201 @@
+//! JSON text with the numbers of Go's `encoding/json`, for everything that is stored or sent.
+//!
+//! Kubernetes reads a number without point and exponent as an integer if it fits into 64 bits with a sign, and every other
+//! number as a double. It writes a double with its shortest digits: in full from 10⁻⁶ up to 10²¹, else with an exponent.
+//! So `1.0` is written `1`, `1e6` is written `1000000`, and Go clients can decode both into integers.
+
+use std::io::{Result, Write};
+
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+
+/// Appends a value as compact JSON.
+///
+/// # Panics
+/// If a map in the value has keys that are not strings.
+pub fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let mut to = Serializer::with_formatter(out, GoNumbers(CompactFormatter));
+    value.serialize(&mut to).expect("the value has string keys, and memory takes every write");
+}
+
+/// A value as compact JSON.
+///
+/// # Panics
+/// If a map in the value has keys that are not strings.
+#[must_use]
+pub fn to_vec(value: &(impl Serialize + ?Sized)) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    write(&mut out, value);
+    out
+}
+
+/// A value as compact JSON.
+///
+/// # Panics
+/// If a map in the value has keys that are not strings.
+#[must_use]
+pub fn to_string(value: &(impl Serialize + ?Sized)) -> String {
+    text(to_vec(value))
+}
+
+/// A value as indented JSON.
+///
+/// # Panics
+/// If a map in the value has keys that are not strings.
+#[must_use]
+pub fn to_string_pretty(value: &(impl Serialize + ?Sized)) -> String {
+    let mut out = Vec::with_capacity(128);
+    let mut to = Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()));
+    value.serialize(&mut to).expect("the value has string keys, and memory takes every write");
+    text(out)
+}
+
+fn text(json: Vec<u8>) -> String {
+    String::from_utf8(json).expect("JSON is UTF-8")
+}
+
+/// Text of a double as Go's `encoding/json` writes it. Negative zero is `0`: Kubernetes reads the `-0` that Go writes as the
+/// integer zero, so clients never see it.
+#[must_use]
+pub fn double(number: f64) -> String {
+    /// Doubles from here on have an exponent.
+    const LARGE: f64 = 1e21;
+    /// Doubles below have an exponent.
+    const SMALL: f64 = 1e-6;
+    let size = number.abs();
+    if size == 0.0 {
+        return "0".to_owned();
+    }
+    if (SMALL..LARGE).contains(&size) {
+        return number.to_string();
+    }
+    let text = format!("{number:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent}"),
+        _ => text,
+    }
+}
+
+/// Formatter that writes numbers like Go, and leaves the rest to another formatter.
+struct GoNumbers<F>(F);
+
+impl<F: Formatter> Formatter for GoNumbers<F> {
+    fn write_f64<W: ?Sized + Write>(&mut self, to: &mut W, value: f64) -> Result<()> {
+        to.write_all(double(value).as_bytes())
+    }
+
+    /// Integers beyond 64 bits with a sign are doubles.
+    fn write_u64<W: ?Sized + Write>(&mut self, to: &mut W, value: u64) -> Result<()> {
+        match i64::try_from(value) {
+            Ok(_) => self.0.write_u64(to, value),
+            #[expect(clippy::cast_precision_loss, reason = "as Go reads it")]
+            Err(_) => self.write_f64(to, value as f64),
+        }
+    }
+
+    fn begin_array<W: ?Sized + Write>(&mut self, to: &mut W) -> Result<()> {
+        self.0.begin_array(to)
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, to: &mut W) -> Result<()> {
+        self.0.end_array(to)
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, to: &mut W, first: bool) -> Result<()> {
+        self.0.begin_array_value(to, first)
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, to: &mut W) -> Result<()> {
+        self.0.end_array_value(to)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, to: &mut W) -> Result<()> {
+        self.0.begin_object(to)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, to: &mut W) -> Result<()> {
+        self.0.end_object(to)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, to: &mut W, first: bool) -> Result<()> {
+        self.0.begin_object_key(to, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, to: &mut W) -> Result<()> {
+        self.0.begin_object_value(to)
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, to: &mut W) -> Result<()> {
+        self.0.end_object_value(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn rewritten(text: &str) -> String {
+        to_string(&serde_json::from_str::<Value>(text).unwrap())
+    }
+
+    /// The answers of a kube-apiserver 1.36 to custom objects with these numbers, and of Go's encoder.
+    #[test]
+    fn numbers_are_written_like_kubernetes() {
+        let cases = [
+            ("221655076.18524837", "221655076.18524837"),
+            ("1.0", "1"),
+            ("1e6", "1000000"),
+            ("-0", "0"),
+            ("-0.0", "0"),
+            ("100000000000000000000", "100000000000000000000"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("9223372036854775808", "9223372036854776000"),
+            ("18446744073709551615", "18446744073709552000"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("-9223372036854775809", "-9223372036854776000"),
+            ("1e21", "1e+21"),
+            ("1.5e300", "1.5e+300"),
+            ("999999999999999900000", "999999999999999900000"),
+            ("0.000001", "0.000001"),
+            ("0.0000001", "1e-7"),
+            ("-2.5e-10", "-2.5e-10"),
+            ("5e-324", "5e-324"),
+            ("0.1", "0.1"),
+        ];
+        for (sent, want) in cases {
+            assert_eq!(rewritten(sent), want, "{sent}");
+        }
+    }
+
+    #[test]
+    fn indented_text_has_the_same_numbers() {
+        let value: Value = serde_json::from_str(r#"{"a":[1.0,{}],"b":{"c":1e20}}"#).unwrap();
+        let want =
+            "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": {\n    \"c\": 100000000000000000000\n  }\n}";
+        assert_eq!(to_string_pretty(&value), want);
+    }
+
+    proptest! {
+        #[test]
+        fn doubles_keep_their_value(bits: u64) {
+            let number = f64::from_bits(bits);
+            prop_assume!(number.is_finite());
+            let text = double(number);
+            prop_assert_eq!(text.parse::<f64>().unwrap(), number);
+            let read: Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(read.as_f64(), Some(number), "{}", text);
+            prop_assert_eq!(to_string(&read), text);
+        }
+
+        /// 17 digits name any double; the reader must take the nearest.
+        #[test]
+        fn texts_of_doubles_are_read_as_the_nearest_double(mantissa in 1_u64..100_000_000_000_000_000, power in -40_i32..40) {
+            let text = format!("{mantissa}e{power}");
+            let read: Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(read.as_f64().unwrap().to_bits(), text.parse::<f64>().unwrap().to_bits(), "{}", text);
+        }
+    }
+}
