@@ -4,12 +4,14 @@
 //! `merge` and `strategic`.
 
 mod container;
+mod cost;
 
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use crate::schema::limits::{MAX_COPY_BYTES, MAX_DEPTH, MAX_JSON_PATCH_OPERATIONS, MAX_SHIFTED_ELEMENTS};
+use crate::schema::limits::MAX_JSON_PATCH_OPERATIONS;
 use container::{KeyError, locate};
+use cost::PatchCost;
 
 /// Applies the operations of `patch`, a JSON array, in order.
 ///
@@ -30,20 +32,7 @@ pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     for operation in operations {
         operation.apply(&mut value, &mut work)?;
     }
-    if deeper_than(&value, MAX_DEPTH) {
-        return Err(PatchError::Unprocessable("exceeded max depth".to_owned()));
-    }
     Ok(value)
-}
-
-/// Whether a value is nested deeper than this; operations can nest values beyond the limit of JSON parsers.
-fn deeper_than(value: &Value, levels: usize) -> bool {
-    let Some(below) = levels.checked_sub(1) else { return true };
-    match value {
-        Value::Array(items) => items.iter().any(|v| deeper_than(v, below)),
-        Value::Object(map) => map.values().any(|v| deeper_than(v, below)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
 }
 
 fn malformed(reason: impl std::fmt::Display) -> PatchError {
@@ -56,38 +45,6 @@ struct Operation<'p> {
     path: Option<&'p str>,
     from: Option<&'p str>,
     value: Option<&'p Value>,
-}
-
-/// Cost of the operations applied so far.
-#[derive(Default)]
-struct PatchCost {
-    /// Bytes added by copies.
-    copied: usize,
-    /// List elements shifted by adding or removing an element before them.
-    shifted: usize,
-}
-
-impl PatchCost {
-    fn copy(&mut self, bytes: usize) -> Result<(), PatchError> {
-        self.copied = self.copied.saturating_add(bytes);
-        if self.copied > MAX_COPY_BYTES {
-            return Err(PatchError::TooLarge(format!(
-                "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPY_BYTES}",
-                self.copied
-            )));
-        }
-        Ok(())
-    }
-
-    fn shift(&mut self, elements: usize) -> Result<(), PatchError> {
-        self.shifted = self.shifted.saturating_add(elements);
-        if self.shifted > MAX_SHIFTED_ELEMENTS {
-            return Err(PatchError::TooLarge(format!(
-                "the operations of the JSON patch move more than {MAX_SHIFTED_ELEMENTS} list elements: replace the list as a whole"
-            )));
-        }
-        Ok(())
-    }
 }
 
 /// Error of an operation that fails on this object.
@@ -113,7 +70,7 @@ impl<'p> Operation<'p> {
         match self.op {
             "add" => self.add(document, work),
             "remove" => self.remove(document, work),
-            "replace" => self.replace(document).map_err(unfit),
+            "replace" => self.replace(document, work),
             "move" => self.move_value(document, work),
             "test" => self.test(document).map_err(unfit),
             "copy" => self.copy(document, work),
@@ -131,8 +88,9 @@ impl<'p> Operation<'p> {
         let (place, key) = locate(document, path).ok_or_else(|| {
             unfit(format!("add operation does not apply: doc is missing path: \"{path}\": missing value"))
         })?;
+        work.nest(path, self.given())?;
         work.shift(place.moved_by_add(&key))?;
-        place.add(&key, self.given()).map_err(|why| unfit(error_in("add", path, &why)))
+        place.add(&key, self.given().clone()).map_err(|why| unfit(error_in("add", path, &why)))
     }
 
     fn remove(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
@@ -144,27 +102,26 @@ impl<'p> Operation<'p> {
         place.remove(&key).map(|_| ()).map_err(|why| unfit(error_in("remove", path, &why)))
     }
 
-    fn replace(&self, document: &mut Value) -> Result<(), String> {
-        let path = self
-            .path
-            .ok_or("replace operation failed to decode path: operation missing path field: missing value")?;
+    fn replace(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
+        let missing = "replace operation failed to decode path: operation missing path field: missing value";
+        let path = Self::need(self.path, missing)?;
+        let value = self.given();
+        work.nest(path, value)?;
         if path.is_empty() {
-            let value = self.given();
             if !(value.is_object() || value.is_array()) {
-                return Err("replace operation value must be object or array".to_owned());
+                return Err(unfit("replace operation value must be object or array".to_owned()));
             }
-            *document = value;
+            *document = value.clone();
             return Ok(());
         }
         let (mut place, key) = locate(document, path).ok_or_else(|| {
-            format!("replace operation does not apply: doc is missing path: {path}: missing value")
+            unfit(format!("replace operation does not apply: doc is missing path: {path}: missing value"))
         })?;
         if place.get(&key).is_err() {
-            return Err(format!(
-                "replace operation does not apply: doc is missing key: {path}: missing value"
-            ));
+            let text = format!("replace operation does not apply: doc is missing key: {path}: missing value");
+            return Err(unfit(text));
         }
-        place.set(&key, self.given()).map_err(|why| error_in("remove", path, &why))
+        place.set(&key, value.clone()).map_err(|why| unfit(error_in("remove", path, &why)))
     }
 
     fn move_value(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
@@ -184,6 +141,7 @@ impl<'p> Operation<'p> {
                 "move operation does not apply: doc is missing destination path: {path}: missing value"
             ))
         })?;
+        work.nest(path, &value)?;
         work.shift(place.moved_by_add(&key))?;
         place.add(&key, value).map_err(|why| unfit(error_in("move", path, &why)))
     }
@@ -194,14 +152,14 @@ impl<'p> Operation<'p> {
             .ok_or("test operation failed to decode path: operation missing path field: missing value")?;
         let failed = || Err(format!("testing value {path} failed: test failed"));
         if path.is_empty() {
-            return if *document == *self.value.unwrap_or(&Value::Null) { Ok(()) } else { failed() };
+            return if document == self.given() { Ok(()) } else { failed() };
         }
         let (mut place, key) = locate(document, path).ok_or_else(|| {
             format!("test operation does not apply: is missing path: {path}: missing value")
         })?;
         let found = place.get(&key).map_err(|why| error_in("test", path, &why))?;
         let found = found.unwrap_or(&Value::Null);
-        if found == self.value.unwrap_or(&Value::Null) { Ok(()) } else { failed() }
+        if found == self.given() { Ok(()) } else { failed() }
     }
 
     fn copy(&self, document: &mut Value, work: &mut PatchCost) -> Result<(), PatchError> {
@@ -221,15 +179,15 @@ impl<'p> Operation<'p> {
                 "copy operation does not apply: doc is missing destination path: {path}: missing value"
             ))
         })?;
+        let value = value.unwrap_or_default();
+        work.nest(path, &value)?;
         work.shift(place.moved_by_add(&key))?;
-        place
-            .add(&key, value.unwrap_or_default())
-            .map_err(|why| unfit(format!("error while adding value during copy: {why}")))
+        place.add(&key, value).map_err(|why| unfit(format!("error while adding value during copy: {why}")))
     }
 
     /// The operation's value; null if it states none.
-    fn given(&self) -> Value {
-        self.value.cloned().unwrap_or_default()
+    fn given(&self) -> &'p Value {
+        self.value.unwrap_or(&Value::Null)
     }
 }
 
@@ -237,6 +195,8 @@ fn error_in(operation: &str, path: &str, why: &KeyError) -> String {
     format!("error in {operation} for path: '{path}': {why}")
 }
 
+#[cfg(test)]
+mod depth_tests;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,6 +29,10 @@ pub(crate) const MAX_COPY_BYTES: usize = 3 << 20;
 /// minutes. More is a 413.
 pub(crate) const MAX_SHIFTED_ELEMENTS: usize = 20_000_000;
 
+/// Values that one JSON patch may add or move, all operations together: the nesting of each is measured before. This many take
+/// some tenths of a second. More is a 413.
+pub(crate) const MAX_MEASURED_VALUES: usize = 20_000_000;
+
 /// Elements of one list of a strategic merge patch that may have the same merge key. Each is merged with the
 /// whole element of the object, nested lists included, so thousands would take minutes. Clients use a key
 /// once; more than this is a 413.
