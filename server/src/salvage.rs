@@ -7,6 +7,9 @@ use kstore_store::maintenance::{self, RescueReport};
 use kstore_store::{Config, OpenError};
 use tracing::{info, warn};
 
+/// Lost versions, and problems of files, that are logged one by one.
+const LOGGED: usize = 1_000;
+
 /// Replaces a store that could not be opened because of `error` by its readable part, and logs what was lost.
 pub(crate) async fn replace(config: &Config, error: &OpenError, nondet: &Nondet) -> anyhow::Result<()> {
     let dir = config.dir.clone().context("a store in memory cannot be damaged")?;
@@ -23,15 +26,22 @@ pub(crate) async fn replace(config: &Config, error: &OpenError, nondet: &Nondet)
         })
     });
     let RescueReport { salvaged, restored, damaged } = work.await??;
+    let lost = &salvaged.lost;
     warn!(
+        records = salvaged.snapshot.records,
+        lost_revisions = %lost.revisions_text(),
+        unknown_places = lost.unknown,
         revision = restored.revision.0,
-        kept_upto = salvaged.snapshot.revision.0,
-        newest_known = salvaged.newest.0,
-        lost_records = salvaged.holes,
         damaged = %damaged.display(),
-        "the store continues with its readable part; the damaged files were moved"
+        "the store continues with everything that can be read; the damaged files were moved"
     );
-    for problem in salvaged.problems {
+    for version in lost.versions.iter().take(LOGGED) {
+        warn!("lost: {version}");
+    }
+    if let Some(more) = lost.versions.len().checked_sub(LOGGED + 1) {
+        warn!("and {} more lost versions; `kstore-server store salvage` lists them", more + 1);
+    }
+    for problem in salvaged.problems.iter().take(LOGGED) {
         warn!(%problem, "damaged file");
     }
     Ok(())

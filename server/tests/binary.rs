@@ -270,7 +270,7 @@ fn a_store_is_saved_verified_and_restored_without_a_server() {
     assert_eq!(code, 3);
     assert!(stdout.contains("its header is damaged"), "{stdout}");
     let (code, stdout, _) = store(&["salvage", &path("salvaged.db"), "--data-dir", &data]);
-    assert!(code == 3 && stdout.contains("lostRecords"), "{stdout}");
+    assert!(code == 3 && stdout.contains("lostRevisions"), "{stdout}");
     let (code, _, stderr) = store(&["snapshot", "save", &path("no.db"), "--data-dir", &data]);
     assert!(code == 1 && stderr.contains("salvage"), "{stderr}");
     assert!(!store(&["snapshot", "restore", &file, "--bump-revision", "1"]).2.is_empty());

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use crate::OpenError;
 
+/// Lost versions that a salvage lists with their keys: enough for a person, and they stay in memory. Further ones are
+/// counted among the lost revisions only.
+pub(crate) const LOST_VERSIONS: usize = 10_000;
+
 /// Bounds on the store's requests, memory, disk and timing. [`Limits::default`] suits a server; tests use tiny values
 /// to reach rare branches.
 #[derive(Clone, Debug)]

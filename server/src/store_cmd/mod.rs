@@ -72,9 +72,14 @@ fn salvage(args: &SaveArgs, output: Output) -> anyhow::Result<ExitCode> {
     let salvaged =
         maintenance::salvage(&args.dir.data_dir, &args.file, &mut |done, total| meter.at(done, total))?;
     drop(meter);
-    print::answer(output, &print::salvaged(&args.file, &salvaged));
-    let is_complete = salvaged.holes == 0 && salvaged.snapshot.revision == salvaged.newest;
-    let is_intact = is_complete && salvaged.problems.is_empty();
+    print::answer(output, &print::salvaged(&args.file, &salvaged, output));
+    let is_intact = salvaged.lost.is_empty() && salvaged.problems.is_empty();
+    if !salvaged.lost.is_empty() {
+        eprintln!(
+            "kstore-server: data is lost: restore the file with --bump-revision 1000000 --mark-compacted, so that \
+             clients list again"
+        );
+    }
     Ok(if is_intact { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
 }
 

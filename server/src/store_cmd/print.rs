@@ -88,16 +88,32 @@ pub(super) fn examined(examined: &VerifyReport, with_problems: bool) -> Value {
     answer
 }
 
-/// The result of a salvage, with the problems found.
-pub(super) fn salvaged(file: &Path, salvaged: &SalvageReport) -> Value {
+/// The result of a salvage, with what is lost and the problems found.
+pub(super) fn salvaged(file: &Path, salvaged: &SalvageReport, output: Output) -> Value {
+    let SalvageReport { snapshot, lost, problems: found } = salvaged;
+    let revisions: Vec<Value> = match output {
+        Output::Table => lost.revisions.iter().map(|range| json!(range.to_string())).collect(),
+        Output::Json => {
+            lost.revisions.iter().map(|range| json!({"first": range.first.0, "last": range.last.0})).collect()
+        }
+    };
+    let versions = lost.versions.iter().map(|version| match output {
+        Output::Table => json!(version.to_string()),
+        Output::Json => json!({
+            "key": version.key.escape_ascii().to_string(),
+            "revision": version.revision.0,
+            "kept": version.kept.map(|kept| kept.0),
+        }),
+    });
     json!({
         "file": file.display().to_string(),
-        "revision": salvaged.snapshot.revision.0,
-        "newestRevision": salvaged.newest.0,
-        "records": salvaged.snapshot.records,
-        "bytes": salvaged.snapshot.bytes,
-        "lostRecords": salvaged.holes,
-        "problems": problems(&salvaged.problems),
+        "revision": snapshot.revision.0,
+        "records": snapshot.records,
+        "bytes": snapshot.bytes,
+        "lostRevisions": revisions,
+        "lostVersions": versions.collect::<Vec<_>>(),
+        "unknownPlaces": lost.unknown,
+        "problems": problems(found),
     })
 }
 

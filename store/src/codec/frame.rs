@@ -158,6 +158,14 @@ pub(crate) fn decode_group(segment: &[u8], offset: usize, epoch: u64) -> Option<
     (chain == stored).then_some(DecodedGroup { header, payload: &whole[GROUP_HEADER..], chain, end: next })
 }
 
+/// The epoch of the group at `offset`, if its header is intact. Only for the start of a segment whose own header is
+/// damaged: elsewhere a stored value could look like a group.
+pub(crate) fn epoch_at(segment: &[u8], offset: usize) -> Option<u64> {
+    let header: GroupHeader = take_checked(segment.get(offset..)?)?;
+    let own = header.magic == u32::from_le_bytes(GROUP_MAGIC) && header.offset == offset as u64;
+    own.then_some(header.epoch)
+}
+
 fn chained(seed: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(seed);
     hasher.update(bytes);

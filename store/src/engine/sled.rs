@@ -127,6 +127,11 @@ pub(crate) fn decode_value(key: RecordKey, bytes: &[u8]) -> Result<Record, Engin
     Ok(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
 }
 
+/// The content of a value, which may be damaged.
+pub(crate) fn unchecked_body(bytes: &[u8]) -> Option<&[u8]> {
+    Some(bytes.split_first()?.1.split_first_chunk::<4>()?.1)
+}
+
 impl SledEngine {
     /// Opens the database, which must be at least as new as `token`. Without a token, moves an existing database aside.
     pub(crate) fn open(dir: &Path, token: Option<&[u8]>) -> Result<Self, EngineError> {

@@ -1,6 +1,7 @@
 //! Reading an engine's files without the engine, for damaged directories: where the engine would refuse to open, intact
 //! records are found all the same.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,24 +10,39 @@ use bytes::Bytes;
 
 use super::data_dir;
 use super::survey::{Problems, RecordMap};
-use crate::EngineKind;
-use crate::codec::history::{self, FILE_HEADER, HistoryEntry};
+use crate::codec::history::{self, FILE_HEADER, HistoryEntry, RECORD_HEADER};
+use crate::codec::kv;
 use crate::disk::{Disk, File, read_all, read_full};
 use crate::engine::Record;
 use crate::engine::segments::{file_name, file_number};
 use crate::engine::sled::{self as sled_engine, SEAL_KEY};
 use crate::mvcc::commit::RecordKey;
+use crate::{EngineKind, Revision};
 
 /// The records found in an engine's files.
 #[derive(Default)]
 pub(super) struct EngineRecords {
-    pub(super) records: RecordMap<RecordSource>,
-    /// Damaged records whose names can be read.
-    pub(super) damaged: Vec<RecordKey>,
+    /// The records of the state that the manifest names.
+    pub(super) current: FoundRecords,
+    /// Records outside that state: in files that the manifest does not name, and behind the lengths that it names. They
+    /// replace lost ones.
+    pub(super) spare: RecordMap<RecordSource>,
     /// Total size of the files in bytes.
     pub(super) bytes: u64,
     files: Vec<Arc<dyn File>>,
     sled: Option<sled::Db>,
+}
+
+/// Records of some files, and the damage between them.
+#[derive(Default)]
+pub(super) struct FoundRecords {
+    pub(super) records: RecordMap<RecordSource>,
+    /// Damaged records whose revisions can be read, with their keys as far as the damaged bytes show them.
+    pub(super) damaged: BTreeMap<RecordKey, Option<Bytes>>,
+    /// Records in which one flipped bit was corrected. An intact copy is preferred to the correction.
+    pub(super) corrected: BTreeSet<RecordKey>,
+    /// Number of places that are damaged or missing and do not show which records they had.
+    pub(super) unknown: u64,
 }
 
 /// Location of a found record.
@@ -73,6 +89,11 @@ pub(super) fn find(
     problems: &mut Problems,
 ) -> io::Result<EngineRecords> {
     match kind {
+        EngineKind::Segments if !disk.is_dir(dir) => {
+            problems.add(dir, None, "the engine is missing");
+            let current = FoundRecords { unknown: 1, ..FoundRecords::default() };
+            Ok(EngineRecords { current, ..EngineRecords::default() })
+        }
         EngineKind::Segments => find_files(disk, dir, token, problems),
         EngineKind::Sled => Ok(find_sled(&data_dir::sled_dir(dir), problems)),
         EngineKind::Memory => Ok(EngineRecords::default()),
@@ -85,29 +106,75 @@ fn find_files(
     token: Option<&[u8]>,
     problems: &mut Problems,
 ) -> io::Result<EngineRecords> {
-    let mut found = EngineRecords::default();
-    for (path, len) in listed(disk, dir, token, problems)? {
-        let file = match disk.open(&path) {
+    let (mut found, mut spare) = (EngineRecords::default(), FoundRecords::default());
+    // Damage outside the current state loses nothing.
+    let mut ignored = Problems::default();
+    let listed = listed(disk, dir, token, problems)?;
+    for (path, len) in &listed {
+        let file = match disk.open(path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                problems.add(&path, None, "the file is missing");
+            Err(error) => {
+                let is_gone = error.kind() == io::ErrorKind::NotFound;
+                let what = if is_gone { "the file is missing".to_owned() } else { error.to_string() };
+                problems.add(path, None, what);
+                found.current.unknown += 1;
                 continue;
             }
-            Err(error) => return Err(error),
         };
-        let mut bytes = read_all(&*file)?;
+        let bytes = read_around(path, &*file, problems)?;
         found.bytes += bytes.len() as u64;
-        if let Some(len) = len {
-            if (bytes.len() as u64) < len {
-                problems.add(&path, Some(bytes.len() as u64), "the file is cut off");
-            }
-            // Bytes beyond the listed length were never confirmed durable.
-            bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        let len = len.map_or(bytes.len(), |len| usize::try_from(len).unwrap_or(usize::MAX));
+        if bytes.len() < len {
+            problems.add(path, Some(bytes.len() as u64), "the file is cut off");
+            found.current.unknown += 1;
         }
+        let at = FileAt { path, index: found.files.len() };
         found.files.push(file);
-        found.walk(&path, &bytes, problems);
+        found.current.walk_file(at, &bytes[..len.min(bytes.len())], problems);
+        if len < bytes.len() {
+            spare.walk(at, &bytes, len, &mut ignored);
+        }
     }
+    for path in unlisted(disk, dir, &listed)? {
+        let Ok(file) = disk.open(&path) else { continue };
+        let bytes = read_around(&path, &*file, &mut ignored)?;
+        let at = FileAt { path: &path, index: found.files.len() };
+        found.files.push(file);
+        spare.walk_file(at, &bytes, &mut ignored);
+    }
+    found.spare = spare.records;
     Ok(found)
+}
+
+/// Reads a file and reports the parts that the disk cannot read; they are zeros in the result.
+pub(super) fn read_around(path: &Path, file: &dyn File, problems: &mut Problems) -> io::Result<Vec<u8>> {
+    /// Bytes that one unreadable place costs: a page.
+    const PIECE: usize = 4096;
+    if let Ok(bytes) = read_all(file) {
+        return Ok(bytes);
+    }
+    let mut bytes = vec![0; usize::try_from(file.len()?).map_err(io::Error::other)?];
+    for (at, piece) in (0_u64..).step_by(PIECE).zip(bytes.chunks_mut(PIECE)) {
+        if let Err(error) = read_full(file, at, piece) {
+            piece.fill(0);
+            problems.add(path, Some(at), error.to_string());
+        }
+    }
+    Ok(bytes)
+}
+
+/// The engine's files that are not in the list.
+fn unlisted(disk: &dyn Disk, dir: &Path, listed: &[(PathBuf, Option<u64>)]) -> io::Result<Vec<PathBuf>> {
+    let files = disk.list(dir)?.into_iter().filter(|name| file_number(name).is_some());
+    let paths = files.map(|name| dir.join(name));
+    Ok(paths.filter(|path| listed.iter().all(|(known, _)| known != path)).collect())
+}
+
+/// A file and its index among the open ones.
+#[derive(Clone, Copy)]
+struct FileAt<'a> {
+    path: &'a Path,
+    index: usize,
 }
 
 /// The files to read, ascending, with the lengths in the token.
@@ -130,34 +197,61 @@ fn listed(
     Ok(numbers.into_iter().map(|number| (dir.join(file_name(number)), None)).collect())
 }
 
-impl EngineRecords {
-    /// Reads the records of one file, which must be the last one that was opened.
-    fn walk(&mut self, path: &Path, bytes: &[u8], problems: &mut Problems) {
+impl FoundRecords {
+    /// Reads the records of one file.
+    fn walk_file(&mut self, at: FileAt<'_>, bytes: &[u8], problems: &mut Problems) {
         if !bytes.starts_with(FILE_HEADER) {
-            problems.add(path, Some(0), "it does not start like an engine file");
+            problems.add(at.path, Some(0), "it does not start like an engine file");
         }
-        let file = self.files.len() - 1;
-        let mut offset = FILE_HEADER.len().min(bytes.len());
+        self.walk(at, bytes, FILE_HEADER.len().min(bytes.len()), problems);
+    }
+
+    /// Reads the records of one file from an offset on.
+    fn walk(&mut self, at: FileAt<'_>, bytes: &[u8], mut offset: usize, problems: &mut Problems) {
         while offset < bytes.len() {
-            let Some((entry, len)) = history::read(&bytes[offset..]) else {
-                offset = self.pass_over(path, bytes, offset, problems);
-                continue;
-            };
-            match entry {
-                HistoryEntry::Record(_, key, _) => {
-                    self.records.insert(key, RecordSource::File(file, offset as u64, len as u32));
+            if let Some((entry, len)) = history::read(&bytes[offset..]) {
+                let source = RecordSource::File(at.index, offset as u64, len as u32);
+                self.entry(entry, Some(source), (at.path, offset), problems);
+                offset += len;
+            } else if let Some(entry) = history::correct(&bytes[offset..]) {
+                problems.add(at.path, Some(offset as u64), "a flipped bit, which can be corrected");
+                if let Some((corrected, len)) = history::read(&entry) {
+                    if let HistoryEntry::Record(_, key, _) = corrected {
+                        self.corrected.insert(key);
+                    }
+                    self.entry(corrected, None, (at.path, offset), problems);
+                    offset += len;
                 }
-                HistoryEntry::StandIn(stand_in) => {
-                    self.records.remove(&stand_in.key);
-                    self.damaged.push(stand_in.key);
-                    let what = format!("the record of revision {} is lost to damage", stand_in.key.main);
-                    problems.add(path, Some(offset as u64), what);
-                }
-                HistoryEntry::Removed(keys) => history::removed_keys(keys).for_each(|key| {
-                    self.records.remove(&key);
-                }),
+            } else {
+                offset = self.pass_over(at.path, bytes, offset, problems);
             }
-            offset += len;
+        }
+    }
+
+    /// Applies one entry. Without a source, its record is kept in memory.
+    fn entry(
+        &mut self,
+        entry: HistoryEntry<'_>,
+        source: Option<RecordSource>,
+        (path, offset): (&Path, usize),
+        problems: &mut Problems,
+    ) {
+        match entry {
+            HistoryEntry::Record(kind, key, body) => {
+                let held = || RecordSource::Held(Record { key, kind, bytes: Bytes::copy_from_slice(body) });
+                self.records.insert(key, source.unwrap_or_else(held));
+                self.damaged.remove(&key);
+            }
+            HistoryEntry::StandIn(stand_in) => {
+                self.records.remove(&stand_in.key);
+                self.damaged.insert(stand_in.key, key_in(stand_in.name));
+                let what = format!("the record of revision {} is lost to damage", stand_in.key.main);
+                problems.add(path, Some(offset as u64), what);
+            }
+            HistoryEntry::Removed(keys) => history::removed_keys(keys).for_each(|key| {
+                self.records.remove(&key);
+                self.damaged.remove(&key);
+            }),
         }
     }
 
@@ -169,26 +263,50 @@ impl EngineRecords {
         let claimed = claim.map(|(_, len)| offset + len).filter(|at| *at <= bytes.len() && checks(at));
         let next = claimed.or_else(|| (offset + 1..bytes.len()).find(checks)).unwrap_or(bytes.len());
         let named = claim.filter(|_| claimed.is_some()).map(|(key, _)| key);
-        let what = match named {
-            Some(key) => format!("the record of revision {} is damaged", key.main),
-            None => format!("{} bytes are damaged", next - offset),
-        };
-        problems.add(path, Some(offset as u64), what);
-        self.damaged.extend(named);
+        let body = &bytes[(offset + RECORD_HEADER).min(next)..next];
+        match named {
+            // Of a version that names another revision, header or content is wrong.
+            Some(key) if key.is_note() || names_revision(body, key.main) => {
+                problems.add(
+                    path,
+                    Some(offset as u64),
+                    format!("the record of revision {} is damaged", key.main),
+                );
+                if !self.records.contains_key(&key) {
+                    self.damaged.insert(key, key_in(body));
+                }
+            }
+            Some(_) | None => {
+                problems.add(path, Some(offset as u64), format!("{} bytes are damaged", next - offset));
+                self.unknown += 1;
+            }
+        }
         next
     }
+}
+
+/// Whether a damaged version is, as far as it can be read, one of that revision.
+fn names_revision(body: &[u8], main: Revision) -> bool {
+    kv::decode(body).is_none_or(|fields| fields.stamp.mod_revision == main)
+}
+
+/// The key in an encoded version, which may be damaged behind it.
+fn key_in(version: &[u8]) -> Option<Bytes> {
+    version.get(kv::key(version)).filter(|key| !key.is_empty()).map(Bytes::copy_from_slice)
 }
 
 fn find_sled(dir: &Path, problems: &mut Problems) -> EngineRecords {
     let mut found = EngineRecords::default();
     if !dir.exists() {
         problems.add(dir, None, "the engine is missing");
+        found.current.unknown += 1;
         return found;
     }
     let db = match sled::Config::new().path(dir).flush_every_ms(None).open() {
         Ok(db) => db,
         Err(error) => {
             problems.add(dir, None, error.to_string());
+            found.current.unknown += 1;
             return found;
         }
     };
@@ -198,17 +316,18 @@ fn find_sled(dir: &Path, problems: &mut Problems) -> EngineRecords {
             Ok(entry) => entry,
             Err(error) => {
                 problems.add(dir, None, error.to_string());
+                found.current.unknown += 1;
                 break;
             }
         };
         match sled_engine::decode_key(&key) {
             None => problems.add(dir, None, "there is a key that is not the engine's"),
             Some(key) if sled_engine::decode_value(key, &value).is_ok() => {
-                found.records.insert(key, RecordSource::Sled);
+                found.current.records.insert(key, RecordSource::Sled);
             }
             Some(key) => {
                 problems.add(dir, None, format!("the record of revision {} is damaged", key.main));
-                found.damaged.push(key);
+                found.current.damaged.insert(key, sled_engine::unchecked_body(&value).and_then(key_in));
             }
         }
     }

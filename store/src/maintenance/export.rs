@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::losses::{LossFinder, Losses};
 use super::restore::Progress;
 use super::state::SurveyedState;
 use super::survey::{Problem, Survey, SurveyError};
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, File, read_full};
+use crate::engine::Record;
 use crate::snapshot::build::Builder;
-use crate::{Revision, SnapshotError, SnapshotInfo, Store};
+use crate::{SnapshotError, SnapshotInfo, Store};
 
 /// Why a snapshot file could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +44,10 @@ pub enum ExportError {
 /// Result of salvaging a damaged directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SalvageReport {
-    /// The content of the written file.
+    /// The content of the written file. If something is lost, all history before its revision is compacted.
     pub snapshot: SnapshotInfo,
-    /// The newest revision that the directory shows. Revisions between the snapshot's and this one are lost.
-    pub newest: Revision,
-    /// Number of lost records within the snapshot: their keys are missing or have an older version.
-    pub holes: u64,
+    /// What could not be read.
+    pub lost: Losses,
     /// The problems of the directory, in the order in which they were found.
     pub problems: Vec<Problem>,
 }
@@ -78,12 +78,16 @@ pub(super) fn save_from(
     if whole < state.revision {
         return Err(SnapshotError::Damaged { revision: whole.next() }.into());
     }
-    create(disk, to, |to| build(&survey, &state, state.revision, to, progress).map(|(info, _)| info))
+    let unreadable = |error: io::Error| Err(SnapshotError::Unreadable(error.to_string()));
+    create(disk, to, |to| match build(&survey, &state, to, &unreadable, progress)? {
+        (info, lost) if lost.is_empty() => Ok(info),
+        (_, lost) => Err(SnapshotError::Damaged { revision: lost.newest().unwrap_or(state.revision) }),
+    })
 }
 
-/// Writes the readable part of a damaged directory that no store has open: its state at the last revision up to which
-/// the history is complete. A damaged record below the compacted revision leaves a hole. Changes nothing in the
-/// directory.
+/// Writes the readable part of a damaged directory that no store has open: every version that can be read. A key whose
+/// newest version is lost has its version before that one, so an object whose deletion is lost comes back. Changes
+/// nothing in the directory.
 pub fn salvage(dir: &Path, to: &Path, progress: &mut Progress<'_>) -> Result<SalvageReport, ExportError> {
     salvage_from(Survey::take(dir)?, &RealDisk, to, progress)
 }
@@ -96,44 +100,53 @@ pub(super) fn salvage_from(
     progress: &mut Progress<'_>,
 ) -> Result<SalvageReport, ExportError> {
     let state = SurveyedState::of(&mut survey);
-    let whole = state.whole_upto();
-    let mut unreadable = 0;
+    let mut lost = Losses::default();
+    // A record that the disk does not return is as lost as a damaged one.
+    let unreadable = |_: io::Error| Ok(None);
     let snapshot = create(disk, to, |to| {
-        let (info, missed) = build(&survey, &state, whole, to, progress)?;
-        unreadable = missed;
+        let (info, found) = build(&survey, &state, to, &unreadable, progress)?;
+        lost = found;
         Ok(info)
     })?;
-    let lost = state.lost.iter().filter(|key| key.main <= whole).count() as u64;
-    let problems = survey.problems.list;
-    Ok(SalvageReport { snapshot, newest: state.revision, holes: lost + unreadable, problems })
+    Ok(SalvageReport { snapshot, lost, problems: survey.problems.list })
 }
 
-/// Writes the records up to `upto`. Also returns how many could not be read.
+/// Decides what becomes of a record that the disk does not return.
+type OnReadError<'a> = &'a dyn Fn(io::Error) -> Result<Option<Record>, SnapshotError>;
+
+/// Writes all readable records. Also returns what could not be read.
 fn build(
     survey: &Survey,
     state: &SurveyedState,
-    upto: Revision,
     to: &mut FileWriter,
+    on_error: OnReadError<'_>,
     progress: &mut Progress<'_>,
-) -> Result<(SnapshotInfo, u64), SnapshotError> {
+) -> Result<(SnapshotInfo, Losses), SnapshotError> {
     let mut builder = Builder::begin(to)?;
-    let (mut missed, total) = (0, state.records.len() as u64);
-    let wanted = state.records.iter().take_while(|(key, _)| key.main <= upto);
-    for (done, (key, located)) in (0..).zip(wanted) {
+    let (mut finder, total) = (LossFinder::new(state), state.records.len() as u64);
+    for (done, (key, located)) in (0..).zip(&state.records) {
         if done % 4_096 == 0 {
             progress(done, total);
         }
-        let read = survey.found.read(*key, located);
-        match read.map_err(|error| SnapshotError::Unreadable(error.to_string()))? {
-            Some(record) => match builder.record(&record) {
-                Err(SnapshotError::Damaged { .. }) => missed += 1,
-                other => other?,
-            },
-            None => missed += 1,
+        let Some(record) = survey.found.read(*key, located).or_else(on_error)? else {
+            finder.unreadable(*key);
+            continue;
+        };
+        match builder.record(&record) {
+            Err(SnapshotError::Damaged { .. }) => finder.unreadable(*key),
+            other => {
+                other?;
+                finder.readable(&record);
+            }
         }
     }
     progress(total, total);
-    Ok((builder.finish(&state.closing(upto))?, missed))
+    let (lost, mut closing) = (finder.finish(state), state.closing());
+    if !lost.is_empty() {
+        // Neither a read of the past nor a watch may cross a gap.
+        closing.compacted = closing.revision;
+    }
+    Ok((builder.finish(&closing)?, lost))
 }
 
 /// The file's name until it is complete.

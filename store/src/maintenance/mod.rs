@@ -7,10 +7,13 @@ mod engine_files;
 mod examine;
 mod export;
 pub(crate) mod fuzz;
+mod losses;
 #[cfg(test)]
 mod offline_tests;
 mod rescue;
 mod restore;
+#[cfg(test)]
+mod salvage_tests;
 mod snapshot_file;
 mod state;
 mod survey;
@@ -21,6 +24,7 @@ pub use examine::{DirectoryStatus, VerifyReport, verify};
 pub use export::{ExportError, SalvageReport, salvage, save, snapshot_to_file};
 #[doc(hidden)]
 pub use fuzz::fuzz_restore;
+pub use losses::{Losses, LostVersion, RevisionRange};
 pub use rescue::{RescueError, RescueReport, rescue};
 pub(crate) use restore::MARK;
 pub use restore::{Progress, Restore, RestoreError, RestoreReport, restore};

@@ -1,15 +1,13 @@
-//! Tests of offline verification and salvage, with intact and damaged directories.
+//! Tests of offline verification, saving and rescue. `salvage_tests` has those of salvage.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use kstore_nondet::{Nondet, Rng};
-use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, any, proptest};
-use proptest::sample::Index;
 
 use super::examine::{VerifyReport, examine};
-use super::export::{salvage_from, save_from};
+use super::export::save_from;
+use super::losses::Losses;
 use super::survey::Survey;
 use super::tests::{DIR, apart, assert_equal, open, request};
 use super::{ExportError, Restore, SurveyError, rescue, restore, salvage, save, snapshot_to_file, verify};
@@ -21,19 +19,19 @@ use crate::{
     Config, EngineKind, KeyRange, LeaseId, Limits, Op, OpenError, Range, RangeResult, Revision, Store, Txn,
 };
 
-const FILE: &str = "/data/snapshot.db";
+pub(super) const FILE: &str = "/data/snapshot.db";
 
-fn survey(disk: &SimDisk) -> Survey {
+pub(super) fn survey(disk: &SimDisk) -> Survey {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     Survey::on(&disk, Path::new(DIR)).unwrap()
 }
 
-fn examined(disk: &SimDisk) -> VerifyReport {
+pub(super) fn examined(disk: &SimDisk) -> VerifyReport {
     examine(survey(disk), &mut |_, _| {})
 }
 
 /// A configuration with small files, so that there are many.
-fn config() -> Config {
+pub(super) fn config() -> Config {
     let limits = Limits {
         first_segment_bytes: 12 << 10,
         segment_bytes: 12 << 10,
@@ -46,14 +44,14 @@ fn config() -> Config {
 }
 
 /// A store with several checkpoints, engine files and log segments, and its content at each revision.
-struct Sample {
-    disk: SimDisk,
-    compacted: Revision,
+pub(super) struct Sample {
+    pub(super) disk: SimDisk,
+    pub(super) compacted: Revision,
     /// The content at each revision from the compacted one on.
-    states: Vec<RangeResult>,
+    pub(super) states: Vec<RangeResult>,
 }
 
-static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
+pub(super) static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     apart(async {
         let disk = SimDisk::default();
         let store = Store::open_stepped(Arc::new(disk.clone()), &config(), &Rng::seeded(3)).unwrap();
@@ -78,7 +76,7 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
 });
 
 /// Every file of the sample that may be damaged, with its length.
-fn files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
+pub(super) fn files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
     let dirs = [DIR.to_owned(), format!("{DIR}/wal"), format!("{DIR}/engine")];
     let files = dirs.iter().flat_map(|dir| {
         let files = disk.files(Path::new(dir)).into_iter();
@@ -88,7 +86,7 @@ fn files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
 }
 
 /// A copy of a disk.
-fn copy(disk: &SimDisk) -> SimDisk {
+pub(super) fn copy(disk: &SimDisk) -> SimDisk {
     disk.crash(CrashPolicy::Everything, 0)
 }
 
@@ -109,13 +107,18 @@ fn an_intact_directory_has_no_problems_and_is_saved_offline() {
     });
 }
 
-/// Restores the file at [`FILE`] and opens the store.
-fn reopened(disk: &SimDisk) -> Store {
+/// Restores the file at [`FILE`] to a new disk.
+pub(super) fn restored(disk: &SimDisk) -> SimDisk {
     let bytes = read_all(&*disk.open(Path::new(FILE)).unwrap()).unwrap();
     let fresh = SimDisk::default();
     let checked = Restore { unchecked: false, ..request(EngineKind::Segments) };
     super::tests::restore_to(&fresh, &bytes, &checked).unwrap();
-    open(&fresh).unwrap()
+    fresh
+}
+
+/// Restores the file at [`FILE`] and opens the store.
+pub(super) fn reopened(disk: &SimDisk) -> Store {
+    open(&restored(disk)).unwrap()
 }
 
 #[test]
@@ -125,89 +128,6 @@ fn an_offline_snapshot_equals_the_stores_content() {
         save_from(survey(&disk), &disk, Path::new(FILE), &mut |_, _| {}).unwrap();
         let original = Store::open_stepped(Arc::new(disk.clone()), &config(), &Rng::seeded(4));
         assert_equal(&reopened(&disk), &original.unwrap()).await;
-    });
-}
-
-/// Salvages a damaged disk, and checks that the result is the sample's state at some revision, unless it reports holes.
-fn salvage_and_judge(disk: &SimDisk) {
-    let file = Path::new(FILE);
-    let examined = examined(disk);
-    let salvaged = salvage_from(survey(disk), disk, file, &mut |_, _| {}).unwrap();
-    let store = reopened(disk);
-    let revision = salvaged.snapshot.revision;
-    assert_eq!(store.revision(), revision);
-    assert_eq!(examined.problems.is_empty(), save_from(survey(disk), disk, file, &mut |_, _| {}).is_ok());
-    let Some(at) = revision.0.checked_sub(SAMPLE.compacted.0).filter(|at| *at >= 0) else { return };
-    let state = &SAMPLE.states[at as usize];
-    let read = store.range(&Range::new(KeyRange::all())).unwrap();
-    let same = read.kvs == state.kvs;
-    assert!(same || salvaged.holes > 0 || !salvaged.problems.is_empty(), "at {revision}: {salvaged:?}");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn damage_is_reported_and_the_rest_is_salvaged(
-        hits in vec((any::<Index>(), any::<Index>()), 1..4),
-    ) {
-        block_on(async {
-            let disk = copy(&SAMPLE.disk);
-            for (file, at) in hits {
-                let files = files(&disk);
-                let (path, len) = &files[file.index(files.len())];
-                disk.damage(path, at.index(*len));
-            }
-            salvage_and_judge(&disk);
-        });
-    }
-
-    #[test]
-    fn a_missing_file_is_reported_and_the_rest_is_salvaged(gone in any::<Index>()) {
-        block_on(async {
-            let disk = copy(&SAMPLE.disk);
-            let files = files(&disk);
-            disk.remove(&files[gone.index(files.len())].0).unwrap();
-            salvage_and_judge(&disk);
-        });
-    }
-}
-
-#[test]
-fn damage_in_an_engine_file_is_reported_and_repaired_from_the_log() {
-    block_on(async {
-        let disk = copy(&SAMPLE.disk);
-        let engine = Path::new(DIR).join("engine");
-        let (name, len) = disk.files(&engine).pop().unwrap();
-        disk.damage(&engine.join(&name), len - 1);
-        let found = examined(&disk).problems;
-        assert!(found[0].to_string().contains(&name) && found[0].offset.is_some(), "{found:?}");
-        let salvaged = salvage_from(survey(&disk), &disk, Path::new(FILE), &mut |_, _| {}).unwrap();
-        assert_eq!((salvaged.snapshot.revision, salvaged.holes), (salvaged.newest, 0), "{salvaged:?}");
-        let read = reopened(&disk).range(&Range::new(KeyRange::all())).unwrap();
-        assert_eq!(&read, SAMPLE.states.last().unwrap());
-    });
-}
-
-#[test]
-fn salvage_ends_at_damage_in_the_log() {
-    block_on(async {
-        let disk = copy(&SAMPLE.disk);
-        let wal = Path::new(DIR).join("wal");
-        let first = disk.files(&wal).into_iter().find(|(name, _)| name.ends_with(".wal")).unwrap();
-        let whole = examined(&disk).status;
-        for (name, len) in disk.files(&wal) {
-            if name.ends_with(".wal") && name != first.0 {
-                (0..len).step_by(64).for_each(|at| disk.damage(&wal.join(&name), at));
-            }
-        }
-        let problems = examined(&disk).problems;
-        assert!(!problems.is_empty());
-        let salvaged = salvage_from(survey(&disk), &disk, Path::new(FILE), &mut |_, _| {}).unwrap();
-        assert!(salvaged.snapshot.revision < whole.revision, "{salvaged:?}");
-        let at = (salvaged.snapshot.revision.0 - SAMPLE.compacted.0) as usize;
-        let read = reopened(&disk).range(&Range::new(KeyRange::all())).unwrap();
-        assert_eq!(read.kvs, SAMPLE.states[at].kvs, "a state that the store was in");
     });
 }
 
@@ -242,7 +162,7 @@ fn both_engines_are_verified_saved_and_restored_on_a_real_disk() {
             assert_eq!(examined.problems, [], "{engine:?}");
             let saved = save(&data, &file, &mut |_, _| {}).unwrap();
             let salvaged = salvage(&data, &dir.path().join("again.db"), &mut |_, _| {}).unwrap();
-            assert_eq!((salvaged.snapshot, salvaged.holes), (saved, 0));
+            assert_eq!((salvaged.snapshot, salvaged.lost), (saved, Losses::default()));
             let original = Store::open(config, Nondet::simulated(2)).await.unwrap();
             for name in ["online.db", "file.db"] {
                 let target = dir.path().join(format!("from {name}"));

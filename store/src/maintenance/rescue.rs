@@ -86,14 +86,8 @@ pub fn rescue(
     let new = beside(dir)?;
     let snapshot = named(&new, ".db");
     let salvaged = salvage(dir, &snapshot, progress)?;
-    let lost = u64::try_from(salvaged.newest.0 - salvaged.snapshot.revision.0).unwrap_or(0);
-    let request = Restore {
-        snapshot: snapshot.clone(),
-        dir: new.clone(),
-        engine,
-        unchecked: false,
-        bump: lost.saturating_add(BUMP),
-    };
+    let request =
+        Restore { snapshot: snapshot.clone(), dir: new.clone(), engine, unchecked: false, bump: BUMP };
     let restored = restore(&request, rng, progress);
     let removed = fs::remove_file(&snapshot);
     let restored = restored?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::data_dir;
-use super::engine_files::{self, EngineRecords};
+use super::engine_files::{self, EngineRecords, read_around};
 use crate::codec::frame::SegmentHeader;
 use crate::codec::manifest::{Manifest, decode};
 use crate::codec::record::{LogChange, LogRecord};
@@ -17,7 +17,7 @@ use crate::engine::{Record, RecordKind};
 use crate::error::OpenError;
 use crate::mvcc::commit::RecordKey;
 use crate::recovery::manifest;
-use crate::wal::{self, WalSegments};
+use crate::wal::{self, SegmentBytes, WalSegments, read_around_damage};
 use crate::{EngineKind, Revision};
 
 /// A problem found in a data directory.
@@ -107,7 +107,7 @@ pub(super) struct Survey {
     pub(super) log: LogRange,
     /// The random id of the data.
     pub(super) cluster: u64,
-    /// The commits of the log, in order, as far as it is readable.
+    /// The commits of the log, in order, as far as they are readable.
     pub(super) logged: Vec<LogCommit>,
     pub(super) problems: Problems,
     _lock: Option<DirLock>,
@@ -174,12 +174,18 @@ impl Survey {
             logged.push(take(record)?);
             Ok(())
         });
-        self.log.last = self.logged.last().map_or(first - 1, |logged| logged.seq);
         match read {
             Ok(_) => {}
-            Err(OpenError::Damaged { file, detail }) => self.problems.add(&file, None, detail),
-            Err(error) => self.problems.add(&self.dir.join("wal"), None, error.to_string()),
+            Err(OpenError::Damaged { file, detail }) => {
+                self.problems.add(&file, None, detail);
+                self.read_around_damage(segments);
+            }
+            Err(error) => {
+                self.problems.add(&self.dir.join("wal"), None, error.to_string());
+                self.read_around_damage(segments);
+            }
         }
+        self.log.last = self.logged.last().map_or(first - 1, |logged| logged.seq);
         if let Some(manifest) = &self.manifest {
             let seq = manifest.seq;
             if first > seq + 1 || self.log.last < seq {
@@ -189,6 +195,25 @@ impl Survey {
                 );
                 self.problems.add(&self.dir.join("wal"), None, detail);
             }
+        }
+    }
+}
+
+impl Survey {
+    /// Reads all that is intact of a damaged log.
+    fn read_around_damage(&mut self, segments: &WalSegments) {
+        let problems = &mut self.problems;
+        let readable = segments.first_seqs().into_iter().filter_map(|first_seq| {
+            let path = segments.path(first_seq);
+            let read = segments.open(first_seq).and_then(|file| read_around(&path, &*file, problems));
+            let bytes = read.inspect_err(|error| problems.add(&path, None, error.to_string())).ok()?;
+            Some(SegmentBytes { first_seq, bytes })
+        });
+        let (found, missing) = read_around_damage(readable, self.cluster, &mut |record| take(record).ok());
+        self.logged = found.into_values().collect();
+        for (first, last) in missing {
+            let detail = format!("records {first} to {last} of the log are missing or damaged");
+            self.problems.add(&self.dir.join("wal"), None, detail);
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The write-ahead log, which is the source of truth: a write is acknowledged after its sync here, and all other state
 //! can be rebuilt from it.
 //!
-//! `append` writes, `replay` reads and decides what a crash left, `segment` manages the files. `codec` has the
-//! encoding.
+//! `append` writes, `replay` reads and decides what a crash left, `around_damage` reads what is left of a damaged log,
+//! `segment` manages the files. `codec` has the encoding.
 
 mod append;
+mod around_damage;
 mod find;
 mod replay;
 mod segment;
@@ -12,6 +13,7 @@ mod segment;
 mod tests;
 
 pub(crate) use append::Wal;
+pub(crate) use around_damage::{SegmentBytes, read_around_damage};
 pub(crate) use find::find;
 pub(crate) use replay::{ReplayResult, replay};
 pub(crate) use segment::WalSegments;

@@ -228,7 +228,7 @@ impl ReplayState<'_> {
 }
 
 /// The next intact group of that epoch at or after `offset`.
-fn find_group(bytes: &[u8], offset: usize, epoch: u64) -> Option<DecodedGroup<'_>> {
+pub(super) fn find_group(bytes: &[u8], offset: usize, epoch: u64) -> Option<DecodedGroup<'_>> {
     let may_begin = |at: &usize| bytes[*at..].starts_with(&GROUP_MAGIC);
     (offset..bytes.len()).step_by(ALIGN).filter(may_begin).find_map(|at| decode_group(bytes, at, epoch))
 }
