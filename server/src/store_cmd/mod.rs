@@ -7,6 +7,7 @@ mod progress;
 use crate::args::{
     AlarmCommand, Engine, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand,
 };
+use crate::data_dir;
 use anyhow::{Context, bail};
 use kstore_nondet::Nondet;
 use kstore_store::maintenance::{self, ExportError, Restore, SurveyError};
@@ -122,6 +123,7 @@ fn restore(args: RestoreArgs, output: Output) -> anyhow::Result<ExitCode> {
         unchecked: args.skip_hash_check,
         bump: args.bump_revision,
     };
+    data_dir::refuse_foreign(&dir)?;
     let mut meter = ProgressMeter::new("restored");
     let restored =
         maintenance::restore(&request, &Nondet::real().rng, &mut |done, total| meter.at(done, total))?;

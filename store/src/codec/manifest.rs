@@ -77,6 +77,11 @@ fn seal(mut out: Vec<u8>) -> Vec<u8> {
     out
 }
 
+/// Whether the bytes start as those of a manifest file, which may be damaged.
+pub(crate) fn is_manifest(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 /// Decodes a manifest file; none if it is incomplete or damaged.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Result<Manifest, DecodeError>> {
     let (body, crc) = bytes.split_last_chunk::<4>()?;

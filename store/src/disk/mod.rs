@@ -1,7 +1,8 @@
 //! The interface to the file system. The log, the manifest and the segment engine access all files through it, so that
 //! a simulated disk can lose, tear and refuse writes as a real one may. The traits state what an operation guarantees
-//! before a sync. `private` sets the permissions of the files.
+//! before a sync. `private` sets the permissions of the files, and `own_files` tells them from files of others.
 
+pub(crate) mod own_files;
 pub(crate) mod private;
 pub(crate) mod real;
 #[cfg(any(test, feature = "fuzzing"))]

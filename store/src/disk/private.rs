@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use crate::disk::own_files;
 use crate::error::OpenError;
 
 /// Mode of every file that the store creates.
@@ -40,7 +41,7 @@ pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(DIR_MODE))
 }
 
-/// Removes other users' access to a data directory and to the store's files in it.
+/// Removes other users' access to a data directory and to the store's files in it. Files of others stay as they are.
 ///
 /// # Errors
 ///
@@ -55,18 +56,34 @@ pub(crate) fn protect(dir: &Path) -> Result<(), OpenError> {
     } else if found.mode() & OTHERS_WRITE != 0 {
         return Err(exposed(dir, &found, "it holds directories that are not the store's".to_owned()));
     }
-    for below in [dir.join("wal"), dir.join("engine")] {
+    for directory in [own_files::LOG, own_files::ENGINE] {
+        let below = dir.join(directory);
         if below.is_dir() {
-            protect_tree(&below)?;
+            protect_directory(&below, directory)?;
         }
     }
-    protect_files(dir)
+    protect_files(dir, &own_files::is_own_file)
+}
+
+/// Removes other users' access to the log's or engine's directory and to the store's files in it.
+fn protect_directory(dir: &Path, directory: &str) -> Result<(), OpenError> {
+    let entries = read_dir(dir)?;
+    let is_shared = entries.iter().any(|entry| match entry.is_dir {
+        true => !own_files::is_sled(&entry.name),
+        false => !own_files::is_own_file_below(directory, &entry.name),
+    });
+    if !is_shared {
+        tighten(dir, DIR_MODE)?;
+    }
+    protect_files(dir, &|name| own_files::is_own_file_below(directory, name))?;
+    let sled = entries.iter().filter(|entry| entry.is_dir && own_files::is_sled(&entry.name));
+    sled.into_iter().try_for_each(|entry| protect_tree(&entry.path))
 }
 
 /// Removes other users' access to a directory and everything below it.
 pub(crate) fn protect_tree(dir: &Path) -> Result<(), OpenError> {
     tighten(dir, DIR_MODE)?;
-    protect_files(dir)?;
+    protect_files(dir, &|_| true)?;
     for entry in read_dir(dir)? {
         if entry.is_dir {
             protect_tree(&entry.path)?;
@@ -105,11 +122,11 @@ fn set_mode(path: &Path, wanted: u32) -> io::Result<()> {
     }
 }
 
-/// Protects the files in a directory, except links, whose targets may belong to other programs.
-fn protect_files(dir: &Path) -> Result<(), OpenError> {
+/// Protects the store's files in a directory, except links, whose targets may belong to other programs.
+fn protect_files(dir: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<(), OpenError> {
     read_dir(dir)?
         .into_iter()
-        .filter(|entry| entry.is_file)
+        .filter(|entry| entry.is_file && is_own(&entry.name))
         .try_for_each(|entry| tighten(&entry.path, FILE_MODE))
 }
 
@@ -133,6 +150,7 @@ fn serves_others(dir: &Path) -> Result<bool, OpenError> {
 }
 
 struct DirEntry {
+    name: String,
     path: std::path::PathBuf,
     is_dir: bool,
     is_file: bool,
@@ -144,7 +162,8 @@ fn read_dir(dir: &Path) -> Result<Vec<DirEntry>, OpenError> {
             .map(|entry| {
                 let entry = entry?;
                 let kind = entry.file_type()?;
-                Ok(DirEntry { path: entry.path(), is_dir: kind.is_dir(), is_file: kind.is_file() })
+                let name = entry.file_name().to_string_lossy().into_owned();
+                Ok(DirEntry { name, path: entry.path(), is_dir: kind.is_dir(), is_file: kind.is_file() })
             })
             .collect::<io::Result<_>>()
     };

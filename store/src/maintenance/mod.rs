@@ -20,6 +20,7 @@ mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use crate::disk::own_files::foreign_entries;
 pub use examine::{DirectoryStatus, VerifyReport, verify};
 pub use export::{ExportError, SalvageReport, salvage, save, snapshot_to_file};
 #[doc(hidden)]

@@ -116,3 +116,85 @@ fn a_shared_directory_is_refused() {
         assert_private(&dir.path().join("MANIFEST"));
     });
 }
+
+/// Regression: the files of a directory that was not the store's lost their modes.
+#[test]
+fn files_of_others_keep_their_modes() {
+    let root = tempfile::tempdir().unwrap();
+    block_on_real(async {
+        for (engine, name) in [(EngineKind::Segments, "segments"), (EngineKind::Sled, "sled")] {
+            let dir = root.path().join(name);
+            let others = ["run.sh", "wal/photo.jpg", "engine/notes.txt", "engine/more/x", "src/main.rs"];
+            for file in others {
+                let path = dir.join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, "theirs").unwrap();
+                set_mode(&path, 0o755);
+            }
+            set_mode(&dir, 0o755);
+            for _ in 0..2 {
+                let store = open(&config(&dir, engine)).await.unwrap();
+                store.put("secret", "value").await.unwrap();
+                store.close().await;
+                for file in others {
+                    assert_eq!(mode(&dir.join(file)), 0o755, "{file}");
+                }
+                assert_private(&dir.join("MANIFEST"));
+            }
+        }
+    });
+}
+
+#[test]
+fn only_directories_of_a_store_and_empty_ones_have_no_foreign_entries() {
+    let foreign = |dir: &Path| maintenance::foreign_entries(dir, 3, &|name, _| name == "pki").unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let none: [&str; 0] = [];
+    assert_eq!(foreign(&root.path().join("missing")), none);
+    let dir = root.path().join("mount");
+    fs::create_dir_all(dir.join("lost+found")).unwrap();
+    fs::write(dir.join(".DS_Store"), "").unwrap();
+    fs::create_dir(dir.join("pki")).unwrap();
+    assert_eq!(foreign(&dir), none, "an empty mount with the caller's directory");
+    // What a start that was interrupted may leave.
+    for name in ["LOCK", "RESERVE", "MANIFEST.tmp", "RESTORING"] {
+        fs::write(dir.join(name), "").unwrap();
+    }
+    for name in ["wal/1.tmp", "engine/00000000.seg.broken"] {
+        fs::create_dir_all(dir.join(name).parent().unwrap()).unwrap();
+        fs::write(dir.join(name), "").unwrap();
+    }
+    assert_eq!(foreign(&dir), none);
+
+    let dir = root.path().join("project");
+    fs::create_dir_all(dir.join("src")).unwrap();
+    for name in ["run.sh", ".gitignore", "README.md"] {
+        fs::write(dir.join(name), "").unwrap();
+    }
+    assert_eq!(foreign(&dir), [".gitignore", "README.md", "run.sh"]);
+    // A log of another program.
+    let dir = root.path().join("other");
+    fs::create_dir_all(dir.join("wal")).unwrap();
+    fs::write(dir.join("wal/00000000"), "").unwrap();
+    assert_eq!(foreign(&dir), ["wal"]);
+    fs::write(dir.join("MANIFEST"), "Manifest-Version: 1.0").unwrap();
+    assert_eq!(foreign(&dir), ["wal"], "a manifest of another program");
+
+    block_on_real(async {
+        for (engine, name) in [(EngineKind::Segments, "segments"), (EngineKind::Sled, "sled")] {
+            let dir = root.path().join(name);
+            let store = open(&config(&dir, engine)).await.unwrap();
+            store.put("key", vec![7; 100_000]).await.unwrap();
+            assert_eq!(foreign(&dir), none, "every file of a store is known");
+            store.close().await;
+            assert_eq!(foreign(&dir), none);
+            fs::write(dir.join("notes.txt"), "a file beside a store").unwrap();
+            assert_eq!(foreign(&dir), none);
+            // A damaged store is a store.
+            for name in ["MANIFEST", "MANIFEST.old"] {
+                let _ = fs::remove_file(dir.join(name));
+            }
+            assert_eq!(foreign(&dir), none);
+        }
+    });
+}
