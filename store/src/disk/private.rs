@@ -108,6 +108,41 @@ pub(crate) fn set_modes(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes the system give files that are created in this directory, or below it, the store's modes, whatever the umask.
+/// For a library that creates files itself. A file system without access control lists leaves that to [`set_modes`].
+#[cfg(target_os = "linux")]
+pub(crate) fn restrict_new_files(dir: &Path) -> io::Result<()> {
+    use rustix::fs::{XattrFlags, setxattr};
+    const VERSION: u32 = 2;
+    const NOBODY: u32 = u32::MAX;
+    const OWNER: u16 = 0x01;
+    const GROUP: u16 = 0x04;
+    const OTHER: u16 = 0x20;
+    let mut list = VERSION.to_le_bytes().to_vec();
+    for (tag, permissions) in [(OWNER, 7_u16), (GROUP, 0), (OTHER, 0)] {
+        list.extend_from_slice(&tag.to_le_bytes());
+        list.extend_from_slice(&permissions.to_le_bytes());
+        list.extend_from_slice(&NOBODY.to_le_bytes());
+    }
+    if let Err(error) = setxattr(dir, "system.posix_acl_default", &list, XattrFlags::empty()) {
+        tracing::debug!(%error, dir = %dir.display(), "the file system has no access control lists");
+        return Ok(());
+    }
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            restrict_new_files(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Leaves the modes of new files to [`set_modes`].
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn restrict_new_files(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// Sets a mode. Succeeds if the file was removed meanwhile.
 fn set_mode(path: &Path, wanted: u32) -> io::Result<()> {
     let set = || {

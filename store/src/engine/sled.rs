@@ -171,6 +171,7 @@ impl SledEngine {
 /// Opens the database, and before it its main file: a descriptor that is opened later could miss a write error.
 fn open_files(dir: &Path) -> Result<(File, sled::Db), EngineError> {
     RealDisk.create_dir(dir)?;
+    private::restrict_new_files(dir)?;
     let path = dir.join("db");
     let main = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);

@@ -201,3 +201,34 @@ fn a_damaged_record_is_reported_and_not_served() {
     assert!(engine.get(RecordKey::new(Revision(1), 0)).is_err());
     assert!(engine.get(RecordKey::new(Revision(2), 0)).unwrap().is_some());
 }
+
+/// Regression: files that sled creates between two seals were readable by everybody, in a directory of mode 0700.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_of_sled_are_owner_only_from_their_creation_on() {
+    use std::os::unix::fs::PermissionsExt;
+
+    fn modes(dir: &Path) -> Vec<(String, u32)> {
+        let entries = std::fs::read_dir(dir).unwrap().flat_map(|entry| {
+            let path = entry.unwrap().path();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            let below = if path.is_dir() { modes(&path) } else { Vec::new() };
+            below.into_iter().chain([(path.display().to_string(), mode)])
+        });
+        entries.collect()
+    }
+
+    let dir = tempfile::tempdir().unwrap();
+    let before = rustix::process::umask(rustix::fs::Mode::empty());
+    let engine = SledEngine::open(&dir.path().join("sled"), None).unwrap();
+    for main in 2..6 {
+        let bytes = Bytes::from(vec![7; 600_000]);
+        let key = RecordKey::new(Revision(main), 0);
+        engine.put(&[Record { key, kind: RecordKind::Put, bytes }]).unwrap();
+    }
+    rustix::process::umask(before);
+    let found = modes(dir.path());
+    assert!(found.iter().any(|(path, _)| path.contains("blobs/")), "{found:?}");
+    let exposed: Vec<_> = found.iter().filter(|(_, mode)| mode & 0o077 != 0).collect();
+    assert!(exposed.is_empty(), "{exposed:?}");
+}
