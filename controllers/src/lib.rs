@@ -64,6 +64,7 @@ mod resource_quota;
 mod revision;
 mod root_ca;
 mod runner;
+mod scale_target;
 mod selection;
 mod selector;
 mod service_account;

@@ -1,7 +1,7 @@
 //! Disruption budgets end to end: the counts of their controller, and the evictions that they allow.
 
 use futures::future::join_all;
-use kstore_client::{DeleteParams, Patch, Propagation};
+use kstore_client::{DeleteParams, Gvr, Patch, Propagation};
 use kstore_kubelet_sim::behavior::Delay;
 use kstore_tests::wait::{condition, is_ready};
 use kstore_tests::{Cluster, Setup, manifests, simulate};
@@ -223,5 +223,43 @@ fn a_stale_disruption_target_condition_is_reset_after_two_minutes() {
         let waited = seconds_since(cluster, start);
         assert!((119..=121).contains(&waited), "after {waited} s");
         assert!(is_ready(&pod), "{pod}");
+    });
+}
+
+#[test]
+fn a_budget_counts_the_scale_of_a_custom_kind() {
+    simulate(setup(36), async |cluster| {
+        let replicas = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "gangs.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "gangs", "kind": "Gang"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": replicas, "status": replicas}}},
+                    "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.replicas"}}}]}});
+        cluster.create(definition).await;
+        let gangs = cluster.client().dynamic(Gvr::new("example.com", "v1", "gangs"));
+        let gang = json!({"apiVersion": "example.com/v1", "kind": "Gang", "metadata": {"name": "g"}, "spec": {"replicas": 4}});
+        let gang = gangs.create("default", &gang).await.unwrap();
+        let owner = json!([{"apiVersion": "example.com/v1", "kind": "Gang", "name": "g", "uid": gang["metadata"]["uid"],
+            "controller": true}]);
+        let member = |name: &str| {
+            let mut pod = manifests::pod(name, json!({"containers": [{"name": "c", "image": "i"}]}));
+            pod["metadata"]["labels"] = json!({"app": "web"});
+            pod["metadata"]["ownerReferences"] = owner.clone();
+            pod
+        };
+        for name in ["g-0", "g-1", "g-2"] {
+            cluster.create(member(name)).await;
+        }
+        create_budget(cluster, json!({"maxUnavailable": "50%"})).await;
+        counted(cluster, [4, 2, 3, 1]).await;
+        assert_eq!(evict(cluster, "g-0").await, 201);
+        assert_eq!(evict(cluster, "g-1").await, 429);
+
+        // Once the owner has gone, its pods are nobody's.
+        let orphan = DeleteParams::default().propagation(Propagation::Orphan);
+        gangs.delete("default", "g", &orphan).await.unwrap();
+        counted(cluster, [0, 0, 2, 0]).await;
     });
 }

@@ -1,7 +1,7 @@
 //! Disruption controller: computes for each PodDisruptionBudget how many of its pods may be evicted now. An
 //! eviction decrements the budget in the commit that deletes the pod; this controller raises it again when
-//! pods become healthy. `plan` decides, `scale` finds the desired number of pods; this file reads the caches
-//! and executes the plan. It also removes stale DisruptionTarget conditions (`stale` decides).
+//! pods become healthy. `plan` decides, `scale` finds the desired number of pods; this file reads the caches, and
+//! the scales of controllers that are in no cache, and executes the plan. It also removes stale DisruptionTarget conditions (`stale` decides).
 
 mod plan;
 mod scale;
@@ -9,21 +9,25 @@ mod stale;
 #[cfg(test)]
 mod tests;
 
+use crate::action::Plan;
 use crate::apply::Executor;
 use crate::caches::{Caches, Pods, ReplicaSets, Sources, Watched, selected};
 use crate::claim::controller_of;
 use crate::disruption_target::{marked_since, unmark};
 use crate::resource::resource_of;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::scale_target::{self, ReadScale};
 use crate::selector;
 use crate::view::{self, Pod, Scaled};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kstore_client::{ApiError, Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, CutError, Delta, Informer, Key, Object};
 use plan::Observed;
-use scale::{Kind, Workload};
+use scale::{Kind, ReadScales, Workload, Workloads};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const WORKERS: usize = 2;
@@ -163,16 +167,17 @@ struct Disruptions {
 
 impl Reconcile for Disruptions {
     async fn reconcile(&self, cx: Context) -> Result<Next, ReconcileError> {
-        let Some(plan) = self.read_caches(&cx).await? else { return Ok(Next::Done) };
+        let Some((plan, unread)) = self.plan(&cx).await? else { return Ok(Next::Done) };
         // A conflict means an eviction happened meanwhile; the next run counts again.
         ignore_not_found(self.executor.execute(&cx, &plan.actions).await.result())?;
-        Ok(plan.wake.map_or(Next::Done, Next::Again))
+        unread.map_or_else(|| Ok(plan.wake.map_or(Next::Done, Next::Again)), |error| Err(error.into()))
     }
 }
 
 impl Disruptions {
-    /// The plan for a budget, if it exists, from one revision.
-    async fn read_caches(&self, cx: &Context) -> Result<Option<crate::action::Plan>, CutError> {
+    /// The plan for a budget, if it exists, from one revision of the caches. Beside it the error of a scale
+    /// that could not be read now; the budget allows nothing until a later run reads it.
+    async fn plan(&self, cx: &Context) -> Result<Option<(Plan, Option<ApiError>)>, CutError> {
         let caches = &self.caches;
         let informers = (
             &caches.budgets,
@@ -188,7 +193,11 @@ impl Disruptions {
         let wanted = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
         let guarded = wanted.map(|wanted| selected(&pods, &caches.pods.held, namespace, wanted));
         let guarded: Vec<Arc<Pod>> = guarded.unwrap_or_default();
-        let find = |kind, name: &str| {
+        let (read, unread) = match budget.spec.as_ref().is_some_and(plan::depends_on_scale) {
+            true => self.read_scales(namespace, &guarded).await,
+            false => (ReadScales::new(), None),
+        };
+        let cached = |kind, name: &str| {
             let key = Key::new(namespace, name);
             match kind {
                 Kind::Deployment => deployments.get(&key).map(|found| Workload::from(&***found)),
@@ -199,7 +208,54 @@ impl Disruptions {
         };
         let now = self.cluster.nondet.clock.now();
         let span = tracing::debug_span!("plan");
-        Ok(Some(span.in_scope(|| plan::plan(Observed { budget, pods: &guarded }, &find, now))))
+        let workloads = Workloads { cached, read: &read };
+        let plan = span.in_scope(|| plan::plan(Observed { budget, pods: &guarded }, &workloads, now));
+        Ok(Some((plan, unread)))
+    }
+
+    /// The scales of the pods' controllers whose kinds have no cache, one read for each controller, and the
+    /// error of a read that may succeed later.
+    async fn read_scales(&self, namespace: &str, pods: &[Arc<Pod>]) -> (ReadScales, Option<ApiError>) {
+        let owners = pods.iter().filter_map(|pod| controller_of(&pod.metadata.owner_references));
+        let owners = owners.filter(|owner| Kind::of(owner).is_none());
+        let owners: BTreeMap<&str, &OwnerReference> =
+            owners.map(|owner| (owner.uid.as_str(), owner)).collect();
+        let (mut scales, mut unread) = (ReadScales::new(), None);
+        for (uid, owner) in owners {
+            let read = self.read_scale(namespace, owner).await.unwrap_or_else(|error| {
+                let why = error.to_string();
+                unread = Some(error);
+                Err(why)
+            });
+            scales.insert(uid.to_owned(), read);
+        }
+        (scales, unread)
+    }
+
+    /// The desired number of pods of a controller of any kind, `None` if it does not exist, or why its kind has
+    /// none. Follows upstream's `getScaleController`.
+    ///
+    /// # Errors
+    /// The scale cannot be read now.
+    async fn read_scale(
+        &self,
+        namespace: &str,
+        owner: &OwnerReference,
+    ) -> Result<Result<Option<i32>, String>, ApiError> {
+        let client = &self.executor.client;
+        let found = scale_target::resource_in_version(client, &owner.api_version, &owner.kind).await?;
+        let Some(resource) = found else { return Ok(Err(scale::no_kind(owner))) };
+        match ReadScale::read(client, &resource, (namespace, &owner.name)).await {
+            Ok(read) => Ok(Ok(Some(read.replicas()).filter(|_| read.uid() == owner.uid))),
+            // The object is missing, or its kind has no scale.
+            Err(error) if error.is_not_found() => {
+                match scale_target::serves_scale(client, &resource).await? {
+                    true => Ok(Ok(None)),
+                    false => Ok(Err(scale::no_scale(&resource))),
+                }
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Number of a budget's pods that may be evicted now. Pure.
 
-use super::scale::{Kind, Workload, scale_of};
+use super::scale::{Kind, Workload, Workloads, scale_of};
 use crate::action::{Action, Plan};
 use crate::claim::controller_of;
 use crate::limits::DISRUPTION_TIMEOUT;
@@ -50,12 +50,12 @@ struct EvictedPods<'a> {
 /// or expected minus `maxUnavailable`. Expected are the existing pods if `minAvailable` is a number,
 /// otherwise the sum of their controllers' desired sizes. Percentages refer to the expected number, rounded
 /// up. If the expected number is zero or unknown, no disruption is allowed.
-pub(crate) fn plan(
+pub(crate) fn plan<F: Fn(Kind, &str) -> Option<Workload>>(
     seen: Observed<'_>,
-    find: &impl Fn(Kind, &str) -> Option<Workload>,
+    workloads: &Workloads<'_, F>,
     now: Timestamp,
 ) -> Plan {
-    let needs = match needs(seen, find) {
+    let needs = match needs(seen, workloads) {
         Ok(needs) => needs,
         Err(why) => return failed(seen.budget, why, now),
     };
@@ -90,13 +90,16 @@ pub(crate) fn depends_on_scale(spec: &PodDisruptionBudgetSpec) -> bool {
     spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
 }
 
-fn needs(seen: Observed<'_>, find: &impl Fn(Kind, &str) -> Option<Workload>) -> Result<RequiredPods, String> {
+fn needs<F: Fn(Kind, &str) -> Option<Workload>>(
+    seen: Observed<'_>,
+    workloads: &Workloads<'_, F>,
+) -> Result<RequiredPods, String> {
     let spec = seen.budget.spec.as_ref();
     let most_missing = spec.and_then(|s| s.max_unavailable.as_ref());
     let least = spec.and_then(|s| s.min_available.as_ref());
     match (most_missing, least) {
         (Some(missing), _) => {
-            let (expected, unmanaged) = wanted(seen.pods, find)?;
+            let (expected, unmanaged) = wanted(seen.pods, workloads)?;
             let missing = portion(missing, expected, Round::Up);
             Ok(RequiredPods { expected, healthy: expected.saturating_sub(missing).max(0), unmanaged })
         }
@@ -104,7 +107,7 @@ fn needs(seen: Observed<'_>, find: &impl Fn(Kind, &str) -> Option<Workload>) -> 
             Ok(RequiredPods { expected: count(seen.pods.len()), healthy: *least, unmanaged: false })
         }
         (None, Some(share)) => {
-            let (expected, unmanaged) = wanted(seen.pods, find)?;
+            let (expected, unmanaged) = wanted(seen.pods, workloads)?;
             Ok(RequiredPods { expected, healthy: portion(share, expected, Round::Up), unmanaged })
         }
         (None, None) => Ok(RequiredPods { expected: 0, healthy: 0, unmanaged: false }),
@@ -112,7 +115,10 @@ fn needs(seen: Observed<'_>, find: &impl Fn(Kind, &str) -> Option<Workload>) -> 
 }
 
 /// The desired total of the pods' controllers, and whether some pods have no controller.
-fn wanted(pods: &[Arc<Pod>], find: &impl Fn(Kind, &str) -> Option<Workload>) -> Result<(i32, bool), String> {
+fn wanted<F: Fn(Kind, &str) -> Option<Workload>>(
+    pods: &[Arc<Pod>],
+    workloads: &Workloads<'_, F>,
+) -> Result<(i32, bool), String> {
     let mut unmanaged = false;
     // By the uid of the controller: one lookup per controller.
     let mut owners: BTreeSet<&str> = BTreeSet::new();
@@ -125,7 +131,7 @@ fn wanted(pods: &[Arc<Pod>], find: &impl Fn(Kind, &str) -> Option<Workload>) -> 
         if !owners.insert(&owner.uid) {
             continue;
         }
-        let scale = scale_of(owner, find)?
+        let scale = scale_of(owner, workloads)?
             .ok_or_else(|| format!("found no controllers for pod {:?}", pod.metadata.name))?;
         scales.insert(scale.uid, scale.replicas);
     }

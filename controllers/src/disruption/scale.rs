@@ -1,10 +1,12 @@
-//! Desired number of pods of a pod's controller. Pure: the lookup of workloads is an argument.
+//! Desired number of pods of a pod's controller. Pure: the lookups of workloads are an argument.
 
 use crate::claim::controller_of;
+use crate::resource::Resource;
 use crate::view::Scaled;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kstore_api::kind::{lookup_api_version, split_api_version};
+use kstore_api::kind::split_api_version;
+use std::collections::BTreeMap;
 
 /// A kind with a desired number of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,16 +37,33 @@ pub(crate) struct Scale {
     pub replicas: i32,
 }
 
+/// Scales of controllers whose kinds have no cache, by the controller's uid: the desired number of pods, `None`
+/// if the controller does not exist, or why it is unknown.
+pub(crate) type ReadScales = BTreeMap<String, Result<Option<i32>, String>>;
+
+/// Sources of the workloads of a namespace.
+pub(crate) struct Workloads<'a, F> {
+    /// Finds a workload of a cached kind by its name.
+    pub cached: F,
+    /// Scales of all other controllers of the pods.
+    pub read: &'a ReadScales,
+}
+
 /// The desired size for pods that `owner` controls. The Deployment decides for its ReplicaSets. `None` if
-/// `owner` does not exist.
+/// `owner` does not exist. Follows the finders of upstream's disruption controller, of which the last
+/// (`getScaleController`) reads the scale of any kind.
 ///
 /// # Errors
-/// A message if objects of the owner's kind have no scale.
-pub(crate) fn scale_of(
+/// A message if the scale is unknown, for example as objects of the owner's kind have none.
+pub(crate) fn scale_of<F: Fn(Kind, &str) -> Option<Workload>>(
     owner: &OwnerReference,
-    find: &impl Fn(Kind, &str) -> Option<Workload>,
+    workloads: &Workloads<'_, F>,
 ) -> Result<Option<Scale>, String> {
-    let kind = Kind::of(owner).ok_or_else(|| never_scales(owner))?;
+    let Some(kind) = Kind::of(owner) else {
+        let read = workloads.read.get(&owner.uid).cloned().unwrap_or_else(|| Err(no_kind(owner)))?;
+        return Ok(read.map(|replicas| Scale { uid: owner.uid.clone(), replicas }));
+    };
+    let find = &workloads.cached;
     let Some(own) = referred(kind, owner, find) else { return Ok(None) };
     let above = own.controller.as_ref().filter(|above| Kind::of(above) == Some(Kind::Deployment));
     let above = above.filter(|_| kind == Kind::ReplicaSet);
@@ -61,16 +80,20 @@ fn referred(
     find(kind, &reference.name).filter(|found| found.uid == reference.uid)
 }
 
-fn never_scales(owner: &OwnerReference) -> String {
-    match lookup_api_version(&owner.api_version, &owner.kind) {
-        Some(row) => format!("{} does not implement the scale subresource", row.qualified()),
-        None => format!("no matches for kind {:?} in version {:?}", owner.kind, owner.api_version),
-    }
+/// The text for an owner whose kind is not served.
+pub(crate) fn no_kind(owner: &OwnerReference) -> String {
+    format!("no matches for kind {:?} in version {:?}", owner.kind, owner.api_version)
+}
+
+/// The text for an owner whose kind has no subresource `scale`.
+pub(crate) fn no_scale(Resource { group, plural, .. }: &Resource) -> String {
+    let name = if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") };
+    format!("{name} does not implement the scale subresource")
 }
 
 impl Kind {
-    /// The kind of a reference, in any version.
-    fn of(reference: &OwnerReference) -> Option<Self> {
+    /// The kind of a reference, in any version; `None` for kinds without a cache.
+    pub(crate) fn of(reference: &OwnerReference) -> Option<Self> {
         let (group, _) = split_api_version(&reference.api_version);
         match (group, reference.kind.as_str()) {
             ("apps" | "extensions", "Deployment") => Some(Self::Deployment),

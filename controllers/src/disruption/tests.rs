@@ -1,10 +1,11 @@
 //! Tests of the allowed disruptions, and of how long evicted pods are not counted.
 
 use super::plan::{Observed, depends_on_scale, plan};
-use super::scale::{Kind, Workload};
+use super::scale::{Kind, ReadScales, Workload, Workloads, no_scale};
 use super::stale::expires_in;
 use crate::action::{Action, Plan};
 use crate::disruption_target::unmark;
+use crate::resource::Resource;
 use crate::view::Pod;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
@@ -62,7 +63,28 @@ fn find(kind: Kind, name: &str) -> Option<Workload> {
 
 fn planned(budget: &PodDisruptionBudget, pods: &[Value]) -> Plan {
     let pods: Vec<Arc<Pod>> = pods.iter().map(|pod| Arc::new(from_value(pod.clone()).unwrap())).collect();
-    plan(Observed { budget, pods: &pods }, &find, NOW)
+    let read = read_scales();
+    plan(Observed { budget, pods: &pods }, &Workloads { cached: find, read: &read }, NOW)
+}
+
+/// Scales of kinds without a cache: a Gang of 4, one that is missing, and a Job.
+fn read_scales() -> ReadScales {
+    [
+        ("four-uid", Ok(Some(4))),
+        ("missing-uid", Ok(None)),
+        ("j-uid", Err(no_scale(&Resource::named("batch", "v1", "jobs")))),
+        ("agent-uid", Err(no_scale(&Resource::named("apps", "v1", "daemonsets")))),
+        ("n-uid", Err(no_scale(&Resource::named("", "v1", "nodes")))),
+    ]
+    .into_iter()
+    .map(|(uid, scale)| (uid.to_owned(), scale))
+    .collect()
+}
+
+fn gang(name: &str) -> Value {
+    let mut gang = owner("Gang", name);
+    gang["apiVersion"] = json!("example.com/v1");
+    gang
 }
 
 fn status(plan: &Plan) -> PodDisruptionBudgetStatus {
@@ -128,6 +150,8 @@ fn expected_pods_are_the_sum_of_their_controllers_replicas() {
         (vec![owner("Deployment", "web")], 10),
         (vec![owner("ReplicaSet", "web-1"), owner("ReplicaSet", "web-1"), owner("Deployment", "web")], 10),
         (vec![owner("ReplicaSet", "alone"), owner("StatefulSet", "db")], 9),
+        (vec![gang("four")], 4),
+        (vec![gang("four"), gang("four"), owner("StatefulSet", "db")], 9),
     ];
     for (owners, expected) in owners {
         let pods: Vec<_> = owners.iter().map(|owner| pod("p", owner.clone())).collect();
@@ -204,12 +228,16 @@ fn unknown_expected_pods_allow_no_disruption() {
     custom["apiVersion"] = json!("example.com/v1");
     let mut job = owner("Job", "j");
     job["apiVersion"] = json!("batch/v1");
+    let mut node = owner("Node", "n");
+    node["apiVersion"] = json!("v1");
     let table = [
         (owner("ReplicaSet", "gone"), lost),
         (replaced, lost),
         (owner("DaemonSet", "agent"), "daemonsets.apps does not implement the scale subresource"),
         (job, "jobs.batch does not implement the scale subresource"),
         (custom, "no matches for kind \"Rollout\" in version \"example.com/v1\""),
+        (node, "nodes does not implement the scale subresource"),
+        (gang("missing"), lost),
     ];
     for (owner, why) in table {
         for spec in [json!({"maxUnavailable": 1}), json!({"minAvailable": "10%"})] {

@@ -1,6 +1,6 @@
 //! HorizontalPodAutoscaler controller: scales workloads by their metrics. `plan` decides; `metric` and
 //! `calculate` evaluate metrics, `behavior` limits the size, `history` remembers recommendations. This file
-//! reads the target, its pods and the metrics, and executes the decision; `target` and `source` are the
+//! reads the target, its pods and the metrics, and executes the decision; `scale_target` and `source` are the
 //! reads.
 //!
 //! An autoscaler is evaluated when it is created or its spec changes, and every 15 seconds. Without
@@ -15,7 +15,6 @@ mod plan;
 mod pods;
 mod sample;
 mod source;
-mod target;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +24,7 @@ use crate::limits::{AUTOSCALING_PERIOD, METRICS_IN_FLIGHT};
 use crate::object::Object as Written;
 use crate::resource::{PODS, Resource, gvr};
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::scale_target::{self, ReadScale};
 use crate::view::subject;
 use futures::StreamExt as _;
 use history::History;
@@ -38,7 +38,6 @@ use plan::{Decision, Metrics, PlannedEvent, Scale};
 use pods::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use target::ReadScale;
 
 const WORKERS: usize = 5;
 const COMPONENT: &str = "horizontal-pod-autoscaler";
@@ -110,7 +109,7 @@ impl Autoscaling {
             Ok(read) => read,
             Err(error) => return Ok(plan::without_scale(hpa, &error, now())),
         };
-        let scale = read.scale();
+        let scale = scale(&read);
         memory.selector.clone_from(&scale.selector);
         let decision = self.plan(cx, hpa, &scale, &mut memory.history).await?;
         let Some((size, _)) = &decision.rescale else { return Ok(decision) };
@@ -122,7 +121,7 @@ impl Autoscaling {
 
     async fn read_scale(&self, hpa: &HorizontalPodAutoscaler) -> Result<(Resource, ReadScale), String> {
         let to = &hpa.spec.scale_target_ref;
-        let resource = target::resource(&self.executor.client, to).await?;
+        let resource = scale_target::resource(&self.executor.client, to).await?;
         let namespace = hpa.metadata.namespace.as_deref().unwrap_or_default();
         let read = ReadScale::read(&self.executor.client, &resource, (namespace, &to.name)).await;
         Ok((resource, read.map_err(|error| error.to_string())?))
@@ -218,7 +217,7 @@ impl Autoscaling {
         (read, size): (ReadScale, i32),
     ) -> Result<(), ApiError> {
         let client = self.executor.client.causes(&cx.causes);
-        let (api, before) = (client.dynamic(gvr(resource)), read.scale().replicas);
+        let (api, before) = (client.dynamic(gvr(resource)), read.replicas());
         let refused = match api.replace(&read.with(size), "scale").await {
             Ok(_) => return Ok(()),
             Err(error) if error.is_conflict() => error,
@@ -226,10 +225,18 @@ impl Autoscaling {
         };
         let target = (cx.key.namespace(), &*hpa.spec.scale_target_ref.name);
         let newer = ReadScale::read(&self.executor.client, resource, target).await?;
-        if newer.scale().replicas != before {
+        if newer.replicas() != before {
             return Err(refused);
         }
         api.replace(&newer.with(size), "scale").await.map(drop)
+    }
+}
+
+fn scale(read: &ReadScale) -> Scale {
+    Scale {
+        replicas: read.replicas(),
+        status_replicas: read.status_replicas(),
+        selector: read.selector().to_owned(),
     }
 }
 

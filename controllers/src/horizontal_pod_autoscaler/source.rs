@@ -73,7 +73,7 @@ impl Source<'_> {
         let resource = match lookup_api_version(api_version, &object.kind) {
             Some(row) => row.qualified(),
             None => {
-                let found = super::target::resource(self.client, object).await?;
+                let found = crate::scale_target::resource(self.client, object).await?;
                 format!("{}.{}", found.plural, found.group)
             }
         };
