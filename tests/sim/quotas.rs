@@ -150,6 +150,32 @@ fn quotas_charge_updates_for_the_increase_only() {
 }
 
 #[test]
+fn a_pod_cannot_move_into_a_full_scope_by_an_update() {
+    simulate(Setup::controllers(), async |cluster| {
+        for (name, scope) in [("term", "Terminating"), ("not", "NotTerminating")] {
+            let mut quota =
+                quota(name, &json!({"count/pods": if scope == "Terminating" { "1" } else { "2" }}));
+            quota["spec"]["scopes"] = json!([scope]);
+            cluster.create(quota).await;
+            let in_force = |quota: &Value| quota["status"]["used"]["count/pods"] == "0";
+            cluster.wait_object("resourcequotas", name, "is in force", in_force).await;
+        }
+        let rest = cluster.rest();
+        let deadline = json!({"spec": {"activeDeadlineSeconds": 500}}).to_string();
+        for (name, code) in [("p", 200), ("q", 403)] {
+            cluster.create(pod(name, "1")).await;
+            let path = format!("/api/v1/namespaces/default/pods/{name}");
+            let reply = rest.call_as("PATCH", &path, "application/merge-patch+json", deadline.clone()).await;
+            assert_eq!(reply.code, code, "{name}");
+            if code == 403 {
+                let text = "exceeded quota: term, requested: count/pods=1, used: count/pods=1, limited: count/pods=1";
+                assert!(reply.text("/message").ends_with(text), "{}", reply.text("/message"));
+            }
+        }
+    });
+}
+
+#[test]
 fn transactions_are_charged_whole_or_not_at_all() {
     simulate(Setup::controllers(), async |cluster| {
         bound(cluster, json!({"count/configmaps": "20"})).await;

@@ -77,9 +77,18 @@ impl Evaluator {
         subresource.is_empty()
     }
 
-    /// Whether an update through this subresource (empty: the object itself) is charged. Other updates do not
-    /// change the use, or the recount finds the change.
-    pub fn charges_update(&self, subresource: &str) -> bool {
+    /// Whether an update through this subresource (empty: the object itself) is charged. Follows `Handles` of
+    /// upstream's evaluators: updates of pods that change neither resources nor the scopes Terminating and
+    /// NotTerminating are left to the recount.
+    pub fn charges_update(&self, subresource: &str, old: &Value, new: &Value) -> bool {
+        self.charges_every_update(subresource)
+            || self.rules == Rules::Pods
+                && subresource.is_empty()
+                && pod::is_terminating(&old["spec"]) != pod::is_terminating(&new["spec"])
+    }
+
+    /// Whether each update through this subresource is charged, whatever it changes.
+    pub fn charges_every_update(&self, subresource: &str) -> bool {
         match self.rules {
             Rules::Pods => subresource == "resize",
             Rules::Services => subresource.is_empty(),

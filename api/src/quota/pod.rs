@@ -195,12 +195,17 @@ pub(super) fn traits(pod: &Value) -> Traits {
     let class = if class.is_empty() { strategy::qos_class(pod) } else { class };
     Traits {
         is_pod: true,
-        is_terminating: spec["activeDeadlineSeconds"].is_number() && int(&spec["activeDeadlineSeconds"]) >= 0,
+        is_terminating: is_terminating(spec),
         is_best_effort: class == "BestEffort",
         crosses_namespaces: crosses_namespaces(&spec["affinity"]),
         priority_class: text(&spec["priorityClassName"]).to_owned(),
         volume_classes: Vec::new(),
     }
+}
+
+/// Whether a pod with this spec ends by itself, as the scope Terminating has it.
+pub(super) fn is_terminating(spec: &Value) -> bool {
+    spec["activeDeadlineSeconds"].is_number() && int(&spec["activeDeadlineSeconds"]) >= 0
 }
 
 fn crosses_namespaces(affinity: &Value) -> bool {

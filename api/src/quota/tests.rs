@@ -181,7 +181,8 @@ fn every_kind_is_counted_and_some_also_under_the_plain_plural() {
         }
         assert_eq!(used(&evaluator, &json!({})), want);
         assert_eq!(evaluator.covers(plural), plain);
-        assert!(evaluator.only_counts() && evaluator.charges_create("") && !evaluator.charges_update(""));
+        assert!(evaluator.only_counts() && evaluator.charges_create(""));
+        assert!(!evaluator.charges_update("", &json!({"spec": {"a": 1}}), &json!({})));
     }
     assert_eq!(count_of("apps", "deployments"), "count/deployments.apps");
 }
@@ -189,6 +190,54 @@ fn every_kind_is_counted_and_some_also_under_the_plain_plural() {
 fn quota(spec: Value, used: Value) -> Quota {
     let status = json!({"hard": spec["hard"], "used": used});
     Quota::of(&json!({"metadata": {"name": "q"}, "spec": spec, "status": status}))
+}
+
+#[test]
+fn old_and_new_object_decide_which_updates_are_charged() {
+    let deadline = |seconds: Value| json!({"spec": {"activeDeadlineSeconds": seconds}});
+    let (endless, ends) = (deadline(Value::Null), deadline(json!(500)));
+    let table = [
+        ("pods", "", &endless, &ends, true),
+        ("pods", "", &ends, &endless, true),
+        ("pods", "", &ends, &deadline(json!(400)), false),
+        ("pods", "", &json!({"spec": {}}), &endless, false),
+        ("pods", "status", &endless, &ends, false),
+        ("pods", "ephemeralcontainers", &endless, &ends, false),
+        ("pods", "resize", &ends, &ends, true),
+        ("services", "", &ends, &ends, true),
+        ("persistentvolumeclaims", "", &ends, &ends, true),
+        ("persistentvolumeclaims", "status", &ends, &ends, true),
+        ("secrets", "", &endless, &ends, false),
+    ];
+    for (plural, subresource, old, new, is_charged) in table {
+        let evaluator = Evaluator::of("", plural);
+        assert_eq!(
+            evaluator.charges_update(subresource, old, new),
+            is_charged,
+            "{plural}/{subresource} {new}"
+        );
+    }
+}
+
+#[test]
+fn a_pod_that_an_update_moves_into_a_full_scope_is_refused() {
+    let scoped = |scope: &str, used: &str| {
+        quota(
+            json!({"hard": {"count/pods": "1", "pods": "1"}, "scopes": [scope]}),
+            json!({"count/pods": used, "pods": used}),
+        )
+    };
+    let (old, new) = (json!({"spec": {}}), json!({"spec": {"activeDeadlineSeconds": 500}}));
+    let evaluator = pods();
+    let change = Change { evaluator: &evaluator, old: Some(&old), new: &new, is_report: false, limited: &[] };
+    let refusal =
+        charge(&[scoped("NotTerminating", "1"), scoped("Terminating", "1")], &change, NOW).unwrap_err();
+    let text = "exceeded quota: q, requested: count/pods=1,pods=1, used: count/pods=1,pods=1, \
+         limited: count/pods=1,pods=1";
+    assert_eq!(refusal.to_string(), text);
+    let charges = charge(&[scoped("NotTerminating", "1"), scoped("Terminating", "0")], &change, NOW).unwrap();
+    let moved: Vec<usize> = charges.used.iter().map(|(at, _)| *at).collect();
+    assert_eq!(moved, [1], "the recount credits the scope that the pod leaves");
 }
 
 #[test]

@@ -222,7 +222,7 @@ impl Registry {
     /// Whether what [`Entry::parse_for_deletion`] decodes is enough to plan the deletion: the deletion changes
     /// nothing else, and no quota compares the object before and after.
     fn is_planned_by_parts(&self, target: &Target, context: &WriteContext) -> bool {
-        has_plain_deletion(target) && !self.may_be_charged(&self.view(context), target, false)
+        has_plain_deletion(target) && !self.may_charge_every_update(&self.view(context), target)
     }
 }
 

@@ -155,9 +155,11 @@ impl Registry {
             let mut turn = None;
             let commits = !dry_run && context.stage.is_none();
             let is_put = matches!(decision, Ok(Decision::Put(_)));
+            let mut is_charged = false;
             let charged = match &decision {
                 Ok(Decision::Put(new)) => {
                     let judged = JudgedWrite { target, old: before.as_ref(), new, commits };
+                    is_charged = self.may_be_charged(&view, judged);
                     self.charge(&view, judged, &mut turn).await
                 }
                 Ok(Decision::Remove(_) | Decision::Keep) | Err(_) => Ok(None),
@@ -166,7 +168,6 @@ impl Registry {
                 let state = (current.as_deref(), is_stale, before.as_ref());
                 self.prepare(&view, decoding, target, state, decided)
             });
-            let is_charged = self.may_be_charged(&view, target, current.is_none());
             let mut step = match step {
                 Ok(PendingWrite::Unchanged) | Err(_) if !fresh => {
                     drop(turn);

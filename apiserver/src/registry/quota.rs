@@ -126,19 +126,27 @@ impl Registry {
         Self { quotas, ..self }
     }
 
-    /// Whether quotas may bound a write, judging by its kind and its namespace.
-    pub(super) fn may_be_charged(&self, view: &View, target: &Target, creates: bool) -> bool {
+    /// Whether quotas may bound objects of the kind in the namespace.
+    fn has_quotas(&self, view: &View, target: &Target) -> bool {
         let Some(quotas) = &self.quotas else { return false };
         target.resource.namespaced
             && !target.namespace.is_empty()
             && (view.has_any(resource_quotas(), &target.namespace) || !quotas.limited(target).is_empty())
-            && {
-                let evaluator = evaluator(target);
-                match creates {
-                    true => evaluator.charges_create(target.subresource),
-                    false => evaluator.charges_update(target.subresource),
-                }
-            }
+    }
+
+    /// Whether quotas may bound each update of the object, whatever it changes.
+    pub(super) fn may_charge_every_update(&self, view: &View, target: &Target) -> bool {
+        evaluator(target).charges_every_update(target.subresource) && self.has_quotas(view, target)
+    }
+
+    /// Whether quotas may bound a write, judging by its namespace, its kind, and the object before and after.
+    pub(super) fn may_be_charged(&self, view: &View, judged: JudgedWrite<'_>) -> bool {
+        let (evaluator, subresource) = (evaluator(judged.target), judged.target.subresource);
+        let is_charged = match judged.old {
+            None => evaluator.charges_create(subresource),
+            Some(old) => evaluator.charges_update(subresource, old, judged.new),
+        };
+        is_charged && self.has_quotas(view, judged.target)
     }
 
     /// Checks a write against the quotas of its namespace. The charges are valid while `turn` is held, which
@@ -152,7 +160,7 @@ impl Registry {
         judged: JudgedWrite<'_>,
         turn: &mut Option<QuotaTurn<'r>>,
     ) -> Result<Option<Box<Charges>>, Status> {
-        if !self.may_be_charged(view, judged.target, judged.old.is_none()) {
+        if !self.may_be_charged(view, judged) {
             return Ok(None);
         }
         // Boxed because few namespaces have quotas: otherwise the future of every write would be larger.

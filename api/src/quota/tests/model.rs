@@ -51,7 +51,7 @@ fn object(kind: usize, size: u8) -> Value {
 /// Whether updates of the kind are charged.
 fn is_charged_update(kind: usize) -> bool {
     let evaluator = &kinds()[kind];
-    evaluator.charges_update("") || evaluator.charges_update("resize")
+    evaluator.charges_every_update("") || evaluator.charges_every_update("resize")
 }
 
 fn fresh() -> Vec<Quota> {
