@@ -187,7 +187,8 @@ fn a_suspended_job_has_no_pods_and_restarts_when_resumed() {
         suspend(false).await;
         cluster.wait_object("jobs", "work", "has pods", |job| job["status"]["ready"] == 2).await;
         suspend(true).await;
-        cluster.wait_object("jobs", "work", "is suspended again", says("True")).await;
+        let job = cluster.wait_object("jobs", "work", "is suspended again", says("True")).await;
+        assert!(job["status"]["startTime"].is_null(), "{job}");
         let gone = async || cluster.list("pods", "default").await.is_empty();
         cluster.wait_until("its pods are deleted", gone).await;
         tokio::time::sleep(Duration::from_secs(600)).await;

@@ -95,6 +95,11 @@ pub(crate) fn report(
     }
     if evaluated.ending.is_none() && ending.is_none() && seen.job.metadata.deletion_timestamp.is_none() {
         report.events.extend(suspension_events(&mut status, seen.is_suspended(), now));
+        // Queue controllers know by the missing time that the Job has stopped. As upstream with the feature gate
+        // MutableSchedulingDirectivesForSuspendedJobs.
+        if seen.is_suspended() {
+            status.start_time = None;
+        }
     }
     status.active = some(present.active);
     status.ready = Some(present.ready);

@@ -146,7 +146,12 @@ fn surplus_and_suspended_pods_are_deleted_uncounted() {
     let status = report.status.unwrap();
     assert_eq!(condition(&status, "Suspended").unwrap(), ("True".into(), "JobSuspended".into()));
     assert_eq!(report.events, [(false, "Suspended".into(), "Job suspended".into())]);
-    assert_eq!(status.start_time.as_ref().unwrap().0, START);
+    assert_eq!(status.start_time, None, "a suspended job has not started");
+    let stored = json!({"startTime": START, "terminating": 0, "ready": 0, "conditions": status.conditions});
+    let earlier = job(&json!({"completions": 5, "suspend": true}), &stored);
+    let (_, again) = run(&earlier, &[], after(10));
+    assert_eq!(again.status.unwrap().start_time, None, "also if it was suspended before");
+    assert_eq!(again.events, []);
 
     let resumed = job(
         &json!({"completions": 5, "parallelism": 3, "activeDeadlineSeconds": 30}),
