@@ -2,7 +2,7 @@
 
 use kstore_client::{DeleteParams, Propagation};
 use kstore_tests::wait::condition;
-use kstore_tests::{Change, Cluster, Setup, simulate};
+use kstore_tests::{Change, Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -344,5 +344,27 @@ fn concurrency_policies_keep_long_jobs_apart() {
             "SuccessfulDelete",
             "Deleted job replace-"
         ));
+    });
+}
+
+#[test]
+fn a_namespace_with_a_waiting_indexed_job_is_deleted() {
+    simulate(Setup::seed(55), async |cluster| {
+        cluster.create(manifests::namespace("doomed")).await;
+        let rule =
+            json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
+        let policy = json!({"rules": [rule]});
+        let spec = json!({"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1,
+            "podFailurePolicy": policy});
+        let mut job = job("work", 1, 0, spec);
+        job["metadata"]["namespace"] = json!("doomed");
+        job["spec"]["template"]["spec"]["nodeSelector"] = json!({"disk": "none"});
+        cluster.create(job).await;
+        let wait = async || cluster.list("pods", "doomed").await.len() == 2;
+        cluster.wait_until("the pods wait for a node", wait).await;
+        let namespaces = cluster.resource("namespaces");
+        namespaces.delete("", "doomed", &DeleteParams::default()).await.unwrap();
+        let is_gone = async || cluster.get("namespaces", "", "doomed").await.is_none();
+        cluster.wait_until("the namespace is deleted", is_gone).await;
     });
 }

@@ -19,6 +19,7 @@ use crate::apply::{Executor, Outcome};
 use crate::caches::{Caches, Pods, Sources, Watched, candidates};
 use crate::claim::{Claim, claim, controller_of};
 use crate::limits::{LONGEST_REST, REST_PER_POD};
+use crate::namespace::is_active;
 use crate::resource::resource_of;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
@@ -26,9 +27,10 @@ use crate::view::{Pod, elapsed};
 use backoff::Backoff;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kstore_client::{ApiError, Obj, WatchParams};
-use kstore_informer::{Action as Next, Builder, Context, CutError, Index, Informer, Key, Object};
+use kstore_informer::{Action as Next, Builder, Context, CutError, Delta, Index, Informer, Key, Object};
 use parking_lot::Mutex;
 use plan::{Change, JobDecisions, Observed};
 use status::{ChangeOutcome, Report};
@@ -73,11 +75,12 @@ impl Deref for Jobs {
 struct ControllerCaches {
     jobs: Jobs,
     pods: Pods,
+    namespaces: Informer<Obj<Namespace>>,
 }
 
 impl ControllerCaches {
     fn of(caches: &Caches) -> Self {
-        Self { jobs: caches.get(), pods: caches.get() }
+        Self { jobs: caches.get(), pods: caches.get(), namespaces: caches.get() }
     }
 }
 
@@ -86,17 +89,25 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
     let caches = ControllerCaches::of(&cluster.caches);
     let executor = cluster.executor(COMPONENT);
     let orphans = orphans::run(Arc::clone(&cluster), caches.clone(), executor.clone());
-    let jobs = caches.jobs.clone();
+    let (jobs, of_namespaces) = (caches.jobs.clone(), caches.jobs.clone());
     let controller = cluster
         .controller("job")
         .watch(&caches.jobs, |job: &Obj<Job>| [job.key()])
         .watch(&caches.pods, move |pod: &Pod| jobs_of(&jobs, pod))
+        .watch_deltas(&caches.namespaces, move |delta| ended_with(&of_namespaces, delta))
         .workers(WORKERS);
     let stop = cluster.stop.clone();
     let runs = work(controller, stop, Runs { cluster, caches, executor, memory: Mutex::default() });
     async move {
         futures::join!(runs, orphans);
     }
+}
+
+/// The Jobs of a namespace whose deletion has begun.
+fn ended_with(jobs: &Jobs, delta: &Delta<Obj<Namespace>>) -> Vec<Key> {
+    let begins = matches!(delta, Delta::Updated { old, new } if is_active(old) && !is_active(new));
+    let name = delta.object().metadata.name.as_deref().filter(|_| begins);
+    name.map_or_else(Vec::new, |name| jobs.namespace(name).iter().map(Object::key).collect())
 }
 
 fn is_job(owner: &OwnerReference) -> bool {
@@ -169,7 +180,10 @@ impl Reconcile for Runs {
             return Ok(Next::Done);
         }
         let memory = self.remembered(&cx, &job);
-        self.sync(&cx, Observed { job: &job, spec, pods: &claim.owned, backoff: memory.backoff }).await
+        let namespace = self.caches.namespaces.get(&Key::new("", cx.key.namespace()));
+        let is_namespace_ending = namespace.is_some_and(|namespace| !is_active(&namespace));
+        let (pods, backoff) = (&*claim.owned, memory.backoff);
+        self.sync(&cx, Observed { job: &job, spec, pods, backoff, is_namespace_ending }).await
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Observed<'a> {
     pub pods: &'a [Arc<Pod>],
     /// Failures since its last success, as recorded by earlier runs.
     pub backoff: Backoff,
+    /// Whether its namespace is being deleted, so that no pod can be created in it.
+    pub is_namespace_ending: bool,
 }
 
 /// How a Job ends, with reason and message of its conditions.
@@ -225,7 +227,12 @@ fn index_progress(seen: Observed<'_>, active: &[Arc<Pod>], completions: i32) -> 
     let running = completion_indexes(active);
     let unfinished =
         |index| !succeeded.contains(index) && !failed.contains(index) && !running.contains(&index);
-    let replaced = awaiting_replacement(tracked().filter(|pod| seen.has_failed(pod)), unfinished);
+    // In a namespace that is being deleted no replacement follows: the namespace waits for the failed pods.
+    // Upstream keeps them, and such a namespace for ever.
+    let replaced = match seen.is_namespace_ending {
+        true => BTreeMap::new(),
+        false => awaiting_replacement(tracked().filter(|pod| seen.has_failed(pod)), unfinished),
+    };
     IndexProgress { counted, succeeded, failed: Some(failed), replaced }
 }
 
@@ -329,6 +336,9 @@ fn change(seen: Observed<'_>, judgement: &mut JobDecisions, now: Timestamp) -> C
     too_many.truncate(JOB_BURST);
     if !too_many.is_empty() {
         return Change::Remove(too_many);
+    }
+    if seen.is_namespace_ending {
+        return Change::None;
     }
     let leaving = || seen.pods.iter().filter(|pod| pod.terminating());
     let held = if seen.replaces_failed_only() { leaving().count() } else { 0 };

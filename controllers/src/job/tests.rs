@@ -61,7 +61,8 @@ fn changed(pod: &Arc<Pod>, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
 }
 
 fn seen<'a>(job: &'a Job, pods: &'a [Arc<Pod>]) -> Observed<'a> {
-    Observed { job, spec: job.spec.as_ref().unwrap(), pods, backoff: Backoff::default() }
+    let spec = job.spec.as_ref().unwrap();
+    Observed { job, spec, pods, backoff: Backoff::default(), is_namespace_ending: false }
 }
 
 fn evaluated(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> JobDecisions {
@@ -381,6 +382,25 @@ fn pods_have_the_labels_annotations_and_finalizer_of_their_job() {
         "valueFrom": {"fieldRef": {"fieldPath": format!("metadata.labels['{INDEX}']")}}}]);
     assert_eq!(spec["containers"][0]["env"], env);
     assert_eq!(meta["labels"]["app"], "work");
+}
+
+#[test]
+fn in_an_ending_namespace_failed_pods_are_released_and_none_is_created() {
+    let per_index = json!({"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": i32::MAX,
+        "backoffLimitPerIndex": 1});
+    let policy = json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]});
+    let with_policy = json!({"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1,
+        "podFailurePolicy": policy});
+    let plain = json!({"completions": 2, "parallelism": 2});
+    let failed = [indexed(0, "a", "Failed")];
+    for spec in [per_index, with_policy, plain] {
+        let job = job(&spec, &json!({"startTime": START}));
+        let seen = Observed { is_namespace_ending: true, ..seen(&job, &failed) };
+        let evaluated = evaluate(seen, after(1));
+        assert_eq!(evaluated.change, Change::None, "{spec}");
+        let outcome = ChangeOutcome { created: 0, is_deleted: true };
+        assert_eq!(names(&report(seen, &evaluated, outcome, after(1)).untracked), ["a"], "{spec}");
+    }
 }
 
 #[test]

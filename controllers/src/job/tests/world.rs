@@ -214,8 +214,7 @@ impl SimulatedCluster {
         };
         let pods: Vec<Arc<Pod>> = self.pods.values().cloned().map(Arc::new).collect();
         let (job, now) = (self.job.clone(), after(self.now));
-        let seen =
-            Observed { job: &job, spec: job.spec.as_ref().unwrap(), pods: &pods, backoff: self.backoff };
+        let seen = Observed { backoff: self.backoff, ..seen(&job, &pods) };
         let evaluated = evaluate(seen, now);
         let mut carried = ChangeOutcome { created: 0, is_deleted: true };
         match &evaluated.change {
