@@ -46,7 +46,7 @@ pub struct Patience {
 impl Default for Patience {
     fn default() -> Self {
         Self {
-            grace: Duration::from_secs(40),
+            grace: Duration::from_secs(50),
             startup: Duration::from_secs(60),
             recheck: Duration::from_secs(5),
         }

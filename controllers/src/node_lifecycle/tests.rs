@@ -112,20 +112,20 @@ impl SimulatedCluster {
 fn a_crashed_node_becomes_unknown_then_tainted_until_it_returns() {
     let mut w = SimulatedCluster::new();
     let plan = w.run(0);
-    assert_eq!((plan.actions.len(), plan.wake.unwrap().as_secs()), (0, 40));
+    assert_eq!((plan.actions.len(), plan.wake.unwrap().as_secs()), (0, 50));
     w.renewed = Some(at(10));
-    assert_eq!(w.run(12).wake.unwrap().as_secs(), 40, "a renewed lease is a sign of life");
-    assert_eq!(w.run(51).actions, []);
-    let lost = w.run(52);
+    assert_eq!(w.run(12).wake.unwrap().as_secs(), 50, "a renewed lease is a sign of life");
+    assert_eq!(w.run(61).actions, []);
+    let lost = w.run(62);
     assert_eq!(w.ready(), "Unknown");
     assert!(lost.actions.iter().any(|a| matches!(a, Action::Event(n) if n.reason == "NodeNotReady")));
     assert_eq!(w.taints(), [""; 0], "first the conditions are seen");
-    w.run(52);
+    w.run(62);
     assert_eq!(w.taints(), ["unreachable:NoSchedule", "unreachable:NoExecute"]);
     assert!(w.pods.is_empty(), "its pods are marked not ready");
-    assert_eq!(w.run(53).actions, []);
-    w.set_ready("True", 60);
-    w.run(60);
+    assert_eq!(w.run(63).actions, []);
+    w.set_ready("True", 70);
+    w.run(70);
     assert_eq!(w.taints(), [""; 0]);
 }
 
@@ -133,8 +133,8 @@ fn a_crashed_node_becomes_unknown_then_tainted_until_it_returns() {
 fn a_flap_shorter_than_the_grace_changes_nothing() {
     let mut w = SimulatedCluster::new();
     for round in 0..10 {
-        w.renewed = Some(at(round * 39));
-        assert_eq!(w.run(round * 39).actions, []);
+        w.renewed = Some(at(round * 49));
+        assert_eq!(w.run(round * 49).actions, []);
     }
 }
 
@@ -145,8 +145,8 @@ fn a_not_ready_node_that_falls_silent_swaps_taints_and_keeps_their_time() {
     w.set_ready("False", 5);
     w.run(5);
     assert_eq!(w.taints(), ["not-ready:NoSchedule", "not-ready:NoExecute"]);
-    w.run(45);
-    w.run(45);
+    w.run(55);
+    w.run(55);
     assert_eq!(w.taints(), ["unreachable:NoSchedule", "unreachable:NoExecute"]);
     let taints = w.node.spec.as_ref().unwrap().taints.as_ref().unwrap();
     let added = taints.iter().find(|t| t.effect == "NoExecute").unwrap().time_added.as_ref().unwrap();
@@ -158,14 +158,14 @@ fn no_pods_are_evicted_when_all_nodes_are_down() {
     let mut w = SimulatedCluster::new();
     w.others.clear();
     w.run(0);
-    w.run(41);
-    w.run(41);
+    w.run(51);
+    w.run(51);
     assert_eq!((w.ready(), w.taints()), ("Unknown", vec!["unreachable:NoSchedule".to_owned()]));
     w.others = vec![node("b", "True")];
-    w.run(46);
+    w.run(56);
     assert_eq!(w.taints().len(), 2);
     w.others.clear();
-    w.run(47);
+    w.run(57);
     assert_eq!(w.taints(), ["unreachable:NoSchedule"]);
 }
 

@@ -116,7 +116,7 @@ const OF_CONTROLLERS: &[Flag] = &[
     honour(
         "node-monitor-grace-period",
         "duration",
-        "time without a heartbeat after which a node is marked unhealthy (default 40s; 50s in kube-controller-manager)",
+        "time without a heartbeat after which a node is marked unhealthy (default 50s)",
     ),
     honour("node-monitor-period", "duration", "period of checking an unhealthy node again (default 5s)"),
     honour(
