@@ -32,6 +32,7 @@ pub(crate) fn mark(pod: &Pod, phase: Phase, why: Option<(&str, &str)>, now: Time
             reason: Some(reason.into()),
             message: Some(message.into()),
             last_transition_time: Some(seconds(now)),
+            observed_generation: observed_generation(pod),
             ..PodCondition::default()
         };
         status["conditions"] = json!([condition]);
@@ -55,6 +56,7 @@ pub(crate) fn unmark(pod: &Pod, now: Timestamp) -> Action {
         type_: DISRUPTION_TARGET.into(),
         status: "False".into(),
         last_transition_time: Some(seconds(now)),
+        observed_generation: observed_generation(pod),
         ..PodCondition::default()
     };
     let patch = json!({
@@ -62,6 +64,11 @@ pub(crate) fn unmark(pod: &Pod, now: Timestamp) -> Action {
         "status": { "conditions": with(pod, condition) },
     });
     Action::Patch { target: pod.target(), status: true, kind: PatchKind::Merge, patch }
+}
+
+/// The generation of the pod that the condition is about; `None` for a pod without one.
+fn observed_generation(pod: &Pod) -> Option<i64> {
+    Some(pod.metadata.generation).filter(|generation| *generation > 0)
 }
 
 /// The pod's conditions with this one replacing that of its type.
@@ -80,9 +87,10 @@ mod tests {
 
     #[test]
     fn the_disruption_target_patch_keeps_concurrent_conditions() {
-        let seen: Pod =
-            from_value(json!({"metadata": {"name": "p", "uid": "u"}, "status": {"phase": "Pending"}}))
-                .unwrap();
+        let seen: Pod = from_value(
+            json!({"metadata": {"name": "p", "uid": "u", "generation": 3}, "status": {"phase": "Pending"}}),
+        )
+        .unwrap();
         let stored = json!({"metadata": {"name": "p", "uid": "u"}, "status": {"phase": "Running", "conditions": [
             {"type": "Ready", "status": "True"},
             {"type": "DisruptionTarget", "status": "False", "message": "of an earlier time"},
@@ -105,6 +113,7 @@ mod tests {
         assert_eq!(condition("Ready")["status"], "True");
         let marked = condition("DisruptionTarget");
         assert_eq!((&marked["status"], &marked["reason"]), (&json!("True"), &json!("DeletionByPodGC")));
+        assert_eq!(marked["observedGeneration"], 3);
         assert_eq!((&merged["status"]["phase"], &merged["metadata"]["uid"]), (&json!("Failed"), &json!("u")));
     }
 }
