@@ -161,7 +161,7 @@ fn a_pod_that_must_not_preempt_waits() {
         create_classes(cluster).await;
         create_running(cluster, pod("low", "low", "3")).await;
         cluster.create(pod("patient", "patient", "3")).await;
-        let message = "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.";
+        let message = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.";
         let refused =
             |pod: &Value| condition(pod, "PodScheduled").is_some_and(|one| one["message"] == message);
         cluster.wait_object("pods", "patient", "it is refused", refused).await;

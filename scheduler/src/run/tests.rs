@@ -89,7 +89,7 @@ async fn an_unschedulable_pod_gets_a_condition_and_is_bound_when_a_node_is_added
     let message = condition["message"].as_str().unwrap();
     assert_eq!(
         message,
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: \
          1 Preemption is not helpful for scheduling."
     );
     assert_eq!(condition["type"], "PodScheduled");

@@ -59,12 +59,15 @@ impl Scheduler {
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_refused(queued, refusal.plugins, now);
         let deallocation = dynamic_resources::deallocation(&pod, self.cache.devices(), &refusal);
-        let devices = (!pod.device_claims.is_empty()).then(|| match &deallocation {
+        // The texts of the plugin DynamicResources, which speaks about pods without claims too.
+        let devices = match &deallocation {
             Some(_) => "deallocation of ResourceClaim completed",
-            None if refusal.contradiction.is_some() => "no new claims to deallocate",
+            None if pod.device_claims.is_empty() || refusal.contradiction.is_some() => {
+                "no new claims to deallocate"
+            }
             None => "still not schedulable",
-        });
-        let message = explain::message(&refusal, devices, preemption);
+        };
+        let message = explain::message(&refusal, Some(devices), preemption);
         Notice { pod, failure: SchedulingFailure::Unfit(refusal), message, cause, deallocation, nomination }
     }
 

@@ -36,7 +36,7 @@ fn an_unschedulable_pod_is_retried_only_when_resources_become_free() {
     s.pod(Change::Set(cpu_pod("new", "2")), at(0));
     assert_eq!(
         refuse(&mut s, 0).message,
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: \
          1 No preemption victims found for incoming pod."
     );
     s.node(Change::Set(node("n1", json!({ "podCIDR": "heartbeat" }))), at(5));
@@ -80,7 +80,7 @@ fn a_pod_with_spread_constraints_wakes_when_an_unusable_empty_domain_is_removed(
     assert_eq!(
         refuse(&mut s, 0).message,
         "0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, \
-         1 node(s) were unschedulable. preemption: 0/2 nodes are available: \
+         1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/2 nodes are available: \
          1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
     );
     s.node(Change::Gone(zone("cordoned", true)), at(20));

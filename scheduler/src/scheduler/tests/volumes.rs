@@ -12,7 +12,7 @@ fn bind_volumes(scheduler: &mut Scheduler, second: i64) -> VolumeWrites {
 
 fn refused(nodes: usize, why: &str) -> String {
     format!(
-        "0/{nodes} nodes are available: {why}. preemption: 0/{nodes} nodes are available: \
+        "0/{nodes} nodes are available: {why}. no new claims to deallocate, preemption: 0/{nodes} nodes are available: \
          {nodes} Preemption is not helpful for scheduling."
     )
 }
@@ -243,7 +243,12 @@ fn a_read_write_once_pod_claim_excludes_other_pods_until_its_pod_is_deleted() {
     let why =
         "2 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
     let message = refuse(&mut s, 0).message;
-    assert!(message.starts_with(&format!("0/2 nodes are available: {why}. preemption: ")), "{message}");
+    assert!(
+        message.starts_with(&format!(
+            "0/2 nodes are available: {why}. no new claims to deallocate, preemption: "
+        )),
+        "{message}"
+    );
     assert!(message.ends_with("2 No preemption victims found for incoming pod."), "{message}");
     s.pod(Change::Set(with(&on(&first.pod, &first.choice.node), |pod| pod.ended = true)), at(5));
     assert_eq!(&*bind(&mut s, 5).pod.uid, "q");
