@@ -157,7 +157,7 @@ impl Cluster {
         };
         let client = client.agent(component);
         let sink = ClientSink::new(&client);
-        let (recorder, driver) = Recorder::build(sink, component, &self.nondet, &self.stop);
+        let (recorder, driver) = Recorder::build(sink, event_source(component), &self.nondet, &self.stop);
         recorder.metrics(&self.config.metrics);
         self.tasks.spawn(driver);
         Executor { client, recorder, caches: Arc::clone(&self.caches) }
@@ -172,6 +172,18 @@ impl Cluster {
     /// start at the same time.
     pub(crate) fn controller(&self, name: &str) -> Controller {
         Controller::new(name, &self.nondet).sync_timeout(None).metrics(&self.config.metrics)
+    }
+}
+
+/// Source of a component's events. Some controllers of Kubernetes name it otherwise than their account.
+fn event_source(component: &str) -> &str {
+    match component {
+        "generic-garbage-collector" => "garbage-collector-controller",
+        "disruption-controller" => "controllermanager",
+        "endpointslice-controller" => "endpoint-slice-controller",
+        "endpointslice-mirroring-controller" => "endpoint-slice-mirroring-controller",
+        "resource-claim-controller" => "resource_claim",
+        component => component,
     }
 }
 
@@ -290,6 +302,18 @@ mod tests {
             assert!(has_account && !account.contains(':') && !account.contains('/'), "{}", controller.name);
             let same = CONTROLLERS.iter().filter(|other| other.name == controller.name);
             assert_eq!(same.count(), 1, "{}", controller.name);
+        }
+    }
+
+    #[test]
+    fn events_name_the_sources_of_kubernetes() {
+        let table = [
+            ("generic-garbage-collector", "garbage-collector-controller"),
+            ("disruption-controller", "controllermanager"),
+            ("deployment-controller", "deployment-controller"),
+        ];
+        for (component, source) in table {
+            assert_eq!(event_source(component), source);
         }
     }
 
