@@ -1,7 +1,7 @@
 //! Small controllers in a whole cluster: mirrored Endpoints, load balancers from a pool, node networks and
-//! TTLs, ephemeral volume claims, expired bootstrap tokens.
+//! TTLs, ephemeral volume claims, expired bootstrap tokens, hints of endpoints.
 
-use kstore_client::DeleteParams;
+use kstore_client::{DeleteParams, Patch};
 use kstore_controllers::{Networks, PodNetworks};
 use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};
@@ -156,5 +156,53 @@ fn expired_bootstrap_tokens_are_deleted() {
         cluster.wait_until("the token is deleted", is_gone).await;
         assert!(cluster.nondet().clock.now() >= "2026-01-01T00:05:00Z".parse().unwrap());
         assert!(cluster.get("secrets", "kube-system", "bootstrap-token-bbbbbb").await.is_some());
+    });
+}
+
+#[test]
+fn endpoints_get_hints_as_their_service_asks() {
+    simulate(Setup::seed(99), async |cluster| {
+        cluster.wait_until("nodes exist", async || cluster.list("nodes", "").await.len() == 3).await;
+        let nodes = cluster.list("nodes", "").await;
+        for (node, zone) in nodes.iter().zip(["za", "zb", "zc"]) {
+            let name = node["metadata"]["name"].as_str().unwrap();
+            let labels = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}});
+            cluster.resource("nodes").patch("", name, "", &Patch::Merge(labels)).await.unwrap();
+        }
+        cluster.create(manifests::deployment("web", 9)).await;
+        cluster.wait_rolled_out("web").await;
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}], "trafficDistribution": "PreferSameNode"}});
+        cluster.create(service).await;
+        let holds = async |is_hint: fn(&Value) -> bool| {
+            let slices = slices_of(cluster, "web").await;
+            let endpoints =
+                slices.iter().flat_map(|slice| slice["endpoints"].as_array().cloned().unwrap_or_default());
+            let endpoints: Vec<Value> = endpoints.collect();
+            endpoints.len() == 9 && endpoints.iter().all(is_hint)
+        };
+        let to_node = |one: &Value| {
+            one["hints"]
+                == json!({"forZones": [{"name": one["zone"]}], "forNodes": [{"name": one["nodeName"]}]})
+        };
+        cluster.wait_until("hints name the nodes", async || holds(to_node).await).await;
+        let automatic = json!({"metadata": {"annotations": {"service.kubernetes.io/topology-mode": "Auto"}}});
+        cluster.merge("services", "web", automatic).await;
+        let to_a_zone = |one: &Value| {
+            one["hints"]["forNodes"].is_null()
+                && one["hints"]["forZones"].as_array().is_some_and(|all| all.len() == 1)
+        };
+        cluster.wait_until("hints name zones", async || holds(to_a_zone).await).await;
+        let enabled = async || {
+            let events = cluster.list("events", "default").await;
+            events.iter().any(|event| {
+                event["reason"] == "TopologyAwareHintsEnabled"
+                    && event["source"]["component"] == "endpoint-slice-controller"
+            })
+        };
+        cluster.wait_until("an event says so", enabled).await;
+        let none = json!({"metadata": {"annotations": null}, "spec": {"trafficDistribution": null}});
+        cluster.merge("services", "web", none).await;
+        cluster.wait_until("hints are gone", async || holds(|one| one["hints"].is_null()).await).await;
     });
 }

@@ -1,12 +1,14 @@
 //! EndpointSlice controller: publishes the pods of a Service as EndpointSlices and as the legacy Endpoints
-//! object. `plan` and `legacy` decide, `endpoints` converts pods to endpoints; this file reads the caches and
-//! executes the plans.
+//! object. `plan` and `legacy` decide, `endpoints` converts pods to endpoints, `hints` and `topology` say where
+//! clients should use them; this file reads the caches and executes the plans.
 
 mod endpoints;
+mod hints;
 mod legacy;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 use crate::apply::Executor;
 use crate::caches::{Caches, Pods, Services, Sources, Watched, selected_by_map};
@@ -15,6 +17,7 @@ use crate::resource::ENDPOINTSLICES;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector::map_matches;
 use crate::view::{Pod, elapsed};
+use hints::Distribution;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Endpoints, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -22,8 +25,9 @@ use kstore_client::{Obj, WatchParams};
 use kstore_informer::{Action as Next, Builder, Context, Delta, Index, Informer, Key, Object};
 use parking_lot::Mutex;
 use plan::Observed;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use topology::Capacity;
 
 /// Label of a slice with the name of its Service.
 pub(crate) const SERVICE_LABEL: &str = "kubernetes.io/service-name";
@@ -47,20 +51,35 @@ pub(crate) fn run(cluster: Arc<Cluster>) -> impl Future<Output = ()> {
             Some(Key::new(slice.metadata.namespace.as_deref()?, service))
         })
         .watch(&caches.endpoints, |endpoints: &Obj<Endpoints>| [endpoints.key()])
-        .watch_deltas(&caches.nodes, move |delta: &Delta<Obj<Node>>| {
-            let moved = matches!(delta, Delta::Updated { old, new } if zone(old) != zone(new));
-            let all = if moved { of_nodes.list() } else { vec![] };
-            all.iter().map(Object::key).collect::<Vec<_>>()
-        })
+        .watch_deltas(&caches.nodes, move |delta: &Delta<Obj<Node>>| placed(&of_nodes, delta))
         .workers(WORKERS);
     let executor = cluster.executor("endpointslice-controller");
     let legacy_executor = cluster.executor_of("endpoint-controller", "endpoint-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Slices { cluster, caches, executor, legacy_executor, written: Mutex::default() })
+    let (written, hinted) = (Mutex::default(), Mutex::default());
+    work(controller, stop, Slices { cluster, caches, executor, legacy_executor, written, hinted })
 }
 
+/// The zone of a node.
 fn zone(node: &Node) -> Option<&String> {
-    node.metadata.labels.as_ref()?.get(ZONE)
+    node.metadata.labels.as_ref()?.get(ZONE).filter(|zone| !zone.is_empty())
+}
+
+/// The Services whose endpoints a change of a node may affect: all if it moves to another zone, and those whose
+/// hints depend on the CPUs of zones if these change.
+fn placed(services: &Informer<Obj<Service>>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
+    let (moves, changes) = match delta {
+        Delta::Updated { old, new } => {
+            (zone(old) != zone(new), topology::capacity(old) != topology::capacity(new))
+        }
+        Delta::Added(node) | Delta::Deleted(node) => (false, topology::capacity(node) != Capacity::Ignored),
+        Delta::Resync(_) => (false, false),
+    };
+    if !moves && !changes {
+        return vec![];
+    }
+    let is_affected = |service: &&Arc<Obj<Service>>| moves || Distribution::of(service) == Distribution::Auto;
+    services.list().iter().filter(is_affected).map(Object::key).collect()
 }
 
 /// The Services whose endpoints a change of a pod may affect.
@@ -146,6 +165,8 @@ struct Slices {
     legacy_executor: Executor,
     /// Time of the last write for each Service.
     written: Mutex<BTreeMap<Key, Timestamp>>,
+    /// Services that have hints by their annotation. As in Kubernetes, a controller that starts knows of none.
+    hinted: Mutex<BTreeSet<Key>>,
 }
 
 impl Reconcile for Slices {
@@ -154,6 +175,7 @@ impl Reconcile for Slices {
         let legacy = caches.endpoints.get(&cx.key);
         let Some(service) = caches.services.get(&cx.key) else {
             self.written.lock().remove(&cx.key);
+            self.hinted.lock().remove(&cx.key);
             let action = legacy.and_then(|e| legacy::orphaned(&e));
             self.legacy_executor.execute(&cx, action.as_slice()).await.result()?;
             return Ok(Next::Done);
@@ -173,7 +195,20 @@ impl Reconcile for Slices {
         let of = (cx.key.namespace().to_owned(), cx.key.name().to_owned());
         let slices = caches.slices.informer.by(&caches.slices.of, &of);
         let slices: Vec<&EndpointSlice> = slices.iter().map(|s| &***s).collect();
-        let actions = plan::plan(Observed { service: &service, pods: &pods, zones: &zones, slices: &slices });
+        let shares = self.shares(&service);
+        let seen = Observed {
+            service: &service,
+            pods: &pods,
+            zones: &zones,
+            slices: &slices,
+            shares: shares.as_ref(),
+        };
+        let mut is_hinted = self.hinted.lock().contains(&cx.key);
+        let actions = plan::plan(seen, &mut is_hinted);
+        match is_hinted {
+            true => drop(self.hinted.lock().insert(cx.key.clone())),
+            false => drop(self.hinted.lock().remove(&cx.key)),
+        }
         let legacy = legacy::plan(&service, &pods, legacy.as_ref().map(|e| &***e));
         if actions.is_empty() && legacy.is_none() {
             return Ok(Next::Done);
@@ -186,6 +221,12 @@ impl Reconcile for Slices {
 }
 
 impl Slices {
+    /// The zones' shares in the CPUs, for a Service whose hints depend on them.
+    fn shares(&self, service: &Service) -> Option<topology::Shares> {
+        let nodes = || self.caches.nodes.list().into_iter().map(|node| topology::capacity(&node));
+        (Distribution::of(service) == Distribution::Auto).then(|| topology::Shares::of(nodes()))?
+    }
+
     fn zones(&self, pods: &[Arc<Pod>]) -> BTreeMap<String, String> {
         let nodes = &self.caches.nodes;
         let mut zones = BTreeMap::new();

@@ -4,10 +4,11 @@
 //! are removed. (2) New endpoints fill slices that change anyway, the fullest first. (3) The rest goes into
 //! one other slice, the best fit, if it fits completely. (4) What still remains goes into new slices.
 //! Unneeded slices are reused for (4) before they are deleted. A family without endpoints keeps one empty
-//! slice.
+//! slice. Last, endpoints get their hints (`hints`): an endpoint that stays keeps its hints until its slice changes
+//! or they no longer fit.
 
 use super::endpoints::{Family, Groups, Port, families, groups};
-use super::{MANAGED_BY, MANAGER, SERVICE_LABEL};
+use super::{MANAGED_BY, MANAGER, SERVICE_LABEL, hints, topology};
 use crate::action::{Action, Propagation, Target};
 use crate::claim::controller_ref;
 use crate::limits::ENDPOINTS_PER_SLICE;
@@ -32,6 +33,8 @@ pub(crate) struct Observed<'a> {
     pub zones: &'a BTreeMap<String, String>,
     /// Slices of the Service, of any manager.
     pub slices: &'a [&'a EndpointSlice],
+    /// Shares of the zones in the CPUs of the cluster, if known.
+    pub shares: Option<&'a topology::Shares>,
 }
 
 /// Whether the controller manages the endpoints: the Service has a selector, is no ExternalName and is not being deleted.
@@ -42,8 +45,8 @@ pub(crate) fn is_managed(service: &Service) -> bool {
         && service.metadata.deletion_timestamp.is_none()
 }
 
-/// Plans the slices of the Service.
-pub(crate) fn plan(seen: Observed<'_>) -> Vec<Action> {
+/// Plans the slices of the Service. `is_hinted` says whether it has hints by its annotation, before and after.
+pub(crate) fn plan(seen: Observed<'_>, is_hinted: &mut bool) -> Vec<Action> {
     let Some(spec) = seen.service.spec.as_ref().filter(|_| is_managed(seen.service)) else { return vec![] };
     let ours = |s: &&&EndpointSlice| {
         s.metadata.labels.as_ref().is_some_and(|l| l.get(MANAGED_BY).is_some_and(|m| m == MANAGER))
@@ -56,27 +59,42 @@ pub(crate) fn plan(seen: Observed<'_>) -> Vec<Action> {
         let of_family: Vec<&EndpointSlice> =
             slices.iter().filter(|s| s.address_type == *family).copied().collect();
         let groups = groups(seen.service, family, seen.pods, seen.zones);
-        actions.extend(spread(seen.service, spec, family, groups, &of_family));
+        let (mut drafts, freed) = spread(groups, &of_family);
+        let labels = labels(seen.service, spec);
+        drafts.iter_mut().for_each(|draft| draft.changed |= draft.is_outdated(&labels));
+        let notices = hints::reconcile(seen.service, family, &mut drafts, seen.shares, is_hinted);
+        let changed = drafts.into_iter().filter(|draft| draft.changed);
+        actions.extend(changed.map(|draft| write(seen.service, &labels, family, draft)));
+        actions.extend(freed.into_iter().map(delete));
+        actions.extend(notices);
     }
     actions.extend(slices.iter().filter(|s| !families.contains(&s.address_type)).map(|s| delete(s)));
     actions
 }
 
 /// A slice under construction.
-struct SliceBuilder<'a> {
+pub(crate) struct SliceBuilder<'a> {
     seen: Option<&'a EndpointSlice>,
     ports: Vec<Port>,
-    endpoints: Vec<Endpoint>,
-    changed: bool,
+    /// Its endpoints, in an unchanged slice with their hints.
+    pub endpoints: Vec<Endpoint>,
+    /// Whether it is written.
+    pub changed: bool,
 }
 
-fn spread(
-    service: &Service,
-    spec: &ServiceSpec,
-    family: &Family,
+impl SliceBuilder<'_> {
+    /// Whether ports or labels of the stored slice differ.
+    fn is_outdated(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.seen
+            .is_none_or(|seen| ports_of(seen) != self.ports || seen.metadata.labels.as_ref() != Some(labels))
+    }
+}
+
+/// The slices for these endpoints, and the slices that are not needed.
+fn spread<'a>(
     mut groups: Groups,
-    slices: &[&EndpointSlice],
-) -> Vec<Action> {
+    slices: &[&'a EndpointSlice],
+) -> (Vec<SliceBuilder<'a>>, Vec<&'a EndpointSlice>) {
     if groups.is_empty() {
         groups.insert(vec![], vec![]);
     }
@@ -96,15 +114,10 @@ fn spread(
         drafts.push(SliceBuilder { seen: None, ports: vec![], endpoints: vec![], changed: true });
     }
     let mut spare = spare.into_iter();
-    let mut actions = vec![];
-    for mut draft in drafts {
-        if draft.seen.is_none() {
-            draft.seen = spare.next();
-        }
-        actions.extend(write(service, spec, family, draft));
+    for draft in drafts.iter_mut().filter(|draft| draft.seen.is_none()) {
+        draft.seen = spare.next();
     }
-    actions.extend(spare.map(delete));
-    actions
+    (drafts, spare.collect())
 }
 
 fn ports_of(slice: &EndpointSlice) -> Vec<Port> {
@@ -124,14 +137,11 @@ fn fill<'a>(
     let mut drafts: Vec<SliceBuilder<'a>> = slices
         .iter()
         .map(|slice| {
-            let kept: Vec<Endpoint> =
-                endpoints_of(slice).iter().filter_map(|e| wanted.remove(&identity(e))).collect();
-            SliceBuilder {
-                seen: Some(slice),
-                changed: kept != endpoints_of(slice),
-                endpoints: kept,
-                ports: ports.to_vec(),
-            }
+            let have = endpoints_of(slice);
+            let kept: Vec<Endpoint> = have.iter().filter_map(|e| wanted.remove(&identity(e))).collect();
+            let changed = kept.len() != have.len() || kept.iter().zip(have).any(|(a, b)| !is_same(a, b));
+            let endpoints = if changed { kept } else { have.to_vec() };
+            SliceBuilder { seen: Some(slice), changed, endpoints, ports: ports.to_vec() }
         })
         .collect();
     let mut rest = wanted.into_values().collect::<Vec<_>>().into_iter();
@@ -174,9 +184,18 @@ fn identity(endpoint: &Endpoint) -> (String, String) {
     (endpoint.addresses.first().cloned().unwrap_or_default(), uid)
 }
 
-fn write(service: &Service, spec: &ServiceSpec, family: &Family, draft: SliceBuilder<'_>) -> Option<Action> {
-    let name = service.metadata.name.clone().unwrap_or_default();
-    let labels = labels(service, spec, &name);
+/// Whether a stored endpoint is as the new one, which has no hints yet.
+fn is_same(new: &Endpoint, stored: &Endpoint) -> bool {
+    new == stored || stored.hints.is_some() && Endpoint { hints: None, ..stored.clone() } == *new
+}
+
+fn write(
+    service: &Service,
+    labels: &BTreeMap<String, String>,
+    family: &Family,
+    draft: SliceBuilder<'_>,
+) -> Action {
+    let name = service.metadata.name.as_deref().unwrap_or_default();
     let ports = Some(draft.ports.iter().map(Port::to_slice).collect::<Vec<_>>()).filter(|p| !p.is_empty());
     let Some(seen) = draft.seen else {
         let slice = EndpointSlice {
@@ -185,29 +204,25 @@ fn write(service: &Service, spec: &ServiceSpec, family: &Family, draft: SliceBui
             metadata: ObjectMeta {
                 generate_name: Some(format!("{name}-")),
                 namespace: service.metadata.namespace.clone(),
-                labels: Some(labels),
+                labels: Some(labels.clone()),
                 owner_references: Some(vec![controller_ref("v1", "Service", &service.metadata)]),
                 ..ObjectMeta::default()
             },
             ports,
         };
-        return Some(Action::Create(Object::of(&slice)));
+        return Action::Create(Object::of(&slice));
     };
-    let same_ports = ports_of(seen) == draft.ports;
-    if !draft.changed && same_ports && seen.metadata.labels.as_ref() == Some(&labels) {
-        return None;
-    }
     let mut slice = seen.clone();
     slice.endpoints = Some(draft.endpoints);
     slice.ports = ports;
-    slice.metadata.labels = Some(labels);
-    Some(Action::Update(Object::of(&slice)))
+    slice.metadata.labels = Some(labels.clone());
+    Action::Update(Object::of(&slice))
 }
 
 /// The labels of the Service, plus those of the slice's Service and manager.
-fn labels(service: &Service, spec: &ServiceSpec, name: &str) -> BTreeMap<String, String> {
+fn labels(service: &Service, spec: &ServiceSpec) -> BTreeMap<String, String> {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
-    labels.insert(SERVICE_LABEL.to_owned(), name.to_owned());
+    labels.insert(SERVICE_LABEL.to_owned(), service.metadata.name.clone().unwrap_or_default());
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
     if spec.cluster_ip.as_deref() == Some("None") {
         labels.insert("service.kubernetes.io/headless".to_owned(), String::new());
