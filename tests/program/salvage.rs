@@ -49,7 +49,8 @@ async fn a_server_on_damaged_data_starts_with_the_readable_part_only_with_the_sa
     assert!(dir.path().join("data.damaged-1/wal").exists());
     let log = fs::read_to_string(dir.path().join("server.log")).unwrap();
     assert!(
-        log.contains("the store continues with everything that can be read") && log.contains("data.damaged-1"),
+        log.contains("the store continues with everything that can be read")
+            && log.contains("data.damaged-1"),
         "{log}"
     );
     assert!(log.contains("lost_revisions="), "{log}");

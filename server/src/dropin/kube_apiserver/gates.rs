@@ -91,11 +91,17 @@ fn is_on(gate: &FeatureGate, explicit: &Explicit<'_>) -> bool {
 /// # Errors
 /// An API that every kstore server serves is disabled, or an API that kstore does not have is enabled.
 pub(crate) fn opt_in(apis: &[String], gates: &[String]) -> Result<(OptIn, Vec<String>), FlagError> {
-    let mut switches = ApiSwitches::new();
+    let (mut switches, mut former) = (ApiSwitches::new(), Vec::new());
     for setting in apis {
         let (name, on) = api_setting(setting)?;
         if !on && disables_fixed_apis(name) {
             return Err(FlagError::new(APIS, setting, "kstore cannot disable APIs"));
+        }
+        if on && let Some(served) = served_instead(name) {
+            former.push(format!(
+                "--{APIS}={setting} has no effect: kstore serves {served}, and not this version of the same kinds"
+            ));
+            continue;
         }
         if on && !STAGES_OF_APIS.contains(&name) && !opt_in::names_api(name) {
             let reason = "kstore does not serve this API; remove it from the flag";
@@ -114,8 +120,18 @@ pub(crate) fn opt_in(apis: &[String], gates: &[String]) -> Result<(OptIn, Vec<St
         let (plural, gate) = (kind.row.plural, kind.gate);
         format!("{plural} are not served, because the feature gate {gate} is off: add --{FLAG}={gate}=true")
     };
-    let warnings = kind::OPT_IN.iter().filter(is_missing).map(warning).collect();
+    let warnings = former.into_iter().chain(kind::OPT_IN.iter().filter(is_missing).map(warning)).collect();
     Ok((OptIn::of(&switches, has_gate), warnings))
+}
+
+/// The version that is served of a group whose beta version a flag names. Kubernetes serves both, with the same kinds; test suites turn
+/// the beta on and use the stable one.
+fn served_instead(name: &str) -> Option<String> {
+    let mut parts = name.split('/');
+    let (group, version) = (parts.next()?, parts.next()?);
+    let is_beta = version.strip_prefix('v').is_some_and(|rest| rest.contains("beta"));
+    let is_stable = || kind::versions(group).any(|served| served == "v1");
+    (is_beta && !opt_in::names_api(name) && is_stable()).then(|| format!("{group}/v1"))
 }
 
 /// Names that stand for all APIs of a stage.
@@ -185,6 +201,18 @@ mod tests {
             "AllAlpha=false",
         ] {
             assert_eq!(gates(warned).unwrap().len(), 1, "{warned}");
+        }
+    }
+
+    #[test]
+    fn a_beta_version_of_kinds_that_are_served_gives_a_warning() {
+        let settings =
+            ["resource.k8s.io/v1beta2=true", "networking.k8s.io/v1beta1/ipaddresses"].map(str::to_owned);
+        let (_, warnings) = opt_in(&settings, &[]).unwrap();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].contains("kstore serves resource.k8s.io/v1"), "{warnings:?}");
+        for refused in ["apps/v9=true", "nogroup.k8s.io/v1beta1=true"] {
+            assert!(opt_in(&[refused.to_owned()], &[]).is_err(), "{refused}");
         }
     }
 
