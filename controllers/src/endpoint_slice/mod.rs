@@ -205,10 +205,7 @@ impl Reconcile for Slices {
         };
         let mut is_hinted = self.hinted.lock().contains(&cx.key);
         let actions = plan::plan(seen, &mut is_hinted);
-        match is_hinted {
-            true => drop(self.hinted.lock().insert(cx.key.clone())),
-            false => drop(self.hinted.lock().remove(&cx.key)),
-        }
+        self.remember_hints(&cx.key, is_hinted);
         let legacy = legacy::plan(&service, &pods, legacy.as_ref().map(|e| &***e));
         if actions.is_empty() && legacy.is_none() {
             return Ok(Next::Done);
@@ -221,6 +218,15 @@ impl Reconcile for Slices {
 }
 
 impl Slices {
+    fn remember_hints(&self, key: &Key, is_hinted: bool) {
+        let mut hinted = self.hinted.lock();
+        if is_hinted {
+            hinted.insert(key.clone());
+        } else {
+            hinted.remove(key);
+        }
+    }
+
     /// The zones' shares in the CPUs, for a Service whose hints depend on them.
     fn shares(&self, service: &Service) -> Option<topology::Shares> {
         let nodes = || self.caches.nodes.list().into_iter().map(|node| topology::capacity(&node));
