@@ -176,6 +176,24 @@ fn a_pod_cannot_move_into_a_full_scope_by_an_update() {
 }
 
 #[test]
+fn devices_are_limited_by_their_class() {
+    simulate(Setup::controllers(), async |cluster| {
+        let name = "gpu.deviceclass.resource.k8s.io/devices";
+        bound(cluster, json!({ name: "3" })).await;
+        let claim = |name: &str, count: u32| {
+            json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name},
+                "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}]}}})
+        };
+        cluster.create(claim("a", 2)).await;
+        is_exceeded(cluster.try_create(claim("b", 2)).await);
+        cluster.create(claim("c", 1)).await;
+        uses(cluster, json!({ name: "3" })).await;
+        cluster.delete("resourceclaims", "a", DeleteParams::default()).await;
+        uses(cluster, json!({ name: "1" })).await;
+    });
+}
+
+#[test]
 fn transactions_are_charged_whole_or_not_at_all() {
     simulate(Setup::controllers(), async |cluster| {
         bound(cluster, json!({"count/configmaps": "20"})).await;

@@ -9,11 +9,17 @@ use crate::quantity::{Format, Quantity};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::slice;
 
 const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const OF_CLAIMS: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
 const OF_SERVICES: [&str; 3] = ["services", "services.nodeports", "services.loadbalancers"];
+/// End of a resource's name whose beginning is a DeviceClass.
+const DEVICES_OF_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
+/// Devices that a request for all of them may get at most, as upstream's `AllocationResultsMaxSize`.
+const ALL_DEVICES: i64 = 32;
 /// Kinds of the core group whose objects quotas can also count under the plain plural.
 const PLAIN_NAMES: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 
@@ -30,7 +36,8 @@ pub fn kind_of(resource: &str) -> Option<(&str, &str)> {
         return Some((group, plural));
     }
     let plain = ["pods", "services", "persistentvolumeclaims"].into_iter().chain(PLAIN_NAMES);
-    plain.map(|plural| ("", plural)).find(|(group, plural)| Evaluator::of(group, plural).covers(resource))
+    let kinds = plain.map(|plural| ("", plural)).chain([("resource.k8s.io", "resourceclaims")]);
+    kinds.into_iter().find(|(group, plural)| Evaluator::of(group, plural).covers(resource))
 }
 
 /// Quota rules for the objects of one kind.
@@ -45,6 +52,8 @@ enum Rules {
     Pods,
     Services,
     Claims,
+    /// Claims to devices.
+    Devices,
     /// Objects that are only counted, optionally also under a plain name.
     Counted(Option<&'static str>),
 }
@@ -57,6 +66,7 @@ impl Evaluator {
             ("", "pods") => Rules::Pods,
             ("", "services") => Rules::Services,
             ("", "persistentvolumeclaims") => Rules::Claims,
+            ("resource.k8s.io", "resourceclaims") => Rules::Devices,
             _ => Rules::Counted(plain()),
         };
         Self { count: count_of(group, plural), rules }
@@ -91,7 +101,7 @@ impl Evaluator {
     pub fn charges_every_update(&self, subresource: &str) -> bool {
         match self.rules {
             Rules::Pods => subresource == "resize",
-            Rules::Services => subresource.is_empty(),
+            Rules::Services | Rules::Devices => subresource.is_empty(),
             Rules::Claims => matches!(subresource, "" | "status"),
             Rules::Counted(_) => false,
         }
@@ -109,6 +119,7 @@ impl Evaluator {
                 let own = resource.split_once(STORAGE_CLASS).map_or(resource, |(_, own)| own);
                 OF_CLAIMS.contains(&own)
             }
+            Rules::Devices => resource.ends_with(DEVICES_OF_CLASS),
             Rules::Counted(plain) => plain == Some(resource),
         }
     }
@@ -121,6 +132,7 @@ impl Evaluator {
             Rules::Pods => pod(object, &mut usage),
             Rules::Services => service(&object["spec"], &mut usage),
             Rules::Claims => claim(object, &mut usage),
+            Rules::Devices => usage.always.extend(devices(&object["spec"]["devices"])),
             Rules::Counted(plain) => usage.always.extend(plain.map(|plain| (Cow::Borrowed(plain), one()))),
         }
         usage
@@ -206,6 +218,36 @@ fn claim(object: &Value, usage: &mut Usage) {
         add(storage, bytes);
     }
     usage.traits = Traits { volume_classes: volume_classes(object), ..Traits::default() };
+}
+
+/// Devices that a claim may get, by their class; of alternatives the most of each class. Follows `Usage` of upstream's
+/// `claimEvaluator`.
+fn devices(devices: &Value) -> impl Iterator<Item = (Cow<'static, str>, Quantity)> {
+    let mut classes: BTreeMap<&str, i64> = BTreeMap::new();
+    for request in list(&devices["requests"]) {
+        let (exactly, alternatives) =
+            (slice::from_ref(&request["exactly"]), list(&request["firstAvailable"]));
+        let mut most: BTreeMap<&str, i64> = BTreeMap::new();
+        for one in if alternatives.is_empty() { exactly } else { alternatives } {
+            let count = match text(&one["allocationMode"]) {
+                "ExactCount" => int(&one["count"]),
+                "All" => ALL_DEVICES,
+                _ => 0,
+            };
+            let of_class = most.entry(text(&one["deviceClassName"])).or_default();
+            *of_class = count.max(*of_class);
+        }
+        for (class, count) in most.into_iter().filter(|(class, _)| !class.is_empty()) {
+            let all = classes.entry(class).or_default();
+            *all = all.saturating_add(count);
+        }
+    }
+    let amount = |count| Quantity::from_units(count, Format::DecimalSi);
+    let named: Vec<_> = classes
+        .into_iter()
+        .map(|(class, count)| (Cow::Owned(format!("{class}{DEVICES_OF_CLASS}")), amount(count)))
+        .collect();
+    named.into_iter()
 }
 
 /// VolumeAttributesClasses of a claim: requested, current, and target of a running modification.

@@ -167,6 +167,47 @@ fn claims_use_storage_in_total_and_by_class() {
 }
 
 #[test]
+fn device_claims_use_the_most_devices_of_each_class() {
+    let claims = Evaluator::of("resource.k8s.io", "resourceclaims");
+    let exactly = |class: &str, mode: &str, count: i64| json!({"deviceClassName": class, "allocationMode": mode, "count": count});
+    let one = |request: Value| json!({"name": "r", "exactly": request});
+    let any = |requests: &[Value]| json!({"name": "r", "firstAvailable": requests});
+    let table = [
+        (json!([]), json!({})),
+        (
+            json!([one(exactly("gpu", "ExactCount", 2)), one(exactly("gpu", "ExactCount", 1))]),
+            json!({"gpu": "3"}),
+        ),
+        (
+            json!([one(exactly("gpu", "All", 0)), one(exactly("nic", "ExactCount", 1))]),
+            json!({"gpu": "32", "nic": "1"}),
+        ),
+        (json!([one(exactly("gpu", "Some", 5))]), json!({"gpu": "0"})),
+        (
+            json!([any(&[
+                exactly("gpu", "ExactCount", 2),
+                exactly("mig", "ExactCount", 7),
+                exactly("gpu", "ExactCount", 4)
+            ])]),
+            json!({"gpu": "4", "mig": "7"}),
+        ),
+    ];
+    for (requests, expected) in table {
+        let mut used = used(&claims, &json!({"spec": {"devices": {"requests": requests}}}));
+        let used = used.as_object_mut().unwrap();
+        assert_eq!(used.remove("count/resourceclaims.resource.k8s.io"), Some(json!("1")));
+        let expected = expected.as_object().unwrap().iter();
+        let expected =
+            expected.map(|(class, n)| (format!("{class}.deviceclass.resource.k8s.io/devices"), n.clone()));
+        assert_eq!(*used, expected.collect(), "{requests}");
+    }
+    let name = "gpu.deviceclass.resource.k8s.io/devices";
+    assert_eq!(kind_of(name), Some(("resource.k8s.io", "resourceclaims")));
+    assert!(claims.covers(name) && !claims.covers("pods") && !pods().covers(name));
+    assert!(claims.charges_create("") && !claims.only_counts());
+}
+
+#[test]
 fn every_kind_is_counted_and_some_also_under_the_plain_plural() {
     for (group, plural, plain) in [
         ("", "configmaps", true),

@@ -56,11 +56,12 @@ pub(super) fn decode(json: &[u8]) -> Result<Counted, serde_json::Error> {
         ("", "Pod") => Some("pods"),
         ("", "Service") => Some("services"),
         ("", "PersistentVolumeClaim") => Some("persistentvolumeclaims"),
+        ("resource.k8s.io", "ResourceClaim") => Some("resourceclaims"),
         _ => None,
     };
     let usage = |plural| {
         let object: Value = serde_json::from_slice(json)?;
-        Ok::<_, serde_json::Error>(Box::new(Evaluator::of("", plural).usage(&object)))
+        Ok::<_, serde_json::Error>(Box::new(Evaluator::of(group, plural).usage(&object)))
     };
     Ok(Counted {
         // One stream has several kinds, so the kind is part of the key.
