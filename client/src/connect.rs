@@ -40,6 +40,17 @@ pub enum ConnectError {
         /// The defect.
         error: String,
     },
+    /// The server is another one than kstore's, for example a kube-apiserver.
+    #[error(
+        "the server at {server} does not speak kstore's API (kstore.v1 over gRPC): it answered {status}; \
+         components of kstore need an API server of kstore"
+    )]
+    Protocol {
+        /// The server in the kubeconfig.
+        server: String,
+        /// The HTTP status of the answer.
+        status: http::StatusCode,
+    },
     /// The server could not be reached. A retry may succeed.
     #[error("unable to connect to the server: {0}")]
     Connect(#[from] tonic::transport::Error),
@@ -51,7 +62,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The kubeconfig is invalid, or the server cannot be reached now.
+    /// The kubeconfig is invalid, the server cannot be reached now, or it speaks no gRPC.
     pub async fn connect(kubeconfig: &Kubeconfig, agent: &str) -> Result<Self, ConnectError> {
         let (endpoint, connector) = prepare(kubeconfig)?;
         let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
@@ -59,7 +70,12 @@ impl Client {
         // connects.
         let channel: Pin<Box<dyn Future<Output = _> + Send>> =
             Box::pin(endpoint.connect_with_connector(connect));
-        Ok(Self::over_channel(channel.await?, kubeconfig, agent))
+        let client = Self::over_channel(channel.await?, kubeconfig, agent);
+        let check: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(client.refuses_grpc());
+        match check.await {
+            Some(status) => Err(ConnectError::Protocol { server: kubeconfig.server.clone(), status }),
+            None => Ok(client),
+        }
     }
 
     /// Like [`Client::connect`], but the first call connects.

@@ -12,6 +12,12 @@ use crate::{
     limits::{CALL_TIMEOUT, MAX_MESSAGE},
 };
 
+/// A call that every server of kstore answers, whoever asks.
+const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
+const GRPC: &str = "application/grpc";
+/// A gRPC message without fields: no compression, length zero.
+const EMPTY_MESSAGE: [u8; 5] = [0; 5];
+
 impl Client {
     /// The body of a GET of `path` (with its query).
     ///
@@ -29,6 +35,21 @@ impl Client {
             Ok(read_response) => read_response,
             Err(_) => Err(ApiError::timeout()),
         }
+    }
+
+    /// The HTTP status by which the server shows that it speaks no gRPC, as a kube-apiserver does. `None` if it
+    /// speaks gRPC, or cannot answer now.
+    pub(crate) async fn refuses_grpc(&self) -> Option<StatusCode> {
+        let request = http::Request::post(HEALTH_CHECK)
+            .header(header::CONTENT_TYPE, GRPC)
+            .header(header::TE, "trailers");
+        let request = self.http_request(request, Bytes::from_static(&EMPTY_MESSAGE)).ok()?;
+        let answer = tokio::time::timeout(CALL_TIMEOUT, self.transport.clone().oneshot(request));
+        let answer = answer.await.ok()?.ok()?;
+        let (status, content_type) = (answer.status(), answer.headers().get(header::CONTENT_TYPE));
+        let is_grpc = content_type.is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()));
+        let may_change = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        (!is_grpc && !may_change).then_some(status)
     }
 
     /// A request with the client's agent.
@@ -76,6 +97,30 @@ async fn read_response(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_server_without_grpc_is_recognised() {
+        let table = [
+            (200, "application/grpc", None),
+            (200, "application/grpc+proto", None),
+            (404, "application/json", Some(404)),
+            (403, "application/json", Some(403)),
+            (401, "text/plain", Some(401)),
+            (415, "", Some(415)),
+            (503, "text/plain", None),
+            (429, "application/json", None),
+        ];
+        for (status, content_type, refusal) in table {
+            let service = tower::service_fn(move |request: http::Request<tonic::body::Body>| async move {
+                assert_eq!((request.method(), request.uri().path()), (&http::Method::POST, HEALTH_CHECK));
+                let answer = http::Response::builder().status(status);
+                let answer = answer.header(header::CONTENT_TYPE, content_type);
+                Ok::<_, std::convert::Infallible>(answer.body(Full::new(Bytes::new())).unwrap())
+            });
+            let found = Client::over(service, "test").refuses_grpc().await;
+            assert_eq!(found.map(|status| status.as_u16()), refusal, "{status} {content_type}");
+        }
+    }
 
     fn client(status: u16, body: &'static str) -> Client {
         let service = tower::service_fn(move |request: http::Request<tonic::body::Body>| async move {

@@ -139,6 +139,34 @@ async fn a_connection_authenticates_both_sides_and_reconnects_after_a_restart() 
     tokio::time::timeout(Duration::from_secs(180), back).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_server_without_grpc_is_refused_with_its_address() {
+    let pki = pki();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let acceptor = TlsAcceptor::from(pki.server.clone());
+    let server = async move {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let tls = acceptor.accept(tcp).await.unwrap();
+        let service = tower::service_fn(|_| async {
+            let status = br#"{"kind":"Status","apiVersion":"v1","code":403}"#;
+            let body = http_body_util::Full::new(bytes::Bytes::from_static(status));
+            let answer = http::Response::builder().status(403).header("content-type", "application/json");
+            Ok::<_, std::convert::Infallible>(answer.body(body).unwrap())
+        });
+        let _ = Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(tls), TowerToHyperService::new(service))
+            .await;
+    };
+    tokio::spawn(server);
+    let Err(error) = Client::connect(&kubeconfig(address, &pki), "test").await else { panic!("connected") };
+    let expected = format!(
+        "the server at https://{address} does not speak kstore's API (kstore.v1 over gRPC): it answered 403 Forbidden; \
+         components of kstore need an API server of kstore"
+    );
+    assert_eq!(error.to_string(), expected);
+}
+
 #[test]
 fn invalid_addresses_and_credentials_are_reported() {
     let pki = pki();
