@@ -38,19 +38,40 @@ impl fmt::Debug for Undecided {
 /// # Errors
 /// The refusal; 500 if the decision needs more than [`DECISION_ANSWERS`] futures.
 pub(crate) async fn decided<T>(mut decide: impl FnMut() -> Result<T, Undecided> + Send) -> Result<T, Status> {
-    for _ in 0..DECISION_ANSWERS {
-        match decide() {
-            Ok(decision) => return Ok(decision),
-            Err(Undecided::Refused(status)) => return Err(status),
-            Err(Undecided::Pending(answer)) => answer.await,
+    let mut attempts = Attempts::default();
+    loop {
+        if let Some(decision) = attempts.settle(decide()).await? {
+            return decision;
         }
     }
-    Err(endless())
 }
 
-/// 500: a decision still needs an answer after [`DECISION_ANSWERS`] of them.
-pub(crate) fn endless() -> Status {
-    Status::internal(format!("no decision after {DECISION_ANSWERS} answers of webhooks"))
+/// The attempts of one decision that ended pending.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts(usize);
+
+impl Attempts {
+    /// The outcome of an attempt; `None` if it was pending, after what it needs is there: decide again.
+    ///
+    /// # Errors
+    /// 500 after [`DECISION_ANSWERS`] pending attempts.
+    pub(crate) async fn settle<T>(
+        &mut self,
+        attempt: Result<T, Undecided>,
+    ) -> Result<Option<Result<T, Status>>, Status> {
+        match attempt {
+            Ok(decision) => Ok(Some(Ok(decision))),
+            Err(Undecided::Refused(status)) => Ok(Some(Err(status))),
+            Err(Undecided::Pending(_)) if self.0 == DECISION_ANSWERS => {
+                Err(Status::internal(format!("no decision after {DECISION_ANSWERS} answers of webhooks")))
+            }
+            Err(Undecided::Pending(answer)) => {
+                self.0 += 1;
+                answer.await;
+                Ok(None)
+            }
+        }
+    }
 }
 
 #[cfg(test)]

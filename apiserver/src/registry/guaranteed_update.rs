@@ -6,10 +6,9 @@ use super::service::claims_anything;
 use super::{Registry, View, WriteContext, encode, entry_of, marked, namespace, put};
 use crate::cache::Entry;
 use crate::error;
-use crate::limits::DECISION_ANSWERS;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome, Write};
-use crate::undecided::{Undecided, endless};
+use crate::undecided::{Attempts, Undecided};
 use bytes::Bytes;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -138,19 +137,10 @@ impl Registry {
         let mut fresh = false;
         // Whether the stored value is encrypted with an old key, so that equal content is written too.
         let mut is_stale = false;
-        let mut answers = 0;
+        let mut attempts = Attempts::default();
         loop {
             let before = current.as_ref().map(|entry| decoding.read(target, entry)).transpose()?;
-            let decision = match decide(before.as_ref()) {
-                Err(Undecided::Pending(_)) if answers == DECISION_ANSWERS => return Err(endless()),
-                Err(Undecided::Pending(answer)) => {
-                    answers += 1;
-                    answer.await;
-                    continue;
-                }
-                Err(Undecided::Refused(status)) => Err(status),
-                Ok(next) => Ok(next),
-            };
+            let Some(decision) = attempts.settle(decide(before.as_ref())).await? else { continue };
             // Released before the next decision, which may wait for webhooks.
             let mut turn = None;
             let commits = !dry_run && context.stage.is_none();

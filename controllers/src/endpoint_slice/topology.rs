@@ -96,7 +96,9 @@ pub(crate) fn assign(drafts: &mut [SliceBuilder<'_>], shares: Option<&Shares>) -
     for draft in drafts.iter_mut().filter(|draft| !draft.changed) {
         match hints_by_zone(&draft.endpoints, &allocated, &allocations) {
             Some(hints) => {
-                hints.into_iter().for_each(|(zone, count)| *allocated.entry(zone).or_default() += count)
+                for (zone, count) in hints {
+                    *allocated.entry(zone).or_default() += count;
+                }
             }
             None => draft.changed = true,
         }
