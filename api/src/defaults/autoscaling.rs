@@ -31,7 +31,5 @@ pub(crate) fn default_metrics() -> Value {
 
 fn rules(rules: &mut Value, policies: Value) {
     default(rules, "selectPolicy", "Max");
-    if rules["policies"].as_array().is_none_or(Vec::is_empty) {
-        rules["policies"] = policies;
-    }
+    default(rules, "policies", policies);
 }

@@ -38,9 +38,5 @@ pub(crate) fn cron_job(object: &mut Value) {
     default(spec, "suspend", false);
     default(spec, "successfulJobsHistoryLimit", 3);
     default(spec, "failedJobsHistoryLimit", 1);
-    if let Some(template) = member(spec, "jobTemplate")
-        && let Some(job) = member(template, "spec")
-    {
-        pod::template(job, "template");
-    }
+    pod::template(make(make(spec, "jobTemplate"), "spec"), "template");
 }

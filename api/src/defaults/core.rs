@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{default, items, make, member};
 use crate::meta;
@@ -34,12 +34,25 @@ pub(crate) fn secret(object: &mut Value) {
 pub(crate) fn node(object: &mut Value) {
     let Some(status) = member(object, "status") else { return };
     if status["allocatable"].is_null() && status["capacity"].is_object() {
+    blocks(object);
         status["allocatable"] = status["capacity"].clone();
     }
 }
 
 pub(crate) fn limit_range(object: &mut Value) {
     let Some(spec) = member(object, "spec") else { return };
+/// Makes the first of a node's blocks of pod addresses its block, as the conversions of `NodeSpec` in Kubernetes do.
+fn blocks(object: &mut Value) {
+    let Some(spec) = member(object, "spec") else { return };
+    let own = spec["podCIDR"].as_str().unwrap_or_default().to_owned();
+    let first = spec["podCIDRs"][0].as_str().unwrap_or_default().to_owned();
+    if !own.is_empty() && own != first {
+        spec["podCIDRs"] = json!([own]);
+    } else if own.is_empty() && !first.is_empty() {
+        spec["podCIDR"] = first.into();
+    }
+}
+
     for limit in items(spec, "limits").filter(|limit| limit["type"] == "Container") {
         let (max, min) = (limit["max"].clone(), limit["min"].clone());
         fill(make(limit, "default"), &max);

@@ -6,6 +6,11 @@ use super::{default, items, make, member};
 
 pub(crate) fn claim(object: &mut Value) {
     requests(make(object, "spec"));
+    let devices =
+        object.get_mut("status").and_then(|status| status.get_mut("allocation")?.get_mut("devices"));
+    if let Some(devices) = devices {
+        items(devices, "results").for_each(tolerations);
+    }
 }
 
 pub(crate) fn claim_template(object: &mut Value) {
@@ -31,6 +36,12 @@ fn request(request: &mut Value) {
     if request["allocationMode"] == "ExactCount" {
         super::default_nonzero(request, "count", 1);
     }
+    tolerations(request);
+}
+
+/// As `SetDefaults_DeviceToleration` of Kubernetes.
+fn tolerations(owner: &mut Value) {
+    items(owner, "tolerations").for_each(|toleration| default(toleration, "operator", "Equal"));
 }
 
 fn device(device: &mut Value) {

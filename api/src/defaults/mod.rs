@@ -29,14 +29,10 @@ pub fn apply(resource: &Resource, object: &mut Value) {
     (resource.rules.defaults)(object);
 }
 
-/// Whether a member is unset: absent, null, or the empty string, which no defaulted field allows.
-fn is_unset(value: &Value) -> bool {
-    value.is_null() || value == ""
-}
-
-/// Sets a member that is unset.
+/// Sets a member that is absent or null. Decoding has removed empty texts of fields that are no pointers; the empty text of a
+/// pointer is a value, which validation refuses.
 fn default(object: &mut Value, member: &str, value: impl Into<Value>) {
-    if is_unset(&object[member])
+    if object[member].is_null()
         && let Some(members) = object.as_object_mut()
     {
         members.insert(member.to_owned(), value.into());

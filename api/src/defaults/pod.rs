@@ -1,5 +1,6 @@
 //! Defaults of pods and pod templates.
 
+mod reference;
 pub(super) mod volume;
 mod whole;
 
@@ -9,6 +10,8 @@ use super::{default, default_nonzero, items, make, member};
 
 /// Sets the defaults of a Pod: those of templates, and those that only pods have.
 pub(crate) fn pod(object: &mut Value) {
+    drop_init_container_annotations(object);
+    addresses(object);
     let spec = make(object, "spec");
     default(spec, "enableServiceLinks", true);
     pod_spec(spec);
@@ -24,10 +27,48 @@ pub(crate) fn pod(object: &mut Value) {
     whole::resources(spec);
 }
 
-/// Sets the defaults of the pod template in a member of a spec.
+/// Sets the defaults of the pod template in a member of a spec; an absent template gets them, too.
 pub(crate) fn template(owner: &mut Value, name: &str) {
-    if let Some(template) = member(owner, name) {
-        pod_spec(make(template, "spec"));
+    let template = make(owner, name);
+    drop_init_container_annotations(template);
+    pod_spec(make(template, "spec"));
+}
+
+/// Sets the defaults of a pod template that is a pointer in Kubernetes: an absent one stays absent.
+pub(crate) fn optional_template(owner: &mut Value, name: &str) {
+    if member(owner, name).is_some() {
+        template(owner, name);
+    }
+}
+
+/// Drops the annotations in which old versions kept init containers, as `dropInitContainerAnnotations` of Kubernetes.
+fn drop_init_container_annotations(object: &mut Value) {
+    const OLD: [&str; 4] = [
+        "pod.beta.kubernetes.io/init-containers",
+        "pod.alpha.kubernetes.io/init-containers",
+        "pod.beta.kubernetes.io/init-container-statuses",
+        "pod.alpha.kubernetes.io/init-container-statuses",
+    ];
+    let Some(metadata) = member(object, "metadata") else { return };
+    let Some(annotations) = member(metadata, "annotations").and_then(Value::as_object_mut) else { return };
+    let before = annotations.len();
+    annotations.retain(|key, _| !OLD.contains(&key.as_str()));
+    if annotations.is_empty() && before > 0 {
+        metadata.as_object_mut().map(|metadata| metadata.remove("annotations"));
+    }
+}
+
+/// Makes the first of a pod's addresses its address, as the conversions of `PodStatus` in Kubernetes do: there is one list, and
+/// a client that states only the address, or another one, means a list of this address.
+fn addresses(object: &mut Value) {
+    let Some(status) = member(object, "status") else { return };
+    let own = status["podIP"].as_str().unwrap_or_default().to_owned();
+    let first = status["podIPs"][0]["ip"].as_str().unwrap_or_default().to_owned();
+    let has_list = status["podIPs"].as_array().is_some_and(|list| !list.is_empty());
+    if !own.is_empty() && own != first {
+        status["podIPs"] = json!([{"ip": own}]);
+    } else if has_list && own.is_empty() && !first.is_empty() {
+        status["podIP"] = first.into();
     }
 }
 
@@ -88,8 +129,12 @@ fn pull_policy(image: &str) -> &'static str {
     if is_latest(image) { "Always" } else { "IfNotPresent" }
 }
 
-/// Whether an image reference means the latest image: the tag `latest`, or neither tag nor digest.
+/// Whether an image reference means the latest image: the tag `latest`, or neither tag nor digest. A text that is no reference
+/// has no tag.
 fn is_latest(image: &str) -> bool {
+    if !reference::is_valid(image) {
+        return false;
+    }
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     let last = name.rsplit('/').next().unwrap_or(name);
     match last.split_once(':') {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{default, is_unset, items, make, member, pod, storage};
+use super::{default, items, make, member, pod, storage};
 use crate::meta;
 
 pub(crate) fn deployment(object: &mut Value) {
@@ -35,7 +35,7 @@ pub(crate) fn replication_controller(object: &mut Value) {
     if no_selector && labels.is_object() {
         spec["selector"] = labels;
     }
-    pod::template(spec, "template");
+    pod::optional_template(spec, "template");
 }
 
 /// Sets the labels of an object without labels to those of its template.
@@ -52,7 +52,7 @@ pub(crate) fn stateful_set(object: &mut Value) {
     default(spec, "revisionHistoryLimit", 10);
     default(spec, "podManagementPolicy", "OrderedReady");
     let strategy = make(spec, "updateStrategy");
-    if is_unset(&strategy["type"]) {
+    if strategy["type"].is_null() {
         strategy["type"] = "RollingUpdate".into();
         make(strategy, "rollingUpdate");
     }

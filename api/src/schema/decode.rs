@@ -12,8 +12,13 @@ use super::path::{Path, PathStep};
 use super::{Elem, Field, Shape, Type, json_schema_props, scalar};
 use crate::quantity::QuantityError;
 
-/// The one list whose empty value differs from absence.
+/// A list whose empty value differs from absence: an empty list asks the server to forget all field managers.
 const MANAGED_FIELDS: &str = "managedFields";
+/// The type with the other such list: policies that are absent have defaults, and an empty list is refused.
+const SCALING_RULES: &str = "HPAScalingRules";
+
+/// Annotation of a DaemonSet with the generation of its template, which Kubernetes decodes into an integer.
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Whether the decoded object is whole or an apply configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +84,14 @@ pub enum DecodeError {
         /// Offset of the first wrong byte in the text.
         at: usize,
     },
+    /// The text of an annotation is not an integer.
+    #[error("strconv.ParseInt: parsing {text:?}: {fault}")]
+    Integer {
+        /// The text.
+        text: String,
+        /// What is wrong, in Go's words.
+        fault: &'static str,
+    },
     /// The value is not a quantity.
     #[error(transparent)]
     Quantity(QuantityError),
@@ -103,7 +116,40 @@ pub fn normalize(value: &mut Value, ty: &'static Type, mode: Mode) -> Result<Vec
             });
         }
     }
+    if ty.name == "DaemonSet" && mode == Mode::Whole {
+        template_generation(value)?;
+    }
     Ok(walk.problems)
+}
+
+/// Checks the metadata of a custom object like [`normalize`].
+///
+/// # Errors
+/// A member has the wrong type. `object` must then not be used.
+pub fn normalize_metadata(object: &mut Value, mode: Mode) -> Result<Vec<FieldProblem>, DecodeError> {
+    match object.get_mut("metadata") {
+        None => Ok(Vec::new()),
+        Some(metadata) => {
+            if metadata.is_null() {
+                *metadata = Value::Object(Map::new());
+            }
+            normalize(metadata, super::object_meta(), mode)
+        }
+    }
+}
+
+/// Checks the generation of a DaemonSet's template, as `Convert_v1_DaemonSet_To_apps_DaemonSet` of Kubernetes does.
+fn template_generation(object: &Value) -> Result<(), DecodeError> {
+    let stated = object["metadata"]["annotations"].get(TEMPLATE_GENERATION).and_then(Value::as_str);
+    match stated.map(|text| (text, text.parse::<i64>())) {
+        Some((text, Err(error))) => {
+            use std::num::IntErrorKind as Kind;
+            let is_large = matches!(error.kind(), Kind::PosOverflow | Kind::NegOverflow);
+            let fault = if is_large { "value out of range" } else { "invalid syntax" };
+            Err(DecodeError::Integer { text: text.to_owned(), fault })
+        }
+        _ => Ok(()),
+    }
 }
 
 struct Walk {
@@ -158,7 +204,7 @@ impl Walk {
             Shape::List => self.list(value, field, owner)?,
             Shape::Map => self.map(value, field, owner)?,
         }
-        Ok(!value.is_null() && (self.mode == Mode::Partial || !equals_absence(value, field)))
+        Ok(!value.is_null() && (self.mode == Mode::Partial || !equals_absence(value, field, owner)))
     }
 
     fn list(
@@ -313,12 +359,11 @@ impl Walk {
 }
 
 /// True if the Go struct has the same content with this value as without the member.
-fn equals_absence(value: &Value, field: &Field) -> bool {
-    if field.pointer {
+fn equals_absence(value: &Value, field: &Field, owner: &Type) -> bool {
+    if field.pointer || (owner.name == SCALING_RULES && field.shape == Shape::List) {
         return false;
     }
     match (field.shape, field.elem) {
-        // An empty list asks the server to forget all field managers.
         (Shape::List, _) if field.name == MANAGED_FIELDS => false,
         (Shape::List | Shape::Map, _) | (_, Elem::Bytes | Elem::Items) => field.omit_empty && is_empty(value),
         (Shape::One, Elem::Raw | Elem::Json | Elem::FieldsV1) => false,

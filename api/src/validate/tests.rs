@@ -1,6 +1,7 @@
 //! Table tests of validation: `create.yaml` and `update.yaml`.
 
 mod cases;
+mod pointers;
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -12,7 +12,7 @@ use crate::limits::{
 };
 use crate::name;
 use crate::object::{list, semantically_equal, text};
-use crate::validate::check::{each, grammar, immutable, one_of};
+use crate::validate::check::{each, given_one_of, grammar, immutable, one_of};
 use crate::validate::metadata::labels;
 
 pub(crate) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
@@ -152,7 +152,7 @@ fn ports(errors: &mut ErrorList, object: &Value) {
         if !seen.insert(own) {
             errors.duplicate(&path.child("name"), own);
         }
-        one_of(errors, &path.child("protocol"), &port["protocol"], &["SCTP", "TCP", "UDP"]);
+        given_one_of(errors, &path.child("protocol"), &port["protocol"], &["SCTP", "TCP", "UDP"]);
         if let Some(protocol) = port["appProtocol"].as_str() {
             grammar(errors, &path.child("appProtocol"), protocol, name::qualified_name(protocol));
         }

@@ -8,7 +8,7 @@ use super::address::{self, parse_block};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{each, grammar};
+use crate::validate::check::{each, given_one_of, grammar};
 use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -38,10 +38,7 @@ fn types(errors: &mut ErrorList, path: &Path<'_>, types: &[Value]) {
 }
 
 fn port(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
-    let protocol = text(&value["protocol"]);
-    if !protocol.is_empty() && !["SCTP", "TCP", "UDP"].contains(&protocol) {
-        errors.not_supported(&path.child("protocol"), protocol, &["SCTP", "TCP", "UDP"]);
-    }
+    given_one_of(errors, &path.child("protocol"), &value["protocol"], &["SCTP", "TCP", "UDP"]);
     let (at, end_at, end) = (path.child("port"), path.child("endPort"), &value["endPort"]);
     match &value["port"] {
         Value::Number(_) => {

@@ -9,7 +9,7 @@ use crate::limits::USER_PRIORITY_MAX;
 use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{immutable, optional_one_of, quantity_not_negative, required_grammar};
+use crate::validate::check::{immutable, one_of, quantity_not_negative, required_grammar};
 use crate::validate::metadata::labels;
 use crate::validate::pod;
 
@@ -29,7 +29,9 @@ pub(crate) fn priority_class(object: &Value, errors: &mut ErrorList) {
         errors.forbidden(&Path::new("value"), detail);
     }
     let policies = ["PreemptLowerPriority", "Never"];
-    optional_one_of(errors, &Path::new("preemptionPolicy"), &object["preemptionPolicy"], &policies);
+    if !object["preemptionPolicy"].is_null() {
+        one_of(errors, &Path::new("preemptionPolicy"), &object["preemptionPolicy"], &policies);
+    }
 }
 
 /// Why a name and value differ from the system's priority classes; `None` if they match one.

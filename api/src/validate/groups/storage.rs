@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::name;
 use crate::object::{list, semantically_equal, text};
 use crate::validate::check::{
-    IMMUTABLE, each, grammar, immutable, none_negative, one_of, quantity_not_negative, required,
+    IMMUTABLE, each, given_one_of, grammar, immutable, none_negative, quantity_not_negative, required,
 };
 use crate::validate::selector::label_selector;
 
@@ -29,7 +29,7 @@ pub(crate) fn class(object: &Value, errors: &mut ErrorList) {
         errors.not_supported(&Path::new("reclaimPolicy"), policy, &["Delete", "Retain"]);
     }
     let modes = ["Immediate", "WaitForFirstConsumer"];
-    one_of(errors, &Path::new("volumeBindingMode"), &object["volumeBindingMode"], &modes);
+    given_one_of(errors, &Path::new("volumeBindingMode"), &object["volumeBindingMode"], &modes);
     topologies(errors, object);
 }
 

@@ -37,7 +37,7 @@ pub(super) fn volumes<'v>(
     let claims = claims_of(pod.unwrap_or_default(), list(&spec["volumes"]));
     let own = list(&spec["volumes"]).iter().filter(|volume| !hidden.contains(text(&volume["name"])));
     for (i, volume) in own.enumerate() {
-        let (path, before, own) = (path.index(templates.len() + i), errors.len(), text(&volume["name"]));
+        let (path, before, own) = (path.index(hidden.len() + i), errors.len(), text(&volume["name"]));
         source::only_one(errors, &path, volume, source::OF_PODS);
         beside_source(errors, &path, volume, pod);
         required_grammar(errors, &path.child("name"), &volume["name"], name::dns1123_label);
@@ -60,18 +60,19 @@ pub(super) fn volumes<'v>(
 /// The volume that a claim template becomes, as far as mount checks need it.
 static CLAIMED: LazyLock<Value> = LazyLock::new(|| json!({"persistentVolumeClaim": {}}));
 
-/// Adds claim templates as volumes. They come first and hide volumes of the same name.
+/// Adds claim templates as volumes. They come first and hide volumes of the same name. Templates of one name are one volume, as in
+/// `updateStorage` of Kubernetes' controller.
 fn from_templates<'v>(
     errors: &mut ErrorList,
     path: &Path<'_>,
     templates: &'v [Value],
     known: &mut Volumes<'v>,
 ) {
-    for (i, template) in templates.iter().enumerate() {
-        let (path, own) = (path.index(i), &template["metadata"]["name"]);
-        required_grammar(errors, &path.child("name"), own, name::dns1123_label);
-        if known.insert(text(own), &CLAIMED).is_some() {
-            errors.duplicate(&path.child("name"), own);
+    for template in templates {
+        let (path, own) = (path.index(known.len()), &template["metadata"]["name"]);
+        if known.insert(text(own), &CLAIMED).is_none() {
+            required(errors, &path.child("persistentVolumeClaim.claimName"), own);
+            required_grammar(errors, &path.child("name"), own, name::dns1123_label);
         }
     }
 }

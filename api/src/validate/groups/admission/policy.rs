@@ -16,7 +16,7 @@ use crate::limits::{AUDIT_ANNOTATIONS_MAX, AUDIT_EXPRESSION_MAX, POLICY_VARIABLE
 use crate::meta;
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::{each, grammar, one_of, one_of_listed, required_grammar};
+use crate::validate::check::{each, given_one_of, grammar, one_of, one_of_listed, required_grammar};
 use crate::validate::groups::reference::unique_texts;
 use crate::validate::selector::label_selector;
 
@@ -53,7 +53,7 @@ fn message_environment(spec: &Value) -> Environment {
 
 /// Checks the fields that both kinds of policy share. Returns the environment of their expressions.
 fn common(errors: &mut ErrorList, spec: &Value, old: Option<&Value>, uses: Uses) -> Environment {
-    one_of(errors, &SPEC.child("failurePolicy"), &spec["failurePolicy"], &["Fail", "Ignore"]);
+    given_one_of(errors, &SPEC.child("failurePolicy"), &spec["failurePolicy"], &["Fail", "Ignore"]);
     if !spec["paramKind"].is_null() {
         param_kind(errors, &SPEC.child("paramKind"), &spec["paramKind"]);
     }
