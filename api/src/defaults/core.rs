@@ -15,6 +15,8 @@ pub(crate) fn namespace(object: &mut Value) {
     if !name.is_empty() {
         meta::set_label(object, NAMESPACE_NAME_LABEL, &name);
     }
+    // As `SetDefaults_NamespaceStatus` of Kubernetes, at every decoding: a status that is written without its phase keeps it.
+    default(make(object, "status"), "phase", "Active");
 }
 
 /// Merges `stringData` into `data`. It is a convenience for writers and never stored.
@@ -32,15 +34,13 @@ pub(crate) fn secret(object: &mut Value) {
 
 /// Defaults of a node: `allocatable` gets the entries of `capacity` if it is missing.
 pub(crate) fn node(object: &mut Value) {
+    blocks(object);
     let Some(status) = member(object, "status") else { return };
     if status["allocatable"].is_null() && status["capacity"].is_object() {
-    blocks(object);
         status["allocatable"] = status["capacity"].clone();
     }
 }
 
-pub(crate) fn limit_range(object: &mut Value) {
-    let Some(spec) = member(object, "spec") else { return };
 /// Makes the first of a node's blocks of pod addresses its block, as the conversions of `NodeSpec` in Kubernetes do.
 fn blocks(object: &mut Value) {
     let Some(spec) = member(object, "spec") else { return };
@@ -53,6 +53,8 @@ fn blocks(object: &mut Value) {
     }
 }
 
+pub(crate) fn limit_range(object: &mut Value) {
+    let Some(spec) = member(object, "spec") else { return };
     for limit in items(spec, "limits").filter(|limit| limit["type"] == "Container") {
         let (max, min) = (limit["max"].clone(), limit["min"].clone());
         fill(make(limit, "default"), &max);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{default, make, pod};
 
 pub(crate) fn volume(object: &mut Value) {
+    default(make(object, "status"), "phase", "Pending");
     let spec = make(object, "spec");
     default(spec, "persistentVolumeReclaimPolicy", "Retain");
     default(spec, "volumeMode", "Filesystem");
@@ -15,6 +16,7 @@ pub(crate) fn volume(object: &mut Value) {
 }
 
 pub(crate) fn claim(object: &mut Value) {
+    default(make(object, "status"), "phase", "Pending");
     default(make(object, "spec"), "volumeMode", "Filesystem");
 }
 

@@ -68,7 +68,6 @@ pub(crate) fn stateful_set(object: &mut Value) {
         default(claim, "apiVersion", "v1");
         default(claim, "kind", "PersistentVolumeClaim");
         storage::claim(claim);
-        default(make(claim, "status"), "phase", "Pending");
     }
     pod::template(spec, "template");
 }

@@ -17,6 +17,7 @@ pub(crate) static CRON_JOB: KindRules = KindRules {
 
 pub(crate) static JOB: KindRules = KindRules {
     defaults: defaults::batch::job,
+    shares_template_labels: true,
     pod_template: Some(&["spec", "template"]),
     prepare_create: strategy::job::prepare_create,
     content: |object, _, errors| validate::batch::job(object, errors),

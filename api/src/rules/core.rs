@@ -39,6 +39,7 @@ pub(crate) static EVENT: KindRules = KindRules {
 
 pub(crate) static LIMIT_RANGE: KindRules = KindRules {
     defaults: defaults::core::limit_range,
+    prepare_create: strategy::limit_range::prepare_create,
     content: |object, _, errors| validate::limit_range::content(object, errors),
     ..KindRules::NONE
 };
@@ -89,6 +90,10 @@ pub(crate) static PERSISTENT_VOLUME: KindRules = KindRules {
     content: |object, _, errors| validate::volume::content(object, errors),
     change: validate::volume::change,
     warnings: |object, _, warnings| warning::volume::volume(object, warnings),
+    subresources: &[SubresourceRules {
+        date: Some(strategy::volume::date_phase),
+        ..SubresourceRules::STATUS
+    }],
     printer: table::storage::VOLUME,
     ..KindRules::NONE
 };
@@ -205,6 +210,7 @@ pub(crate) static SECRET: KindRules = KindRules {
     defaults: defaults::core::secret,
     content: |object, _, errors| validate::config::secret(object, errors),
     change: validate::config::secret_change,
+    warnings: |object, _, warnings| warning::other::secret(object, warnings),
     printer: table::cluster::SECRET,
     fields: SelectableFields::of(&[("type", FieldRule::At(&["type"]))]),
     ..KindRules::NONE

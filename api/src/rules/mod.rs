@@ -56,6 +56,8 @@ pub(crate) type Conversion = (&'static str, fn(&mut Value));
 pub(crate) struct KindRules {
     /// Sets the members that the client left out; runs on each decoded object.
     pub(crate) defaults: fn(&mut Value),
+    /// Whether the defaults give an object without labels those of its template.
+    pub(crate) shares_template_labels: bool,
     /// Path of the pod or pod template in an object; its `spec` is a pod specification.
     pub(crate) pod_template: Option<&'static [&'static str]>,
     /// Drops members of features that are off by default, besides those of the pod template.
@@ -95,6 +97,7 @@ impl KindRules {
     /// Rules of a kind that needs none of its own.
     pub(crate) const NONE: Self = Self {
         defaults: |_| {},
+        shares_template_labels: false,
         pod_template: None,
         drop_disabled: |_| {},
         keeps_status_at_create: false,

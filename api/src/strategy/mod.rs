@@ -10,9 +10,11 @@ pub(crate) mod devices;
 pub(crate) mod disabled;
 mod generation;
 pub(crate) mod job;
+pub(crate) mod limit_range;
 pub(crate) mod namespace;
 pub(crate) mod pod;
 pub(crate) mod service;
+pub(crate) mod volume;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,31 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
         remove(object, "status");
     }
     (resource.rules.prepare_create)(object);
+}
+
+/// Whether the labels of a new object will be those of its template, by its defaults. In Kubernetes both are one map from then on, so
+/// that the labels which [`prepare_create`] generates in a template are the object's, too.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedLabels(bool);
+
+impl SharedLabels {
+    /// Looks at an object before its defaults are set.
+    #[must_use]
+    pub fn before_defaults(resource: &Resource, object: &Value) -> Self {
+        let none = crate::meta::labels(object).is_none_or(serde_json::Map::is_empty);
+        Self(none && resource.rules.shares_template_labels)
+    }
+
+    /// Gives a prepared object the labels of its template, unless admission gave it others.
+    pub fn after_preparation(self, object: &mut Value) {
+        let template = &object["spec"]["template"]["metadata"]["labels"];
+        let own = crate::meta::labels(object);
+        let are_shared = own.is_none_or(|own| own.iter().all(|(key, value)| template[key] == *value));
+        if self.0 && are_shared && template.is_object() {
+            let template = template.clone();
+            crate::meta::metadata_mut(object).insert("labels".to_owned(), template);
+        }
+    }
 }
 
 /// Prepares an update through one endpoint; `subresource` is empty for the object itself. On return only

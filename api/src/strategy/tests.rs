@@ -338,3 +338,91 @@ fn pod_status_updates_keep_qos_class_and_observed_generations() {
             "conditions": [{"type": "Ready", "observedGeneration": 2}, {"type": "Other"}]})
     );
 }
+
+/// In Kubernetes the labels of a Job without labels and those of its template are one map, to which both names and uids are added.
+#[test]
+fn jobs_share_generated_labels_with_their_template() {
+    let jobs = lookup("batch", "v1", "jobs").unwrap();
+    let labels_of = |own: Value, added: Option<&str>| {
+        let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "u", "labels": own},
+            "spec": {"template": {"metadata": {"labels": {"app": "x"}}, "spec": {}}}});
+        let labels = super::SharedLabels::before_defaults(jobs, &job);
+        crate::defaults::apply(jobs, &mut job);
+        if let Some(added) = added {
+            job["metadata"]["labels"][added] = "y".into();
+        }
+        super::prepare_create(jobs, &mut job);
+        labels.after_preparation(&mut job);
+        let keys: Vec<String> = job["metadata"]["labels"].as_object().unwrap().keys().cloned().collect();
+        keys
+    };
+    let all = [
+        "app",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-name",
+        "controller-uid",
+        "job-name",
+    ];
+    assert_eq!(labels_of(json!({}), None), all);
+    assert_eq!(labels_of(json!({"app": "x"}), None), ["app"], "stated labels are its own");
+    assert_eq!(labels_of(json!({}), Some("webhook")), ["app", "webhook"], "and so are those of a webhook");
+}
+
+#[test]
+fn daemon_sets_keep_the_generation_of_their_template() {
+    let sets = lookup("apps", "v1", "daemonsets").unwrap();
+    let created = |stated: Option<&str>| {
+        let mut set = json!({"metadata": {"name": "d"}, "spec": {"template": {}}});
+        if let Some(stated) = stated {
+            set["metadata"]["annotations"] = json!({"deprecated.daemonset.template.generation": stated});
+        }
+        super::prepare_create(sets, &mut set);
+        set["metadata"]["annotations"]["deprecated.daemonset.template.generation"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(
+        (created(None), created(Some("7")), created(Some("-3"))),
+        ("1".into(), "7".into(), "1".into())
+    );
+    let mut wrong = json!({"metadata": {"annotations": {"deprecated.daemonset.template.generation": "x"}}});
+    let ty = crate::schema::of("apps", "v1", "DaemonSet").unwrap();
+    let error =
+        crate::schema::decode::normalize(&mut wrong, ty, crate::schema::decode::Mode::Whole).unwrap_err();
+    assert_eq!(error.to_string(), "strconv.ParseInt: parsing \"x\": invalid syntax");
+}
+
+#[test]
+fn limit_ranges_without_a_name_are_named_by_a_uuid() {
+    let ranges = lookup("", "v1", "limitranges").unwrap();
+    let mut range = json!({"metadata": {"uid": "u"}});
+    super::prepare_create(ranges, &mut range);
+    assert_eq!(range["metadata"]["name"], "u");
+}
+
+/// A status without its phase has the default of the version at every decoding, not only at create.
+#[test]
+fn a_status_that_is_written_without_its_phase_keeps_the_default() {
+    let kinds =
+        [("namespaces", "Active"), ("persistentvolumes", "Pending"), ("persistentvolumeclaims", "Pending")];
+    for (plural, phase) in kinds {
+        let row = lookup("", "v1", plural).unwrap();
+        for status in [json!({}), Value::Null] {
+            let mut object = json!({"metadata": {"name": "x"}, "status": status});
+            crate::defaults::apply(row, &mut object);
+            assert_eq!(object["status"]["phase"], phase, "{plural}");
+        }
+    }
+    let volumes = lookup("", "v1", "persistentvolumes").unwrap();
+    let dated = |from: &str, to: &str, stated: Option<&str>| {
+        let old = json!({"status": {"phase": from, "lastPhaseTransitionTime": "2024-01-01T00:00:00Z"}});
+        let mut new = json!({"status": {"phase": to, "lastPhaseTransitionTime": stated}});
+        super::date_update(volumes, "status", &mut new, &old, || "2025-01-01T00:00:00Z".to_owned());
+        new["status"]["lastPhaseTransitionTime"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(dated("Pending", "Pending", None), "2024-01-01T00:00:00Z");
+    assert_eq!(dated("Pending", "Bound", None), "2025-01-01T00:00:00Z");
+    assert_eq!(dated("Pending", "Bound", Some("2024-01-01T00:00:00Z")), "2025-01-01T00:00:00Z");
+    assert_eq!(dated("Pending", "Bound", Some("2023-01-01T00:00:00Z")), "2023-01-01T00:00:00Z");
+}

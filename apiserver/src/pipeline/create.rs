@@ -14,6 +14,7 @@ use crate::request::{Body, Request, Target, WriteOptions};
 use crate::undecided::{Undecided, decided};
 use jiff::Timestamp;
 use kstore_api::status::{Reason, Status};
+use kstore_api::strategy::SharedLabels;
 use kstore_api::{meta, strategy, validate};
 use kstore_nondet::Nondet;
 use serde_json::{Value, json};
@@ -50,12 +51,11 @@ impl Pipeline {
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
-        let mut object_warnings = validate::warnings(request.target.resource, &object, None);
-        object_warnings.extend(definition::warnings(request.target.resource, &object, None));
+        let mut object_warnings = Vec::new();
         let calls = self.admission.calls(&request.user);
-        let created = self.create_object(request, object, options, &calls).await;
+        let created = self.create_object(request, object, options, &calls, &mut object_warnings).await;
         warnings.extend(calls.warnings());
-        warnings.extend(warnings_unless_invalid(object_warnings, &created));
+        warnings.extend(object_warnings);
         created
     }
 
@@ -66,6 +66,7 @@ impl Pipeline {
         mut object: Value,
         options: &WriteOptions,
         calls: &Calls,
+        object_warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let mut target = request.target.clone();
         let generated = meta::name(&object).is_empty() && !meta::generate_name(&object).is_empty();
@@ -88,7 +89,8 @@ impl Pipeline {
                 // An object with another name is another object: webhooks are called again.
                 calls.begin(&identity.uid);
                 let mut object = last.take().unwrap_or_else(|| object.clone());
-                let admitted = self.admit_new(request, &target, &mut object, (options, &identity, calls));
+                let admission = (options, &identity, calls);
+                let admitted = self.admit_new(request, &target, &mut object, admission, object_warnings);
                 let target = admitted.map_err(|undecided| self.awaiting(&target, undecided))?;
                 Ok((target, object))
             })
@@ -120,10 +122,12 @@ impl Pipeline {
         target: &Target,
         object: &mut Value,
         (options, identity, calls): (&WriteOptions, &Identity, &Calls),
+        object_warnings: &mut Vec<String>,
     ) -> Result<Target, Undecided> {
         let mut target = target.clone();
         let resource = target.resource;
         check_creatable(&target, shown_name(object))?;
+        let labels = SharedLabels::before_defaults(resource, object);
         target.fill_defaults(object);
         // Fields that admission changes are not attributed to the request's field manager.
         self.track(&target, None, object, options, identity.now);
@@ -149,6 +153,8 @@ impl Pipeline {
         target.fill_defaults(object);
         strategy::drop_optional(resource, object, None, self.features());
         strategy::prepare_create(resource, object);
+        labels.after_preparation(object);
+        meta::name(object).clone_into(&mut target.name);
         self.registry.fill_families(&target, object, None)?;
         let span = tracing::debug_span!("validation").entered();
         let mut errors = signing::validate_request(resource, object);
@@ -158,6 +164,8 @@ impl Pipeline {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());
         }
         drop(span);
+        *object_warnings = validate::warnings(resource, object, None);
+        object_warnings.extend(definition::warnings(resource, object, None));
         let subject = Subject { name: &target.name, ..admitted.subject };
         admission.validate(&Admitted { subject, ..admitted }, Some(object), None)?;
         if is_definition(resource) {
@@ -257,14 +265,6 @@ pub(super) fn check_namespace(target: &Target, object: &mut Value) -> Result<(),
     }
     object["metadata"]["namespace"] = json!(target.namespace);
     Ok(())
-}
-
-/// The warnings about an object; none if it was refused as invalid, as in Kubernetes.
-fn warnings_unless_invalid<T>(object_warnings: Vec<String>, outcome: &Result<T, Status>) -> Vec<String> {
-    match outcome {
-        Err(status) if status.reason == Reason::Invalid => Vec::new(),
-        _ => object_warnings,
-    }
 }
 
 /// 400: the body names another object than the URL.

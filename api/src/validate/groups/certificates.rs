@@ -2,7 +2,7 @@
 //! status. The apiserver checks the contents of PEM blocks and the signature, since this crate has no
 //! cryptography.
 
-pub(super) mod pem;
+pub(in crate::validate) mod pem;
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,14 @@
 //! Warnings of kinds with one warning each.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::{Warnings, address, block, old_label};
 use crate::field::Path;
 use crate::meta;
 use crate::object::{list, text};
+use crate::validate::groups::certificates::pem;
 
 /// Warning of the deprecated kind Endpoints.
 pub(crate) const ENDPOINTS: &str =
@@ -21,6 +24,52 @@ pub(crate) fn node(spec: &Value, warnings: &mut Warnings) {
     let path = Path::new("spec.podCIDRs");
     for (i, own) in list(&spec["podCIDRs"]).iter().enumerate() {
         block(&path.index(i), text(own), warnings);
+    }
+}
+
+/// Warns of a certificate and key that Go's `tls.X509KeyPair` does not find. What they contain is not checked: this crate has no
+/// cryptography.
+pub(crate) fn secret(object: &Value, warnings: &mut Warnings) {
+    if object["type"] != "kubernetes.io/tls" {
+        return;
+    }
+    let text_of = |key: &str| {
+        let bytes = STANDARD.decode(text(&object["data"][key])).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let (certificates, key) = (text_of("tls.crt"), text_of("tls.key"));
+    warnings.extend(missing_certificate(&certificates).or_else(|| missing_key(&key)));
+}
+
+fn missing_certificate(text: &str) -> Option<String> {
+    let labels: Vec<&str> = pem::blocks(text).map(|block| block.label).collect();
+    match labels[..] {
+        [] => Some("tls: failed to find any PEM data in certificate input".to_owned()),
+        _ if labels.contains(&"CERTIFICATE") => None,
+        [label] if label.ends_with("PRIVATE KEY") => Some(
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched"
+                .to_owned(),
+        ),
+        _ => Some(format!(
+            "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following types: [{}]",
+            labels.join(" ")
+        )),
+    }
+}
+
+fn missing_key(text: &str) -> Option<String> {
+    let labels: Vec<&str> = pem::blocks(text).map(|block| block.label).collect();
+    let is_key = |label: &&str| *label == "PRIVATE KEY" || label.ends_with(" PRIVATE KEY");
+    match labels[..] {
+        [] => Some("tls: failed to find any PEM data in key input".to_owned()),
+        _ if labels.iter().any(is_key) => None,
+        ["CERTIFICATE"] => {
+            Some("tls: found a certificate rather than a key in the PEM for the private key".to_owned())
+        }
+        _ => Some(format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks of the following types: [{}]",
+            labels.join(" ")
+        )),
     }
 }
 

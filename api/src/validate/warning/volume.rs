@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Warnings, fraction, node_terms};
 use crate::field::Path;
 use crate::meta;
-use crate::object::list;
+use crate::object::{list, text};
 
 /// Volume sources that no version serves any more: member, name in messages, and message.
 const OLD: [(&str, &str, &str); 9] = [
@@ -33,6 +33,11 @@ pub(super) fn of_pod(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
     for (i, volume) in list(&spec["volumes"]).iter().enumerate() {
         let path = path.index(i);
         places(&path, volume, warnings);
+        let has_no_member = |source: &&Value| source.as_object().is_none_or(serde_json::Map::is_empty);
+        for _ in list(&volume["projected"]["sources"]).iter().filter(has_no_member) {
+            let own = text(&volume["name"]);
+            warnings.push(format!("volume {own:?} (Projected) has no sources provided"));
+        }
         let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
         claim_spec(&path.child("ephemeral.volumeClaimTemplate.spec"), claim, warnings);
     }

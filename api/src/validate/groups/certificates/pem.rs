@@ -11,17 +11,17 @@ const DASHES: &str = "-----";
 
 /// PEM block: its label, headers and contents.
 #[derive(Debug, PartialEq, Eq)]
-pub(in super::super) struct Block<'t> {
+pub(in crate::validate) struct Block<'t> {
     /// Type of the block, such as `CERTIFICATE`.
-    pub(in super::super) label: &'t str,
+    pub(in crate::validate) label: &'t str,
     /// Whether `Name: value` lines precede the contents.
-    pub(in super::super) has_headers: bool,
+    pub(in crate::validate) has_headers: bool,
     /// The decoded contents.
-    pub(in super::super) contents: Vec<u8>,
+    pub(in crate::validate) contents: Vec<u8>,
 }
 
 /// Blocks of a text, in order. The search ends after [`PEM_BROKEN_MAX`] malformed blocks.
-pub(in super::super) fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
+pub(in crate::validate) fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
     let (mut rest, mut broken) = (text, 0);
     std::iter::from_fn(move || {
         while broken < PEM_BROKEN_MAX {
