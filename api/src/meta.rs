@@ -277,9 +277,11 @@ pub fn format_micro_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-/// Parses an RFC 3339 time with any offset and precision.
+/// Parses an RFC 3339 time with any offset and precision. The last hours of the year 9999, which a [`Timestamp`] does not have, become
+/// its maximum.
 pub fn parse_time(text: &str) -> Option<Timestamp> {
-    text.parse().ok()
+    let at = crate::schema::scalar::parse_utc(text)?;
+    Some(at.to_zoned(jiff::tz::TimeZone::UTC).map_or(Timestamp::MAX, |at| at.timestamp()))
 }
 
 #[cfg(test)]

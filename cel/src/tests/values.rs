@@ -292,3 +292,33 @@ fn values_are_exported_to_json() {
     assert_eq!(json("self.names"), Ok(json!(["aa", "bb", "cc"])));
     assert!(json("optional.none()").is_err() && json("int").is_err() && json("1.0 / 0.0").is_err());
 }
+
+/// Values of the formats `duration`, `date-time` and `byte` are read by the parsers of the formats, which take more than the functions
+/// of the language.
+#[test]
+fn formatted_texts_are_read_by_the_parsers_of_their_formats() {
+    let second = 1_000_000_000_i64;
+    let nanos = |text: &str| match Shape::Duration.value(&json!(text)) {
+        Ok(Val::Duration(nanos)) => Some(nanos),
+        _ => None,
+    };
+    let cases = [
+        ("1d", Some(86_400)),
+        ("1w", Some(604_800)),
+        ("3 days", Some(259_200)),
+        ("1h 30m", Some(5400)),
+        ("1h30m", Some(5400)),
+        ("2 Weeks and 1 hr", Some(1_213_200)),
+        ("-1m", Some(-60)),
+        ("day", None),
+        ("1 year", None),
+        ("", None),
+    ];
+    for (text, want) in cases {
+        assert_eq!(nanos(text), want.map(|seconds: i64| seconds * second), "{text}");
+    }
+    let is_time = |text: &str| matches!(Shape::Timestamp.value(&json!(text)), Ok(Val::Timestamp(_)));
+    assert!(is_time("9999-12-31T23:59:59Z") && is_time("2024-01-02t03:04:05z"));
+    assert!(!is_time("2024-01-02 03:04:05Z"));
+    assert!(matches!(Shape::Bytes.value(&json!("QR==")), Ok(Val::Bytes(bytes)) if *bytes == *b"A"));
+}

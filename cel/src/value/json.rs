@@ -25,7 +25,7 @@ pub enum Shape {
     String,
     /// Bytes, as a base64 string.
     Bytes,
-    /// A duration, as a string such as `1h30m`.
+    /// A duration, as a string such as `1h30m` or `3 days`.
     Duration,
     /// A timestamp, as a string in RFC 3339.
     Timestamp,
@@ -240,8 +240,10 @@ impl Shape {
             (Self::Double, _) => Val::Double(json.as_f64().ok_or_else(mismatch)?),
             (Self::String, Json::String(text)) => Val::str(text),
             (Self::Bytes, _) => Val::Bytes(Arc::from(base64(text()?).ok_or_else(mismatch)?)),
-            (Self::Duration, _) => Val::Duration(time::parse_duration(text()?).ok_or_else(mismatch)?),
-            (Self::Timestamp, _) => Val::Timestamp(time::parse_timestamp(text()?).ok_or_else(mismatch)?),
+            (Self::Duration, _) => Val::Duration(time::parse_format_duration(text()?).ok_or_else(mismatch)?),
+            (Self::Timestamp, _) => {
+                Val::Timestamp(time::parse_format_timestamp(text()?).ok_or_else(mismatch)?)
+            }
             (Self::Date, _) => {
                 let midnight = format!("{}T00:00:00Z", text()?);
                 Val::Timestamp(time::parse_timestamp(&midnight).ok_or_else(mismatch)?)
@@ -322,5 +324,6 @@ fn base64(text: &str) -> Option<Vec<u8>> {
             bits &= (1 << count) - 1;
         }
     }
-    (bits == 0).then_some(bytes)
+    // Go takes any bits behind the last byte.
+    Some(bytes)
 }

@@ -1,5 +1,6 @@
 //! Timestamps and durations: parsing, formatting, and their fields.
 
+use jiff::civil::{self, DateTime};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
 
@@ -51,6 +52,48 @@ fn part(number: &str, unit: f64) -> Option<i128> {
     whole.checked_mul(unit as i128)?.checked_add((fraction * unit) as i128)
 }
 
+/// Parses a text of the format `duration`, as `strfmt.ParseDuration` of Kubernetes does: a duration, or amounts of units such as
+/// `3 days` or `1h 30m`, which are added. Text between them counts for nothing.
+pub(crate) fn parse_format_duration(text: &str) -> Option<i64> {
+    if let Some(nanos) = parse_duration(text) {
+        return Some(nanos);
+    }
+    let (mut total, mut is_known, mut rest) = (0_i64, false, text);
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let from = &rest[at..];
+        let (amount, after) = from.split_at(from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len()));
+        let after = after.trim_start_matches(['\t', '\n', '\u{c}', '\r', ' ']);
+        let is_letter = |c: char| c.is_ascii_alphabetic() || c == '\u{b5}';
+        let (word, after) = after.split_at(after.find(|c: char| !is_letter(c)).unwrap_or(after.len()));
+        rest = after;
+        if word.is_empty() {
+            continue;
+        }
+        let amount: i64 = amount.parse().ok()?;
+        if let Some(unit) = worded_unit(&word.to_lowercase()) {
+            is_known = true;
+            total = total.wrapping_add(amount.wrapping_mul(unit));
+        }
+    }
+    is_known.then_some(total)
+}
+
+/// Nanoseconds of a unit in words. The last spelling of a unit also matches longer ones.
+fn worded_unit(word: &str) -> Option<i64> {
+    const UNITS: [(&[&str], &str, i64); 8] = [
+        (&["ns"], "nano", 1),
+        (&["us", "\u{b5}s", "\u{3bc}s"], "micro", 1_000),
+        (&["ms"], "milli", 1_000_000),
+        (&["s"], "sec", 1_000_000_000),
+        (&["m"], "min", 60_000_000_000),
+        (&["h", "hr"], "hour", 3_600_000_000_000),
+        (&["d"], "day", 86_400_000_000_000),
+        (&["w", "wk"], "week", 604_800_000_000_000),
+    ];
+    let found = UNITS.iter().find(|(short, long, _)| short.contains(&word) || word.starts_with(long));
+    found.map(|(.., nanos)| *nanos)
+}
+
 /// Formats a duration as seconds, such as `5400s` or `0.5s`.
 pub(crate) fn format_duration(nanos: i64) -> String {
     format!("{}s", nanos as f64 / 1e9)
@@ -60,12 +103,13 @@ pub(crate) fn format_duration(nanos: i64) -> String {
 const FIRST: i128 = -62_135_596_800 * 1_000_000_000;
 const LAST: i128 = 253_402_300_799 * 1_000_000_000 + 999_999_999;
 
-/// The timestamp at nanoseconds since 1970; none outside the years 1 to 9999.
+/// The timestamp at nanoseconds since 1970; none outside the years 1 to 9999. The last 26 hours of the year 9999, which the type does not
+/// have, become its maximum: `9999-12-31T23:59:59Z`, which stands for "never", is a value.
 pub(crate) fn timestamp(nanos: i128) -> Option<Timestamp> {
     if !(FIRST..=LAST).contains(&nanos) {
         return None;
     }
-    Timestamp::from_nanosecond(nanos).ok()
+    Some(Timestamp::from_nanosecond(nanos).unwrap_or(Timestamp::MAX))
 }
 
 /// Parses a timestamp in RFC 3339, such as `2024-02-29T12:00:00.5+01:00`.
@@ -86,7 +130,29 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     if !fits || &text[17..19] == "60" {
         return None;
     }
-    timestamp(text.parse::<Timestamp>().ok()?.as_nanosecond())
+    // Dates without a zone reach to the end of the year 9999.
+    let local: DateTime = text[..text.len() - zone.len()].parse().ok()?;
+    let since = local.duration_since(civil::datetime(1970, 1, 1, 0, 0, 0, 0)).as_nanos();
+    timestamp(since - i128::from(seconds_of_zone(zone)?) * 1_000_000_000)
+}
+
+/// Seconds of the offset `Z`, `+01:00` or `-01:00`.
+fn seconds_of_zone(zone: &str) -> Option<i64> {
+    if zone == "Z" {
+        return Some(0);
+    }
+    let number = |at: std::ops::Range<usize>, most: i64| {
+        let digits = zone.get(at)?;
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse::<i64>().ok().filter(|number| is_number && *number <= most)
+    };
+    let seconds = number(1..3, 23)? * 3600 + number(4..6, 59)? * 60;
+    Some(if zone.starts_with('-') { -seconds } else { seconds })
+}
+
+/// Parses a text of the format `date-time`, whose letters may be small.
+pub(crate) fn parse_format_timestamp(text: &str) -> Option<Timestamp> {
+    parse_timestamp(&text.to_ascii_uppercase())
 }
 
 /// Formats a timestamp in RFC 3339 and UTC.

@@ -60,7 +60,7 @@ fn an_apiserver_renews_its_identity_lease_every_ten_seconds() {
 fn only_expired_identity_leases_are_deleted() {
     simulate(Setup::api_alone(), async |cluster| {
         let make = async |name: &str, identity: &str, seconds: i64| {
-            let renewed = cluster.nondet().clock.now().to_string();
+            let renewed = kstore_api::meta::format_micro_time(cluster.nondet().clock.now());
             let lease = json!({ "metadata": { "name": name, "labels": { "apiserver.kubernetes.io/identity": identity } },
                 "spec": { "leaseDurationSeconds": seconds, "renewTime": renewed } });
             assert_eq!(send(cluster, "POST", LEASES, &lease).await.code, 201);

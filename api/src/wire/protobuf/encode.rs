@@ -179,10 +179,10 @@ fn elem(
         Elem::Bytes => put_bytes(out, number, &scalar::bytes(text()?)?),
         Elem::Time | Elem::MicroTime => {
             // Go drops the fraction of a Time.
-            let at = scalar::parse_time(text()?, "2006-01-02T15:04:05Z07:00")?;
-            let nanos = if elem == Elem::Time { 0 } else { at.subsec_nanosecond() };
+            let (seconds, nanos) = scalar::seconds_and_nanos(text()?)?;
+            let nanos = if elem == Elem::Time { 0 } else { nanos };
             nested(out, number, |out| {
-                put_varint_field(out, 1, at.as_second() as u64);
+                put_varint_field(out, 1, seconds as u64);
                 put_varint_field(out, 2, i64::from(nanos) as u64);
             });
         }
