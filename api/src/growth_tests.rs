@@ -496,7 +496,7 @@ fn long_keys_are_not_copied_for_each_value_below_them() {
     let mut wrong = Vec::new();
     let decode = |object: &Value| {
         let unknown = normalize(&mut object.clone(), ty, Mode::Whole).unwrap_or_default();
-        schema::strict::in_document_order(object.to_string().as_bytes(), unknown)
+        schema::strict::in_document_order(object.to_string().as_bytes(), unknown, None)
     };
     wrong.extend(stage("decode", make, decode));
     wrong.extend(stage("validate", make, |object| validate::create(pods, object)));

@@ -83,7 +83,7 @@ pub(crate) fn object(
         Format::Json if expected.custom.is_some() => {
             strict::duplicate_fields(&body.bytes).into_iter().chain(unknown).collect()
         }
-        Format::Json => strict::in_document_order(&body.bytes, unknown),
+        Format::Json => strict::in_document_order(&body.bytes, unknown, Some(type_of(expected)?)),
         Format::Yaml | Format::Protobuf => unknown,
     };
     let mut problems = repeated;

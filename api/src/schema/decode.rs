@@ -106,7 +106,7 @@ pub enum DecodeError {
 /// # Errors
 /// A member has the wrong type. `value` is then partly rewritten and must not be used.
 pub fn normalize(value: &mut Value, ty: &'static Type, mode: Mode) -> Result<Vec<FieldProblem>, DecodeError> {
-    let mut walk = Walk { mode, path: Path::default(), problems: Vec::new() };
+    let mut walk = Walk { mode, path: Path::default(), lenient: 0, problems: Vec::new() };
     match value {
         Value::Object(map) => walk.object(map, ty)?,
         other => {
@@ -155,6 +155,8 @@ fn template_generation(object: &Value) -> Result<(), DecodeError> {
 struct Walk {
     mode: Mode,
     path: Path,
+    /// Number of values around this one whose types have decoders of their own in Go. These end the strict check.
+    lenient: usize,
     problems: Vec<FieldProblem>,
 }
 
@@ -184,7 +186,9 @@ impl Walk {
     }
 
     fn unknown(&mut self, name: &str) {
-        if self.problems.len() < MAX_FIELD_PROBLEMS {
+        // An apply configuration may have no unknown member anywhere.
+        let is_checked = self.lenient == 0 || self.mode == Mode::Partial;
+        if is_checked && self.problems.len() < MAX_FIELD_PROBLEMS {
             self.problems.push(FieldProblem::Unknown(self.path.strict(name)));
         }
     }
@@ -293,7 +297,10 @@ impl Walk {
             Elem::FieldsV1 if value.is_object() => Ok(()),
             Elem::Items => self.strings(value, owner),
             Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => {
-                self.schema(value, field.elem, owner)
+                self.lenient += 1;
+                let done = self.schema(value, field.elem, owner);
+                self.lenient -= 1;
+                done
             }
             Elem::String | Elem::Bool | Elem::Float64 | Elem::Int32 | Elem::Int64 | Elem::FieldsV1 => {
                 Err(self.wrong(value, owner, go_type(&field.elem)))

@@ -203,7 +203,7 @@ fn strict_problems_are_in_document_order() {
     let json = br#"{"zzz": {"a": 1, "a": 2}, "spec": {"replicas": 1, "replicas": 2, "odd": 1, "odd": 2, "replicas": 3}, "zzz": 1, "aaa": 1}"#;
     let mut value: Value = serde_json::from_slice(json).unwrap();
     let unknown = normalize(&mut value, of("apps", "v1", "ReplicaSet").unwrap(), Mode::Whole).unwrap();
-    let found: Vec<_> = in_document_order(json, unknown).iter().map(ToString::to_string).collect();
+    let found: Vec<_> = in_document_order(json, unknown, None).iter().map(ToString::to_string).collect();
     let want = [
         "unknown field \"zzz\"",
         "duplicate field \"spec.replicas\"",
@@ -285,4 +285,55 @@ fn times_are_as_strict_as_those_of_go() {
     assert_eq!(super::scalar::time("0001-01-01T00:00:00Z"), Ok(None), "Go's zero time");
     assert_eq!(super::scalar::seconds_and_nanos("1969-12-31T23:59:59.25Z"), Ok((-1, 250_000_000)));
     assert_eq!(crate::meta::parse_time("9999-12-31T23:59:59Z"), Some(jiff::Timestamp::MAX));
+}
+
+/// Types with a decoder of their own in Go end the strict check; below all others it goes on.
+#[test]
+fn strict_checks_end_at_types_with_decoders_of_their_own() {
+    let strict = |kind: (&str, &str, &str), json: &str| -> Vec<String> {
+        let ty = of(kind.0, kind.1, kind.2).unwrap();
+        let mut body: Value = serde_json::from_str(json).unwrap();
+        let unknown = normalize(&mut body, ty, Mode::Whole).unwrap();
+        in_document_order(json.as_bytes(), unknown, Some(ty)).iter().map(ToString::to_string).collect()
+    };
+    let definition = ("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let schema = |inner: &str| {
+        format!(r#"{{"spec":{{"versions":[{{"schema":{{"openAPIV3Schema":{{{inner}}}}}}}]}}}}"#)
+    };
+    let odd = r#"{"type":"string","type":"string","optional":true}"#;
+    let at = "spec.versions[0].schema.openAPIV3Schema";
+    let open = [
+        format!(r#""items":{odd}"#),
+        format!(r#""items":{{"anyOf":[{odd}]}}"#),
+        format!(r#""additionalProperties":{odd}"#),
+        format!(r#""additionalItems":{odd}"#),
+        format!(r#""dependencies":{{"a":{odd}}}"#),
+        r#""default":{"a":1,"a":2}"#.to_owned(),
+        r#""enum":[{"a":1,"a":2}]"#.to_owned(),
+        r#""example":{"a":1,"a":2}"#.to_owned(),
+    ];
+    for inner in open {
+        assert_eq!(strict(definition, &schema(&inner)), [""; 0], "{inner}");
+    }
+    let checked = [
+        (format!(r#""properties":{{"p":{odd}}}"#), "properties.p"),
+        (format!(r#""not":{odd}"#), "not"),
+        (format!(r#""anyOf":[{odd}]"#), "anyOf[0]"),
+    ];
+    for (inner, path) in checked {
+        let want = [
+            format!("duplicate field \"{at}.{path}.type\""),
+            format!("unknown field \"{at}.{path}.optional\""),
+        ];
+        assert_eq!(strict(definition, &schema(&inner)), want, "{inner}");
+    }
+    assert_eq!(strict(("apps", "v1", "ControllerRevision"), r#"{"data":{"a":1,"a":2}}"#), [""; 0]);
+    let fields = r#"{"metadata":{"managedFields":[{"fieldsV1":{"f:a":{},"f:a":{}}}]}}"#;
+    assert_eq!(strict(POD, fields), [""; 0]);
+    let parameters = r#"{"spec":{"devices":{"config":[{"opaque":{"parameters":{"a":1,"a":2}}}]}}}"#;
+    assert_eq!(strict(("resource.k8s.io", "v1", "ResourceClaim"), parameters), [""; 0]);
+    assert_eq!(
+        strict(POD, r#"{"spec":{"nodeName":"a","nodeName":"b"}}"#),
+        ["duplicate field \"spec.nodeName\""]
+    );
 }

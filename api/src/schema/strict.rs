@@ -9,6 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use super::decode::FieldProblem;
 use super::limits::{MAX_FIELD_PROBLEMS, MAX_SPELLED_BYTES};
 use super::path::{Path, PathStep};
+use super::{Elem, Shape, Type};
 
 /// Most problems reported for one body.
 pub const MAX_PROBLEMS: usize = MAX_FIELD_PROBLEMS;
@@ -17,18 +18,23 @@ pub const MAX_PROBLEMS: usize = MAX_FIELD_PROBLEMS;
 /// the parser that runs next refuses it.
 #[must_use]
 pub fn duplicate_fields(json: &[u8]) -> Vec<FieldProblem> {
-    in_document_order(json, Vec::new())
+    in_document_order(json, Vec::new(), None)
 }
 
 /// The given unknown fields of a JSON text and its duplicate fields, each once and in document order.
-/// Problems below an unknown field are not reported, and a repeated unknown field counts as unknown.
+/// Problems below an unknown field are not reported, and a repeated unknown field counts as unknown. `ty` is the type of the whole:
+/// members below fields whose types have decoders of their own in Go, such as raw JSON, are not checked.
 #[must_use]
-pub fn in_document_order(json: &[u8], unknown: Vec<FieldProblem>) -> Vec<FieldProblem> {
+pub fn in_document_order(
+    json: &[u8],
+    unknown: Vec<FieldProblem>,
+    ty: Option<&'static Type>,
+) -> Vec<FieldProblem> {
     let unknown: BTreeSet<FieldProblem> = unknown.into_iter().collect();
     let mut walk = Walk { path: Path::default(), unknown, found: Vec::new(), spelled: 0 };
     let mut reader = serde_json::Deserializer::from_slice(json);
     // An error ends the walk; problems found before it are kept.
-    let _ = Seed(&mut walk).deserialize(&mut reader);
+    let _ = Seed(&mut walk, ty.map_or(Place::Untyped, Place::Struct)).deserialize(&mut reader);
     // Unknown fields that the walk did not reach, because of an error or the bound, are reported too.
     for problem in std::mem::take(&mut walk.unknown) {
         walk.report(problem);
@@ -67,7 +73,56 @@ impl Walk {
     }
 }
 
-struct Seed<'a>(&'a mut Walk);
+/// What a type says about the values at a place of the text.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Any value; the rest of the text below it is checked.
+    Untyped,
+    /// A value of a struct.
+    Struct(&'static Type),
+    /// A list or map of values of one type.
+    Values(Elem),
+    /// A value whose type has a decoder of its own.
+    Opaque,
+}
+
+impl Place {
+    fn of_value(elem: Elem) -> Self {
+        match elem {
+            Elem::Struct(id) => Self::Struct(id.get()),
+            Elem::Raw | Elem::Json | Elem::FieldsV1 => Self::Opaque,
+            Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => Self::Opaque,
+            Elem::String | Elem::Bool | Elem::Int32 | Elem::Int64 | Elem::Float64 | Elem::Bytes => {
+                Self::Untyped
+            }
+            Elem::Time | Elem::MicroTime | Elem::Quantity | Elem::IntOrString | Elem::Items => Self::Untyped,
+        }
+    }
+
+    /// The place of a member.
+    fn member(self, name: &str) -> Self {
+        match self {
+            Self::Struct(ty) => match ty.field(name) {
+                Some(field) if field.shape == Shape::One => Self::of_value(field.elem),
+                Some(field) => Self::Values(field.elem),
+                None => Self::Untyped,
+            },
+            Self::Values(elem) => Self::of_value(elem),
+            other => other,
+        }
+    }
+
+    /// The place of an item.
+    fn item(self) -> Self {
+        match self {
+            Self::Values(elem) => Self::of_value(elem),
+            Self::Struct(_) => Self::Untyped,
+            other => other,
+        }
+    }
+}
+
+struct Seed<'a>(&'a mut Walk, Place);
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = ();
@@ -95,9 +150,14 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 let problem = FieldProblem::Duplicate(self.0.path.strict(&name));
                 self.0.report(problem);
             }
-            self.0.path.push(PathStep::Key(name.clone()));
-            map.next_value_seed(Seed(self.0))?;
-            self.0.path.pop();
+            match self.1.member(&name) {
+                Place::Opaque => drop(map.next_value::<IgnoredAny>()?),
+                place => {
+                    self.0.path.push(PathStep::Key(name.clone()));
+                    map.next_value_seed(Seed(self.0, place))?;
+                    self.0.path.pop();
+                }
+            }
             seen.insert(name);
         }
         Ok(())
@@ -105,10 +165,16 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         for at in 0.. {
-            self.0.path.push(PathStep::Index(at));
-            let more = seq.next_element_seed(Seed(self.0))?;
-            self.0.path.pop();
-            if more.is_none() {
+            let is_last = match self.1.item() {
+                Place::Opaque => seq.next_element::<IgnoredAny>()?.is_none(),
+                place => {
+                    self.0.path.push(PathStep::Index(at));
+                    let item = seq.next_element_seed(Seed(self.0, place))?;
+                    self.0.path.pop();
+                    item.is_none()
+                }
+            };
+            if is_last {
                 break;
             }
         }

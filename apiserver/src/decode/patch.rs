@@ -114,7 +114,7 @@ fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
         let odd = names.filter(|name| !matches!(name.as_str(), "op" | "path" | "from" | "value"));
         odd.map(move |name| FieldProblem::Unknown(format!("[{at}].{name}")))
     });
-    let found = strict::in_document_order(body, members.take(strict::MAX_PROBLEMS).collect());
+    let found = strict::in_document_order(body, members.take(strict::MAX_PROBLEMS).collect(), None);
     found.iter().map(|problem| format!("json patch {problem}")).collect()
 }
 
