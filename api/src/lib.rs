@@ -34,6 +34,7 @@ pub mod quantity;
 pub mod quota;
 mod rules;
 pub mod scale;
+pub mod schedule;
 pub mod schema;
 pub mod selector;
 pub mod status;

@@ -6,7 +6,6 @@ pub(crate) mod batch;
 pub(crate) mod check;
 pub(crate) mod claim;
 pub(crate) mod config;
-mod cron;
 pub(crate) mod endpoints;
 pub(crate) mod event;
 pub(crate) mod groups;

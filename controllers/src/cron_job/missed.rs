@@ -3,8 +3,8 @@
 //! For irregular intervals upstream estimates the latest missed time and may miss it. With `@every` upstream
 //! counts from the starting deadline, which moves along with now. Both are exact here.
 
-use super::schedule::Schedule;
 use jiff::{SignedDuration, Timestamp};
+use kstore_api::schedule::Schedule;
 
 /// Number of missed times beyond which a warning is recorded, as upstream.
 const MANY: i64 = 100;
@@ -81,7 +81,7 @@ fn latest(schedule: &Schedule, first: Timestamp, interval: SignedDuration, now: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cron_job::schedule::zone;
+    use kstore_api::schedule::zone;
     use proptest::prelude::*;
 
     fn at(second: i64) -> Timestamp {

@@ -1,13 +1,9 @@
-//! CronJob controller: creates Jobs by a schedule and deletes old ones. `plan` decides, `missed` and
-//! `schedule` compute times; this file reads the caches and executes the plan. The controller sleeps until
+//! CronJob controller: creates Jobs by a schedule and deletes old ones. `plan` decides, `missed`
+//! computes times; this file reads the caches and executes the plan. The controller sleeps until
 //! the next time of a schedule and does not poll.
 
-mod fields;
 mod missed;
 mod plan;
-mod schedule;
-#[cfg(test)]
-mod schedule_tests;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,6 @@
 //! between.
 
 use super::missed::{DueTimes, due};
-use super::schedule::{Schedule, unknown_zone, zone};
 use crate::action::{Action, Plan, Propagation, Target};
 use crate::claim::controller_ref;
 use crate::job::status::{finished, is_true};
@@ -16,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, CronJobStatus, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kstore_api::schedule::{Schedule, unknown_zone, zone};
 use std::borrow::Borrow;
 use std::time::Duration;
 

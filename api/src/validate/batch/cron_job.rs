@@ -1,5 +1,6 @@
 //! Validation of cron jobs.
 
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::job;
@@ -8,8 +9,8 @@ use crate::limits::CRON_JOB_NAME_MAX;
 use crate::meta;
 use crate::name;
 use crate::object::text;
+use crate::schedule::Schedule;
 use crate::validate::check::{none_negative, one_of_listed};
-use crate::validate::cron;
 
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -59,9 +60,7 @@ fn schedule(errors: &mut ErrorList, spec: &Value, had_zone: bool) {
         return;
     }
     let zoned = schedule.contains("TZ");
-    let rest =
-        if zoned { schedule.split_once(' ').map_or("", |(_, rest)| rest).trim_start() } else { schedule };
-    if let Err(fault) = cron::check(rest) {
+    if let Err(fault) = Schedule::parse(schedule, TimeZone::UTC) {
         errors.invalid(&path, schedule, fault);
     }
     if zoned && !had_zone {

@@ -36,10 +36,10 @@ fn tolerations(errors: &mut ErrorList, path: &Path<'_>, said: &str) {
     }
 }
 
-/// Whether a text is a number in canonical form: no plus sign, no leading zeros.
+/// Whether a text is a 32-bit integer without a plus sign, and without leading zeros unless it has a minus sign, as
+/// `GetDeletionCostFromPodAnnotations` of Kubernetes has it.
 fn is_cost(cost: &str) -> bool {
-    let first = cost.strip_prefix('-').unwrap_or(cost);
-    let plain = cost == "0" || first.starts_with(|c: char| ('1'..='9').contains(&c));
+    let plain = cost == "0" || cost.starts_with(|c: char| c == '-' || ('1'..='9').contains(&c));
     plain && cost.parse::<i32>().is_ok()
 }
 

@@ -1,6 +1,6 @@
 //! Tests of schedules: tables of robfig/cron's documented behaviour, and a model that tests every minute.
 
-use super::schedule::{Schedule, zone};
+use super::{Schedule, zone};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -218,5 +218,44 @@ proptest! {
         }
         let expected = by_minutes(&fields, &zone, after, limit);
         prop_assert_eq!(next.filter(|next| *next < limit), expected, "{} in {}", text, zone_name);
+    }
+}
+
+/// Answers of a kube-apiserver 1.36 to schedules of CronJobs.
+#[test]
+fn schedules_are_accepted_and_refused_as_by_kubernetes() {
+    let check = |text: &str| Schedule::parse(text, TimeZone::UTC).map(drop);
+    let good = [
+        "* * * * *",
+        "*/5 0-6 1,15 jan-MAR mon",
+        "@hourly",
+        "@every 1h30m",
+        "0 0 ? * 0",
+        "5/15 * * * *",
+        "@every -1h",
+        "@every 0",
+        "1,,2 * * * *",
+        "1, * * * *",
+        "*-5 * * * *",
+        "1,2,,3 * * * *",
+    ];
+    for text in good {
+        assert_eq!(check(text), Ok(()), "{text}");
+    }
+    let bad = [
+        ("", "empty spec string"),
+        ("* *", "expected exactly 5 fields, found 2: [* *]"),
+        ("60 * * * *", "end of range (60) above maximum (59): 60"),
+        ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+        ("0 0 L * *", "failed to parse int from L: strconv.Atoi: parsing \"L\": invalid syntax"),
+        ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
+        ("5-1 * * * *", "beginning of range (5) beyond end of range (1): 5-1"),
+        ("*/0 * * * *", "step of range should be a positive number: */0"),
+        ("@never", "unrecognized descriptor: @never"),
+        ("@every x", "failed to parse duration @every x: time: invalid duration \"x\""),
+        ("TZ=Mars/X 0 0 * * *", "provided bad location Mars/X: unknown time zone Mars/X"),
+    ];
+    for (text, want) in bad {
+        assert_eq!(check(text), Err(want.to_owned()), "{text}");
     }
 }

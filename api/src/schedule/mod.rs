@@ -1,5 +1,5 @@
 //! [`Schedule`]: the times of a CronJob. Semantics of robfig/cron v3 `ParseStandard`: five fields or a name
-//! such as `@hourly` in a time zone, or `@every` with a duration. Pure.
+//! such as `@hourly` in a time zone, or `@every` with a duration. Validation and the controller both parse schedules here. Pure.
 //!
 //! No library: croner, cron and saffron all use chrono instead of jiff. Each also differs from Kubernetes'
 //! cron for two restricted day fields, for `?`, and for daylight saving time.
@@ -9,7 +9,11 @@
 //! matches twice, as in robfig/cron. Unlike robfig/cron this also holds for shifts by half an hour or at
 //! midnight, where robfig/cron may skip a whole hour or day.
 
-use super::fields::Fields;
+mod fields;
+#[cfg(test)]
+mod tests;
+
+use fields::Fields;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +23,7 @@ const YEARS: i16 = 5;
 
 /// A parsed schedule.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Schedule {
+pub enum Schedule {
     /// Calendar fields in a time zone.
     Calendar(Box<Calendar>),
     /// A fixed interval of whole seconds, counted from the caller's start.
@@ -28,14 +32,15 @@ pub(crate) enum Schedule {
 
 /// Fields and their time zone.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Calendar {
+pub struct Calendar {
     fields: Fields,
     zone: TimeZone,
 }
 
 /// A time zone by its IANA name, from the database embedded in this program, so that all machines use the
 /// same data.
-pub(crate) fn zone(name: &str) -> Option<TimeZone> {
+#[must_use]
+pub fn zone(name: &str) -> Option<TimeZone> {
     if matches!(name, "" | "UTC") {
         return Some(TimeZone::UTC);
     }
@@ -45,7 +50,8 @@ pub(crate) fn zone(name: &str) -> Option<TimeZone> {
 }
 
 /// The error for an unknown time zone, in Go's words.
-pub(crate) fn unknown_zone(name: &str) -> String {
+#[must_use]
+pub fn unknown_zone(name: &str) -> String {
     format!("unknown time zone {name}")
 }
 
@@ -55,7 +61,7 @@ impl Schedule {
     ///
     /// # Errors
     /// A description in robfig/cron's words.
-    pub(crate) fn parse(text: &str, default_zone: TimeZone) -> Result<Self, String> {
+    pub fn parse(text: &str, default_zone: TimeZone) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty spec string".into());
         }
@@ -86,7 +92,8 @@ impl Schedule {
     }
 
     /// The first time after `after`; `None` if there is none within five years.
-    pub(crate) fn next(&self, after: Timestamp) -> Option<Timestamp> {
+    #[must_use]
+    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Calendar(calendar) => calendar.next(after),
             Self::Every(span) => Timestamp::from_second(after.as_second()).ok()?.checked_add(*span).ok(),
