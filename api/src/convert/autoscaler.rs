@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{put, take};
 use crate::defaults::autoscaling::default_metrics;
-use crate::meta;
+use crate::{meta, schema};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
@@ -140,6 +140,27 @@ fn take_annotation(object: &mut Value, key: &str) -> Value {
     text.and_then(|text| serde_json::from_str(text.as_str()?).ok()).unwrap_or_default()
 }
 
+/// Drops the annotations that carry members of v2 in v1. Objects of v2 have the members, so these annotations are none of theirs
+/// (`DropRoundTripHorizontalPodAutoscalerAnnotations` of Kubernetes).
+pub(crate) fn drop_annotations(object: &mut Value) {
+    for key in [METRICS, CURRENT, CONDITIONS, BEHAVIOR] {
+        take_annotation(object, key);
+    }
+}
+
+/// A value from an annotation, if it decodes into a type of v2; null otherwise. Kubernetes ignores annotations that do not decode.
+fn decoded(mut value: Value, kind: &str) -> Value {
+    let ty = schema::lookup(&format!("io.k8s.api.autoscaling.v2.{kind}")).expect("the table has the type");
+    let mut read =
+        |value: &mut Value| schema::decode::normalize(value, ty, schema::decode::Mode::Whole).is_ok();
+    let is_of_type = match &mut value {
+        Value::Array(items) => items.iter_mut().all(&mut read),
+        value => read(value),
+    };
+    let is_empty = value.as_object().is_some_and(Map::is_empty);
+    if is_of_type && !is_empty { value } else { Value::Null }
+}
+
 /// The value with the case of all members' first letters changed: the annotation spells members like Go
 /// fields.
 fn recased(value: Value, case: fn(&str) -> String) -> Value {
@@ -174,7 +195,16 @@ pub(crate) fn to_v2(object: &mut Value) {
         let metrics = joined(&cpu, json!({"name": "cpu", "target": target}), &others, Side::Target);
         let metrics = if metrics.is_null() { default_metrics() } else { metrics };
         put(spec, "metrics", metrics);
-        put(spec, "behavior", recased(behavior, str::to_ascii_lowercase));
+        let behavior = recased(behavior, str::to_ascii_lowercase);
+        put(
+            spec,
+            "behavior",
+            if behavior.is_object() {
+                decoded(behavior, "HorizontalPodAutoscalerBehavior")
+            } else {
+                Value::Null
+            },
+        );
     }
     if object["status"].is_object() {
         let status = &mut object["status"];
@@ -184,7 +214,9 @@ pub(crate) fn to_v2(object: &mut Value) {
         let cpu = if current.is_array() { Value::Null } else { cpu };
         let metrics = joined(&cpu, resource, &current, Side::Current);
         put(status, "currentMetrics", metrics);
-        put(status, "conditions", conditions);
+        if conditions.is_array() {
+            put(status, "conditions", decoded(conditions, "HorizontalPodAutoscalerCondition"));
+        }
     }
 }
 
@@ -192,6 +224,10 @@ pub(crate) fn to_v2(object: &mut Value) {
 fn joined(cpu: &Value, resource: Value, others: &Value, side: Side) -> Value {
     let mut all: Vec<Value> =
         others.as_array().into_iter().flatten().map(|metric| reshape(metric, side, true)).collect();
+    let kind = if side == Side::Target { "MetricSpec" } else { "MetricStatus" };
+    if decoded(Value::Array(all.clone()), kind).is_null() {
+        all.clear();
+    }
     if !cpu.is_null() {
         all.push(json!({"type": "Resource", "resource": resource}));
     }

@@ -20,6 +20,12 @@ pub(crate) fn to_new(event: &mut Value) {
         let value = take(event, core);
         put(event, new, value);
     }
+    // Core always prints them; here they are left out when empty.
+    for member in ["reportingController", "reportingInstance"] {
+        if event[member] == "" {
+            take(event, member);
+        }
+    }
 }
 
 pub(crate) fn to_core(event: &mut Value) {

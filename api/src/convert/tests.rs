@@ -100,3 +100,31 @@ fn unknown_versions_are_refused_and_equal_versions_are_unchanged() {
     let error = to_version(lookup("apps", "v1", "deployments").unwrap(), &mut pod).unwrap_err();
     assert_eq!(error.to_string(), "no conversion of Deployment from v1 to apps/v1");
 }
+
+#[test]
+fn annotations_that_do_not_decode_are_ignored_and_those_of_v2_are_dropped() {
+    let v2 = crate::kind::lookup("autoscaling", "v2", "horizontalpodautoscalers").unwrap();
+    let annotation = |name: &str| format!("autoscaling.alpha.kubernetes.io/{name}");
+    for (name, text) in [
+        ("behavior", "[]"),
+        ("behavior", r#"{"ScaleUp":7}"#),
+        ("metrics", r#"[{"type":7}]"#),
+        ("conditions", "{}"),
+    ] {
+        let mut object = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "spec": {"maxReplicas": 1},
+            "status": {}, "metadata": {"annotations": {annotation(name): text}}});
+        to_version(v2, &mut object).unwrap();
+        assert!(
+            object["spec"]["behavior"].is_null() && object["status"]["conditions"].is_null(),
+            "{name} {text}: {object}"
+        );
+        assert_eq!(object["spec"]["metrics"][0]["resource"]["name"], "cpu", "the default");
+    }
+    let all: serde_json::Map<String, Value> = ["metrics", "behavior", "conditions", "current-metrics"]
+        .into_iter()
+        .map(|name| (annotation(name), "[]".into()))
+        .collect();
+    let mut object = json!({"metadata": {"annotations": all}, "spec": {"maxReplicas": 1}});
+    crate::defaults::apply(v2, &mut object);
+    assert!(object["metadata"]["annotations"].is_null(), "{object}");
+}

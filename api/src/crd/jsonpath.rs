@@ -27,8 +27,8 @@ enum PathStep {
     Descend,
     /// Slice `[start:end:step]`; `[n]` is the slice from n to n + 1.
     Slice(Slice),
-    /// Union: `['a','b']`, `[0,2]`.
-    Union(Vec<PathStep>),
+    /// Union of paths: `['a','b.c']`, `[0,2]`.
+    Union(Vec<Vec<PathStep>>),
     /// Filter: `[?(@.a == "x")]`.
     Filter(Filter),
 }
@@ -88,15 +88,22 @@ fn steps(text: &str, filters: usize) -> Option<Vec<PathStep>> {
         if let Some(after) = rest.strip_prefix("..") {
             out.push(PathStep::Descend);
             // A name follows without a dot; a bracket starts the next step.
-            rest = if after.starts_with('[') || after.is_empty() { after } else { member(after, &mut out)? };
+            rest = if after.starts_with('[') || after.is_empty() { after } else { member(after, &mut out) };
         } else if let Some(after) = rest.strip_prefix('.') {
-            rest = if after.is_empty() || after.starts_with('[') { after } else { member(after, &mut out)? };
+            // A single dot is the object itself.
+            rest = if after.is_empty() && out.is_empty() { after } else { member(after, &mut out) };
         } else if let Some(after) = rest.strip_prefix('[') {
             let end = closing(after)?;
-            out.push(bracket(after[..end].trim(), filters)?);
+            match quoted(&after[..end], '\'') {
+                // A quoted key is a path of its own: dots separate members, and a backslash escapes one.
+                Some(key) => out.extend(steps(&format!(".{key}"), filters)?),
+                None => out.push(bracket(&after[..end], filters)?),
+            }
             rest = &after[end + 1..];
-        } else if out.is_empty() {
-            rest = member(rest, &mut out)?;
+        } else if let Some(after) = rest.strip_prefix([' ', '$', '@']) {
+            rest = after;
+        } else if out.is_empty() && rest.starts_with(|first: char| first.is_alphanumeric() || first == '_') {
+            rest = member(rest, &mut out);
         } else {
             return None;
         }
@@ -104,31 +111,23 @@ fn steps(text: &str, filters: usize) -> Option<Vec<PathStep>> {
     Some(out)
 }
 
-/// Parses a name or `*`; a backslash escapes the next character.
-fn member<'t>(text: &'t str, out: &mut Vec<PathStep>) -> Option<&'t str> {
-    if let Some(rest) = text.strip_prefix('*') {
-        out.push(PathStep::Wildcard);
-        return Some(rest);
-    }
+/// Parses a name or `*`; a backslash escapes the next character. As in Kubernetes a name may be empty, which no object has.
+fn member<'t>(text: &'t str, out: &mut Vec<PathStep>) -> &'t str {
     let mut name = String::new();
     let mut letters = text.char_indices();
     let mut end = text.len();
     while let Some((at, letter)) = letters.next() {
         match letter {
-            '\\' => name.push(letters.next()?.1),
-            '.' | '[' => {
+            '\\' => name.extend(letters.next().map(|(_, letter)| letter).filter(|letter| *letter != '\\')),
+            '.' | '[' | ' ' | ']' | '$' | '@' | '{' | '}' => {
                 end = at;
                 break;
             }
-            ']' | ' ' | '(' | ')' | '{' | '}' | '\'' | '"' => return None,
             letter => name.push(letter),
         }
     }
-    if name.is_empty() {
-        return None;
-    }
-    out.push(PathStep::Member(name));
-    Some(&text[end..])
+    out.push(if name == "*" { PathStep::Wildcard } else { PathStep::Member(name) });
+    &text[end..]
 }
 
 /// Offset of the bracket that closes the one before `text`; quoted brackets do not count.
@@ -155,9 +154,6 @@ fn bracket(inner: &str, filters: usize) -> Option<PathStep> {
     if let Some(condition) = inner.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
         return filter(condition.trim(), filters.checked_sub(1)?).map(PathStep::Filter);
     }
-    if let Some(name) = quoted(inner) {
-        return Some(PathStep::Member(name));
-    }
     if let Some(slice) = slice(inner) {
         return Some(PathStep::Slice(slice));
     }
@@ -165,20 +161,19 @@ fn bracket(inner: &str, filters: usize) -> Option<PathStep> {
     if parts.len() < 2 {
         return None;
     }
-    let parts = parts
-        .into_iter()
-        .map(|part| quoted(part).map(PathStep::Member).or_else(|| slice(part).map(PathStep::Slice)));
+    let parts = parts.into_iter().map(|part| match quoted(part, '\'') {
+        Some(key) => steps(&format!(".{key}"), filters.checked_sub(1)?),
+        None => slice(part).map(|slice| vec![PathStep::Slice(slice)]),
+    });
     parts.collect::<Option<Vec<_>>>().map(PathStep::Union)
 }
 
-fn quoted(text: &str) -> Option<String> {
-    let inner =
-        |quote: char| text.strip_prefix(quote)?.strip_suffix(quote).filter(|own| !own.contains(quote));
-    inner('\'').or_else(|| inner('"')).map(str::to_owned)
+fn quoted(text: &str, quote: char) -> Option<&str> {
+    text.strip_prefix(quote)?.strip_suffix(quote).filter(|own| !own.contains(quote))
 }
 
 fn slice(text: &str) -> Option<Slice> {
-    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let parts: Vec<&str> = text.split(':').collect();
     let number = |at: usize| match parts.get(at) {
         None | Some(&"") => Some(None),
         Some(part) => part.parse::<i64>().ok().map(Some),
@@ -212,7 +207,7 @@ fn operand(text: &str, filters: usize) -> Option<Operand> {
     if text.starts_with(['@', '$']) {
         return steps(text, filters).map(Operand::Path);
     }
-    let literal = quoted(text).map(Value::from);
+    let literal = quoted(text, '\'').or_else(|| quoted(text, '"')).map(Value::from);
     literal.or_else(|| serde_json::from_str::<Value>(text).ok()).map(Operand::Literal)
 }
 
@@ -238,7 +233,7 @@ fn apply<'v>(step: &PathStep, value: &'v Value, out: &mut Vec<&'v Value>) {
         PathStep::Wildcard => out.extend(children(value)),
         PathStep::Descend => descend(value, out),
         PathStep::Slice(slice) => out.extend(value.as_array().into_iter().flat_map(|items| slice.of(items))),
-        PathStep::Union(steps) => steps.iter().for_each(|step| apply(step, value, out)),
+        PathStep::Union(paths) => paths.iter().for_each(|path| out.extend(select(path, value))),
         PathStep::Filter(filter) => {
             let items = value.as_array().into_iter().flatten();
             out.extend(items.filter(|item| filter.accepts(item)));

@@ -116,7 +116,10 @@ fn unknown_formats(crd: &Value) -> Vec<String> {
         seen.push(root);
         schema::visit(root, &mut |node| {
             let format = text(&node["format"]);
-            if !format.is_empty() && Format::parse(format).is_none() {
+            // Formats of numbers are none of texts.
+            let is_text = node["type"] == "string";
+            let is_known = |format: Format| !is_text || format.is_of_text();
+            if !format.is_empty() && !Format::parse(format).is_some_and(is_known) {
                 out.push(format.to_owned());
             }
             true

@@ -3,8 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{default, make, member};
+use crate::convert::autoscaler;
 
 pub(crate) fn autoscaler(version: &str, object: &mut Value) {
+    if version != "v1" {
+        autoscaler::drop_annotations(object);
+    }
     let spec = make(object, "spec");
     default(spec, "minReplicas", 1);
     if version == "v1" {

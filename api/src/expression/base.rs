@@ -36,8 +36,7 @@ pub(crate) fn environment() -> &'static Env {
         let builder = rows.into_iter().flatten().fold(builder, declare);
         let named = [ip::TYPE, cidr::TYPE].map(|name| (name, Type::opaque(name)));
         let builder = named.into_iter().fold(builder, |builder, (name, ty)| builder.type_name(name, ty));
-        // The parser of this version reads field names in backquotes.
-        format::equality(builder).escaped_fields(true).build()
+        format::equality(builder).build()
     });
     &BASE
 }

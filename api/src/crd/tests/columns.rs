@@ -8,7 +8,7 @@ use crate::meta;
 
 #[test]
 fn jsonpath_selects_the_first_value() {
-    let object = json!({"a": {"b": [1, 2, 3], "x.y": "dot"}, "list": [
+    let object = json!({"a": {"b": [1, 2, 3], "x.y": "dot", "x": {"y": "path"}, "e.io/k": "annotation"}, "list": [
         {"type": "Ready", "status": "True", "n": 1}, {"type": "Other", "status": "False", "n": 5}]});
     let cases = [
         (".a.b[0]", Some(json!(1))),
@@ -17,7 +17,12 @@ fn jsonpath_selects_the_first_value() {
         (".a.b[1:]", Some(json!(2))),
         (".a.b[*]", Some(json!(1))),
         (".a.b", Some(json!([1, 2, 3]))),
-        (".a['x.y']", Some(json!("dot"))),
+        (".a['x.y']", Some(json!("path"))),
+        (".a['x\\.y']", Some(json!("dot"))),
+        (".a['e\\.io/k']", Some(json!("annotation"))),
+        (".a['x','b'][0]", Some(json!(1))),
+        (".a.x.y.", None),
+        (".a.b.[0]", None),
         (".a.x\\.y", Some(json!("dot"))),
         (".list[?(@.type==\"Ready\")].status", Some(json!("True"))),
         (".list[?(@.type=='Other')].status", Some(json!("False"))),
@@ -33,7 +38,8 @@ fn jsonpath_selects_the_first_value() {
         let path = JsonPath::parse(text).unwrap_or_else(|| panic!("{text} is an expression"));
         assert_eq!(path.first(&object), expected.as_ref(), "{text}");
     }
-    for text in [".a[", ".a[?(", ".a b", ".a[x]", ".a]", ".a[1:2:3:4]"] {
+    for text in [".a[", ".a[?(", ".a b", ".a[x]", ".a]", ".a[1:2:3:4]", ".a[\"b\"]", ".a.b[ 0 ]", ".a[ 'b' ]"]
+    {
         assert_eq!(JsonPath::parse(text), None, "{text}");
     }
 }
