@@ -11,8 +11,9 @@ use crate::limits;
 use crate::registry::Listed;
 use crate::request::{ListOptions, Request, Target};
 use crate::undecided::Undecided;
+use kstore_api::crd::scale::ScalePaths;
 use kstore_api::field::ErrorList;
-use kstore_api::patch::apply::ObjectType;
+use kstore_api::patch::apply::{self, ObjectType, ReplicasPath};
 use kstore_api::status::Status;
 use kstore_api::structural::{Tree, ValidationScope, rules_blocked};
 use kstore_api::{convert, defaults, scale, schema, validate};
@@ -158,10 +159,33 @@ impl Target {
     /// # Errors
     /// 500 if a custom object has no replicas where its definition says.
     pub(super) fn scale_of_decoded(&self, object: &Value) -> Result<Value, Status> {
-        match self.custom.as_ref().and_then(|custom| custom.version().scale.as_deref()) {
+        match self.scale_paths() {
             Some(paths) => paths.of(object),
             None => Ok(scale::of(object)),
         }
+    }
+
+    /// The Scale of an object as base of a write, in the version of the request. A custom object without replicas has one, too.
+    ///
+    /// # Errors
+    /// 500 if a value of a custom object has the wrong type.
+    pub(super) fn scale_to_change(&self, object: &Value) -> Result<Value, Status> {
+        match self.scale_paths() {
+            Some(paths) => paths.for_update(object),
+            None => Ok(scale::of(object)),
+        }
+    }
+
+    /// Where an object has its replicas.
+    pub(super) fn replicas_path(&self) -> ReplicasPath {
+        match self.scale_paths() {
+            Some(paths) => ReplicasPath::new(paths.spec_replicas.iter().map(String::as_str)),
+            None => ReplicasPath::new(apply::REPLICAS),
+        }
+    }
+
+    fn scale_paths(&self) -> Option<&ScalePaths> {
+        self.custom.as_ref().and_then(|custom| custom.version().scale.as_deref())
     }
 
     /// Sets the replicas of `object`, in the version of the request, to those of a Scale.
@@ -169,9 +193,7 @@ impl Target {
     /// # Errors
     /// 400 or 422 if the Scale has no valid replicas.
     pub(super) fn rescale(&self, scale: &Value, object: &mut Value) -> Result<(), Status> {
-        if let Some(custom) = &self.custom
-            && let Some(paths) = &custom.version().scale
-        {
+        if let Some(paths) = self.scale_paths() {
             return paths.apply(scale, object);
         }
         scale::check(self.resource, &self.name, scale)?;

@@ -154,8 +154,8 @@ impl Pipeline {
         let options = WriteOptions { managed_fields: ManagedFieldsUpdate::Kept, ..options.clone() };
         let calls = self.admission.calls(&request.user);
         let rescale = |workload: &Value| {
-            let mut scale = target.scale_of_decoded(workload)?;
-            apply::managed_fields_of_scale(workload, &mut scale);
+            let (mut scale, path) = (target.scale_to_change(workload)?, target.replicas_path());
+            apply::managed_fields_of_scale(workload, &path, &mut scale);
             let mut wanted = change(&scale)?;
             self.admit_scale(request, (asked, &calls), &mut wanted, &scale)?;
             let (uid, own) = (meta::uid(&wanted), meta::uid(workload));
@@ -174,7 +174,8 @@ impl Pipeline {
             if !version.is_empty() {
                 meta::set_resource_version(&mut next, version);
             }
-            apply::managed_fields_of_workload(&wanted, &mut next, &target.resource.api_version());
+            let api_version = target.resource.api_version();
+            apply::managed_fields_of_workload(&wanted, &mut next, &path, &api_version);
             Ok(next)
         };
         let scaled = self.change_or(&parent, &options, warnings, &calls.none(), |_| None, rescale).await;

@@ -50,7 +50,7 @@ pub(crate) use fuzz::fuzz;
 pub use managed::Operation;
 pub use node::ObjectType;
 pub use reset::{Reset, reset_fields};
-pub use scale::{managed_fields_of_scale, managed_fields_of_workload};
+pub use scale::{REPLICAS, ReplicasPath, managed_fields_of_scale, managed_fields_of_workload};
 pub use touch::{touch, touch_all};
 
 /// Fields that are recorded under no manager, since the system sets them.
