@@ -29,6 +29,12 @@ pub const ERRORS_MAX: usize = 100;
 pub const ERROR_BYTES_MAX: usize = 256 * 1024;
 /// Warnings for one object; more than fits into response headers.
 pub const WARNINGS_MAX: usize = 256;
+/// Bytes of the patterns whose check is remembered, with their errors. The patterns of some hundred definitions have as many.
+pub const CHECKED_PATTERNS_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a field manager's name in managed fields.
+pub const FIELD_MANAGER_MAX: usize = 128;
+/// Bytes of a subresource's name in managed fields.
+pub const SUBRESOURCE_NAME_MAX: usize = 256;
 /// Bytes of a trust bundle.
 pub const TRUST_BUNDLE_MAX: usize = 1024 * 1024;
 /// Malformed blocks skipped in a PEM text; each costs a search of the remaining text.

@@ -245,7 +245,7 @@ pub(crate) fn configuration(
         ApplyError::Conflicts(_) => Status::internal("a configuration alone conflicts with nothing"),
     })?;
     let read = match expected.custom {
-        Some(custom) => custom.version().tree.decode_metadata(value, Origin::Request),
+        Some(_) => decode::normalize_metadata(value, decode::Mode::Partial).map_err(Into::into),
         None => decode::normalize(value, type_of(expected)?, decode::Mode::Partial).map_err(Into::into),
     };
     read.map(|_| ()).map_err(|e| refused(expected, &e))

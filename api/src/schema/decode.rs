@@ -278,13 +278,11 @@ impl Walk {
             Elem::Int32 if value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
             Elem::Int64 if value.as_i64().is_some() => Ok(()),
             Elem::Time | Elem::MicroTime | Elem::Bytes => self.text(value, &field.elem, owner),
+            // An apply configuration keeps the texts that were sent: ownership compares them, not what they mean.
+            Elem::Quantity if self.mode == Mode::Partial => scalar::quantity(value).map(drop),
             // Maps of quantities are resource amounts, kept in thousandths; those of resource.k8s.io are
             // exact.
-            Elem::Quantity
-                if field.shape == Shape::Map
-                    && self.mode != Mode::Partial
-                    && owner.package.group != "resource.k8s.io" =>
-            {
+            Elem::Quantity if field.shape == Shape::Map && owner.package.group != "resource.k8s.io" => {
                 *value = Value::String(scalar::amount(value)?);
                 Ok(())
             }
@@ -328,7 +326,9 @@ impl Walk {
             Elem::MicroTime => scalar::micro_time(text)?,
             _ => Some(scalar::base64(&scalar::bytes(text)?)),
         };
-        *value = canonical.map_or(Value::Null, Value::String);
+        if self.mode == Mode::Whole {
+            *value = canonical.map_or(Value::Null, Value::String);
+        }
         Ok(())
     }
 

@@ -159,7 +159,7 @@ fn configuration(target: &Target, body: &[u8], validation: FieldValidation) -> R
     let value = &mut config.value;
     decode::configuration(Expected::at(target), target.object_type()?, value)?;
     match meta::name(value) {
-        "" => meta::set_name(value, &target.name),
+        "" => {}
         name if name != target.name => return Err(name_mismatch(name, &target.name)),
         _ => {}
     }
@@ -167,8 +167,8 @@ fn configuration(target: &Target, body: &[u8], validation: FieldValidation) -> R
     Ok(config)
 }
 
-/// Prepares an object that an apply creates. A configuration with a uid is refused, for no object has it; a
-/// resourceVersion is ignored.
+/// Prepares an object that an apply creates. A configuration with a uid is refused, for no object has it, and so is one without a
+/// name; a resourceVersion is ignored.
 fn created(target: &Target, mut object: Value) -> Result<Value, Status> {
     let uid = meta::uid(&object);
     if !uid.is_empty() {
@@ -176,6 +176,12 @@ fn created(target: &Target, mut object: Value) -> Result<Value, Status> {
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
         return Err(Status::conflict(target.resource, &target.name, &text));
+    }
+    if meta::name(&object).is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name
+        )));
     }
     meta::set_resource_version(&mut object, "");
     Ok(object)

@@ -26,6 +26,8 @@ mod scale;
 mod set;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;
 mod touch;
 mod typed;
 mod walk;

@@ -307,3 +307,24 @@ fn non_object_and_too_deep_schemas_are_refused() {
     assert_eq!(Tree::compile(&schema).unwrap_err().to_string(), "exceeded max depth");
     assert_eq!(Tree::compile(&json!([])).unwrap_err().to_string(), "must be a schema object");
 }
+
+/// The entries of an embedded object are what its client wrote, and are checked like those of an object.
+#[test]
+fn managed_fields_of_embedded_objects_are_checked() {
+    let tree = tree_of_spec(json!({"type": "object", "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true}));
+    let of_entry = |entry: Value| {
+        let embedded =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "managedFields": [entry]}});
+        errors(&tree, &object(embedded))
+    };
+    let at = "spec.metadata.managedFields[0]";
+    assert_eq!(of_entry(json!({"manager": "m", "operation": "Apply", "fieldsType": "FieldsV1"})), [""; 0]);
+    let wrong = of_entry(json!({"manager": "m".repeat(129), "operation": "apply", "fieldsType": "V2"}));
+    let want = [
+        format!("{at}.operation: Invalid value: \"apply\": must be `Apply` or `Update`"),
+        format!("{at}.fieldsType: Invalid value: \"V2\": must be `FieldsV1`"),
+    ];
+    assert_eq!(wrong[..2], want);
+    assert!(wrong[2].starts_with(&format!("{at}.manager: Too long")), "{wrong:?}");
+}

@@ -5,8 +5,10 @@ use serde_json::{Map, Value};
 use super::report::shown;
 use crate::field::{ErrorList, FieldError, Path};
 use crate::kind::split_api_version;
+use crate::limits::{FIELD_MANAGER_MAX, SUBRESOURCE_NAME_MAX};
 use crate::meta;
 use crate::name;
+use crate::object::{list, text};
 use crate::structural::tree::Schema;
 use crate::validate;
 
@@ -86,5 +88,27 @@ fn metadata(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for error in found {
         let field = error.field.strip_prefix("metadata").map(|rest| format!("{path}{rest}"));
         errors.push(FieldError { field: field.unwrap_or_default(), ..error });
+    }
+    for (at, entry) in list(&object["metadata"]["managedFields"]).iter().enumerate() {
+        managed_fields(entry, &path.child("managedFields").index(at), errors);
+    }
+}
+
+/// Checks an entry like `ValidateManagedFields` of Kubernetes. The server keeps those of the object itself; those of embedded objects
+/// are what clients write.
+fn managed_fields(entry: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let operation = text(&entry["operation"]);
+    if !matches!(operation, "Apply" | "Update") {
+        errors.invalid(&path.child("operation"), operation, "must be `Apply` or `Update`");
+    }
+    let kind = text(&entry["fieldsType"]);
+    if !matches!(kind, "" | "FieldsV1") {
+        errors.invalid(&path.child("fieldsType"), kind, "must be `FieldsV1`");
+    }
+    if text(&entry["manager"]).len() > FIELD_MANAGER_MAX {
+        errors.too_long(&path.child("manager"), FIELD_MANAGER_MAX);
+    }
+    if text(&entry["subresource"]).len() > SUBRESOURCE_NAME_MAX {
+        errors.too_long(&path.child("subresource"), SUBRESOURCE_NAME_MAX);
     }
 }
