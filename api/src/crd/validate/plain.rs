@@ -34,7 +34,7 @@ pub(super) fn is_plain(schema: &Value, level: Level) -> bool {
                 level != Level::Root && is_plain(value, Level::Field)
             }
             ("additionalProperties", Value::Bool(_)) => level != Level::Root,
-            ("pattern", Value::String(own)) => own.is_empty() || re2::compile(own).is_ok(),
+            ("pattern", Value::String(own)) => own.is_empty() || re2::check(own).is_ok(),
             (PRESERVE, value) => {
                 keeps_unknown = *value == true;
                 keeps_unknown

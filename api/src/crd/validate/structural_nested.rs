@@ -51,7 +51,7 @@ fn values(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, exempt: Exemp
     if pattern.is_empty() {
         return;
     }
-    if let Err(fault) = re2::compile(pattern) {
+    if let Err(fault) = re2::check(pattern) {
         let detail = format!("must be a valid regular expression, but isn't: {fault}");
         errors.invalid(&path.child("pattern"), pattern, detail);
     }

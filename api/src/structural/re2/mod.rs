@@ -5,13 +5,15 @@
 
 mod class;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::str::CharIndices;
+use std::sync::{Mutex, PoisonError};
 
 use regex::{Regex, RegexBuilder};
 
 use self::class::{bracketed, class_escape};
+use crate::limits::CHECKED_PATTERNS_BYTES_MAX;
 
 /// Highest repetition that Go allows; nested repetitions multiply.
 const REPEAT_MAX: u32 = 1000;
@@ -31,6 +33,44 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
         regex::Error::CompiledTooBig(_) => fault("expression too large", pattern),
         _ => fault("invalid regexp", pattern),
     })
+}
+
+/// Checks a pattern like [`compile`]. The results of recent checks are remembered: each write of a definition checks all its patterns,
+/// and a large class with repetitions takes a tenth of a second.
+///
+/// # Errors
+/// Those of [`compile`].
+pub fn check(pattern: &str) -> Result<(), String> {
+    static CHECKED: Mutex<Checked> = Mutex::new(Checked { results: BTreeMap::new(), bytes: 0 });
+    let known = CHECKED.lock().unwrap_or_else(PoisonError::into_inner).results.get(pattern).cloned();
+    known.unwrap_or_else(|| {
+        let result = compile(pattern).map(drop);
+        CHECKED.lock().unwrap_or_else(PoisonError::into_inner).remember(pattern, &result);
+        result
+    })
+}
+
+/// Results of checks by pattern.
+struct Checked {
+    results: BTreeMap<Box<str>, Result<(), String>>,
+    /// Bytes of the patterns and errors.
+    bytes: usize,
+}
+
+impl Checked {
+    /// Adds a result; forgets all others first if there is no room for it.
+    fn remember(&mut self, pattern: &str, result: &Result<(), String>) {
+        let bytes = pattern.len() + result.as_ref().err().map_or(0, String::len);
+        if self.bytes + bytes > CHECKED_PATTERNS_BYTES_MAX {
+            self.results.clear();
+            self.bytes = 0;
+        }
+        if bytes <= CHECKED_PATTERNS_BYTES_MAX
+            && self.results.insert(pattern.into(), result.clone()).is_none()
+        {
+            self.bytes += bytes;
+        }
+    }
 }
 
 /// Translates a pattern to the syntax of the `regex` crate.

@@ -106,3 +106,18 @@ proptest! {
         prop_assert!(compile(&pattern).unwrap().is_match(&text));
     }
 }
+
+#[test]
+fn checks_are_remembered_within_a_bound() {
+    let mut checked = super::Checked { results: Default::default(), bytes: 0 };
+    for number in 0..5000 {
+        checked.remember(&format!("{number:01000}"), &Ok(()));
+        checked.remember(&format!("{number:01000}"), &Ok(()));
+        assert!(checked.bytes <= super::CHECKED_PATTERNS_BYTES_MAX);
+        assert_eq!(checked.bytes, checked.results.len() * 1000);
+    }
+    for (pattern, is_legal) in [("^[a-z]+$", true), ("(", false), ("^[a-z]+$", true), ("(", false)] {
+        assert_eq!(super::check(pattern), super::compile(pattern).map(drop));
+        assert_eq!(super::check(pattern).is_ok(), is_legal);
+    }
+}
