@@ -153,14 +153,14 @@ fn in_go(user: &UserInfo) -> String {
 }
 
 /// Adds implied groups: those of a service account without any groups, and `system:authenticated` or
-/// `system:unauthenticated`.
+/// `system:unauthenticated`, of which a user is in one only (upstream's `WithImpersonation`).
 fn complete_groups(user: &mut UserInfo) {
     let account = service_account(&user.username);
     if let (Some((namespace, _)), true) = (account, user.groups.is_empty()) {
         user.groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
     }
     let implied = if user.username == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
-    if !user.is_in(implied) {
+    if !user.is_in(AUTHENTICATED) && !user.is_in(UNAUTHENTICATED) {
         user.groups.push(implied.into());
     }
 }
@@ -217,6 +217,15 @@ mod tests {
         assert_eq!(account.groups, ["system:serviceaccounts", "system:serviceaccounts:ns", AUTHENTICATED]);
         let anonymous = identity(&caller, &headers(&[(USER, ANONYMOUS)]), allow).unwrap().unwrap();
         assert_eq!(anonymous.groups, [UNAUTHENTICATED]);
+    }
+
+    #[test]
+    fn an_impersonated_user_in_system_unauthenticated_is_not_in_system_authenticated() {
+        let caller = UserInfo::new("root", [""; 0]);
+        let asked = headers(&[(USER, "jane"), (GROUP, UNAUTHENTICATED)]);
+        assert_eq!(identity(&caller, &asked, allow).unwrap().unwrap().groups, [UNAUTHENTICATED]);
+        let asked = headers(&[(USER, ANONYMOUS), (GROUP, AUTHENTICATED)]);
+        assert_eq!(identity(&caller, &asked, allow).unwrap().unwrap().groups, [AUTHENTICATED]);
     }
 
     #[test]
