@@ -70,7 +70,7 @@ pub fn uid_precondition(target: &Target, wanted: &str, uid: &str) -> Status {
     let message = format!(
         "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
     );
-    Status::conflict(target.resource, &target.name, &message)
+    conflict_on_kind(target, &message)
 }
 
 /// 409: the resourceVersion in the delete options differs from the object's.
@@ -78,7 +78,12 @@ pub fn version_precondition(target: &Target, wanted: i64, version: &str) -> Stat
     let message = format!(
         "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
     );
-    Status::conflict(target.resource, &target.name, &message)
+    conflict_on_kind(target, &message)
+}
+
+/// 409 that names the kind instead of the resource, as upstream's `BeforeDelete` does.
+fn conflict_on_kind(target: &Target, message: &str) -> Status {
+    Status::conflict((target.resource.group, target.resource.kind), &target.name, message)
 }
 
 /// 413: the object is larger than the store's limit.

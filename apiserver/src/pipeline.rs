@@ -367,12 +367,12 @@ impl Pipeline {
         self.metrics.waited(request.target.resource, began.elapsed());
         self.authorize(&request).await?;
         check_method(&request)?;
+        let mut texts = warnings::of_deprecated_kind(request.target.resource);
         // The commit checks the fence again at its own revision; this check also covers requests that write
         // nothing.
         if let Some(fence) = request.fence.as_ref().filter(|_| request.action.is_write()) {
             self.registry.check_fence(fence).await?;
         }
-        let mut texts = Vec::new();
         let acted = match request.target.custom {
             None => self.act(&request, &mut texts).await,
             // Boxed, so that the futures of requests to built-in kinds stay small.

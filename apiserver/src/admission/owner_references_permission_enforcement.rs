@@ -1,5 +1,5 @@
 //! OwnerReferencesPermissionEnforcement: an owner reference lets the garbage collector delete an object, so
-//! only users that may delete it may set one. A reference that blocks the owner's deletion requires
+//! only users that may delete it may change the references of an existing one. A reference that blocks the owner's deletion requires
 //! permission to set finalizers on the owner. Permissions are RBAC's.
 
 use super::{Operation, Plugin, Subject};
@@ -43,7 +43,8 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
             subresource: subject.subresource,
             name: subject.name,
         };
-        if !own.is_allowed(&policy, subject) {
+        // A new object has no owners to be freed from: upstream's `Validate` asks for updates only.
+        if subject.operation != Operation::Create && !own.is_allowed(&policy, subject) {
             return Err(subject.forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"));
         }
         for reference in newly_blocking(owner_references(new), before) {

@@ -44,7 +44,8 @@ pub(crate) fn parse(tree: &Value) -> Result<DeleteOptions, Status> {
     let version = version
         .map(|v| v.parse().map_err(|_| Status::bad_request("invalid resourceVersion in preconditions")));
     Ok(DeleteOptions {
-        uid: text(&tree["preconditions"]["uid"]),
+        // An empty uid is one that no object has.
+        uid: tree["preconditions"]["uid"].as_str().map(str::to_owned),
         resource_version: version.transpose()?,
         grace_period_seconds: tree["gracePeriodSeconds"].as_i64(),
         propagation,

@@ -1,6 +1,7 @@
 //! Bounds on a response's warnings, as in Kubernetes: each text once, and no more than fits into headers.
 //! Pure.
 
+use kstore_api::kind::Resource;
 use kstore_api::meta;
 use serde_json::Value;
 
@@ -31,6 +32,13 @@ pub(super) fn bounded(warnings: Vec<String>) -> Vec<String> {
         cut.push(short);
     }
     cut
+}
+
+/// The warning that each authorized request for a deprecated kind gets, also one that reads or is refused.
+pub(super) fn of_deprecated_kind(resource: &Resource) -> Vec<String> {
+    let is_endpoints = resource.group.is_empty() && resource.plural == "endpoints";
+    let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+    is_endpoints.then(|| warning.to_owned()).into_iter().collect()
 }
 
 /// Drops duplicate owner references. Returns the warning about them; `when` says in it when they were found,

@@ -59,7 +59,7 @@ fn the_node_selector_of_a_namespace_applies_to_its_pods() {
 }
 
 #[test]
-fn owner_references_require_permission_to_delete() {
+fn changed_owner_references_require_permission_to_delete_and_blocking_ones_to_finalize_owners() {
     let rules = |rules: Value| {
         let rbac = |kind: &str, extra: Value| {
             let mut object = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": "x" } });
@@ -85,9 +85,16 @@ fn owner_references_require_permission_to_delete() {
     let delete = json!({ "verbs": ["delete"], "apiGroups": [""], "resources": ["configmaps"] });
     let finalize = json!({ "verbs": ["update"], "apiGroups": [""], "resources": ["pods/finalizers"] });
     let (none, one, both) = (json!([]), json!([delete]), json!([delete, finalize]));
+    let free =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c", "namespace": "a" } });
     assert_eq!(
-        ask(none.clone(), owned("Pod", false), None),
+        ask(none.clone(), owned("Pod", false), Some(free)),
         Err("cannot set an ownerRef on a resource you can't delete: , <nil>".to_owned())
+    );
+    assert_eq!(ask(none.clone(), owned("Pod", false), None), Ok(()), "a new object");
+    assert!(
+        ask(none.clone(), owned("Pod", true), None).unwrap_err().contains("set finalizers"),
+        "a new object"
     );
     assert_eq!(ask(none, owned("Pod", false), Some(owned("Pod", false))), Ok(()), "unchanged");
     assert_eq!(ask(one.clone(), owned("Pod", false), None), Ok(()));
