@@ -1,6 +1,7 @@
 //! [`Fence`]: the term of leadership in which a request writes. It parses the header and compares the term
 //! with a Lease. `registry` makes sure that the term holds at the revision of the write. Clocks play no role.
 
+use crate::request::Target;
 use http::HeaderMap;
 use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
@@ -58,6 +59,12 @@ impl Fence {
         })
     }
 
+    /// The Lease as the target of a request.
+    pub fn lease(&self) -> Target {
+        let (namespace, name) = (self.namespace.clone(), self.name.clone());
+        Target { resource: leases(), custom: None, subresource: "", namespace, name }
+    }
+
     /// The storage key of the Lease.
     pub fn key(&self) -> String {
         leases().storage_key(&self.namespace, &self.name)
@@ -70,8 +77,7 @@ impl Fence {
         spec["holderIdentity"] == self.holder && transitions == i64::from(self.transitions)
     }
 
-    /// 409: the term is over. The text does not name the present leader, since the writer may lack the
-    /// permission to read the Lease.
+    /// 409: the term is over.
     pub fn broken(&self) -> Status {
         let why =
             format!("{:?} does not hold it with {} transitions any more", self.holder, self.transitions);

@@ -39,6 +39,7 @@ use crate::cache::{Cache, Entry, Watch};
 use crate::conversion::Converter;
 use crate::error;
 use crate::fairness::{Fairness, RequestLimits, upkeep};
+use crate::fence::Fence;
 use crate::metrics::{self, Metrics};
 use crate::outbound::{Network, Outbound, ServiceBackends};
 use crate::provenance::{Note, Provenance};
@@ -371,6 +372,7 @@ impl Pipeline {
         // The commit checks the fence again at its own revision; this check also covers requests that write
         // nothing.
         if let Some(fence) = request.fence.as_ref().filter(|_| request.action.is_write()) {
+            self.check_may_fence(&request.user, fence).await?;
             self.registry.check_fence(fence).await?;
         }
         let acted = match request.target.custom {
@@ -503,6 +505,13 @@ impl Pipeline {
             more,
         };
         self.authorizer.check(&attributes).await
+    }
+
+    /// Checks that a user may read the Lease of its fence: the answer to a fenced write tells whether the fence names the
+    /// Lease's holder.
+    async fn check_may_fence(&self, user: &UserInfo, fence: &Fence) -> Result<(), Status> {
+        let lease = fence.lease();
+        self.check(user, "get", &lease, &lease.name).await
     }
 
     /// The context that is stored with the write: its provenance note, the lease term it is fenced by, and

@@ -79,10 +79,9 @@ impl Pipeline {
 
     async fn transact_admitted(&self, transaction: &Transaction) -> Result<Transacted, Status> {
         if let Some(fence) = &transaction.fence {
-            // The refusal of a fence names the Lease's holder, so only callers that pass authorization learn
-            // it.
             self.cache().fresh().await.map_err(error::of_read)?;
             self.authorize_all(transaction).await?;
+            self.check_may_fence(&transaction.user, fence).await?;
             self.registry.check_fence(fence).await?;
         }
         let context = WriteContext {

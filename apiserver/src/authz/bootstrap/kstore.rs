@@ -21,7 +21,14 @@ const ROLES: &[(Role, &[(&str, &str)])] = &[
         Role { name: "system:kstore:volume-provisioner", part_of: &[], rules: VOLUME_PROVISIONER },
         &[("ServiceAccount", "volume-provisioner")],
     ),
+    (
+        Role { name: "system:kstore:fenced-controllers", part_of: &[], rules: FENCED },
+        &[("Group", "system:serviceaccounts:kube-system")],
+    ),
 ];
+
+/// Rules of controllers whose writes are fenced by the Lease of their program: a fence requires reading the Lease.
+const FENCED: &[Grant] = &[On("get", "coordination.k8s.io", "leases")];
 
 /// The rules of `system:persistent-volume-provisioner`, those of a resizer, and the creation of the default
 /// StorageClass, which distributions of Kubernetes install.
