@@ -3,16 +3,17 @@
 //! and whether it is available.
 
 use super::respond::plain;
-use super::stream::{headers, peer};
+use super::stream::{escape, headers, peer};
 use super::{HttpBody, Rest, content, query::Query, respond::refusal_as};
 use crate::aggregator::{self, AggregatedApi};
 use crate::authn::UserInfo;
 use crate::authz;
 use crate::limits::AGGREGATED_HEAD;
+use crate::percent_encoding::decode;
 use crate::resource_location::{self, ResourceLocation};
 use futures::StreamExt as _;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
 use kstore_api::status::Status;
 
@@ -22,10 +23,11 @@ impl Rest {
     pub(super) async fn proxy_aggregated(
         &self,
         api: &AggregatedApi,
-        parts: Parts,
+        mut parts: Parts,
         body: HttpBody,
         user: &UserInfo,
     ) -> Response<HttpBody> {
+        parts.uri = with_plain_path(&parts.uri);
         if let Err(status) = self.authorize_aggregated(&parts, user).await {
             return refusal_as(&status, content::of_status(&parts.headers));
         }
@@ -102,6 +104,18 @@ impl Rest {
     }
 }
 
+/// The URI with its path decoded and encoded again, as kube-aggregator forwards it. Authorization and the API server
+/// thus see the same segments, also if the client encoded a slash.
+fn with_plain_path(uri: &Uri) -> Uri {
+    let path = escape(&decode(uri.path()));
+    let target = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    };
+    // What was encoded is a valid path. Without one the request goes on as it came.
+    target.parse().unwrap_or_else(|_| uri.clone())
+}
+
 fn is_watch(parts: &Parts, location: &ResourceLocation) -> bool {
     let reads = matches!(parts.method, Method::GET | Method::HEAD);
     reads && (location.watch || Query::parse(parts.uri.query()).flag("watch"))
@@ -110,4 +124,26 @@ fn is_watch(parts: &Parts, location: &ResourceLocation) -> bool {
 /// A 503 in plain text, as kube-aggregator returns it.
 fn unavailable(why: &str) -> Response<HttpBody> {
     plain(StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aggregated_server_sees_the_segments_that_were_authorized() {
+        let table = [
+            ("/apis/g/v1/namespaces/a/things/b?watch=1", "/apis/g/v1/namespaces/a/things/b?watch=1"),
+            ("/apis/g/v1/namespaces/a%2Fthings%2fb/status", "/apis/g/v1/namespaces/a/things/b/status"),
+            ("/apis/g/v1/things/%61%20%25?a=%2F", "/apis/g/v1/things/a%20%25?a=%2F"),
+            ("/apis/g/v1/things/a%zz", "/apis/g/v1/things/a%25zz"),
+        ];
+        for (sent, forwarded) in table {
+            let uri = with_plain_path(&sent.parse().unwrap());
+            assert_eq!(uri.to_string(), forwarded);
+            let location = resource_location::location(uri.path());
+            let again = resource_location::location(with_plain_path(&uri).path());
+            assert!(location == again || uri.path().contains("%25"), "{sent}");
+        }
+    }
 }

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use upgrade::Upgrade;
 
 pub(super) use expiry::Expiry;
-pub(super) use proxy::{headers, is_proxy, peer};
+pub(super) use proxy::{escape, headers, is_proxy, peer};
 pub(super) use websocket::Handshake;
 
 /// The kind of a stream: the streaming subresource that was requested.

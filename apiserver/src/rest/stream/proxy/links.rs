@@ -99,7 +99,7 @@ pub(super) fn backend_path(path: &str, below: &str) -> String {
 }
 
 /// Percent-encodes characters that a path cannot contain.
-pub(super) fn escape(path: &str) -> String {
+pub(in crate::rest) fn escape(path: &str) -> String {
     if path.is_empty() {
         return "/".to_owned();
     }

@@ -7,6 +7,8 @@ mod links;
 mod page;
 mod wire;
 
+pub(in crate::rest) use links::escape;
+
 use super::{Expiry, Streams};
 use crate::authn::{Peer, UserInfo};
 use crate::error::of_read;
