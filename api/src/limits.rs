@@ -3,6 +3,9 @@
 /// Values that one YAML document may decode into. Aliases repeat values, so the length alone does not bound
 /// memory.
 pub const YAML_VALUES: usize = 500_000;
+/// Values that a YAML document may have beyond its number of bytes, which only aliases can give it. Manifests with anchors
+/// repeat some hundred values.
+pub const YAML_ALIASED_VALUES: usize = 10_000;
 /// Nesting depth of maps and lists in one YAML document, equal to that of JSON bodies.
 pub const YAML_DEPTH: usize = 128;
 /// Repeated keys of one YAML document that errors and warnings list.

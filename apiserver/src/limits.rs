@@ -161,6 +161,16 @@ pub const VERIFIED_TOKEN_BYTES: usize = 8 * 1024;
 /// Selectors of one gRPC watch.
 pub const WATCH_SELECTORS: usize = 128;
 
+/// Bytes of all label and field selectors of a request, over REST and over gRPC: the length of a URL that is accepted.
+pub const SELECTOR_BYTES: usize = 64 * 1024;
+
+/// Values with which the selectors of a request compare an object, over REST and over gRPC. Selectors of programs have a
+/// handful; a thousand values are still compared within a tenth of a millisecond.
+pub const SELECTOR_REQUIREMENTS: usize = 1000;
+
+/// Values that a list compares before other tasks run: less than a millisecond.
+pub const SELECTION_CHECKS: usize = 16_384;
+
 /// Items in one chunk of a streamed gRPC list: large enough to amortise framing, small enough to start early.
 pub const LIST_CHUNK_ITEMS: usize = 500;
 
@@ -192,6 +202,9 @@ pub const HEAVY_BYTES: usize = 128 * 1024;
 /// finishing sooner.
 pub const HEAVY_AT_A_TIME: usize = 8;
 
+/// Values of a heavy request for each of the [`HEAVY_AT_A_TIME`]: decoded, they take some ten MiB, several times over.
+pub const HEAVY_VALUES: usize = 50_000;
+
 /// Requests that wait to be served, for reads and for writes each; further ones are refused with 429 at once.
 pub const REQUESTS_WAITING: usize = 4000;
 
@@ -216,6 +229,28 @@ pub const IDLE_CONNECTION: Duration = Duration::from_secs(90);
 /// How long a client may take to close a connection that the server ends, counted from its last answer.
 pub const CONNECTION_FAREWELL: Duration = Duration::from_secs(5);
 
+/// How long the client of an answer may take nothing of it, or less than a piece of 16 KiB of a large one. The stream is reset then, or the connection closed if it is
+/// HTTP/1.1: an answer that nobody takes would occupy memory for as long as its client wants.
+pub const STALLED_ANSWER: Duration = Duration::from_secs(30);
+
+/// How long the clients of all answers on a connection must have taken nothing before it may be closed for another
+/// connection, and how long a connection without credentials may be busy before that.
+pub const STALLED_CONNECTION: Duration = Duration::from_secs(2);
+
+/// Bytes from which on an answer, or a part of it, counts against the budgets of unsent bytes. Smaller ones are bounded by
+/// the number of streams.
+pub const UNSENT_FROM: usize = 16 * 1024;
+
+/// Bytes of an answer that are passed to its connection before earlier ones are sent: a few round trips of a fast network.
+pub const UNSENT_AHEAD: usize = 256 * 1024;
+
+/// Bytes of answers in memory that clients have not taken, all together. Further large answers wait, or are refused
+/// with 429 if they exist as a whole.
+pub const UNSENT_BYTES: usize = 256 * 1024 * 1024;
+
+/// The same of one user: twenty of the largest objects.
+pub const UNSENT_BYTES_OF_USER: usize = 32 * 1024 * 1024;
+
 /// How long an HTTP/2 client may be silent before it is pinged, so that the watches of vanished clients end.
 pub const PING_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -232,6 +267,10 @@ pub const PENDING_RESETS: usize = 1024;
 /// Requests without credentials in flight on one connection; further ones are refused with 429.
 pub const ANONYMOUS_IN_FLIGHT: usize = 16;
 
+/// How long the answer of a request without credentials may go on: they have answers at once, except a watch of the
+/// server's health.
+pub const ANONYMOUS_ANSWER: Duration = Duration::from_secs(60);
+
 /// Bytes of the longest gRPC message without credentials: enough for a question, too little to fill memory.
 pub const ANONYMOUS_MESSAGE_BYTES: usize = 16 * 1024;
 
@@ -241,6 +280,13 @@ pub const GRPC_OVERHEAD_BYTES: usize = 64 * 1024;
 /// Bytes of all request bodies in memory, while they are read or processed: some forty of the largest.
 /// Further bodies wait.
 pub const BODIES_BYTES: usize = 128 * 1024 * 1024;
+
+/// Bytes of one user's request bodies in memory: ten of the largest. Further bodies of the user wait.
+pub const BODIES_BYTES_OF_USER: usize = 32 * 1024 * 1024;
+
+/// Bytes beyond [`BODIES_BYTES`] for one body of each user at a time: bodies of other users are read, and bodies that hold
+/// parts of the budget do not wait for each other, when it is used up. Eight of the largest.
+pub const BODIES_SPARE_BYTES: usize = 8 * BODY_BYTES;
 
 /// The timeout of reading a request body, including the wait for the memory budget; then 504.
 pub const BODY_TIME: Duration = Duration::from_secs(30);
@@ -323,9 +369,19 @@ pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
 /// How long a node may take to accept a stream. A kubelet's answer is bounded by the same order.
 pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
 
-/// Refused nodes listed in one message to a tunnel: with their reasons they must fit into a gRPC message. A
-/// client that asks again for the others receives the next refusals.
+/// Nodes of one tunnel that may be refused: with their reasons they must fit into a gRPC message. A tunnel with more
+/// of them ends, and its further names are not judged.
 pub const TUNNEL_REFUSALS: usize = 1_000;
+
+/// Nodes that one message of a tunnel may name: ten times the nodes of the largest simulations.
+pub const TUNNEL_NODES: usize = 100_000;
+
+/// Nodes of a tunnel that are judged before other tasks run: less than a millisecond.
+pub const TUNNEL_NODES_AT_ONCE: usize = 128;
+
+/// Streams of one user on a tunnel: a quarter of [`TUNNEL_STREAMS`]. All simulated nodes of a process share a tunnel, and
+/// one user must not use up the streams of all others.
+pub const TUNNEL_STREAMS_OF_USER: usize = TUNNEL_STREAMS / 4;
 
 /// The timeout for the first message on a tunnel, which names the nodes that it reaches.
 pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);

@@ -357,7 +357,8 @@ impl Pipeline {
             return self.run(request).await;
         }
         // Boxed because it is rare: otherwise the future of every request would be twice as large.
-        Box::pin(self.heavy.run(self.run(request))).await
+        let permits = heavy::permits(self.cache(), &request);
+        Box::pin(self.heavy.run(permits, self.run(request))).await
     }
 
     async fn run(&self, mut request: Request) -> Result<Answered, Refused> {

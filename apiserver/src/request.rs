@@ -186,9 +186,14 @@ impl Action {
 
     /// Bytes of the object or patch in the request, for actions that have one.
     pub fn body_size(&self) -> Option<usize> {
+        self.body_bytes().map(Bytes::len)
+    }
+
+    /// The object or patch in the request, as it was sent, for actions that have one.
+    pub(crate) fn body_bytes(&self) -> Option<&Bytes> {
         match self {
-            Self::Create(body, _) | Self::Update(body, _) => Some(body.bytes.len()),
-            Self::Patch(_, patch, _) => Some(patch.len()),
+            Self::Create(body, _) | Self::Update(body, _) => Some(&body.bytes),
+            Self::Patch(_, patch, _) => Some(patch),
             Self::Get(_) | Self::List(_) | Self::Watch(_) | Self::Delete(..) | Self::DeleteCollection(..) => {
                 None
             }

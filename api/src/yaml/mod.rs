@@ -9,7 +9,7 @@ mod scalar;
 mod tests;
 
 use self::scalar::{Scalar, ScalarForm};
-use crate::limits::{YAML_DEPTH, YAML_REPEATED_KEYS, YAML_VALUES};
+use crate::limits::{YAML_ALIASED_VALUES, YAML_DEPTH, YAML_REPEATED_KEYS, YAML_VALUES};
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -32,12 +32,19 @@ pub struct Document {
 ///
 /// # Errors
 /// The text is not YAML, has no JSON equivalent, or expands to more than `max_bytes` or
-/// [`YAML_VALUES`].
+/// [`YAML_VALUES`], or to [`YAML_ALIASED_VALUES`] more values than it has bytes.
 pub fn parse(text: &[u8], max_bytes: usize) -> Result<Document, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     let tree = Tree::read(text)?;
-    let mut reader =
-        Reader { tree: &tree, max_bytes, values: 0, bytes: 0, aliases: Vec::new(), repeated: Vec::new() };
+    let mut reader = Reader {
+        tree: &tree,
+        max_values: max_values(text),
+        max_bytes,
+        values: 0,
+        bytes: 0,
+        aliases: Vec::new(),
+        repeated: Vec::new(),
+    };
     let value = if tree.nodes.is_empty() { Value::Null } else { reader.value(0, 0)? };
     Ok(Document { value, repeated: reader.repeated })
 }
@@ -132,6 +139,12 @@ impl Tree {
     }
 }
 
+/// The most values of a text. No text has more of them than bytes, except by aliases: those of a short text must not cost
+/// more than those of a long one.
+fn max_values(text: &str) -> usize {
+    YAML_VALUES.min(YAML_ALIASED_VALUES + text.len())
+}
+
 fn too_deep() -> String {
     format!("yaml: exceeded max depth of {YAML_DEPTH}")
 }
@@ -187,6 +200,7 @@ const YAMLS_TAGS: &str = "tag:yaml.org,2002:";
 /// Conversion of nodes to values.
 struct Reader<'a> {
     tree: &'a Tree,
+    max_values: usize,
     max_bytes: usize,
     values: usize,
     bytes: usize,
@@ -319,7 +333,7 @@ impl<'a> Reader<'a> {
     fn count(&mut self, bytes: usize) -> Result<(), String> {
         self.values += 1;
         self.bytes += bytes;
-        if self.values > YAML_VALUES || self.bytes > self.max_bytes {
+        if self.values > self.max_values || self.bytes > self.max_bytes {
             return Err(too_much());
         }
         Ok(())

@@ -3,10 +3,11 @@
 //! rules themselves bound the cost of one request.
 
 use crate::admission::Admission;
-use crate::cache::Cache;
+use crate::cache::{Cache, Entry};
 use crate::limits;
 use crate::request::{Action, Request, Target, Transaction, TransactionStep};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -24,12 +25,12 @@ impl Default for Heavy {
 }
 
 impl Heavy {
-    /// Serves a heavy request: waits for a permit, and moves the runtime's other tasks to another thread
+    /// Serves a heavy request: waits for its permits, and moves the runtime's other tasks to another thread
     /// whenever `serving` is polled.
-    pub(super) async fn run<T>(&self, serving: impl Future<Output = T>) -> T {
+    pub(super) async fn run<T>(&self, permits: u32, serving: impl Future<Output = T>) -> T {
         // The semaphore is never closed; without a permit the request would only be served on the common
         // threads.
-        let _permit = self.permits.acquire().await.ok();
+        let _permit = self.permits.acquire_many(permits).await.ok();
         BlockInPlace { serving: Box::pin(serving) }.await
     }
 }
@@ -40,6 +41,38 @@ impl Heavy {
 pub(super) fn is_heavy(cache: &Cache, admission: &Admission, request: &Request) -> bool {
     work(cache, &request.target, &request.action) >= limits::HEAVY_BYTES
         || request.action.is_write() && (admission.is_costly() || has_costly_rules(&request.target))
+}
+
+/// The permits of a heavy request. A decoded value takes some hundred bytes of memory, so that a body of many small values
+/// takes far more than its length: such requests run alone.
+pub(super) fn permits(cache: &Cache, request: &Request) -> u32 {
+    permits_of(values(cache, &request.target, &request.action))
+}
+
+/// The permits of the operations of a heavy transaction together.
+pub(super) fn permits_of_transaction(cache: &Cache, transaction: &Transaction) -> u32 {
+    let values = transaction.steps.iter().map(|step| match step {
+        TransactionStep::Act(target, action) => values(cache, target, action),
+        TransactionStep::Check(..) => 0,
+    });
+    permits_of(values.sum())
+}
+
+fn permits_of(values: usize) -> u32 {
+    let most = u32::try_from(limits::HEAVY_AT_A_TIME).unwrap_or(u32::MAX);
+    u32::try_from(values / limits::HEAVY_VALUES).unwrap_or(most).clamp(1, most)
+}
+
+/// About the number of values in the body of an operation and in the stored object that it changes.
+fn values(cache: &Cache, target: &Target, action: &Action) -> usize {
+    let separators = |bytes: &[u8]| {
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        bytes.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count().max(lines)
+    };
+    let body = action.body_bytes().map_or(0, |bytes| separators(bytes));
+    // Small objects have few values.
+    let stored = stored(cache, target, action).filter(|entry| entry.weight() >= limits::HEAVY_BYTES);
+    body + stored.map_or(0, |entry| separators(&entry.json()))
 }
 
 fn has_costly_rules(target: &Target) -> bool {
@@ -66,6 +99,11 @@ pub(super) fn is_heavy_transaction(cache: &Cache, admission: &Admission, transac
 /// Bytes that an operation decodes, changes and checks: its body and the stored object that it changes. A
 /// patch of a few bytes takes as much work as its object does.
 fn work(cache: &Cache, target: &Target, action: &Action) -> usize {
+    action.body_size().unwrap_or(0) + stored(cache, target, action).map_or(0, |entry| entry.weight())
+}
+
+/// The stored object that an operation changes.
+fn stored(cache: &Cache, target: &Target, action: &Action) -> Option<Arc<Entry>> {
     let is_change = match action {
         Action::Update(..) | Action::Patch(..) | Action::Delete(..) => true,
         // A POST with a name goes to a subresource of a stored object.
@@ -73,8 +111,7 @@ fn work(cache: &Cache, target: &Target, action: &Action) -> usize {
         Action::Get(_) | Action::List(_) | Action::Watch(_) | Action::DeleteCollection(..) => false,
     };
     let has_stored = is_change && target.resource.is_stored();
-    let stored = has_stored.then(|| cache.get(target.resource, &target.key())).flatten();
-    action.body_size().unwrap_or(0) + stored.map_or(0, |entry| entry.weight())
+    has_stored.then(|| cache.get(target.resource, &target.key())).flatten()
 }
 
 /// A future whose polls block no other task of the runtime.
@@ -108,7 +145,7 @@ mod tests {
     use kstore_nondet::Nondet;
     use kstore_store::{Config, Store};
     use serde_json::json;
-    use std::sync::{Arc, mpsc};
+    use std::sync::mpsc;
     use std::time::Duration;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -118,7 +155,7 @@ mod tests {
             let permits = Heavy::default();
             // Blocks the only worker's thread until the other task has run.
             let blocking = async move { receive.recv_timeout(Duration::from_secs(180)) };
-            permits.run(blocking).await
+            permits.run(1, blocking).await
         });
         let other = tokio::spawn(async move { send.send("served") });
         assert_eq!(heavy.await.unwrap(), Ok("served"));
@@ -128,7 +165,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_runtime_of_one_thread_serves_large_requests_on_its_own_thread() {
-        assert_eq!(Heavy::default().run(async { 7 }).await, 7);
+        assert_eq!(Heavy::default().run(1, async { 7 }).await, 7);
     }
 
     #[tokio::test(start_paused = true)]
@@ -156,6 +193,19 @@ mod tests {
         assert!(!is_heavy(maps, "small", patch()) && !is_heavy(maps, "absent", patch()));
         assert!(is_heavy(maps, "", create(limits::HEAVY_BYTES)));
         assert!(!is_heavy(maps, "", create(10)));
+        let maps = |count: usize| {
+            Action::Create(Body::json(r#"{"a":1},"#.repeat(count).into()), WriteOptions::default())
+        };
+        let permits = |action: &Action| {
+            let (namespace, name) = ("ns".to_owned(), String::new());
+            let target = Target { resource: reviews, custom: None, subresource: "", namespace, name };
+            permits_of(values(&cache, &target, action))
+        };
+        let all = u32::try_from(limits::HEAVY_AT_A_TIME).unwrap();
+        assert_eq!(
+            [maps(20_000), maps(175_000), create(limits::BODY_BYTES)].map(|action| permits(&action)),
+            [1, all, 1]
+        );
         assert!(!is_heavy(reviews, "large", patch()), "a kind that is not stored has no keys");
     }
 }

@@ -74,7 +74,8 @@ impl Pipeline {
             return self.transact_admitted(transaction).await;
         }
         // Boxed because it is rare: otherwise the future of every transaction would be twice as large.
-        Box::pin(self.heavy.run(self.transact_admitted(transaction))).await
+        let permits = heavy::permits_of_transaction(self.cache(), transaction);
+        Box::pin(self.heavy.run(permits, self.transact_admitted(transaction))).await
     }
 
     async fn transact_admitted(&self, transaction: &Transaction) -> Result<Transacted, Status> {
