@@ -56,6 +56,7 @@ mod resource_location;
 pub mod rest;
 mod restart;
 mod server;
+mod selectors;
 mod service_ranges;
 mod settings;
 mod single_flight;

@@ -70,6 +70,11 @@ impl Filter {
         self.fields.required(indexed_field(self.resource)?)
     }
 
+    /// The number of values that an object's labels and fields are compared with.
+    pub fn requirements(&self) -> usize {
+        crate::selectors::requirements(&self.labels, &self.fields)
+    }
+
     /// Whether the filter has label or field requirements, or hides objects that are not initialized. The remaining items of a list cannot be counted
     /// then without evaluating them.
     pub fn selects(&self) -> bool {

@@ -92,7 +92,7 @@ impl Watch {
     /// Begins a watch.
     pub async fn start(cache: Arc<Cache>, filters: Vec<Filter>, start: WatchStart) -> Result<Self, WatchEnd> {
         let begun = match start {
-            WatchStart::State => Self::from_state(cache.clone(), filters),
+            WatchStart::State => Self::from_state(cache.clone(), filters).await,
             WatchStart::After(revision) => {
                 Self::from_revision(cache.clone(), filters, revision, false).await?
             }
@@ -110,16 +110,19 @@ impl Watch {
         Self { cache, filters, source: Source::Ended(end), initial: None, revision: 0, repeats: false }
     }
 
-    fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
-        let mut state = cache.state.write();
-        let revision = cache.revision();
-        let source = state.register(&filters, revision);
-        let begun = if matches!(source, Source::Ended(_)) { &[][..] } else { &filters[..] };
-        let snapshots: Vec<Snapshot> = begun.iter().map(|filter| state.snapshot(filter, revision)).collect();
-        drop(state);
+    async fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
+        let (source, snapshots, revision) = {
+            let mut state = cache.state.write();
+            let revision = cache.revision();
+            let source = state.register(&filters, revision);
+            let begun = if matches!(source, Source::Ended(_)) { &[][..] } else { &filters[..] };
+            let snapshots: Vec<Snapshot> =
+                begun.iter().map(|filter| state.snapshot(filter, revision)).collect();
+            (source, snapshots, revision)
+        };
         let mut initial = Vec::new();
         for (selector, (filter, snapshot)) in (0u32..).zip(filters.iter().zip(snapshots)) {
-            let found = snapshot.select(filter, "", 0).entries;
+            let found = snapshot.select_in_steps(filter, "", 0).await.entries;
             initial.extend(found.into_iter().map(|entry| (selector, entry)));
         }
         Self { cache, filters, source, initial: Some(initial), revision, repeats: false }

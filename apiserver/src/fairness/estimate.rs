@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Objects of a list for one seat.
 const OBJECTS_PER_SEAT: u64 = 100;
+/// Requirements of selectors that an object is compared with at the cost of reading it.
+const REQUIREMENTS_PER_OBJECT: u64 = 10;
 /// Watchers of a written object for one seat.
 const WATCHERS_PER_SEAT: u64 = 10;
 /// How long the delivery of a write's event occupies each of its seats.
@@ -52,6 +54,8 @@ pub(crate) struct ListFacts {
     pub(crate) is_single: bool,
     /// Whether selectors choose among the objects.
     pub(crate) has_selector: bool,
+    /// Values that each object is compared with.
+    pub(crate) requirements: u64,
     /// Whether the list reads history instead of the watch cache.
     pub(crate) reads_history: bool,
 }
@@ -72,6 +76,7 @@ pub(crate) fn list(facts: ListFacts, nominal: u32) -> Work {
         ListFacts { has_selector: true, .. } => facts.stored,
         ListFacts { .. } => limited,
     };
+    let read = read.saturating_mul(1 + facts.requirements / REQUIREMENTS_PER_OBJECT);
     let seats = u32::try_from(read.div_ceil(OBJECTS_PER_SEAT)).unwrap_or(u32::MAX);
     Work::of(seats.clamp(1, most(nominal)))
 }
@@ -103,6 +108,11 @@ mod tests {
             ("a page of selected objects", ListFacts { limit: 1, has_selector: true, ..all }, 8),
             ("one object by its name", ListFacts { is_single: true, has_selector: true, ..all }, 1),
             ("a page of history", ListFacts { limit: 250, reads_history: true, ..all }, 5),
+            (
+                "few objects and many requirements",
+                ListFacts { stored: 50, requirements: 95, has_selector: true, ..all },
+                5,
+            ),
             ("very many objects", ListFacts { stored: u64::MAX / 4, ..all }, 10),
         ];
         for (what, facts, seats) in table {

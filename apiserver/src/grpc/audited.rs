@@ -6,6 +6,7 @@ use super::{Grpc, Streamed, seats};
 use crate::audit::{self, Audit, Operation, Trail};
 use crate::error::{of_grpc, to_grpc};
 use crate::resource_location::ResourceLocation;
+use crate::selectors;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use kstore_proto::kstore::v1 as pb;
@@ -111,15 +112,26 @@ pub(super) struct CallPart {
     reference: Option<pb::Ref>,
     /// The JSON of the operation, and whether it is a whole object.
     object: Option<(Bytes, bool)>,
+    /// Values with which selectors compare each object.
+    requirements: u64,
 }
 
 impl CallPart {
     fn new(verb: &'static str, reference: Option<&pb::Ref>) -> Self {
-        Self { verb, reference: reference.cloned(), object: None }
+        Self { verb, reference: reference.cloned(), object: None, requirements: 0 }
     }
 
     fn with(self, json: &Bytes, is_whole: bool) -> Self {
         Self { object: (!json.is_empty()).then(|| (json.clone(), is_whole)), ..self }
+    }
+
+    fn selecting(self, labels: &str, fields: &str) -> Self {
+        Self { requirements: selectors::estimate([labels, fields]), ..self }
+    }
+
+    /// Values with which selectors of the operation compare each object.
+    pub(super) fn requirements(&self) -> u64 {
+        self.requirements
     }
 
     /// The API verb of the operation.
@@ -164,13 +176,18 @@ impl AuditedMessage for pb::GetRequest {
 
 impl AuditedMessage for pb::ListRequest {
     fn parts(&self) -> Vec<CallPart> {
-        vec![CallPart::new("list", self.r#ref.as_ref())]
+        let part = CallPart::new("list", self.r#ref.as_ref());
+        vec![part.selecting(&self.label_selector, &self.field_selector)]
     }
 }
 
 impl AuditedMessage for pb::WatchRequest {
     fn parts(&self) -> Vec<CallPart> {
-        self.selectors.iter().map(|selector| CallPart::new("watch", selector.r#ref.as_ref())).collect()
+        let part = |selector: &pb::WatchSelector| {
+            let part = CallPart::new("watch", selector.r#ref.as_ref());
+            part.selecting(&selector.label_selector, &selector.field_selector)
+        };
+        self.selectors.iter().map(part).collect()
     }
 }
 

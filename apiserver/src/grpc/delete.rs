@@ -5,6 +5,7 @@ use super::{Caller, Grpc, Streamed, target, within_limit};
 use crate::decode::delete_options;
 use crate::error::to_grpc;
 use crate::request::{Action, DeleteOptions, ListAt, ListOptions, Target, WriteOptions};
+use crate::selectors::SelectorBudget;
 use bytes::Bytes;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
@@ -31,7 +32,8 @@ pub(super) async fn collection(
     let message = request.into_inner();
     let target = target(&caller.kinds, message.r#ref)?;
     let (delete, options) = options(&caller, message.options_json)?;
-    let filter = filter(&target, &message.label_selector, &message.field_selector)?;
+    let filter =
+        filter(&mut SelectorBudget::default(), &target, &message.label_selector, &message.field_selector)?;
     let list =
         ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at: ListAt::Newest };
     chunked(grpc, caller, target, Action::DeleteCollection(list, delete, options)).await

@@ -7,10 +7,9 @@ use crate::limits;
 use crate::pipeline::{Answer, in_version};
 use crate::registry::Listed;
 use crate::request::{Action, ListAt, ListOptions, Target};
+use crate::selectors::SelectorBudget;
 use bytes::Bytes;
 use kstore_api::kind::Resource;
-use kstore_api::selector::{field, label};
-use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(
@@ -20,7 +19,8 @@ pub(super) async fn serve(
     let caller = grpc.caller(&request).await?;
     let message = request.into_inner();
     let target = target(&caller.kinds, message.r#ref)?;
-    let filter = filter(&target, &message.label_selector, &message.field_selector)?;
+    let filter =
+        filter(&mut SelectorBudget::default(), &target, &message.label_selector, &message.field_selector)?;
     let filter = grpc.pipeline.shown(filter, message.include_uninitialized);
     let at = if message.revision > 0 { ListAt::Exact(message.revision) } else { ListAt::Newest };
     let options = ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at };
@@ -46,17 +46,21 @@ pub(super) async fn chunked(
     }
 }
 
-/// The filter of a message's selectors.
-pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filter, tonic::Status> {
-    let refuse = |message: String| to_grpc(&Status::bad_request(message));
+/// The filter of a message's selectors, which count against the bounds of the call.
+pub(super) fn filter(
+    budget: &mut SelectorBudget,
+    target: &Target,
+    labels: &str,
+    fields: &str,
+) -> Result<Filter, tonic::Status> {
+    let parsed = budget.parse(target.resource, labels, fields);
+    let (labels, fields) = parsed.map_err(|status| to_grpc(&status))?;
     Ok(Filter {
         resource: target.resource,
         namespace: target.namespace.clone(),
         name: target.name.clone(),
-        labels: label::Selector::parse(labels).map_err(|e| refuse(e.to_string()))?,
-        fields: field::Selector::parse(fields)
-            .and_then(|selector| selector.check(target.resource))
-            .map_err(|e| refuse(e.to_string()))?,
+        labels,
+        fields,
         declared: None,
         includes_uninitialized: true,
     })

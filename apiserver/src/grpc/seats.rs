@@ -1,7 +1,7 @@
 //! Priority and fairness of gRPC calls from the network. A call is classified by its first operation, after its
 //! message was read: only the message names the resource. Its work is that of all its operations.
 
-use super::audited::AuditedMessage;
+use super::audited::{AuditedMessage, CallPart};
 use super::authenticate::Authenticated;
 use super::{Grpc, audited};
 use crate::authn::Peer;
@@ -48,7 +48,7 @@ pub(super) fn ask<M: AuditedMessage>(
         };
         let classified = fairness.classify(&RequestDigest { user, verb: first.verb(), target });
         let nominal = classified.nominal_seats();
-        let works = parts.iter().filter_map(|part| Some(work(grpc, part.verb(), part.reference()?, nominal)));
+        let works = parts.iter().filter_map(|part| Some(work(grpc, part, part.reference()?, nominal)));
         let work = works.reduce(wider)?;
         let uri = audited::uri_of(call).parse().unwrap_or_else(|_| Uri::default());
         let summary = RequestSummary::new(user, first.verb(), &uri);
@@ -73,16 +73,18 @@ pub(super) async fn granted(asked: Asked) -> Result<Seat, tonic::Status> {
 }
 
 /// The work of one operation.
-fn work(grpc: &Grpc, verb: &str, reference: &pb::Ref, nominal: u32) -> Work {
+fn work(grpc: &Grpc, part: &CallPart, reference: &pb::Ref, nominal: u32) -> Work {
     let cache = grpc.pipeline.cache();
     let kinds = cache.kinds();
     let Some(served) = kinds.lookup(&reference.group, &reference.version, &reference.resource) else {
         return Work::of(1);
     };
-    match verb {
+    match part.verb() {
         "list" | "watch" => {
             let stored = cache.count(served.resource) as u64;
-            list_work(ListFacts { stored, ..ListFacts::default() }, nominal)
+            let requirements = part.requirements();
+            let has_selector = requirements > 0;
+            list_work(ListFacts { stored, has_selector, requirements, ..ListFacts::default() }, nominal)
         }
         "get" => Work::of(1),
         _ => {

@@ -8,6 +8,7 @@ use crate::error::{no_such_method, of_read, of_watch_end, timed_out, to_grpc};
 use crate::kinds::Served;
 use crate::limits;
 use crate::request::Target;
+use crate::selectors::SelectorBudget;
 use kstore_api::selector::field;
 use kstore_api::status::Status;
 use kstore_proto::{ProgressDemand, kstore::v1 as pb};
@@ -39,6 +40,7 @@ pub(super) async fn serve(
     grpc.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
     let mut filters = Vec::with_capacity(message.selectors.len());
     let mut kinds = Vec::with_capacity(message.selectors.len());
+    let mut budget = SelectorBudget::default();
     for selector in message.selectors {
         let target: Target = target(&caller.kinds, selector.r#ref)?;
         let checked = grpc.pipeline.check(&caller.user, "watch", &target, &target.name).await;
@@ -52,7 +54,7 @@ pub(super) async fn serve(
         if !target.subresource.is_empty() || !target.resource.verbs.contains(&"watch") {
             return Err(to_grpc(&no_such_method()));
         }
-        let selected = filter(&target, &selector.label_selector, &selector.field_selector)?;
+        let selected = filter(&mut budget, &target, &selector.label_selector, &selector.field_selector)?;
         let selected = grpc.pipeline.shown(selected, selector.include_uninitialized);
         filters.push(filter_by_version(&selected, target.custom.as_ref()));
         kinds.push(Served { resource: target.resource, custom: target.custom });

@@ -124,7 +124,7 @@ impl Registry {
                 return self.list_at(options, "", revision).await;
             }
         };
-        Ok(page_of(&self.cache.snapshot(&options.filter), "", options))
+        Ok(page_of(&self.cache.snapshot(&options.filter), "", options).await)
     }
 
     async fn list_page(&self, options: &ListOptions, token: ContinueToken) -> Result<Listed, Status> {
@@ -137,7 +137,7 @@ impl Registry {
         // A token with revision −1 asks to continue at the newest revision: complete, but not consistent with
         // earlier pages.
         self.fresh().await?;
-        Ok(page_of(&self.cache.snapshot(&options.filter), &token.start, options))
+        Ok(page_of(&self.cache.snapshot(&options.filter), &token.start, options).await)
     }
 
     /// Lists the state at a revision: from the cache if this kind has not changed since, otherwise from the
@@ -148,7 +148,7 @@ impl Registry {
         if unchanged {
             // A compacted revision must be refused (410), whether or not the kind has changed since.
             self.cache.storage().get(ROOT, revision).await.map_err(error::of_read)?;
-            return Ok(page_of(&snapshot.at(revision), start, options));
+            return Ok(page_of(&snapshot.at(revision), start, options).await);
         }
         if let Some(key) = options.filter.only_key() {
             return self.list_one(options, &key, revision).await;
@@ -237,11 +237,11 @@ fn expired_token(status: Status, token: &ContinueToken) -> Status {
 }
 
 /// Cuts one page out of the cache's snapshot.
-fn page_of(snapshot: &Snapshot, start: &str, options: &ListOptions) -> Listed {
+async fn page_of(snapshot: &Snapshot, start: &str, options: &ListOptions) -> Listed {
     let limit = usize::try_from(options.limit).unwrap_or(0);
     let prefix = options.filter.resource.storage_prefix(&options.filter.namespace);
     let from = if start.is_empty() { String::new() } else { format!("{prefix}{start}") };
-    let found = snapshot.select(&options.filter, &from, limit);
+    let found = snapshot.select_in_steps(&options.filter, &from, limit).await;
     let mut listed = Listed { items: found.entries, ..Listed::empty(snapshot.revision) };
     if let (true, Some(last)) = (found.more, listed.items.last()) {
         listed.continue_token = ContinueToken::after(relative_key(&prefix, last), snapshot.revision).encode();

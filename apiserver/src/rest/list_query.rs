@@ -4,9 +4,10 @@
 use super::query::Query;
 use crate::cache::{Filter, WatchStart};
 use crate::request::{ListAt, ListOptions, WatchOptions};
+use crate::selectors::SelectorBudget;
 use kstore_api::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use kstore_api::kind::Resource;
-use kstore_api::selector::{field, label};
+use kstore_api::selector::field;
 use kstore_api::status::Status;
 
 const EXACT: &str = "Exact";
@@ -20,11 +21,8 @@ impl Query {
         namespace: &str,
         named: &str,
     ) -> Result<Filter, Status> {
-        let labels = label::Selector::parse(self.get("labelSelector"))
-            .map_err(|e| Status::bad_request(e.to_string()))?;
-        let fields = field::Selector::parse(self.get("fieldSelector"))
-            .and_then(|selector| selector.check(resource))
-            .map_err(|e| Status::bad_request(e.to_string()))?;
+        let (labels, fields) = (self.get("labelSelector"), self.get("fieldSelector"));
+        let (labels, fields) = SelectorBudget::default().parse(resource, labels, fields)?;
         let selected = fields.required(field::NAME);
         if !named.is_empty() && !fields.is_everything() && selected != Some(named) {
             return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));

@@ -14,6 +14,7 @@ use crate::limits;
 use crate::observed_body::{ObservedBody, ignore};
 use crate::pipeline::TOO_MANY;
 use crate::resource_location::ResourceLocation;
+use crate::selectors;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
@@ -190,6 +191,7 @@ fn list_facts(stored: usize, query: &Query) -> ListFacts {
         limit: query.get("limit").parse().unwrap_or(0),
         is_single: fields.split(',').any(|field| field.trim().starts_with("metadata.name=")),
         has_selector: !fields.is_empty() || !query.get("labelSelector").is_empty(),
+        requirements: selectors::estimate([fields, query.get("labelSelector")]),
         reads_history: query.get("resourceVersionMatch") == "Exact",
     }
 }
@@ -248,6 +250,7 @@ mod tests {
         assert_eq!((facts("limit=50").limit, facts("limit=x").limit, facts("").limit), (50, 0, 0));
         assert!(facts("fieldSelector=metadata.name%3Da").is_single);
         assert!(!facts("fieldSelector=spec.nodeName%3Da").is_single);
+        assert_eq!(facts("labelSelector=a,b,c&fieldSelector=metadata.name%3Da").requirements, 4);
         assert!(facts("labelSelector=a%3Db").has_selector && !facts("limit=5").has_selector);
         assert!(facts("resourceVersion=5&resourceVersionMatch=Exact").reads_history);
         let begins = |query: &str| begins_with_state(&Query::parse(Some(query)));
