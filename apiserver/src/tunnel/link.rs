@@ -4,7 +4,7 @@
 use super::OpenError;
 use super::stream::{FromNode, NodeStream};
 use super::window::{ReceiveWindow, SendCredit, cost};
-use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS};
+use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS, TUNNEL_STREAMS_OF_USER};
 use kstore_api::status::{Outcome, Status};
 use kstore_proto::kstore::v1 as pb;
 use parking_lot::Mutex;
@@ -37,6 +37,8 @@ struct LinkStreams {
 
 /// The state of an open stream.
 struct OpenStream {
+    /// The user that opened it.
+    user: Arc<str>,
     inbox: mpsc::Sender<FromNode>,
     window_left: Arc<ReceiveWindow>,
     credit: Arc<SendCredit>,
@@ -63,7 +65,11 @@ impl Link {
         (Arc::new(Self { streams: Mutex::default(), down }), outbox)
     }
 
-    pub(super) fn open(self: &Arc<Self>, mut open: pb::StreamOpen) -> Result<NodeStream, OpenError> {
+    pub(super) fn open(
+        self: &Arc<Self>,
+        user: &str,
+        mut open: pb::StreamOpen,
+    ) -> Result<NodeStream, OpenError> {
         let mut streams = self.streams.lock();
         if streams.ended {
             return Err(OpenError::NoTunnel);
@@ -71,12 +77,17 @@ impl Link {
         if streams.open.len() >= TUNNEL_STREAMS {
             return Err(OpenError::Busy);
         }
+        let of_user = streams.open.values().filter(|stream| &*stream.user == user);
+        if of_user.count() >= TUNNEL_STREAMS_OF_USER {
+            return Err(OpenError::BusyForUser);
+        }
         streams.last += 1;
         let id = streams.last;
         open.id = id;
         let (inbox, messages) = mpsc::channel(STREAM_MESSAGES);
         let (window_left, credit) = (Arc::new(ReceiveWindow::new()), Arc::new(SendCredit::new()));
-        let entry = OpenStream { inbox, window_left: window_left.clone(), credit: credit.clone() };
+        let user = user.into();
+        let entry = OpenStream { user, inbox, window_left: window_left.clone(), credit: credit.clone() };
         streams.open.insert(id, entry);
         drop(streams);
         self.send(Down::Open(open));

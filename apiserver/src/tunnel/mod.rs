@@ -64,6 +64,14 @@ pub enum OpenError {
     /// The tunnel has as many streams as it may.
     #[error("the tunnel to this node carries too many streams already")]
     Busy,
+    /// The user has as many streams on the tunnel as one user may.
+    #[error("the tunnel to this node carries too many streams of this user already")]
+    BusyForUser,
+}
+
+/// Whether the name of a user says that it belongs to one node.
+pub fn is_node(user: &UserInfo) -> bool {
+    user.username.starts_with(NODE_USER)
 }
 
 impl Tunnels {
@@ -104,12 +112,12 @@ impl Tunnels {
         link.end();
     }
 
-    /// Opens a stream to the node that `open` names, and fills in its number. On return the node has not
-    /// answered yet.
+    /// Opens a stream of `user` to the node that `open` names, and fills in its number. On return the node has
+    /// not answered yet.
     ///
     /// # Errors
     /// If the node cannot be reached at present.
-    pub fn open(&self, open: pb::StreamOpen) -> Result<NodeStream, OpenError> {
+    pub fn open(&self, user: &str, open: pb::StreamOpen) -> Result<NodeStream, OpenError> {
         let link = {
             let mut nodes = self.nodes.lock();
             let claims = nodes.get_mut(&open.node).ok_or(OpenError::NoTunnel)?;
@@ -117,7 +125,7 @@ impl Tunnels {
             claims.retain(|claim| self.allows(&claim.user, &open.node));
             claims.last().map(|claim| claim.link.clone())
         };
-        link.ok_or(OpenError::NoTunnel)?.open(open)
+        link.ok_or(OpenError::NoTunnel)?.open(user, open)
     }
 
     /// Tasks that serve streams on upgraded connections.

@@ -2,7 +2,7 @@
 //! are passed in directly.
 
 use super::*;
-use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS};
+use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS, TUNNEL_STREAMS_OF_USER};
 use bytes::Bytes;
 use futures::FutureExt as _;
 use kstore_api::status::Status;
@@ -32,7 +32,7 @@ fn sent(outbox: &mut Outbox) -> Vec<Down> {
 
 /// Opens a stream, which the node accepts.
 async fn begun(tunnels: &Tunnels, link: &Link, outbox: &mut Outbox) -> (Reader, Writer, u64) {
-    let stream = tunnels.open(open("n")).unwrap();
+    let stream = tunnels.open("ann", open("n")).unwrap();
     let Some(Down::Open(opened)) = sent(outbox).pop() else { panic!("nothing was opened") };
     link.receive(Up::Begun(pb::StreamBegun { id: opened.id })).unwrap();
     let (reader, writer) = stream.begun().await.unwrap();
@@ -42,19 +42,19 @@ async fn begun(tunnels: &Tunnels, link: &Link, outbox: &mut Outbox) -> (Reader, 
 #[tokio::test]
 async fn the_latest_tunnel_of_a_node_is_used() {
     let tunnels = tunnels();
-    assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
+    assert_eq!(tunnels.open("ann", open("n")).err(), Some(OpenError::NoTunnel));
     let ((old, mut old_out), (new, mut new_out)) = (Link::new(), Link::new());
     assert_eq!(tunnels.serve(&old, &user("sim"), vec!["n".to_owned(), "m".to_owned()]), []);
     assert_eq!(tunnels.serve(&new, &user("sim"), vec!["n".to_owned()]), []);
-    let streams = (tunnels.open(open("n")).unwrap(), tunnels.open(open("m")).unwrap());
+    let streams = (tunnels.open("ann", open("n")).unwrap(), tunnels.open("ann", open("m")).unwrap());
     assert_eq!((sent(&mut new_out).len(), sent(&mut old_out).len()), (1, 1));
     drop(streams);
     tunnels.end(&new);
-    let fallen_back = tunnels.open(open("n")).unwrap();
+    let fallen_back = tunnels.open("ann", open("n")).unwrap();
     assert_eq!(sent(&mut old_out).len(), 2, "an end and an opening");
     drop(fallen_back);
     tunnels.end(&old);
-    assert_eq!((tunnels.open(open("m")).err(), tunnels.nodes()), (Some(OpenError::NoTunnel), 0));
+    assert_eq!((tunnels.open("ann", open("m")).err(), tunnels.nodes()), (Some(OpenError::NoTunnel), 0));
 }
 
 #[tokio::test]
@@ -70,17 +70,17 @@ async fn a_node_stays_with_its_permitted_user() {
         tunnels.serve(&second, &user("second"), vec!["m".to_owned(), "n".to_owned(), "o".to_owned()]);
     assert_eq!(refused, [Claimed { node: "n".to_owned(), owner: "first".to_owned() }]);
     for others in ["m", "o"] {
-        drop(tunnels.open(open(others)).unwrap());
+        drop(tunnels.open("ann", open(others)).unwrap());
         assert!(!sent(&mut second_out).is_empty(), "the nodes beside it are served");
     }
-    drop(tunnels.open(open("n")).unwrap());
+    drop(tunnels.open("ann", open("n")).unwrap());
     assert!(!sent(&mut first_out).is_empty());
     assert!(sent(&mut second_out).is_empty());
     // The permission is revoked.
     *allowed.lock() = false;
-    assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
+    assert_eq!(tunnels.open("ann", open("n")).err(), Some(OpenError::NoTunnel));
     assert_eq!(tunnels.serve(&second, &user("second"), vec!["n".to_owned()]), []);
-    let stream = tunnels.open(open("n")).unwrap();
+    let stream = tunnels.open("ann", open("n")).unwrap();
     assert_eq!((sent(&mut first_out).len(), sent(&mut second_out).len()), (0, 1));
     drop(stream);
 }
@@ -158,11 +158,17 @@ async fn a_stream_ends_from_either_side_and_with_its_tunnel() {
 }
 
 #[tokio::test]
-async fn streams_of_a_tunnel_are_bounded() {
+async fn streams_of_a_tunnel_are_bounded_in_all_and_for_each_user() {
     let (tunnels, (link, _outbox)) = (tunnels(), Link::new());
     assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
-    let mut streams: Vec<_> = (0..TUNNEL_STREAMS).map(|_| tunnels.open(open("n")).unwrap()).collect();
-    assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::Busy));
+    let open_as = |user: usize| tunnels.open(&format!("user-{user}"), open("n"));
+    let users = TUNNEL_STREAMS / TUNNEL_STREAMS_OF_USER;
+    let mut streams: Vec<_> = (0..TUNNEL_STREAMS_OF_USER).map(|_| open_as(0).unwrap()).collect();
+    assert_eq!(open_as(0).err(), Some(OpenError::BusyForUser));
+    streams.extend(
+        (TUNNEL_STREAMS_OF_USER..TUNNEL_STREAMS).map(|number| open_as(number % (users - 1) + 1).unwrap()),
+    );
+    assert_eq!(open_as(users).err(), Some(OpenError::Busy));
     streams.pop();
-    assert!(tunnels.open(open("n")).is_ok());
+    assert!(open_as(users).is_ok());
 }

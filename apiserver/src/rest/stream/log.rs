@@ -80,7 +80,7 @@ impl Streams {
         let uid = location.uid().to_owned();
         let what = Some(What::Log(options));
         let open = pb::StreamOpen { id: 0, node: location.node, namespace, pod, uid, container, what };
-        self.open(open, &url).await.map(Some)
+        self.open(request.user, open, &url).await.map(Some)
     }
 }
 

@@ -101,6 +101,7 @@ pub(super) struct Streams {
 struct StreamRequest<'a> {
     target: Target,
     query: &'a Query,
+    user: &'a str,
     expiry: Expiry,
 }
 
@@ -167,7 +168,7 @@ impl Streams {
             self.pipeline.admit_stream(user, &target, options).await?;
         }
         let upgrade = Upgrade::of(&mut parts)?;
-        let request = StreamRequest { target, query: &query, expiry };
+        let request = StreamRequest { target, query: &query, user: &user.username, expiry };
         match (which, upgrade) {
             (StreamKind::Log, Some(Upgrade::WebSocket(handshake))) => {
                 self.log_socket(&request, handshake).await
@@ -192,14 +193,16 @@ impl Streams {
         Expiry::after(self.pipeline.credentials_last(parts.extensions.get(), &parts.headers))
     }
 
-    /// Opens a stream to a node and waits until the node has accepted it. `url` is the kubelet's URL of the
+    /// Opens a stream of a user to a node and waits until the node has accepted it. `url` is the kubelet's URL of the
     /// stream, for error texts.
-    async fn open(&self, open: pb::StreamOpen, url: &str) -> Result<(Reader, Writer), Status> {
+    async fn open(&self, user: &str, open: pb::StreamOpen, url: &str) -> Result<(Reader, Writer), Status> {
         let unreachable = |why: &dyn std::fmt::Display, node: &str| unreachable(url, node, why);
         let node = open.node.clone();
-        let stream = match self.tunnels.open(open) {
+        let stream = match self.tunnels.open(user, open) {
             Ok(stream) => stream,
-            Err(busy @ OpenError::Busy) => return Err(Status::service_unavailable(busy.to_string())),
+            Err(busy @ (OpenError::Busy | OpenError::BusyForUser)) => {
+                return Err(Status::service_unavailable(busy.to_string()));
+            }
             Err(error @ OpenError::NoTunnel) => return Err(unreachable(&error, &node)),
         };
         match tokio::time::timeout(limits::STREAM_BEGIN, stream.begun()).await {

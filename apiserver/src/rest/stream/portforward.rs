@@ -28,6 +28,8 @@ const TUNNELLED: &str = "SPDY/3.1+portforward.k8s.io";
 #[derive(Clone)]
 struct Ports {
     tunnels: Arc<Tunnels>,
+    /// The user that forwards.
+    user: Arc<str>,
     open: pb::StreamOpen,
 }
 
@@ -41,7 +43,7 @@ impl Streams {
         let (namespace, pod) = (request.target.namespace.clone(), request.target.name.clone());
         let uid = location.uid().to_owned();
         let open = pb::StreamOpen { node: location.node, namespace, pod, uid, ..Default::default() };
-        let ports = Ports { tunnels: self.tunnels.clone(), open };
+        let ports = Ports { tunnels: self.tunnels.clone(), user: request.user.into(), open };
         match upgrade {
             None => Err(no_upgrade()),
             Some(Upgrade::WebSocket(handshake)) => self.forward_websocket(request, handshake, ports),
@@ -103,7 +105,7 @@ impl Ports {
     async fn connect(&self, port: u16) -> Result<(Reader, Writer), String> {
         let what = Some(What::Port(pb::PortStream { port: port.into() }));
         let open = pb::StreamOpen { what, ..self.open.clone() };
-        let stream = self.tunnels.open(open).map_err(|error| error.to_string())?;
+        let stream = self.tunnels.open(&self.user, open).map_err(|error| error.to_string())?;
         match tokio::time::timeout(STREAM_BEGIN, stream.begun()).await {
             Ok(Ok(halves)) => Ok(halves),
             Ok(Err(Some(status))) => Err(status.message),

@@ -39,7 +39,7 @@ impl Streams {
         let open = self.remote_request(which, request)?;
         let verb = which.subresource();
         let url = format!("{verb}/{}/{}/{}", open.namespace, open.pod, open.container);
-        self.open(open, &url).await
+        self.open(request.user, open, &url).await
     }
 
     /// The request to the node.

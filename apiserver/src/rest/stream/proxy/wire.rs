@@ -18,18 +18,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 type Refused = Arc<OnceLock<String>>;
 
 impl Streams {
-    /// Sends a request to the backend on a connection of its own, and waits for the head of the answer.
+    /// Sends a user's request to the backend on a connection of its own, and waits for the head of the answer.
     ///
     /// # Errors
     /// 503 with the reason.
     pub(super) async fn exchange(
         &self,
-        backend: &Backend,
+        (user, backend): (&str, &Backend),
         request: Request<Body>,
         expiry: Expiry,
     ) -> Result<Response<Incoming>, Status> {
         let refused = Refused::default();
-        let connection = self.connect(backend, &refused, expiry).await?;
+        let connection = self.connect((user, backend), &refused, expiry).await?;
         let mut http = http1::Builder::new();
         http.title_case_headers(true);
         let handshake = http.handshake(TokioIo::new(connection)).await;
@@ -48,12 +48,12 @@ impl Streams {
     /// Opens a connection to the backend.
     async fn connect(
         &self,
-        backend: &Backend,
+        (user, backend): (&str, &Backend),
         refused: &Refused,
         expiry: Expiry,
     ) -> Result<DuplexStream, Status> {
         let host = &backend.host;
-        let stream = self.tunnels.open(backend.open.clone());
+        let stream = self.tunnels.open(user, backend.open.clone());
         let stream = stream.map_err(|error| unreachable(&format_args!("dial tcp {host}: {error}")))?;
         let (reader, writer) = match tokio::time::timeout(STREAM_BEGIN, stream.begun()).await {
             Ok(Ok(halves)) => halves,
