@@ -66,6 +66,13 @@ impl Rule {
             }
     }
 
+    /// Whether the rule allows a request for some object of a resource.
+    pub fn allows_some(&self, verb: &str, (group, resource, subresource): (&str, &str, &str)) -> bool {
+        has(&self.verbs, verb)
+            && has(&self.groups, group)
+            && self.resources.iter().any(|r| resource_matches(r, resource, subresource))
+    }
+
     /// The rule as errors about escalation show it.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();

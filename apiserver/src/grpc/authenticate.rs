@@ -1,38 +1,38 @@
-//! Authentication of gRPC calls from the network before tonic reads the message. The message is read within
-//! the same budget and time limit as a REST body. The pipeline authorizes the call after the message was
-//! decoded.
+//! Authentication of gRPC calls from the network before tonic reads their messages. Messages are read within the same
+//! budget as REST bodies, and within the same time limit except those of a tunnel. The pipeline authorizes the call after
+//! the message was decoded.
 
 use super::Grpc;
 use super::audited;
+use super::call_body::CallBody;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::audit::{self, Operation, Trail};
 use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
 use crate::error::to_grpc;
-use crate::limits;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Request, Response};
-use http_body::{Frame, SizeHint};
 use kstore_api::status::Status;
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Sleep, sleep};
 use tower::ServiceExt as _;
 
 /// The path of the call whose message stream lasts as long as a node is connected.
 const TUNNEL: &str = "/kstore.v1.Kstore/Tunnel";
 
-/// Whether a request is a gRPC call.
+/// The beginnings of the paths of all services.
+const SERVICES: [&str; 3] = ["/kstore.v1.Kstore/", "/grpc.health.v1.Health/", "/grpc.reflection."];
+
+/// Whether a request is a gRPC call. The router decides by the path alone, so a call without gRPC's content type is one
+/// as well: it must not be served without the bounds on its messages.
 pub(crate) fn is_call<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(CONTENT_TYPE);
     content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+        || SERVICES.iter().any(|service| request.uri().path().starts_with(service))
 }
 
 /// The authenticated caller of a gRPC call, stored as an extension of the request before its message is read.
@@ -75,7 +75,7 @@ impl CallAuthenticator {
             Some(trail) => audit::scope(trail.clone(), finding).await,
         };
         let entered = found.and_then(|user| Ok((AnonymousSlots::enter(&parts.extensions, &user)?, user)));
-        let (_slot, user) = match entered {
+        let (slot, user) = match entered {
             Ok(entered) => entered,
             Err(status) => {
                 if let Some(trail) = trail {
@@ -87,24 +87,18 @@ impl CallAuthenticator {
         if let Some(trail) = trail {
             parts.extensions.insert(CallTrail(trail));
         }
-        let limit = match user.is_anonymous() {
-            true => limits::ANONYMOUS_MESSAGE_BYTES,
-            false => limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES,
+        // Every call is read through this body: without it nothing bounds the bytes that a caller sends.
+        let share = self.budget.share(&user.username);
+        let body = match parts.uri.path() {
+            TUNNEL => CallBody::of_messages(body, share, user.is_anonymous()),
+            _ => CallBody::of_one_message(body, share, user.is_anonymous()),
         };
-        let is_endless = parts.uri.path() == TUNNEL;
         parts.extensions.insert(Authenticated(user));
-        if is_endless {
-            return router.oneshot(Request::from_parts(parts, body)).await;
-        }
-        let body = CallBody {
-            inner: body,
-            budget: self.budget,
-            limit,
-            read: 0,
-            reserved: None,
-            deadline: Box::pin(sleep(limits::BODY_TIME)),
-        };
-        router.oneshot(Request::from_parts(parts, body)).await
+        let response = router.oneshot(Request::from_parts(parts, body)).await?;
+        Ok(match slot {
+            None => response,
+            Some(slot) => slot.until_sent(response),
+        })
     }
 }
 
@@ -135,64 +129,4 @@ impl CallAuthenticator {
 
 fn refusal(status: &Status) -> Response<Body> {
     to_grpc(status).into_http::<Body>()
-}
-
-/// The message of a unary call. Its bytes are reserved from the budget as they arrive, until tonic has
-/// decoded them.
-struct CallBody<B> {
-    inner: B,
-    budget: BodyBudget,
-    /// Bytes of the longest permitted message.
-    limit: usize,
-    read: usize,
-    reserved: Option<OwnedSemaphorePermit>,
-    deadline: Pin<Box<Sleep>>,
-}
-
-impl<B> http_body::Body for CallBody<B>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-    B::Error: Into<axum::BoxError>,
-{
-    type Data = Bytes;
-    type Error = axum::BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
-        let this = &mut *self;
-        let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) else {
-            ready!(this.deadline.as_mut().poll(context));
-            let text = format!("the message did not arrive within {} s", limits::BODY_TIME.as_secs());
-            return Poll::Ready(Some(Err(tonic::Status::deadline_exceeded(text).into())));
-        };
-        if let Some(Ok(frame)) = &frame {
-            let bytes = frame.data_ref().map_or(0, Bytes::len);
-            this.read += bytes;
-            if this.read > this.limit {
-                let text = format!("a message of this caller has at most {} bytes", this.limit);
-                return Poll::Ready(Some(Err(tonic::Status::resource_exhausted(text).into())));
-            }
-            match this.budget.try_reserve(bytes) {
-                Ok(more) => match &mut this.reserved {
-                    Some(reserved) => reserved.merge(more),
-                    None => this.reserved = Some(more),
-                },
-                Err(busy) => {
-                    let status = tonic::Status::resource_exhausted(busy.to_string());
-                    return Poll::Ready(Some(Err(status.into())));
-                }
-            }
-        }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
 }

@@ -4,6 +4,7 @@
 mod audited;
 pub(crate) mod authenticate;
 mod bind;
+mod call_body;
 mod create;
 mod deadline;
 mod delete;

@@ -169,7 +169,7 @@ impl Rest {
             }
             Err(status) => return self.refuse_caller(&status, &parts.headers),
         };
-        let _slot = match AnonymousSlots::enter(&parts.extensions, &user) {
+        let slot = match AnonymousSlots::enter(&parts.extensions, &user) {
             Ok(slot) => slot,
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
@@ -206,7 +206,10 @@ impl Rest {
         if let Some(classified) = classified {
             classified.add_headers(response.headers_mut());
         }
-        response
+        match slot {
+            None => response,
+            Some(slot) => slot.until_sent(response),
+        }
     }
 
     /// Refuses a request whose caller is unknown, or may not act as the user that it names.
@@ -245,10 +248,12 @@ impl Rest {
             return response;
         }
         let decoded = match agreed {
-            Ok(agreed) => self.decode(&parts, body, operation, &path, &query).await.and_then(|decoded| {
-                let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose()?.flatten();
-                Ok((agreed, decoded, socket))
-            }),
+            Ok(agreed) => {
+                self.decode((&parts, body, &user), operation, &path, &query).await.and_then(|decoded| {
+                    let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose()?.flatten();
+                    Ok((agreed, decoded, socket))
+                })
+            }
             Err(status) => Err(status),
         };
         let ((accepted, include), decoded, socket) = match decoded {
@@ -317,8 +322,7 @@ impl Rest {
     /// Decodes the query, the headers and the body of a request for a resource.
     async fn decode(
         &self,
-        parts: &Parts,
-        body: HttpBody,
+        (parts, body, user): (&Parts, HttpBody, &UserInfo),
         operation: Option<Operation>,
         path: &ResourcePath,
         query: &Query,
@@ -343,20 +347,20 @@ impl Rest {
             Operation::Get => Action::Get(query.get_options()?),
             Operation::List => Action::List(query.list_options(shown(filter()?))?),
             Operation::Watch => Action::Watch(query.watch_options(shown(filter()?))?),
-            Operation::Create => Action::Create(self.read_body(headers, body).await?, options),
-            Operation::Update => Action::Update(self.read_body(headers, body).await?, options),
+            Operation::Create => Action::Create(self.read_body(headers, (body, user)).await?, options),
+            Operation::Update => Action::Update(self.read_body(headers, (body, user)).await?, options),
             Operation::Patch => {
                 let patch = content::patch_type(headers)?;
                 check_apply(patch, query)?;
-                Action::Patch(patch, self.bodies.read(body).await?, options)
+                Action::Patch(patch, self.bodies.read(&user.username, body).await?, options)
             }
             Operation::Delete => {
-                let (delete, options) = self.delete_options(headers, body, query, options).await?;
+                let (delete, options) = self.delete_options(headers, (body, user), query, options).await?;
                 Action::Delete(delete, options)
             }
             Operation::DeleteCollection => {
                 let list = query.list_options(filter()?)?;
-                let (delete, options) = self.delete_options(headers, body, query, options).await?;
+                let (delete, options) = self.delete_options(headers, (body, user), query, options).await?;
                 Action::DeleteCollection(list, delete, options)
             }
         };
@@ -368,11 +372,11 @@ impl Rest {
     async fn delete_options(
         &self,
         headers: &HeaderMap,
-        body: HttpBody,
+        (body, user): (HttpBody, &UserInfo),
         query: &Query,
         options: WriteOptions,
     ) -> Result<(DeleteOptions, WriteOptions), Status> {
-        let bytes = self.bodies.read(body).await?;
+        let bytes = self.bodies.read(&user.username, body).await?;
         if bytes.is_empty() {
             return Ok((query.delete_options()?, options));
         }
@@ -383,9 +387,13 @@ impl Rest {
         Ok((delete_options::parse(&tree)?, WriteOptions { dry_run, ..options }))
     }
 
-    async fn read_body(&self, headers: &HeaderMap, body: HttpBody) -> Result<Body, Status> {
+    async fn read_body(
+        &self,
+        headers: &HeaderMap,
+        (body, user): (HttpBody, &UserInfo),
+    ) -> Result<Body, Status> {
         let format = content::body_format(headers)?;
-        Ok(Body { format, bytes: self.bodies.read(body).await? })
+        Ok(Body { format, bytes: self.bodies.read(&user.username, body).await? })
     }
 }
 

@@ -1,0 +1,222 @@
+//! [`CallBody`]: the messages of one gRPC call, within the memory budget of its caller and the bounds of the call.
+
+use crate::limits;
+use crate::memory_shares::{MemoryShare, Reserved};
+use axum::BoxError;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::time::{Sleep, sleep};
+
+/// Bytes before each message of a call: a flag and the length.
+const PREFIX: usize = 5;
+
+/// The body of a call. Its bytes are reserved as they arrive, until tonic has decoded them.
+pub(super) struct CallBody<B> {
+    inner: B,
+    share: MemoryShare,
+    /// Bytes of the longest permitted message, or of all messages.
+    limit: usize,
+    read: usize,
+    reserved: Reserved,
+    /// When the last byte must have arrived; `None` for a call that goes on for as long as its caller wants.
+    deadline: Option<Pin<Box<Sleep>>>,
+    /// The present message of a call with any number of messages.
+    message: Option<MessageBoundary>,
+}
+
+impl<B> CallBody<B> {
+    /// The body of a call with one message.
+    pub(super) fn of_one_message(inner: B, share: MemoryShare, is_anonymous: bool) -> Self {
+        let deadline = Some(Box::pin(sleep(limits::BODY_TIME)));
+        Self { deadline, ..Self::of_messages(inner, share, true) }.with_limit(is_anonymous)
+    }
+
+    /// The body of a call whose messages go on without an end. Each message is reserved until it is complete. All messages
+    /// of a caller without credentials together have the size of one.
+    pub(super) fn of_messages(inner: B, share: MemoryShare, is_anonymous: bool) -> Self {
+        let message = (!is_anonymous).then(MessageBoundary::default);
+        let reserved = share.nothing();
+        Self { inner, share, limit: 0, read: 0, reserved, deadline: None, message }.with_limit(is_anonymous)
+    }
+
+    fn with_limit(self, is_anonymous: bool) -> Self {
+        let limit = match is_anonymous {
+            true => limits::ANONYMOUS_MESSAGE_BYTES,
+            false => limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES,
+        };
+        Self { limit, ..self }
+    }
+
+    /// Counts and reserves arrived bytes.
+    fn receive(&mut self, bytes: &[u8]) -> Result<(), tonic::Status> {
+        let longest = match &mut self.message {
+            None => {
+                self.read += bytes.len();
+                self.read
+            }
+            Some(message) => {
+                if message.is_between() {
+                    // tonic has decoded what came before.
+                    self.reserved = self.share.nothing();
+                }
+                message.pass(bytes)
+            }
+        };
+        if longest > self.limit {
+            let text = format!("a message of this caller has at most {} bytes", self.limit);
+            return Err(tonic::Status::resource_exhausted(text));
+        }
+        let more = self.share.try_reserve(bytes.len());
+        let busy = || tonic::Status::resource_exhausted("too many request bodies are being read");
+        self.reserved.merge(more.ok_or_else(busy)?);
+        Ok(())
+    }
+}
+
+/// Finds the ends of messages among the bytes of a call.
+#[derive(Debug, Default)]
+struct MessageBoundary {
+    /// Bytes of the present message's prefix, as far as they have arrived.
+    prefix: [u8; PREFIX],
+    arrived: usize,
+    /// Bytes of the present message that are still to come after its prefix.
+    left: usize,
+}
+
+impl MessageBoundary {
+    /// Whether all messages so far are complete.
+    fn is_between(&self) -> bool {
+        self.arrived == 0
+    }
+
+    /// Takes bytes. Returns the length of the longest message that begins in them.
+    fn pass(&mut self, mut bytes: &[u8]) -> usize {
+        let mut longest = 0;
+        while !bytes.is_empty() {
+            if self.arrived < PREFIX {
+                let taken = bytes.len().min(PREFIX - self.arrived);
+                self.prefix[self.arrived..self.arrived + taken].copy_from_slice(&bytes[..taken]);
+                self.arrived += taken;
+                bytes = &bytes[taken..];
+                if self.arrived < PREFIX {
+                    break;
+                }
+                let [_, length @ ..] = self.prefix;
+                self.left = u32::from_be_bytes(length) as usize;
+                longest = longest.max(self.left);
+            }
+            let taken = bytes.len().min(self.left);
+            self.left -= taken;
+            bytes = &bytes[taken..];
+            if self.left == 0 {
+                self.arrived = 0;
+            }
+        }
+        longest
+    }
+}
+
+impl<B> http_body::Body for CallBody<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) else {
+            let Some(deadline) = &mut this.deadline else { return Poll::Pending };
+            ready!(deadline.as_mut().poll(context));
+            let text = format!("the message did not arrive within {} s", limits::BODY_TIME.as_secs());
+            return Poll::Ready(Some(Err(tonic::Status::deadline_exceeded(text).into())));
+        };
+        if let Some(Ok(frame)) = &frame
+            && let Some(bytes) = frame.data_ref()
+            && let Err(refused) = this.receive(bytes)
+        {
+            return Poll::Ready(Some(Err(refused.into())));
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory_shares::MemoryBudget;
+    use axum::body::Body;
+    use http_body_util::BodyExt as _;
+    use std::convert::Infallible;
+
+    const KIB: usize = 1024;
+
+    fn message(bytes: usize) -> Vec<u8> {
+        let length = u32::try_from(bytes).unwrap().to_be_bytes();
+        [&[0], &length[..], &vec![b'x'; bytes]].concat()
+    }
+
+    fn body(frames: Vec<Vec<u8>>) -> Body {
+        let frames = frames.into_iter().map(|frame| Ok::<_, Infallible>(Bytes::from(frame)));
+        Body::from_stream(futures::stream::iter(frames))
+    }
+
+    /// The code with which reading a call ends; 0 if it is read to its end.
+    async fn read(mut body: CallBody<Body>) -> i32 {
+        while let Some(frame) = body.frame().await {
+            if let Err(error) = frame {
+                return error.downcast::<tonic::Status>().unwrap().code() as i32;
+            }
+        }
+        0
+    }
+
+    #[tokio::test]
+    async fn messages_without_credentials_are_bounded_in_calls_with_and_without_an_end() {
+        let exhausted = tonic::Code::ResourceExhausted as i32;
+        let budget = MemoryBudget::new(1 << 20, 1 << 20, 0);
+        let share = || budget.share("system:anonymous");
+        for make in [CallBody::of_one_message, CallBody::of_messages] {
+            let small = make(body(vec![message(KIB)]), share(), true);
+            assert_eq!(read(small).await, 0);
+            // Frames in which no message ever ends, and many small messages.
+            let parts = message(64 * KIB).chunks(KIB).map(<[u8]>::to_vec).collect();
+            assert_eq!(read(make(body(parts), share(), true)).await, exhausted);
+            let many = make(body(vec![message(KIB); 64]), share(), true);
+            assert_eq!(read(many).await, exhausted);
+        }
+        assert_eq!(budget.free(), 1 << 20);
+    }
+
+    #[tokio::test]
+    async fn an_endless_call_holds_the_budget_of_one_message_at_a_time() {
+        let budget = MemoryBudget::new(100 * KIB, 100 * KIB, 0);
+        let share = || budget.share("system:node:a");
+        let many = CallBody::of_messages(body(vec![message(40 * KIB); 100]), share(), false);
+        assert_eq!(read(many).await, 0);
+        let cut: Vec<_> = message(40 * KIB).chunks(7).map(<[u8]>::to_vec).collect();
+        let many = CallBody::of_messages(body([cut.clone(), cut.clone(), cut].concat()), share(), false);
+        assert_eq!(read(many).await, 0);
+        let long = message(200 * KIB).chunks(16 * KIB).map(<[u8]>::to_vec).collect();
+        let refused = CallBody::of_messages(body(long), share(), false);
+        assert_eq!(read(refused).await, tonic::Code::ResourceExhausted as i32);
+        let claimed = [&[0][..], &u32::MAX.to_be_bytes()].concat();
+        let refused = CallBody::of_messages(body(vec![claimed]), share(), false);
+        assert_eq!(read(refused).await, tonic::Code::ResourceExhausted as i32);
+        assert_eq!(budget.free(), 100 * KIB);
+    }
+}
