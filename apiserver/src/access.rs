@@ -10,6 +10,7 @@ use axum::body::{Body, Bytes};
 use http::header::USER_AGENT;
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body::Frame;
+use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
@@ -23,8 +24,23 @@ const GRPC_STATUS: &str = "grpc-status";
 #[derive(Clone, Debug, Default)]
 struct LoggedUser(Arc<OnceLock<String>>);
 
-/// Records the user of a request, if the request is being logged. `extensions` are those of the request.
-pub(crate) fn authenticated(extensions: &Extensions, user: &UserInfo) {
+/// The users of a connection and of one of its requests: a request extension, set by the front end that authenticates
+/// the request. Requests without credentials set nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestCaller {
+    /// The last user of the connection that has a name.
+    pub(crate) of_connection: Arc<Mutex<Option<Arc<UserInfo>>>>,
+    pub(crate) of_request: Arc<OnceLock<Arc<UserInfo>>>,
+}
+
+/// Records the user of a request: for the bounds on its answer, and for its line if the request is being logged.
+/// `extensions` are those of the request.
+pub(crate) fn authenticated(extensions: &Extensions, user: &Arc<UserInfo>) {
+    if let Some(caller) = extensions.get::<RequestCaller>().filter(|_| !user.is_anonymous()) {
+        *caller.of_connection.lock() = Some(user.clone());
+        // Set once: a request is authenticated once.
+        let _ = caller.of_request.set(user.clone());
+    }
     if let Some(LoggedUser(slot)) = extensions.get() {
         // Set once: a request is authenticated once.
         let _ = slot.set(user.username.clone());

@@ -15,6 +15,7 @@ pub mod admission;
 mod agent;
 mod aggregator;
 mod anonymous_slots;
+mod answer_kind;
 pub mod audit;
 pub mod authn;
 pub mod authz;

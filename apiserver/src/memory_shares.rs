@@ -104,6 +104,15 @@ impl MemoryShare {
         Some(Reserved { bytes, of_user: Some(of_user), of_all: Some(of_all), ..self.nothing() })
     }
 
+    /// Waits for bytes like [`MemoryShare::try_reserve`]. Cancel safe.
+    pub(crate) async fn reserve(self, bytes: usize) -> Reserved {
+        let permits = permits(bytes.min(self.0.budget.share));
+        // The semaphores are never closed.
+        let of_user = self.0.free.clone().acquire_many_owned(permits).await.ok();
+        let of_all = self.0.budget.free.clone().acquire_many_owned(permits).await.ok();
+        Reserved { bytes, of_user, of_all, ..self.nothing() }
+    }
+
     /// Waits for this request's turn to use spare bytes. Cancel safe.
     pub(crate) async fn turn(&self) -> Turn {
         Turn(self.0.turn.clone().lock_owned().await)

@@ -2,10 +2,12 @@
 //! spawns no tasks by itself, except through its caller.
 
 mod activity;
+mod answer;
 mod connection;
 mod connections;
 mod image;
 mod reflection;
+mod stream_executor;
 
 use crate::access::AccessRecord;
 use crate::aggregator::{self, Aggregator};
@@ -22,6 +24,7 @@ use crate::grpc::authenticate::CallAuthenticator;
 use crate::identity;
 use crate::kinds::Kinds;
 use crate::limits;
+use crate::memory_shares::MemoryBudget;
 use crate::metrics::{Metrics, Page};
 use crate::outbound::Outbound;
 use crate::pipeline::{LocalComponents, Pipeline};
@@ -144,6 +147,8 @@ pub struct ApiServer {
     grpc: Grpc,
     tunnels: Arc<Tunnels>,
     grpc_calls: CallAuthenticator,
+    /// Memory of answers that clients have not taken.
+    unsent: MemoryBudget,
     front_proxies: Option<Arc<FrontProxies>>,
     identity: Arc<ServerIdentity>,
     /// The largest number of open connections.
@@ -288,6 +293,7 @@ impl ApiServer {
             pipeline,
             tunnels,
             grpc_calls,
+            unsent: MemoryBudget::new(limits::UNSENT_BYTES, limits::UNSENT_BYTES_OF_USER, 0),
             front_proxies,
             identity,
             capacity,
@@ -392,9 +398,9 @@ impl ApiServer {
         // connection.
         match evicted.run_until_cancelled(shaking).await.flatten() {
             Some(Some(tls)) => {
-                let Self { router, grpc_calls, front_proxies, pipeline, stop, .. } = self;
+                let Self { router, grpc_calls, unsent, front_proxies, pipeline, stop, .. } = self;
                 let (grpc, clock) = (Some(grpc_calls), pipeline.nondet().clock);
-                let shared = connection::ListenerState { router, grpc, stop, front_proxies, clock };
+                let shared = connection::ListenerState { router, grpc, unsent, stop, front_proxies, clock };
                 connection::serve(shared, tls, address, slot).await;
             }
             Some(None) => self.pipeline.metrics().handshake_failed(),
@@ -526,5 +532,9 @@ where
     }
 }
 
+#[cfg(test)]
+mod call_tests;
+#[cfg(test)]
+mod stalled_tests;
 #[cfg(test)]
 mod tests;

@@ -139,6 +139,19 @@ impl Server {
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 
+    /// Bytes of the process's memory that are resident.
+    ///
+    /// # Panics
+    ///
+    /// The process has ended, or the system is not Linux.
+    pub fn resident_bytes(&self) -> usize {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("the server runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        let kib = line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number");
+        kib * 1024
+    }
+
     /// Sends SIGKILL, which the process cannot handle, and waits for its end.
     pub fn kill(mut self) {
         self.child.kill().expect("the server runs");

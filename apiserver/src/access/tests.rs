@@ -77,7 +77,7 @@ fn a_request_is_one_line_with_method_path_code_time_and_user_written_when_the_an
         runtime().block_on(async {
             let mut request = request();
             let record = AccessRecord::begin(&client(), &mut request).unwrap();
-            authenticated(request.extensions(), &UserInfo::new("jane\nroot", ["devs"]));
+            authenticated(request.extensions(), &Arc::new(UserInfo::new("jane\nroot", ["devs"])));
             let data = |text: &'static str| Frame::data(Bytes::from_static(text.as_bytes()));
             let response = record.answered(streamed(vec![data("one"), data("four")]));
             tokio::time::advance(std::time::Duration::from_millis(1500)).await;

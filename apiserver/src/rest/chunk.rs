@@ -5,9 +5,10 @@
 use bytes::Bytes;
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha512};
 use std::io::Write as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A gzip header with the compression method only.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
@@ -55,19 +56,47 @@ impl Chunk {
 pub(super) struct Joined {
     chunks: Vec<Arc<Chunk>>,
     gzip: OnceLock<Bytes>,
+    whole: SharedBytes,
+}
+
+/// Large bytes that are made when they are needed: all that need them at the same time share them, and nothing keeps
+/// them afterwards.
+#[derive(Debug, Default)]
+pub(super) struct SharedBytes(Mutex<Weak<Vec<u8>>>);
+
+impl SharedBytes {
+    /// The bytes that somebody still uses, or new ones.
+    pub(super) fn get(&self, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+        struct Shared(Arc<Vec<u8>>);
+        impl AsRef<[u8]> for Shared {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        // Held while the bytes are made, so that they are made once.
+        let mut last = self.0.lock();
+        let bytes = last.upgrade().unwrap_or_else(|| {
+            let made = Arc::new(make());
+            *last = Arc::downgrade(&made);
+            made
+        });
+        Bytes::from_owner(Shared(bytes))
+    }
 }
 
 impl Joined {
     /// Concatenates chunks.
     pub(super) fn new(chunks: Vec<Arc<Chunk>>) -> Self {
-        Self { chunks, gzip: OnceLock::new() }
+        Self { chunks, gzip: OnceLock::new(), whole: SharedBytes::default() }
     }
 
     /// The whole content.
     pub(super) fn plain(&self) -> Bytes {
-        let mut all = Vec::with_capacity(self.chunks.iter().map(|chunk| chunk.plain.len()).sum());
-        self.chunks.iter().for_each(|chunk| all.extend_from_slice(&chunk.plain));
-        all.into()
+        self.whole.get(|| {
+            let mut all = Vec::with_capacity(self.chunks.iter().map(|chunk| chunk.plain.len()).sum());
+            self.chunks.iter().for_each(|chunk| all.extend_from_slice(&chunk.plain));
+            all
+        })
     }
 
     /// The whole content, compressed with gzip.

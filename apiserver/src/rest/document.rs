@@ -1,7 +1,7 @@
 //! [`Document`]: a static document that is encoded once and read often: discovery, OpenAPI, `/version`. Large
 //! ones are kept compressed, since they are read rarely. Each has an entity tag of its content.
 
-use super::chunk::{Chunk, Joined};
+use super::chunk::{Chunk, Joined, SharedBytes};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -34,7 +34,8 @@ pub(super) struct Document {
 #[derive(Debug)]
 enum StoredContent {
     Plain(Bytes),
-    Gzip(Bytes),
+    /// Compressed bytes, and the plain ones while somebody uses them.
+    Gzip(Bytes, SharedBytes),
     Joined(Joined),
 }
 
@@ -50,7 +51,7 @@ impl Document {
         let content = if content.len() < COMPRESS_FROM {
             StoredContent::Plain(content.into())
         } else {
-            StoredContent::Gzip(compress(&content).into())
+            StoredContent::Gzip(compress(&content).into(), SharedBytes::default())
         };
         Self { content_type, tag, content }
     }
@@ -101,11 +102,11 @@ impl Document {
     pub(super) fn content(&self) -> Bytes {
         match &self.content {
             StoredContent::Plain(bytes) => bytes.clone(),
-            StoredContent::Gzip(bytes) => {
+            StoredContent::Gzip(bytes, whole) => whole.get(|| {
                 let mut plain = Vec::new();
                 GzDecoder::new(bytes.as_ref()).read_to_end(&mut plain).expect("we compressed it ourselves");
-                plain.into()
-            }
+                plain
+            }),
             StoredContent::Joined(joined) => joined.plain(),
         }
     }
@@ -113,7 +114,7 @@ impl Document {
     fn full(&self, headers: &HeaderMap) -> Response<Bytes> {
         let mut response = match &self.content {
             StoredContent::Plain(bytes) => return reply(StatusCode::OK, self.content_type, bytes.clone()),
-            StoredContent::Gzip(bytes) if takes_gzip(headers) => {
+            StoredContent::Gzip(bytes, _) if takes_gzip(headers) => {
                 let mut response = reply(StatusCode::OK, self.content_type, bytes.clone());
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response
@@ -123,7 +124,7 @@ impl Document {
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response
             }
-            StoredContent::Gzip(_) | StoredContent::Joined(_) => {
+            StoredContent::Gzip(..) | StoredContent::Joined(_) => {
                 reply(StatusCode::OK, self.content_type, self.content())
             }
         };
@@ -186,5 +187,21 @@ mod tests {
         let compressed = document.respond(&headers(ACCEPT_ENCODING, "br, gzip"));
         assert_eq!(compressed.headers()[CONTENT_ENCODING], "gzip");
         assert!(compressed.body().len() < 1000);
+    }
+
+    #[test]
+    fn answers_that_are_sent_at_the_same_time_share_the_bytes_of_a_large_document() {
+        let content = vec![b'x'; 2 * COMPRESS_FROM];
+        let chunks = content.chunks(COMPRESS_FROM).map(|chunk| Chunk::new(chunk.to_vec())).collect();
+        let documents = [
+            Document::new("application/json", content.clone()),
+            Document::joined("application/json", chunks),
+        ];
+        for document in documents {
+            let answers: Vec<_> = (0..10).map(|_| document.respond(&HeaderMap::new()).into_body()).collect();
+            assert_eq!(answers[0], content);
+            let first = answers[0].as_ptr();
+            assert!(answers.iter().all(|answer| answer.as_ptr() == first), "one copy for all");
+        }
     }
 }

@@ -33,6 +33,7 @@ use crate::access;
 use crate::agent::user_agent;
 use crate::aggregator::Aggregator;
 use crate::anonymous_slots::AnonymousSlots;
+use crate::answer_kind::AnswerKind;
 use crate::audit::{self, Audit};
 use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
@@ -198,8 +199,10 @@ impl Rest {
                 self.refuse(&parts, &user, &location, Status::no_such_route()).await
             }
             Route::Resource(path) => match stream::StreamKind::of(&path) {
-                Some(which) => self.streams.serve(which, parts, &user, path).await,
-                None if stream::is_proxy(&path) => self.streams.proxy(parts, body, &user, path).await,
+                Some(which) => patient(self.streams.serve(which, parts, &user, path).await),
+                None if stream::is_proxy(&path) => {
+                    patient(self.streams.proxy(parts, body, &user, path).await)
+                }
                 None => self.resource((parts, body, user), path, seat).await,
             },
         };
@@ -294,6 +297,10 @@ impl Rest {
             *response.status_mut() = StatusCode::ACCEPTED;
         }
         let response = self.pipeline.metrics().sent(kind, response);
+        let mut response = response;
+        if lists || watches {
+            response.extensions_mut().insert(AnswerKind::Streamed);
+        }
         let response = match seat.filter(|_| lists) {
             Some(seat) => seats::until_sent(response, seat),
             None => response,
@@ -395,6 +402,12 @@ impl Rest {
         let format = content::body_format(headers)?;
         Ok(Body { format, bytes: self.bodies.read(&user.username, body).await? })
     }
+}
+
+/// Marks the answer of a stream to a node or to a backend.
+fn patient(mut response: Response<HttpBody>) -> Response<HttpBody> {
+    response.extensions_mut().insert(AnswerKind::Patient);
+    response
 }
 
 /// The `includeObject` parameter; it matters for tables only.

@@ -11,6 +11,7 @@ use super::query::Query;
 use super::respond::{encode, plain, refusal, response};
 use super::{content, path_verb};
 use crate::aggregator::{AggregatedApis, Aggregator};
+use crate::answer_kind::AnswerKind;
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, More, Target};
 use crate::fairness::{DUMPS, Dump};
@@ -278,7 +279,11 @@ fn metrics_page(parts: &Parts, text: String) -> Response<Body> {
 
 fn finish(found: Result<Response<Bytes>, Status>) -> Response<Body> {
     match found {
-        Ok(found) => found.map(Body::from),
+        Ok(found) => {
+            let mut response = found.map(Body::from);
+            response.extensions_mut().insert(AnswerKind::Shared);
+            response
+        }
         Err(status) => refusal(&status),
     }
 }

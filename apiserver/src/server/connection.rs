@@ -3,21 +3,26 @@
 //! requests.
 
 use super::activity::{Activity, InFlight};
+use super::answer::AnswerBody;
 use super::connections::ConnectionSlot;
-use crate::access::AccessRecord;
+use super::stream_executor::{self, StreamExecutor};
+use crate::access::{AccessRecord, RequestCaller};
 use crate::anonymous_slots::AnonymousSlots;
 use crate::authn::{FrontProxies, Peer};
 use crate::grpc::authenticate::{CallAuthenticator, is_call};
 use crate::limits;
-use crate::observed_body::{ObservedBody, ignore};
+use crate::memory_shares::MemoryBudget;
+use crate::rest::respond::refusal;
 use crate::unread_body::DiscardingBody;
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use futures::future::Either;
-use http::{Request, Response, StatusCode};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use http::header::HOST;
+use http::{Request, Response, StatusCode, Version};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use kstore_api::status::Status;
 use kstore_nondet::Clock;
 use std::convert::Infallible;
 use std::io;
@@ -38,6 +43,8 @@ pub(super) struct ListenerState {
     pub(super) router: Router,
     /// Authenticates gRPC calls before their messages are read; without it gRPC calls are plain requests.
     pub(super) grpc: Option<CallAuthenticator>,
+    /// Memory of answers that clients have not taken.
+    pub(super) unsent: MemoryBudget,
     pub(super) stop: CancellationToken,
     /// Front proxies; if present, they decide which client certificates authenticate users.
     pub(super) front_proxies: Option<Arc<FrontProxies>>,
@@ -88,37 +95,46 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = slot.activity.clone();
-    let ListenerState { router, grpc, stop, .. } = shared;
+    let ListenerState { router, grpc, unsent, stop, .. } = shared;
     let (served, stopped) = (activity.clone(), stop.clone());
     let slots = AnonymousSlots::of(&peer);
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
-        let in_flight = served.begin();
+        let in_flight = served.begin(request.version() < Version::HTTP_2);
         let record = AccessRecord::begin(&peer, &mut request);
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(peer.clone());
+        let caller = RequestCaller { of_connection: served.user.clone(), ..RequestCaller::default() };
+        parts.extensions.insert(caller.clone());
         if let Some(slots) = &slots {
             parts.extensions.insert(slots.clone());
         }
         let body = DiscardingBody::new(&parts.headers, body, stopped.clone());
+        let bad_host = host_problem(&parts);
         let request = Request::from_parts(parts, body);
-        let answering = match grpc.clone().filter(|_| is_call(&request)) {
-            Some(grpc) => Either::Left(grpc.serve(request, router.clone())),
-            None => Either::Right(router.clone().oneshot(request)),
+        let answering = match (bad_host, grpc.clone().filter(|_| is_call(&request))) {
+            (Some(problem), _) => Either::Left(std::future::ready(problem)),
+            (None, Some(grpc)) => Either::Right(Either::Left(grpc.serve(request, router.clone()))),
+            (None, None) => Either::Right(Either::Right(router.clone().oneshot(request))),
         };
-        let activity = served.clone();
+        let (activity, unsent) = (served.clone(), unsent.clone());
         async move {
-            let response = answering.await.unwrap_or_else(|never| match never {});
-            Ok::<_, Infallible>(observe_end(response, record, in_flight, &activity))
+            let response = match answering {
+                Either::Left(refused) => refused.await,
+                Either::Right(answering) => answering.await.unwrap_or_else(|never| match never {}),
+            };
+            Ok::<_, Infallible>(observe_end((response, &caller), record, in_flight, (&activity, &unsent)))
         }
     });
-    let mut http = auto::Builder::new(TokioExecutor::new());
+    let mut http = auto::Builder::new(StreamExecutor);
     http.http2()
         .max_concurrent_streams(limits::STREAMS)
         .max_pending_accept_reset_streams(Some(limits::PENDING_RESETS))
         .keep_alive_interval(Some(limits::PING_INTERVAL))
         .keep_alive_timeout(limits::PING_TIMEOUT)
         .timer(TokioTimer::new());
-    http.http1().header_read_timeout(limits::FIRST_REQUEST).timer(TokioTimer::new());
+    // This time also runs while a connection waits for its next request, so it is that of an idle connection; the first
+    // request has its own, see `idle_for_too_long`.
+    http.http1().header_read_timeout(limits::IDLE_CONNECTION).timer(TokioTimer::new());
     let socket = SocketWithSlot { socket, _slot: slot };
     let serving =
         http.serve_connection_with_upgrades(TokioIo::new(socket), TowerToHyperService::new(service));
@@ -128,6 +144,7 @@ where
         ended = serving.as_mut() => return ended,
         () = stop.cancelled() => true,
         () = activity.evicted.cancelled() => false,
+        () = activity.stalled_for_too_long() => false,
         // A first request may arrive just as the time passes, so shutdown is graceful; later requests open a
         // new connection.
         () = activity.idle_for_too_long() => true,
@@ -156,23 +173,43 @@ async fn drained(activity: &Activity) {
     }
 }
 
+/// The refusal of an HTTP/1.1 request that does not say once for which host it is, in the words of Go's server.
+fn host_problem(parts: &http::request::Parts) -> Option<Response<Body>> {
+    let problem = match (parts.version, parts.headers.get_all(HOST).iter().count()) {
+        (Version::HTTP_11, 0) => "missing required Host header",
+        (Version::HTTP_11 | Version::HTTP_10, 2..) => "too many Host headers",
+        _ => return None,
+    };
+    let body = Body::from(format!("400 Bad Request: {problem}"));
+    let response = Response::builder().status(StatusCode::BAD_REQUEST);
+    let response = response.header(http::header::CONTENT_TYPE, "text/plain; charset=utf-8").body(body);
+    // The parts of the response are constants.
+    response.ok()
+}
+
 /// The answer, wrapped so that its end is recorded: the request leaves flight, and its line is written to the
 /// access log.
 fn observe_end(
-    response: Response<Body>,
+    (mut response, caller): (Response<Body>, &RequestCaller),
     record: Option<AccessRecord>,
     in_flight: InFlight,
-    activity: &Activity,
-) -> Response<impl http_body::Body<Data = Bytes, Error = axum::Error> + use<>> {
+    (activity, unsent): (&Activity, &MemoryBudget),
+) -> Response<AnswerBody> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         activity.upgraded();
     }
-    let response = match record {
-        Some(record) => record.answered(response),
-        None => response,
-    };
-    // The request is in flight until its body is dropped.
-    response.map(|inner| ObservedBody::new(inner, in_flight, ignore))
+    if let Some(record) = record {
+        response = record.answered(response);
+    }
+    let share = unsent.share(caller.of_request.get().map_or("", |user| &user.username));
+    // The request is in flight until its answer was sent.
+    let wrapped = AnswerBody::wrap(response, share.clone(), in_flight).or_else(|(busy, in_flight)| {
+        let refused = refusal(&Status::too_many_requests(&busy.to_string(), 1));
+        AnswerBody::wrap(refused, share, in_flight)
+    });
+    let (response, progress) = wrapped.unwrap_or_else(|_| unreachable!("a refusal is small"));
+    stream_executor::answers_with(progress);
+    response
 }
 
 /// A socket that owns the slot of its connection, also after an upgrade has taken it away from HTTP.

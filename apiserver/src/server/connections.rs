@@ -1,17 +1,33 @@
-//! [`Connections`]: the open connections of a listener, and the choice of an idle one to close when there are
-//! too many. No sockets.
+//! [`Connections`]: the open connections of a listener, and the choice of one to close when there are too many. No
+//! sockets.
 //!
-//! A full server accepts a new connection by closing an idle one, so that silent peers cannot lock out others.
-//! Connections without an answered request are closed first. Then the order is: connections of the address with
-//! the most connections, and the connection that has been idle for the longest time.
+//! A full server accepts a new connection by closing another one, so that peers that are silent, take nothing, or ask without
+//! credentials cannot lock out others. The order is [`Closable`]'s, then: connections of the address with the most connections,
+//! and the connection without progress for the longest time. A connection that serves a user is closed only if the user has more
+//! than three quarters of all connections.
 
 use super::activity::Activity;
+use crate::limits::STALLED_CONNECTION;
 use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+/// Why a connection may be closed for another one, from the first to be closed to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Closable {
+    /// No request was answered, and none is in flight.
+    Silent,
+    /// No request is in flight.
+    Idle,
+    /// The client takes nothing of its answers.
+    Stalled,
+    /// Requests without credentials are in flight for a while.
+    Anonymous,
+}
 
 /// The open connections of one listener.
 #[derive(Debug)]
@@ -35,22 +51,27 @@ impl Connections {
         Arc::new(Self { capacity: capacity.max(1), open: Mutex::default(), left: Notify::new() })
     }
 
-    /// Waits for a slot for a connection from `address`. If all are taken, an idle connection is closed; if
-    /// none is idle, the call waits until one ends. Cancel safe.
+    /// Waits for a slot for a connection from `address`. If all are taken, another connection is closed; if
+    /// none may be closed, the call waits until one may or ends. Cancel safe.
     pub(super) async fn slot(self: &Arc<Self>, address: IpAddr) -> ConnectionSlot {
         loop {
             let left = self.left.notified();
             if let Some(slot) = self.try_slot(address) {
                 return slot;
             }
-            left.await;
+            // No event tells that a connection has made no progress for a while.
+            tokio::select! {
+                biased;
+                () = left => {}
+                () = sleep(STALLED_CONNECTION) => {}
+            }
         }
     }
 
     fn try_slot(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let mut open = self.open.lock();
         if open.activities.len() >= self.capacity {
-            let id = open.idle_victim()?;
+            let id = open.victim().or_else(|| open.victim_of_user(self.capacity))?;
             let victim = open.activities.remove(&id)?;
             victim.evicted.cancel();
         }
@@ -63,18 +84,40 @@ impl Connections {
 }
 
 impl OpenConnections {
-    /// The idle connection to close; `None` if none is idle.
-    fn idle_victim(&self) -> Option<u64> {
+    /// The connection to close; `None` if none may be closed.
+    fn victim(&self) -> Option<u64> {
         let mut by_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for activity in self.activities.values() {
             *by_address.entry(activity.address).or_default() += 1;
         }
-        let idle = self.activities.iter().filter_map(|(id, activity)| {
-            let (has_answered, since) = activity.idle_since()?;
-            Some(((has_answered, Reverse(by_address[&activity.address]), since, *id), *id))
+        let closable = self.activities.iter().filter_map(|(id, activity)| {
+            let (reason, since) = closable(activity)?;
+            Some(((reason, Reverse(by_address[&activity.address]), since, *id), *id))
         });
-        idle.min().map(|(_, id)| id)
+        closable.min().map(|(_, id)| id)
     }
+
+    /// The oldest connection of a user that has more than three quarters of all connections.
+    fn victim_of_user(&self, capacity: usize) -> Option<u64> {
+        let mut by_user: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+        for (id, activity) in &self.activities {
+            if let Some(user) = &*activity.user.lock() {
+                by_user.entry(user.username.clone()).or_insert((0, *id)).0 += 1;
+            }
+        }
+        let (count, oldest) = by_user.into_values().max()?;
+        (count > capacity - capacity / 4).then_some(oldest)
+    }
+}
+
+/// Why and since when a connection may be closed for another one.
+fn closable(activity: &Activity) -> Option<(Closable, Instant)> {
+    if let Some((has_answered, since)) = activity.idle_since() {
+        return Some((if has_answered { Closable::Idle } else { Closable::Silent }, since));
+    }
+    let stalled = activity.stalled_since().map(|since| (Closable::Stalled, since));
+    let found = stalled.or_else(|| Some((Closable::Anonymous, activity.anonymous_since()?)));
+    found.filter(|(_, since)| since.elapsed() >= STALLED_CONNECTION)
 }
 
 /// The slot of an open connection; it is freed on drop.
@@ -97,12 +140,18 @@ impl Drop for ConnectionSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authn::UserInfo;
     use std::net::Ipv4Addr;
     use std::time::Duration;
-    use tokio::time::{sleep, timeout};
+    use tokio::time::timeout;
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+    /// Makes the connection one of a user with credentials.
+    fn log_in(slot: &ConnectionSlot, user: &str) {
+        *slot.activity.user.lock() = Some(UserInfo::new(user, [""; 0]).into());
+    }
 
     fn is_open(slot: &ConnectionSlot) -> bool {
         !slot.activity.evicted.is_cancelled()
@@ -128,8 +177,9 @@ mod tests {
     async fn connections_with_answered_requests_are_closed_later_and_busy_ones_never() {
         let connections = Connections::new(3);
         let (served, busy) = (connections.slot(HERE).await, connections.slot(HERE).await);
-        drop(served.activity.begin());
-        let request = busy.activity.begin();
+        drop(served.activity.begin(false));
+        let request = busy.activity.begin(false);
+        log_in(&busy, "ann");
         sleep(Duration::from_secs(1)).await;
         let silent = connections.slot(HERE).await;
         let _first = connections.slot(HERE).await;
@@ -154,10 +204,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_idle_connections_a_new_one_waits_for_a_slot() {
+    async fn without_connections_to_close_a_new_one_waits_for_a_slot() {
         let connections = Connections::new(1);
         let busy = connections.slot(HERE).await;
-        let request = busy.activity.begin();
+        let request = busy.activity.begin(false);
+        log_in(&busy, "ann");
         assert!(timeout(Duration::from_secs(60), connections.slot(HERE)).await.is_err());
         let waiting = connections.slot(HERE);
         let leaving = async {
@@ -167,5 +218,42 @@ mod tests {
         };
         let (new, ()) = tokio::join!(waiting, leaving);
         assert!(is_open(&new));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_take_nothing_or_have_no_credentials_do_not_lock_out_others() {
+        for is_stalled in [true, false] {
+            let connections = Connections::new(3);
+            let watcher = connections.slot(HERE).await;
+            let _watch = watcher.activity.begin(false);
+            log_in(&watcher, "ann");
+            let attack = [connections.slot(HERE).await, connections.slot(HERE).await];
+            let answers = attack.each_ref().map(|slot| slot.activity.begin(false));
+            if is_stalled {
+                attack.iter().for_each(|slot| log_in(slot, "eve"));
+                answers.iter().for_each(|answer| answer.waits_for_client());
+            }
+            let new = timeout(2 * STALLED_CONNECTION, connections.slot(HERE)).await.unwrap();
+            assert!(is_open(&new) && is_open(&watcher), "{is_stalled}");
+            assert_eq!(attack.iter().filter(|slot| is_open(slot)).count(), 1);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_with_most_connections_does_not_lock_out_others() {
+        let connections = Connections::new(8);
+        let mut slots = Vec::new();
+        for user in ["ann", "eve", "eve", "eve", "eve", "eve", "eve", "eve"] {
+            slots.push(connections.slot(HERE).await);
+            log_in(slots.last().unwrap(), user);
+        }
+        let requests: Vec<_> = slots.iter().map(|slot| slot.activity.begin(false)).collect();
+        let new = timeout(Duration::from_secs(1), connections.slot(THERE)).await.unwrap();
+        let request = new.activity.begin(false);
+        log_in(&new, "bob");
+        assert!(is_open(&slots[0]) && !is_open(&slots[1]));
+        // Six of eight are no more than three quarters.
+        assert!(timeout(Duration::from_secs(1), connections.slot(THERE)).await.is_err());
+        drop((requests, request));
     }
 }

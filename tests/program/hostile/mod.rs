@@ -2,6 +2,7 @@
 //! that they can do. Each test is one attack, with bounds on time and load. Attacks that need no sockets are in
 //! `hostile` of the binary `sim`.
 
+mod answers;
 mod etcd_port;
 mod files;
 mod identity;
