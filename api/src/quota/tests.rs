@@ -197,9 +197,10 @@ fn device_claims_use_the_most_devices_of_each_class() {
         let used = used.as_object_mut().unwrap();
         assert_eq!(used.remove("count/resourceclaims.resource.k8s.io"), Some(json!("1")));
         let expected = expected.as_object().unwrap().iter();
-        let expected =
-            expected.map(|(class, n)| (format!("{class}.deviceclass.resource.k8s.io/devices"), n.clone()));
-        assert_eq!(*used, expected.collect(), "{requests}");
+        let expected: Value = expected
+            .map(|(class, n)| (format!("{class}.deviceclass.resource.k8s.io/devices"), n.clone()))
+            .collect();
+        assert_eq!(json!(used), expected, "{requests}");
     }
     let name = "gpu.deviceclass.resource.k8s.io/devices";
     assert_eq!(kind_of(name), Some(("resource.k8s.io", "resourceclaims")));

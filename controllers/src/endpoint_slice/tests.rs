@@ -255,6 +255,7 @@ fn topology_mode_shares_endpoints_among_zones_by_their_cpus() {
     for (zones, nodes, expected) in table {
         let mut w = SimulatedCluster { shares: shares(zones), ..SimulatedCluster::default() };
         let nodes: Vec<(u32, u32)> = (0..).zip(nodes.iter().copied()).collect();
+        w.run(&service(json!({"trafficDistribution": "PreferSameNode"})), &on(&nodes));
         w.run(&automatic(), &on(&nodes));
         let expected: BTreeMap<String, usize> = expected.iter().map(|(z, n)| ((*z).to_owned(), *n)).collect();
         assert_eq!(w.hinted(), expected, "{nodes:?}");

@@ -143,8 +143,8 @@ fn allocations(shares: Option<&Shares>, endpoints: u32) -> Result<BTreeMap<&str,
     Ok(allocations)
 }
 
-/// The hints of an unchanged slice by zone; `None` if one is missing, is for a zone without a share, or is one too
-/// many for its zone.
+/// The hints of an unchanged slice by zone; `None` if one is missing, is for a node or for a zone without a share, or
+/// is one too many for its zone.
 fn hints_by_zone<'s>(
     endpoints: &[Endpoint],
     allocated: &Counts<'s>,
@@ -152,7 +152,8 @@ fn hints_by_zone<'s>(
 ) -> Option<Counts<'s>> {
     let mut hints = Counts::new();
     for endpoint in endpoints.iter().filter(|endpoint| is_ready(endpoint)) {
-        let zones = endpoint.hints.as_ref()?.for_zones.as_ref().filter(|zones| !zones.is_empty())?;
+        let hints_of_zones = endpoint.hints.as_ref().filter(|hints| hints.for_nodes.is_none())?;
+        let zones = hints_of_zones.for_zones.as_ref().filter(|zones| !zones.is_empty())?;
         for zone in zones {
             let (zone, _) = allocations.get_key_value(zone.name.as_str())?;
             *hints.entry(zone).or_default() += 1;
