@@ -35,9 +35,31 @@ pub(crate) const SELF: &str = "system:apiserver";
 /// On an overloaded machine the watch cache can lag behind the storage for longer than a request may wait. The
 /// steps are therefore repeated up to [`BOOTSTRAP_TRIES`] times: objects that exist already are skipped.
 ///
+/// A full storage accepts deletions, which make room. So a server of an existing cluster starts without these writes.
+///
 /// # Errors
 /// The first refusal other than "already exists", or 503 after the last try.
 pub async fn run(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {
+    match repeat_until_served(pipeline, identity).await {
+        Err(status) if status.reason == Reason::InsufficientStorage && is_cluster(pipeline, identity) => {
+            tracing::warn!(
+                error = %status,
+                "some initial objects cannot be brought up to date; reads and deletions are served. Restart when there \
+                 is space"
+            );
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// Whether the storage has an existing cluster: its namespaces and the Service of the API.
+fn is_cluster(pipeline: &Pipeline, identity: &ServerIdentity) -> bool {
+    let service = objects::kubernetes_service(pipeline.registry().service_ranges(), identity.port());
+    objects::namespaces().iter().chain([&service]).all(|object| is_stored(pipeline, object))
+}
+
+async fn repeat_until_served(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {
     for _ in 1..BOOTSTRAP_TRIES {
         match create_missing_objects(pipeline, identity).await {
             Err(status) if status.reason == Reason::ServiceUnavailable => {

@@ -305,6 +305,22 @@ fn alarms_are_disarmed_without_a_server() {
     assert_eq!(store(&["alarm", "disarm"])["disarmed"], serde_json::json!([]));
 }
 
+/// Regression: a server on a full disk did not start, so nobody could delete anything.
+#[test]
+fn an_existing_cluster_starts_on_a_full_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data").to_str().unwrap().to_owned();
+    let flags = ["--listen", "127.0.0.1:0", "--data-dir", &data, "--components", "apiserver"];
+    drop(start(&flags));
+    raise_an_alarm(&data);
+    // The new port is one of the changes that find no space.
+    drop(start(&flags));
+    let new = dir.path().join("new").to_str().unwrap().to_owned();
+    raise_an_alarm(&new);
+    let refused = text(&output(&["--listen", "127.0.0.1:0", "--data-dir", &new]).stderr);
+    assert!(refused.contains("Insufficient storage"), "{refused}");
+}
+
 /// A running server of the etcd API, kstore or a real etcd, that is killed on drop.
 struct Member {
     process: Child,
