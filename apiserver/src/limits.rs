@@ -117,7 +117,7 @@ pub const ESCALATION_STEPS: usize = 4_000_000;
 /// Rules that the refusal of an escalation lists: about a screen. The comparison ends with the last of them.
 pub const ESCALATION_RULES_SHOWN: usize = 100;
 
-/// Bytes of provenance in memory for `explain`: 150,000 writes of pods, or 60,000 of objects that are created
+/// Bytes of provenance in memory for `explain`, unless the settings say otherwise: 150,000 writes of pods, or 60,000 of objects that are created
 /// and deleted. Older writes are still in the store, but not in the tree. The bound is in bytes because an
 /// idle server keeps this memory after a busy day.
 pub const TRACE_BYTES: usize = 4 * 1024 * 1024;
@@ -125,6 +125,9 @@ pub const TRACE_BYTES: usize = 4 * 1024 * 1024;
 /// Revisions of history that are read at a time, newest first, until the provenance in memory is full. Large
 /// enough that the cost of starting a read does not matter.
 pub const RECALL_REVISIONS: i64 = 16_384;
+
+/// Writes that a trace names as those that led to an object: some screens. The earliest ones are left out.
+pub const TRACE_ANCESTORS: usize = 200;
 
 /// The depth of a provenance tree: JSON parsers commonly stop at 128 levels, and a write takes two.
 pub const TRACE_DEPTH: usize = 48;

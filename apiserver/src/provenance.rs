@@ -9,7 +9,7 @@ mod tree;
 
 pub use note::Note;
 pub use record::Effect;
-pub use tree::TraceNode;
+pub use tree::{KnownFrom, ObjectTrace, TraceNode};
 
 use crate::limits;
 use crate::storage::{RawBatch, RawWatch, ReadError, SharedStorage};
@@ -20,16 +20,21 @@ use record::Record;
 /// The revision of an empty store, ours as well as etcd's: no commit has it, so no watch ever delivers it.
 const EMPTY_STORE_REVISION: i64 = 1;
 
-/// The newest writes with their causes, in memory, up to [`limits::TRACE_BYTES`].
+/// The newest writes with their causes, in memory, by default up to [`limits::TRACE_BYTES`].
 pub struct Provenance(RwLock<Log>);
 
 impl Default for Provenance {
     fn default() -> Self {
-        Self(RwLock::new(Log::new(limits::TRACE_BYTES)))
+        Self::new(limits::TRACE_BYTES)
     }
 }
 
 impl Provenance {
+    /// Keeps about this many bytes of writes.
+    pub fn new(bytes: usize) -> Self {
+        Self(RwLock::new(Log::new(bytes)))
+    }
+
     /// Loads the notes of the storage's history up to a revision, as many as fit, so that a restart loses
     /// only compacted history. All writes that were observed before the call must be newer.
     pub async fn recall(&self, storage: &SharedStorage, upto: i64) -> Result<(), ReadError> {
@@ -44,11 +49,13 @@ impl Provenance {
         mut upto: i64,
         length: i64,
     ) -> Result<(), ReadError> {
-        let mut recalled = Log::new(limits::TRACE_BYTES);
+        let budget = self.0.read().budget();
+        let mut recalled = Log::new(budget);
         while upto > EMPTY_STORE_REVISION {
             let after = (upto - length).max(EMPTY_STORE_REVISION);
-            let range = HistoryRange::read(storage, after, upto).await?;
+            let range = HistoryRange::read(storage, after, upto, budget).await?;
             if !recalled.prepend(range.writes) || !range.is_whole {
+                recalled.note_dropped();
                 break;
             }
             upto = after;
@@ -73,12 +80,14 @@ impl Provenance {
         }
     }
 
-    /// The trees of the writes to one object, by storage key, that no earlier write in its own tree caused;
-    /// oldest first. Empty if there are no such writes in memory. Takes time in proportion to the writes in
-    /// memory.
-    pub fn trace(&self, key: &str) -> Vec<TraceNode> {
-        let chunks = self.0.read().chunks();
-        tree::trace(&chunks, key)
+    /// The writes to one object, by storage key, with what led to them and what followed from them. Without writes if
+    /// there are none in memory. Takes time in proportion to the writes in memory.
+    pub fn trace(&self, key: &str) -> ObjectTrace {
+        let (chunks, has_dropped) = {
+            let log = self.0.read();
+            (log.chunks(), log.has_dropped())
+        };
+        tree::trace(&chunks, key, has_dropped)
     }
 }
 
@@ -91,9 +100,9 @@ struct HistoryRange {
 
 impl HistoryRange {
     /// Reads the history after one revision up to another.
-    async fn read(storage: &SharedStorage, after: i64, upto: i64) -> Result<Self, ReadError> {
+    async fn read(storage: &SharedStorage, after: i64, upto: i64, budget: usize) -> Result<Self, ReadError> {
         let (mut history, mut revision) = watch_from_oldest(storage, after).await?;
-        let mut range = Self { writes: Log::new(limits::TRACE_BYTES), is_whole: revision == after };
+        let mut range = Self { writes: Log::new(budget), is_whole: revision == after };
         while revision < upto {
             // A storage that fails meanwhile does not prevent the start: only history is missing.
             let Ok(Some(batch)) = tokio::time::timeout(limits::FRESH_WAIT, history.next()).await else {

@@ -237,7 +237,11 @@ impl ApiServer {
         };
         let storage = metrics.measure(storage);
         let (ServerMemory { cache, provenance }, follow) = match image {
-            None => ServerMemory::read(storage, options.settings.kinds(), metrics.clone()).await?,
+            None => {
+                let provenance =
+                    Provenance::new(options.settings.explain_bytes.unwrap_or(limits::TRACE_BYTES));
+                ServerMemory::read(storage, options.settings.kinds(), provenance, metrics.clone()).await?
+            }
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
         let (hand_over, started) = tokio::sync::oneshot::channel();
@@ -440,9 +444,10 @@ impl ServerMemory {
     async fn read(
         storage: SharedStorage,
         kinds: Kinds,
+        provenance: Provenance,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, Task), StartError> {
-        let provenance = Arc::new(Provenance::default());
+        let provenance = Arc::new(provenance);
         let recalled = recall(provenance.clone(), storage.clone()).await.map_err(FillError::from)?;
         let observer = provenance.clone();
         let observe = move |batch: &RawBatch| observer.observe(batch);

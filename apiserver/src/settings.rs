@@ -37,6 +37,8 @@ pub struct Settings {
     pub encryption: Option<Arc<Encryption>>,
     /// The optional kinds and features.
     pub opt_in: OptIn,
+    /// Bytes of provenance in memory; `None`: [`crate::limits::TRACE_BYTES`].
+    pub explain_bytes: Option<usize>,
     /// Whether the endpoints of the Service `default/kubernetes` are left as they are.
     pub leaves_endpoints: bool,
 }

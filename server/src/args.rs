@@ -132,7 +132,7 @@ pub struct ServeArgs {
     /// If damage keeps the store from opening, go on with what can be read; the damaged files move to DIR.damaged-N
     #[arg(long, conflicts_with = "in_memory", help_heading = STORAGE)]
     salvage: bool,
-    /// Refuse writes above N bytes of data; negative disables [default: 2147483648]
+    /// Refuse writes above N bytes of data, such as 2GiB; negative disables [default: 2GiB]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::bytes, help_heading = STORAGE)]
     quota_bytes: Option<i64>,
     /// Address of the API (REST and gRPC, TLS only); port 0 picks a free port
@@ -158,6 +158,8 @@ pub struct ClusterArgs {
     /// [default: 5m; all with the store alone]
     #[arg(long, value_name = "KEEP", help_heading = STORAGE)]
     history: Option<History>,
+    #[command(flatten)]
+    memory: keep::MemoryArgs,
     /// Network of Service addresses, or two separated by a comma, one per IP family, for dual stack [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR[,CIDR]", help_heading = SERVING)]
     service_cluster_ip_range: Option<ServiceRanges>,
@@ -543,7 +545,12 @@ enum ProcessRole {
 impl ClusterArgs {
     /// The error for the first given flag of the audit log, the metrics server or access, which need an apiserver.
     fn apiserver_only_flag_error(&self) -> Option<UsageError> {
-        let other = self.audit.given().or_else(|| self.metrics.given()).map(UsageError::NeedsApiserver);
+        let other = self
+            .audit
+            .given()
+            .or(self.metrics.given())
+            .or(self.memory.given())
+            .map(UsageError::NeedsApiserver);
         other.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
     }
 
@@ -551,6 +558,7 @@ impl ClusterArgs {
         let mut config = access(&self.access)?;
         config.authentication.is_anonymous_flag_given = self.anonymous_auth.is_some();
         config.authentication.basic_auth = self.access.file("basic-auth-file");
+        config.explain_bytes = self.memory.explain_memory;
         Ok(config)
     }
 

@@ -374,6 +374,7 @@ fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet)
         plugins: access.admission.switches.clone(),
         configured_plugins: crate::access::configured_plugins(&access.admission, &nondet.rng)?,
         opt_in: access.apis.opt_in.clone(),
+        explain_bytes: access.explain_bytes,
         ..Settings::default()
     })
 }

@@ -212,7 +212,8 @@ fn contradictory_command_lines_are_refused_with_a_hint() {
     let open = ["--components", "store", "--in-memory", "--etcd-listen", "0.0.0.0:0"];
     assert!(refused(&open).contains("--etcd-allow-anyone"));
     assert!(refused(&["explain", "deployment"]).contains("KIND/NAME"));
-    assert!(refused(&["explain", "gadget/x"]).contains("not a kind"));
+    assert!(refused(&["explain", "deployment/"]).contains("say which deployment: KIND/NAME"));
+    assert!(refused(&["explain", "gadget/x", "--kubeconfig", "/none"]).contains("/none"));
     assert!(refused(&["run", "--components", "scheduler", "--", "true"]).contains("apiserver"));
     for help in [&["--help"][..], &["run", "--help"], &["explain", "--help"], &["store", "--help"]] {
         assert!(text(&output(help).stdout).contains("Examples:"), "{help:?}");

@@ -57,6 +57,17 @@ fn explain_prints_the_chain_from_the_deployment_to_its_pods() {
         let kubeconfig = server.kubeconfig().to_str().unwrap();
         Command::new(SERVER).args(["explain", object, "--kubeconfig", kubeconfig]).output().unwrap()
     };
+    let by = |actor: &str| {
+        let kubeconfig = server.kubeconfig().to_str().unwrap();
+        let flags = ["explain", "deployment/web", "--kind", "pods", "--by", actor, "--kubeconfig", kubeconfig];
+        let output = Command::new(SERVER).args(flags).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (code, said) = by("scheduler");
+    assert!(code == Some(0) && said.contains("kube-scheduler updated pods/default/web-"), "{said}");
+    let (code, said) = by("nobody");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("no write by \"nobody\" matches; writers here: ") && said.contains("kube-scheduler"), "{said}");
     let output = explain("deployment/web");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}");
@@ -68,6 +79,14 @@ fn explain_prints_the_chain_from_the_deployment_to_its_pods() {
         line.chars().take_while(|c| !c.is_alphanumeric()).count()
     };
     assert!(chain.map(depth).is_sorted_by(|a, b| a < b), "{said}");
+    // A pod names the Deployment and the ReplicaSet that led to it.
+    let pod = said.split_whitespace().find_map(|word| word.strip_prefix("pods/default/web-")).unwrap();
+    let output = explain(&format!("pod/web-{pod}"));
+    let led = String::from_utf8_lossy(&output.stdout).into_owned();
+    let at = |part: &str| led.find(part).unwrap_or_else(|| panic!("no {part} in\n{led}"));
+    assert!(led.starts_with("what led to it:\n"), "{led}");
+    assert!(at("created deployments/default/web") < at("created replicasets/default/web-"), "{led}");
+    assert!(at("created replicasets/default/web-") < at("created pods/default/web-"), "{led}");
     let none = explain("deployment/none");
     assert!(
         !none.status.success() && String::from_utf8_lossy(&none.stderr).contains("not found"),

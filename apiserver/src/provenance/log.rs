@@ -14,12 +14,21 @@ pub(super) struct Log {
     budget: usize,
     /// The revision of the newest write; zero if there is none.
     newest_revision: i64,
+    /// Whether older writes are not in memory.
+    has_dropped: bool,
 }
 
 impl Log {
     /// An empty log that keeps about `budget` bytes.
     pub(super) fn new(budget: usize) -> Self {
-        Self { full: VecDeque::new(), newest: Builder::default(), bytes: 0, budget, newest_revision: 0 }
+        Self {
+            full: VecDeque::new(),
+            newest: Builder::default(),
+            bytes: 0,
+            budget,
+            newest_revision: 0,
+            has_dropped: false,
+        }
     }
 
     /// Adds a write, which must be newer than all others.
@@ -32,6 +41,7 @@ impl Log {
         while self.len() > self.budget {
             let Some(oldest) = self.full.pop_front() else { break };
             self.bytes -= oldest.len();
+            self.has_dropped = true;
         }
     }
 
@@ -40,14 +50,31 @@ impl Log {
     pub(super) fn prepend(&mut self, mut older: Self) -> bool {
         older.seal_newest();
         self.newest_revision = self.newest_revision.max(older.newest_revision);
+        self.has_dropped |= older.has_dropped;
         while let Some(chunk) = older.full.pop_back() {
             if self.len() + chunk.len() > self.budget {
+                self.has_dropped = true;
                 return false;
             }
             self.bytes += chunk.len();
             self.full.push_front(chunk);
         }
         true
+    }
+
+    /// Notes that older writes are not in memory.
+    pub(super) fn note_dropped(&mut self) {
+        self.has_dropped = true;
+    }
+
+    /// Whether older writes are not in memory.
+    pub(super) fn has_dropped(&self) -> bool {
+        self.has_dropped
+    }
+
+    /// The budget in bytes.
+    pub(super) fn budget(&self) -> usize {
+        self.budget
     }
 
     /// The size of all writes in bytes.

@@ -1,12 +1,12 @@
-//! The tree of the consequences of writes to one object. One pass over the log suffices, since causes are
-//! earlier than their effects. `log` keeps the writes.
+//! The tree of the consequences of writes to one object, and the causes that led to them. One pass over the log
+//! suffices for either, since causes are earlier than their effects. `log` keeps the writes.
 
 use super::chunk::{Chunk, RecordedWrite};
 use super::record::Effect;
 use crate::kinds::KeyPlace;
 use crate::limits;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A write in the tree, with the writes that it caused.
 #[derive(Clone, Debug, Serialize)]
@@ -37,11 +37,94 @@ pub struct TraceNode {
     pub truncated: bool,
 }
 
-/// The trees of the writes to one object, by storage key, that no earlier write in its own tree caused;
-/// oldest first. Empty if there are no such writes.
-pub(super) fn trace(chunks: &[Chunk], key: &str) -> Vec<TraceNode> {
+/// The writes to one object, with what led to them and what followed from them.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectTrace {
+    /// The writes to other objects that led to the writes of the trees: their causes, the causes of these, and so on;
+    /// oldest first, without their other consequences. At most [`limits::TRACE_ANCESTORS`], the latest ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ancestors: Vec<TraceNode>,
+    /// The trees of the writes to the object that no earlier write in its own tree caused, oldest first.
+    pub writes: Vec<TraceNode>,
+    /// The oldest write in memory, if there were older ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_from: Option<KnownFrom>,
+}
+
+/// The write with which the memory of provenance begins.
+#[derive(Clone, Debug, Serialize)]
+pub struct KnownFrom {
+    /// Its revision.
+    pub revision: i64,
+    /// Its time: RFC 3339 with microseconds.
+    pub time: String,
+}
+
+/// The trace of one object, by storage key.
+pub(super) fn trace(chunks: &[Chunk], key: &str, has_dropped: bool) -> ObjectTrace {
     let tree = Tree::of(chunks, key);
-    tree.roots.iter().filter_map(|root| tree.node(*root, Some(key), limits::TRACE_DEPTH)).collect()
+    let writes =
+        tree.roots.iter().filter_map(|root| tree.node(*root, Some(key), limits::TRACE_DEPTH)).collect();
+    let oldest = || chunks.iter().flat_map(Chunk::writes).next();
+    let known_from = has_dropped.then(oldest).flatten();
+    ObjectTrace {
+        ancestors: ancestors(chunks, key, &tree),
+        writes,
+        known_from: known_from
+            .map(|write| KnownFrom { revision: write.revision, time: shown_time(write.time_us) }),
+    }
+}
+
+/// The causes of the object's writes outside the trees, with their causes.
+fn ancestors(chunks: &[Chunk], key: &str, tree: &Tree<'_>) -> Vec<TraceNode> {
+    let own = tree.writes.values().filter(|write| write.keys.iter().any(|(written, _)| *written == key));
+    let mut wanted: BTreeSet<i64> = own.flat_map(|write| write.causes.iter().copied()).collect();
+    let mut found = Vec::new();
+    // Causes are earlier than their effects, so one pass from the newest write to the oldest finds all.
+    for chunk in chunks.iter().rev() {
+        let Some(newest) = wanted.last().copied() else { break };
+        let writes: Vec<_> = chunk.writes().take_while(|write| write.revision <= newest).collect();
+        for write in writes.iter().rev() {
+            if !wanted.remove(&write.revision) || tree.writes.contains_key(&write.revision) {
+                continue;
+            }
+            wanted.extend(&write.causes);
+            found.extend(
+                write.keys.first().map(|(object, effect)| node_of(write, object, *effect, Vec::new(), false)),
+            );
+            if found.len() == limits::TRACE_ANCESTORS {
+                wanted.clear();
+            }
+        }
+    }
+    found.reverse();
+    found
+}
+
+fn shown_time(micros: i64) -> String {
+    format!("{:.6}", jiff::Timestamp::from_microsecond(micros).unwrap_or_default())
+}
+
+fn node_of(
+    write: &RecordedWrite<'_>,
+    object: &str,
+    effect: Effect,
+    children: Vec<TraceNode>,
+    truncated: bool,
+) -> TraceNode {
+    TraceNode {
+        revision: write.revision,
+        time: shown_time(write.time_us),
+        object: api_name(object),
+        effect,
+        verb: write.writer.verb.to_owned(),
+        user: write.writer.user.to_owned(),
+        agent: write.writer.agent.to_owned(),
+        causes: write.causes.clone(),
+        children,
+        truncated,
+    }
 }
 
 /// The writes to one object and all their consequences.
@@ -84,19 +167,7 @@ impl<'c> Tree<'c> {
             0 => Vec::new(),
             _ => followed.iter().filter_map(|effect| self.node(*effect, None, depth - 1)).collect(),
         };
-        let time = jiff::Timestamp::from_microsecond(write.time_us).unwrap_or_default();
-        Some(TraceNode {
-            revision,
-            time: format!("{time:.6}"),
-            object: api_name(object),
-            effect: *effect,
-            verb: write.writer.verb.to_owned(),
-            user: write.writer.user.to_owned(),
-            agent: write.writer.agent.to_owned(),
-            causes: write.causes.clone(),
-            children,
-            truncated,
-        })
+        Some(node_of(write, object, *effect, children, truncated))
     }
 }
 
@@ -147,7 +218,8 @@ mod tests {
         for revision in 2..200 {
             log.0.write().insert(&record(revision, &format!("k{revision}"), &[revision - 1]));
         }
-        let mut node = &log.trace("k2")[0];
+        let trace = log.trace("k2");
+        let mut node = &trace.writes[0];
         let mut depth = 0;
         while let Some(child) = node.children.first() {
             (node, depth) = (child, depth + 1);
@@ -162,11 +234,46 @@ mod tests {
         {
             log.0.write().insert(&r);
         }
-        let trace = log.trace("d");
+        let trace = log.trace("d").writes;
         assert_eq!(trace.len(), 1);
         let chain =
             (trace[0].revision, trace[0].children[0].revision, trace[0].children[0].children[0].revision);
         assert_eq!(chain, (2, 3, 4));
         assert_eq!(trace[0].children[0].children[0].children[0].revision, 5);
+    }
+
+    #[test]
+    fn a_trace_names_the_writes_that_led_to_the_object() {
+        let log = Provenance::default();
+        for r in [
+            record(2, "deployment", &[]),
+            record(3, "set", &[2]),
+            record(4, "other", &[2]),
+            record(5, "pod", &[3]),
+            record(6, "high", &[]),
+            // Preempted because of another pod.
+            record(7, "pod", &[6, 5]),
+            record(8, "pod", &[6]),
+        ] {
+            log.0.write().insert(&r);
+        }
+        let trace = log.trace("pod");
+        let revisions = |nodes: &[TraceNode]| nodes.iter().map(|node| node.revision).collect::<Vec<_>>();
+        assert_eq!(revisions(&trace.ancestors), [2, 3, 6]);
+        assert_eq!(revisions(&trace.writes), [5, 8]);
+        assert!(trace.ancestors.iter().all(|node| node.children.is_empty()));
+        assert!(trace.known_from.is_none());
+        assert_eq!(revisions(&log.trace("deployment").ancestors), [0; 0]);
+    }
+
+    #[test]
+    fn a_trace_says_where_the_memory_begins_once_writes_were_dropped() {
+        let log = Provenance::new(200 << 10);
+        for revision in 2..40_000 {
+            log.0.write().insert(&record(revision, &format!("key-{revision}"), &[]));
+        }
+        let known = log.trace("key-39999").known_from.unwrap();
+        assert!(known.revision > 2 && known.revision < 39_999, "{known:?}");
+        assert!(log.fork().0.trace("key-2").known_from.is_some());
     }
 }

@@ -251,11 +251,24 @@ impl Paths {
         };
         self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
         let trace = self.pipeline.provenance().trace(&resource.storage_key(namespace, query.get("name")));
-        if trace.is_empty() {
-            return Err(Status::not_found(resource, query.get("name")));
+        if trace.writes.is_empty() {
+            let mut missing = Status::not_found(resource, query.get("name"));
+            if let Some(known) = trace.known_from {
+                missing.message = format!(
+                    "{}: no write to it is known from revision {} ({}) on, and earlier ones are no longer known; \
+                     --explain-memory of the server keeps more",
+                    missing.message, known.revision, known.time
+                );
+            }
+            return Err(missing);
         }
-        Ok(json!({"kind": "Trace", "apiVersion": "kstore/v1", "resource": resource.qualified(),
-            "namespace": namespace, "name": query.get("name"), "writes": trace}))
+        let mut answer = json!({"kind": "Trace", "apiVersion": "kstore/v1", "resource": resource.qualified(),
+            "namespace": namespace, "name": query.get("name")});
+        let fields = serde_json::to_value(trace).map_err(Status::internal)?;
+        if let (Some(answer), Value::Object(fields)) = (answer.as_object_mut(), fields) {
+            answer.extend(fields);
+        }
+        Ok(answer)
     }
 }
 

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) const HELP: &str = "\
-Each line is one write: the time since the first, the revision, the actor, and the change. A write is indented under the write that
-caused it; repeated writes, such as heartbeats, are one line with their number. A large tree is summarized by kind and actor.
+Prints first what led to the object, then the writes to it and what followed from them. Each line is one write: the time since
+the first, the revision, the actor, and the change. A write is indented under the write that caused it; repeated writes, such as
+heartbeats, are one line with their number. A large tree is summarized by kind and actor. The exit code is 1 if no write matches.
 
 Examples:
   kstore-server explain deployment/web
@@ -39,7 +40,7 @@ pub struct ExplainArgs {
     /// Show writes to these kinds, and what led to them
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub kind: Vec<String>,
-    /// Show writes by these users or programs, and what led to them
+    /// Show writes by users or programs with ACTOR in their names, and what led to them
     #[arg(long, value_name = "ACTOR", value_delimiter = ',')]
     pub by: Vec<String>,
     /// Show each write of a large tree instead of a summary

@@ -1,5 +1,7 @@
-//! Limits of stored data: [`History`] (`--history`) and [`Quota`] (`--quota-bytes`).
+//! Limits of stored data: [`History`] (`--history`) and [`Quota`] (`--quota-bytes`), and of memory.
 
+use super::number;
+use clap::Args;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -36,6 +38,21 @@ impl FromStr for History {
             "d" => Self::For(seconds(86400)?),
             _ => return Err(wrong()),
         })
+    }
+}
+
+/// Flags of what a server keeps in memory.
+#[derive(Debug, Args)]
+pub(super) struct MemoryArgs {
+    /// Memory for the writes that `kstore-server explain` can show, such as 64MiB [default: 4MiB, some 100,000 writes]
+    #[arg(long, value_name = "SIZE", value_parser = number::memory, help_heading = super::STORAGE)]
+    pub(super) explain_memory: Option<usize>,
+}
+
+impl MemoryArgs {
+    /// The first given flag.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        self.explain_memory.map(|_| "--explain-memory")
     }
 }
 

@@ -73,7 +73,14 @@ fn the_store_alone_is_an_etcd_that_keeps_all_history() {
     for wrong in ["unix://etcd.sock", "unix:///", "unix://", "unix:/etcd.sock"] {
         assert!(wrong.parse::<EtcdAddress>().is_err(), "{wrong}");
     }
-    for (text, expected) in [("0", Quota::Default), ("-1", Quota::None), ("4096", Quota::Bytes(4096))] {
+    for (text, expected) in [
+        ("0", Quota::Default),
+        ("-1", Quota::None),
+        ("4096", Quota::Bytes(4096)),
+        ("2GiB", Quota::Bytes(2 << 30)),
+        ("512Mi", Quota::Bytes(512 << 20)),
+        ("3KiB", Quota::Bytes(3 << 10)),
+    ] {
         let line = format!("kstore-server --components store --etcd-listen :0 --quota-bytes {text}");
         let Api::Store { quota, .. } = config(&line).unwrap().api else { panic!("no store") };
         assert_eq!(quota, expected, "{text}");
@@ -188,8 +195,8 @@ fn number_errors_say_which_value_is_expected() {
         ("--nodes 20001", "expected a whole number from 0 to 20000"),
         ("--nodes=-1", "expected a whole number from 0 to 20000"),
         (
-            "--quota-bytes 2GiB",
-            "'--quota-bytes <N>': expected a whole number of bytes, for example 2147483648",
+            "--quota-bytes 2GB",
+            "'--quota-bytes <N>': expected a number of bytes, for example 2147483648 or 2GiB",
         ),
         ("--history 5", "none of: a time such as 30s, 5m, 2h or 7d; a count such as 10000revs; all"),
         ("--listen 127.0.0.1:http", "`http` is not a port (0 to 65535)"),

@@ -1,6 +1,7 @@
 //! `kstore-server explain KIND/NAME`: fetches the causal tree of an object from a running server and prints
 //! it as text, JSON or YAML. The apiserver determines causes.
 
+mod kinds;
 mod summary;
 mod trace;
 mod tree;
@@ -8,11 +9,12 @@ mod tree;
 use crate::args::{DEFAULT_DATA_DIR, ExplainArgs, ExplainOutput};
 use crate::wiring;
 use anyhow::{Context, anyhow, bail};
-use kstore_api::kind::{RESOURCES, Resource};
+use kinds::{FoundKind, KindFinder};
 use kstore_client::{Client, Kubeconfig};
 use kstore_nondet::Nondet;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trace::{Filter, Trace};
@@ -21,36 +23,73 @@ use trace::{Filter, Trace};
 pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let (kind, name) =
         args.object.split_once('/').context("say which object: KIND/NAME, for example deployment/web")?;
-    let resource = find_resource(kind)
-        .with_context(|| format!("`{kind}` is not a kind of this API; see kubectl api-resources"))?;
-    let filter = filter(&args)?;
-    let path = kubeconfig_path(args.kubeconfig, std::env::var_os("KUBECONFIG"))?;
+    if name.is_empty() {
+        bail!("say which {kind}: KIND/NAME, for example {kind}/web");
+    }
+    let path = kubeconfig_path(args.kubeconfig.clone(), std::env::var_os("KUBECONFIG"))?;
     let kubeconfig =
         Kubeconfig::read(&path).map_err(|error| anyhow!("cannot use the kubeconfig: {error}"))?;
-    let namespace = args.namespace.unwrap_or_else(|| match kubeconfig.namespace.as_str() {
+    let namespace = args.namespace.clone().unwrap_or_else(|| match kubeconfig.namespace.as_str() {
         "" => "default".into(),
         namespace => namespace.into(),
     });
     wiring::block_on(async {
         let client = Client::connect(&kubeconfig, "kstore-explain").await;
         let client = client.with_context(|| format!("cannot reach {}", kubeconfig.server))?;
+        let kinds = KindFinder::new(&client);
+        let resource = kinds.find(kind).await?;
+        let resource = resource
+            .with_context(|| format!("`{kind}` is not a kind of this API; see kubectl api-resources"))?;
+        let filter = filter(&args, &kinds).await?;
         let answer =
-            client.get_path(&query(resource, &namespace, name)).await.map_err(|error| anyhow!("{error}"))?;
+            client.get_path(&query(&resource, &namespace, name)).await.map_err(|error| anyhow!("{error}"))?;
         let trace: Trace = serde_json::from_slice(&answer).context("the server's answer is not a trace")?;
-        let text = shown(trace.filtered(&filter), args.output, args.all)?;
-        // The reader of standard output may have exited, such as a pager.
-        let _ = std::io::stdout().write_all(text.as_bytes());
-        Ok(ExitCode::SUCCESS)
+        let actors = trace.actors();
+        let trace = trace.filtered(&filter);
+        if trace.writes.is_empty() && args.output == ExplainOutput::Text {
+            bail!("{}", no_match(&filter, actors));
+        }
+        let has_match = !trace.writes.is_empty();
+        print(&shown(trace, args.output, args.all)?)?;
+        if !has_match {
+            eprintln!("kstore-server: {}", no_match(&filter, actors));
+        }
+        Ok(if has_match { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-/// The filter that the flags describe.
-fn filter(args: &ExplainArgs) -> anyhow::Result<Filter> {
-    let kind = |text: &String| match find_resource(text) {
-        Some(resource) => Ok(resource.plural.to_owned()),
-        None => Err(anyhow!("`{text}` in --kind is not a kind of this API; see kubectl api-resources")),
+/// Prints the text. The reader of standard output may have exited, such as a pager.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write the answer"),
+        _ => Ok(()),
+    }
+}
+
+/// Says why nothing is shown, and who wrote.
+fn no_match(filter: &Filter, actors: BTreeSet<String>) -> String {
+    let by = filter.by.iter().map(|by| format!("{by:?}")).collect::<Vec<_>>().join(" or ");
+    let is_by_alone = filter.kinds.is_empty() && filter.since.is_none();
+    let what = match (by.is_empty(), is_by_alone) {
+        (true, _) => "no write matches".to_owned(),
+        (false, true) => format!("no write by {by}"),
+        (false, false) => format!("no write by {by} matches"),
     };
-    let kinds = args.kind.iter().map(kind).collect::<Result<_, _>>()?;
+    let actors: Vec<_> = actors.into_iter().collect();
+    format!("{what}; writers here: {}", actors.join(", "))
+}
+
+/// The filter that the flags describe.
+async fn filter(args: &ExplainArgs, finder: &KindFinder<'_>) -> anyhow::Result<Filter> {
+    let mut kinds = Vec::new();
+    for text in &args.kind {
+        let found = finder.find(text).await?;
+        let found = found.with_context(|| {
+            format!("`{text}` in --kind is not a kind of this API; see kubectl api-resources")
+        })?;
+        kinds.push(found.plural);
+    }
     let since = args.since.map(|since| Nondet::real().clock.now().checked_sub(since)).transpose()?;
     Ok(Filter { kinds, by: args.by.clone(), since, depth: args.depth })
 }
@@ -60,7 +99,6 @@ fn shown(trace: Trace, output: ExplainOutput, all: bool) -> anyhow::Result<Strin
     Ok(match output {
         ExplainOutput::Json => serde_json::to_string_pretty(&trace)? + "\n",
         ExplainOutput::Yaml => serde_yaml_ng::to_string(&trace)?,
-        ExplainOutput::Text if trace.writes.is_empty() => "no writes match\n".to_owned(),
         ExplainOutput::Text if all => tree::render(&trace),
         ExplainOutput::Text => {
             let text = tree::render(&trace);
@@ -69,7 +107,7 @@ fn shown(trace: Trace, output: ExplainOutput, all: bool) -> anyhow::Result<Strin
     })
 }
 
-fn query(resource: &Resource, namespace: &str, name: &str) -> String {
+fn query(resource: &FoundKind, namespace: &str, name: &str) -> String {
     let namespace =
         if resource.namespaced { format!("&namespace={}", escape(namespace)) } else { String::new() };
     format!("/kstore/v1/trace?resource={}{namespace}&name={}", resource.qualified(), escape(name))
@@ -86,26 +124,21 @@ fn escape(text: &str) -> String {
     })
 }
 
-/// Finds a stored resource by plural, singular, short name or kind, with or without `.group`.
-fn find_resource(text: &str) -> Option<&'static Resource> {
-    let text = text.to_ascii_lowercase();
-    let (name, group) = text.split_once('.').unwrap_or((&text, ""));
-    RESOURCES.iter().filter(|row| row.is_stored() && row.storage_version.is_none()).find(|row| {
-        let named = row.plural == name || row.singular == name || row.short_names.contains(&name);
-        (named || row.kind.eq_ignore_ascii_case(name)) && (group.is_empty() || row.group == group)
-    })
-}
-
-/// Path of the kubeconfig: the flag, else the first existing file of KUBECONFIG, else the admin kubeconfig of
-/// ./kstore-data.
+/// Path of the kubeconfig: the flag, else the first existing file of KUBECONFIG, else, if that is not set, the admin
+/// kubeconfig of ./kstore-data.
 pub(crate) fn kubeconfig_path(flag: Option<PathBuf>, variable: Option<OsString>) -> anyhow::Result<PathBuf> {
     if let Some(path) = flag {
         return Ok(path);
     }
+    let names = variable.as_ref().is_some_and(|list| !list.is_empty());
     let listed = variable.as_ref().and_then(|list| std::env::split_paths(list).find(|path| path.exists()));
     let local = Path::new(DEFAULT_DATA_DIR).join("admin.kubeconfig");
     match listed {
         Some(path) => Ok(path),
+        None if names => {
+            let list = variable.unwrap_or_default();
+            bail!("KUBECONFIG names {}, which does not exist", list.to_string_lossy())
+        }
         None if local.exists() => Ok(local),
         None => bail!("which server? Set KUBECONFIG or give --kubeconfig FILE"),
     }
@@ -116,24 +149,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_found_by_any_of_its_names() {
-        for (text, expected) in [
-            ("deployment", Some("deployments")),
-            ("deploy", Some("deployments")),
-            ("Deployment.apps", Some("deployments")),
-            ("po", Some("pods")),
-            ("Node", Some("nodes")),
-            ("deployment.batch", None),
-            ("selfsubjectreview", None),
-            ("gadget", None),
-        ] {
-            assert_eq!(find_resource(text).map(|row| row.plural), expected, "{text}");
-        }
-    }
-
-    #[test]
     fn the_trace_query_names_group_namespace_and_name() {
-        let ask = |kind: &str, name: &str| query(find_resource(kind).unwrap(), "a b", name);
+        let ask = |kind: &str, name: &str| query(&kinds::built_in(kind).unwrap(), "a b", name);
         assert_eq!(
             ask("deploy", "web"),
             "/kstore/v1/trace?resource=deployments.apps&namespace=a%20b&name=web"
@@ -145,6 +162,14 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_without_a_match_names_the_writers() {
+        let filter = Filter { by: vec!["schedular".into()], ..Filter::default() };
+        let actors = ["kube-scheduler", "kubernetes-admin (kubectl)"].map(str::to_owned).into();
+        let expected = "no write by \"schedular\"; writers here: kube-scheduler, kubernetes-admin (kubectl)";
+        assert_eq!(no_match(&filter, actors), expected);
+    }
+
+    #[test]
     fn the_kubeconfig_flag_takes_precedence_over_the_environment() {
         let flag = kubeconfig_path(Some("f".into()), Some("g".into())).unwrap();
         assert_eq!(flag, Path::new("f"));
@@ -153,5 +178,7 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let list = std::env::join_paths([Path::new("/does/not/exist"), &file]).unwrap();
         assert_eq!(kubeconfig_path(None, Some(list)).unwrap(), file);
+        let refused = kubeconfig_path(None, Some("/no/such".into())).unwrap_err().to_string();
+        assert_eq!(refused, "KUBECONFIG names /no/such, which does not exist");
     }
 }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// All writes to an object, each with the writes that it caused.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -17,8 +18,23 @@ pub(crate) struct Trace {
     namespace: String,
     #[serde(default)]
     name: String,
+    /// The writes to other objects that led to the writes in the tree, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ancestors: Vec<Node>,
     /// The writes that nothing in the tree caused, oldest first.
     pub writes: Vec<Node>,
+    /// The oldest write in the server's memory, if there were older ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_from: Option<KnownFrom>,
+}
+
+/// The write with which the server's memory begins.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct KnownFrom {
+    /// Its revision.
+    pub revision: i64,
+    /// Its time.
+    pub time: Timestamp,
 }
 
 /// One write.
@@ -53,7 +69,7 @@ pub(crate) struct Node {
 pub(crate) struct Filter {
     /// Plurals of the kinds; empty for all.
     pub kinds: Vec<String>,
-    /// Users or programs; empty for all.
+    /// Parts of the names of users or programs; empty for all.
     pub by: Vec<String>,
     /// The earliest time.
     pub since: Option<Timestamp>,
@@ -66,6 +82,13 @@ impl Trace {
     pub(crate) fn filtered(mut self, filter: &Filter) -> Self {
         self.writes = filter.keep(self.writes, filter.depth.unwrap_or(usize::MAX));
         self
+    }
+
+    /// Everybody who wrote, sorted.
+    pub(crate) fn actors(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        self.writes.iter().for_each(|node| node.add_actors(&mut found));
+        found
     }
 
     /// Number of writes in the tree.
@@ -90,12 +113,12 @@ impl Filter {
     }
 
     fn matches(&self, node: &Node) -> bool {
-        let is_asked = |asked: &[String], has: &[&str]| {
-            asked.is_empty()
-                || asked.iter().any(|asked| has.iter().any(|has| has.eq_ignore_ascii_case(asked)))
+        let is_named = |part: &String| {
+            let part = part.to_ascii_lowercase();
+            [&node.user, node.program()].iter().any(|name| name.to_ascii_lowercase().contains(&part))
         };
-        is_asked(&self.kinds, &[node.plural()])
-            && is_asked(&self.by, &[&node.user, node.program()])
+        (self.kinds.is_empty() || self.kinds.iter().any(|kind| node.plural() == kind))
+            && (self.by.is_empty() || self.by.iter().any(is_named))
             && self.since.is_none_or(|since| node.time >= since)
     }
 }
@@ -103,6 +126,11 @@ impl Filter {
 impl Node {
     fn len(&self) -> usize {
         1 + self.children.iter().map(Self::len).sum::<usize>()
+    }
+
+    fn add_actors(&self, found: &mut BTreeSet<String>) {
+        found.insert(self.actor());
+        self.children.iter().for_each(|child| child.add_actors(found));
     }
 
     /// The plural of the kind, without its group.

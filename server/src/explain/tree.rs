@@ -21,41 +21,84 @@ fn write_key(node: &Node) -> WriteKey<'_> {
     (&node.user, &node.agent, &node.verb, &node.effect, &node.object)
 }
 
-/// Renders the text, one tree per root.
+/// Renders the text: what led to the object, then one tree per root.
 pub(crate) fn render(trace: &Trace) -> String {
     let mut out = String::new();
-    for root in fold(&trace.writes) {
+    let first = trace.writes.first();
+    if let Some(known) =
+        trace.known_from.as_ref().filter(|_| first.is_some_and(|first| first.effect != "created"))
+    {
+        let _ = writeln!(
+            out,
+            "earlier writes are no longer known (kept from #{}, {}); --explain-memory of the server keeps more",
+            known.revision, known.time
+        );
+    }
+    let order = WriteOrder::of(trace);
+    if !trace.ancestors.is_empty() {
+        out.push_str("what led to it:\n");
+        for line in order.fold(&trace.ancestors) {
+            let _ = writeln!(out, "  {}  {}", line.first.time, line.describe());
+        }
+    }
+    for root in order.fold(&trace.writes) {
         let _ = writeln!(out, "{}  {}", root.first.time, root.describe());
         branches(&mut out, &root.children, "", root.first.time);
     }
     out
 }
 
-/// Folds writes with one cause into lines. Equal writes without children share one line, and so does a chain
-/// of equal writes in which each write has only the next as its child.
-fn fold(nodes: &[Node]) -> Vec<Line<'_>> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
-    let mut leaves: BTreeMap<WriteKey<'_>, usize> = BTreeMap::new();
-    for node in nodes {
-        let (mut last, mut count) = (node, 1);
-        while let [only] = last.children.as_slice()
-            && write_key(only) == write_key(node)
-        {
-            (last, count) = (only, count + 1);
-        }
-        let is_leaf = last.children.is_empty() && !last.truncated;
-        if let Some(at) = leaves.get(&write_key(node)).filter(|_| is_leaf) {
-            let line = &mut lines[*at];
-            line.count += count;
-            line.last = if last.time > line.last.time { last } else { line.last };
-        } else {
-            if is_leaf {
-                leaves.insert(write_key(node), lines.len());
-            }
-            lines.push(Line { first: node, last, count, children: fold(&last.children) });
-        }
+/// All writes of a trace by object and revision. Only writes that are neighbours in it are folded: a line for writes with
+/// another one between them would tell another story.
+struct WriteOrder<'a>(BTreeMap<(&'a str, i64), WriteKey<'a>>);
+
+impl<'a> WriteOrder<'a> {
+    fn of(trace: &'a Trace) -> Self {
+        let mut order = Self(BTreeMap::new());
+        trace.ancestors.iter().chain(&trace.writes).for_each(|node| order.add(node));
+        order
     }
-    lines
+
+    fn add(&mut self, node: &'a Node) {
+        self.0.insert((&node.object, node.revision), write_key(node));
+        node.children.iter().for_each(|child| self.add(child));
+    }
+
+    /// Whether one of two equal writes follows the other without another kind of write to the object between them.
+    fn are_neighbours(&self, one: &Node, other: &Node) -> bool {
+        let (from, to) = (one.revision.min(other.revision), one.revision.max(other.revision));
+        let key = write_key(one);
+        write_key(other) == key
+            && self.0.range((&*one.object, from)..=(&*one.object, to)).all(|(_, between)| *between == key)
+    }
+
+    /// Folds writes with one cause into lines. Equal neighbours without children share one line, and so does a chain of
+    /// equal neighbours in which each write has only the next as its child.
+    fn fold(&self, nodes: &'a [Node]) -> Vec<Line<'a>> {
+        let mut lines: Vec<Line<'a>> = Vec::new();
+        let mut leaves: BTreeMap<WriteKey<'a>, usize> = BTreeMap::new();
+        for node in nodes {
+            let (mut last, mut count) = (node, 1);
+            while let [only] = last.children.as_slice()
+                && self.are_neighbours(last, only)
+            {
+                (last, count) = (only, count + 1);
+            }
+            let is_leaf = last.children.is_empty() && !last.truncated;
+            let joined = leaves.get(&write_key(node)).copied().filter(|_| is_leaf);
+            if let Some(at) = joined.filter(|at| self.are_neighbours(lines[*at].last, node)) {
+                let line = &mut lines[at];
+                line.count += count;
+                line.last = if last.time > line.last.time { last } else { line.last };
+            } else {
+                if is_leaf {
+                    leaves.insert(write_key(node), lines.len());
+                }
+                lines.push(Line { first: node, last, count, children: self.fold(&last.children) });
+            }
+        }
+        lines
+    }
 }
 
 fn branches(out: &mut String, children: &[Line<'_>], indent: &str, start: Timestamp) {
@@ -177,5 +220,63 @@ mod tests {
         let shallow = shown(Filter { depth: Some(1), ..Filter::default() });
         assert_eq!(shallow.lines().count(), 3, "{shallow}");
         assert!(shallow.contains("web-1  … and more"), "{shallow}");
+    }
+
+    /// Regression: an object that was created, deleted and created again read as created twice and then deleted.
+    #[test]
+    fn only_neighbouring_writes_to_an_object_share_a_line() {
+        let write = |n: i64, verb: &str, effect: &str| {
+            node(n, n * 1000, ["admin", "kubectl/v1", verb, effect, "configmaps/a/gone"], json!([]))
+        };
+        let text = render(&trace(vec![
+            write(1, "create", "created"),
+            write(2, "update", "updated"),
+            write(3, "update", "updated"),
+            write(4, "delete", "deleted"),
+            write(5, "create", "created"),
+            write(6, "update", "updated"),
+        ]));
+        let changes: Vec<_> = text.lines().map(|line| line.split("  ").skip(1).collect::<Vec<_>>()).collect();
+        let expected = [
+            vec!["#1", "admin (kubectl) created configmaps/a/gone"],
+            vec!["#2", "admin (kubectl) updated configmaps/a/gone", "×2 in 0.001s, to #3"],
+            vec!["#4", "admin (kubectl) deleted configmaps/a/gone"],
+            vec!["#5", "admin (kubectl) created configmaps/a/gone"],
+            vec!["#6", "admin (kubectl) updated configmaps/a/gone"],
+        ];
+        assert_eq!(changes, expected);
+        // A chain across another write is none.
+        let beat =
+            |n: i64, children| node(n, n * 1000, ["n", "kubelet", "update", "updated", "nodes/n"], children);
+        let other = node(2, 2000, ["admin", "kubectl", "patch", "updated", "nodes/n"], json!([]));
+        let text = render(&trace(vec![beat(1, json!([beat(3, json!([]))])), other]));
+        assert_eq!(text.lines().count(), 3, "{text}");
+    }
+
+    #[test]
+    fn what_led_to_the_object_and_where_the_memory_begins_come_first() {
+        let object = |n: i64, what: [&str; 2]| {
+            let [agent, object] = what;
+            node(n, n * 1000, [MANAGER, agent, "create", "created", object], json!([]))
+        };
+        let mut pod: Trace = trace(vec![object(7, ["replicaset-controller/kstore", "pods/a/x"])]);
+        pod.ancestors = [["deployment-controller", "replicasets/a/web"]]
+            .map(|what| serde_json::from_value(object(6, what)).unwrap())
+            .into();
+        let expected = "\
+what led to it:
+  2026-01-01T00:00:00.006Z  #6  deployment-controller created replicasets/a/web
+2026-01-01T00:00:00.007Z  #7  replicaset-controller created pods/a/x
+";
+        assert_eq!(render(&pod), expected);
+        let known = json!({"revision": 6, "time": "2026-01-01T00:00:00Z"});
+        pod.known_from = serde_json::from_value(known).unwrap();
+        assert_eq!(render(&pod), expected, "the creation is known");
+        pod.writes[0].effect = "updated".into();
+        let text = render(&pod);
+        assert!(
+            text.starts_with("earlier writes are no longer known (kept from #6, 2026-01-01T00:00:00Z); "),
+            "{text}"
+        );
     }
 }

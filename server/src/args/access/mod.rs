@@ -40,6 +40,8 @@ pub struct AccessConfig {
     pub admission: AdmissionConfig,
     /// The optional APIs and features.
     pub apis: OptionalApis,
+    /// Bytes of the memory of `explain`; `None` selects the default.
+    pub explain_bytes: Option<usize>,
 }
 
 /// The authenticators, authorizers, admission plugins, limits and optional APIs that the flags configure.
@@ -51,7 +53,7 @@ pub(crate) fn access(flags: &impl FlagValues) -> Result<AccessConfig, FlagError>
     let authorization = authz::authorization(flags)?;
     let (request_limits, admission) = (requests::request_limits(flags)?, admission::admission(flags)?);
     let apis = apis::optional_apis(flags)?;
-    Ok(AccessConfig { authentication, authorization, request_limits, admission, apis })
+    Ok(AccessConfig { authentication, authorization, request_limits, admission, apis, explain_bytes: None })
 }
 
 /// The given access flags of `kstore-server`, each with its value.

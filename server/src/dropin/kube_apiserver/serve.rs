@@ -79,6 +79,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         leaves_endpoints: apiserver.leaves_endpoints,
         audit,
         encryption: None,
+        explain_bytes: None,
         opt_in: config.apis.opt_in.clone(),
     };
     let api_listener = ApiListener {

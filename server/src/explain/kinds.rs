@@ -1,0 +1,154 @@
+//! Kinds by the names that kubectl takes: those of the built-in table, and all others by discovery.
+
+use anyhow::{Context, anyhow};
+use kstore_api::kind::RESOURCES;
+use kstore_client::Client;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// A kind of stored objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FoundKind {
+    pub(super) plural: String,
+    pub(super) group: String,
+    pub(super) namespaced: bool,
+}
+
+impl FoundKind {
+    /// The plural, followed by the group if there is one.
+    pub(super) fn qualified(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+}
+
+/// Finds kinds at a server.
+pub(super) struct KindFinder<'c> {
+    client: &'c Client,
+}
+
+#[derive(Deserialize)]
+struct Groups {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    name: String,
+    versions: Vec<Version>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    group_version: String,
+}
+
+#[derive(Deserialize)]
+struct Kinds {
+    resources: Vec<Kind>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kind {
+    name: String,
+    #[serde(default)]
+    singular_name: String,
+    namespaced: bool,
+    kind: String,
+    #[serde(default)]
+    short_names: Vec<String>,
+}
+
+impl Kind {
+    fn is_named(&self, name: &str) -> bool {
+        let names = [&self.name, &self.singular_name, &self.kind].into_iter().chain(&self.short_names);
+        !name.is_empty() && names.into_iter().any(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+impl<'c> KindFinder<'c> {
+    pub(super) fn new(client: &'c Client) -> Self {
+        Self { client }
+    }
+
+    /// Finds a kind by plural, singular, short name or kind, with or without `.group`. Built-in kinds take precedence, and
+    /// need no request.
+    pub(super) async fn find(&self, text: &str) -> anyhow::Result<Option<FoundKind>> {
+        if let Some(found) = built_in(text) {
+            return Ok(Some(found));
+        }
+        let (name, group) = split(text);
+        let Groups { groups } = self.get("/apis").await?;
+        for found in groups.into_iter().filter(|found| group.is_empty() || found.name == group) {
+            // All versions of a group: a kind may be in some of them only.
+            for version in &found.versions {
+                // An aggregated API server that does not answer hides its own kinds only.
+                let Ok(Kinds { resources }) = self.get(&format!("/apis/{}", version.group_version)).await
+                else {
+                    continue;
+                };
+                let mut stored = resources.into_iter().filter(|kind| !kind.name.contains('/'));
+                if let Some(kind) = stored.find(|kind| kind.is_named(name)) {
+                    let Kind { name: plural, namespaced, .. } = kind;
+                    return Ok(Some(FoundKind { plural, group: found.name, namespaced }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let answer = self.client.get_path(path).await.map_err(|error| anyhow!("{error}"))?;
+        serde_json::from_slice(&answer)
+            .with_context(|| format!("the server's answer to {path} is not discovery"))
+    }
+}
+
+fn split(text: &str) -> (&str, &str) {
+    text.split_once('.').unwrap_or((text, ""))
+}
+
+/// Finds a built-in kind with stored objects.
+pub(super) fn built_in(text: &str) -> Option<FoundKind> {
+    let text = text.to_ascii_lowercase();
+    let (name, group) = split(&text);
+    let mut stored = RESOURCES.iter().filter(|row| row.is_stored() && row.storage_version.is_none());
+    let found = stored.find(|row| {
+        let named = row.plural == name || row.singular == name || row.short_names.contains(&name);
+        (named || row.kind.eq_ignore_ascii_case(name)) && (group.is_empty() || row.group == group)
+    })?;
+    Some(FoundKind { plural: found.plural.into(), group: found.group.into(), namespaced: found.namespaced })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_built_in_kind_is_found_by_any_of_its_names() {
+        for (text, expected) in [
+            ("deployment", Some("deployments")),
+            ("deploy", Some("deployments")),
+            ("Deployment.apps", Some("deployments")),
+            ("po", Some("pods")),
+            ("Node", Some("nodes")),
+            ("deployment.batch", None),
+            ("selfsubjectreview", None),
+            ("gadget", None),
+        ] {
+            assert_eq!(built_in(text).map(|found| found.plural).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_discovered_kind_has_plural_singular_kind_and_short_names() {
+        let kind: Kind = serde_json::from_str(
+            r#"{"name":"caches","singularName":"cache","namespaced":true,"kind":"Cache","shortNames":["ca"]}"#,
+        )
+        .unwrap();
+        for (name, expected) in [("caches", true), ("Cache", true), ("ca", true), ("c", false), ("", false)] {
+            assert_eq!(kind.is_named(name), expected, "{name}");
+        }
+    }
+}
