@@ -103,7 +103,13 @@ impl Calls {
         json: Vec<u8>,
     ) -> Result<Json, ApiError> {
         let reference = self.gvr.reference(ns, name, subresource);
-        let message = pb::CreateRequest { r#ref: Some(reference), json: json.into(), ..Default::default() };
+        let field_validation = self.client.fields.into();
+        let message = pb::CreateRequest {
+            r#ref: Some(reference),
+            json: json.into(),
+            field_validation,
+            ..Default::default()
+        };
         let mut grpc = self.client.grpc();
         Ok(bounded(grpc.create(self.client.request(message))).await?.into())
     }
@@ -116,7 +122,13 @@ impl Calls {
         json: Vec<u8>,
     ) -> Result<Json, ApiError> {
         let reference = self.gvr.reference(ns, name, subresource);
-        let message = pb::UpdateRequest { r#ref: Some(reference), json: json.into(), ..Default::default() };
+        let field_validation = self.client.fields.into();
+        let message = pb::UpdateRequest {
+            r#ref: Some(reference),
+            json: json.into(),
+            field_validation,
+            ..Default::default()
+        };
         let (mut grpc, request) = (self.client.grpc(), self.client.request(message));
         let object = match subresource {
             "status" => bounded(grpc.update_status(request)).await?,
@@ -138,6 +150,7 @@ impl Calls {
             r#type: kind.into(),
             patch: serde_json::to_vec(document).map_err(ApiError::json)?.into(),
             force,
+            field_validation: self.client.fields.into(),
             ..Default::default()
         };
         let mut grpc = self.client.grpc();

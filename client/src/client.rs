@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kstore_informer::{Causes, Fence};
+use kstore_proto::kstore::v1::FieldValidation;
 use kstore_proto::kstore::v1::kstore_client::KstoreClient;
 use tonic::{
     Request,
@@ -33,6 +34,8 @@ pub struct Client {
     agent: Option<MetadataValue<Ascii>>,
     causes: Option<MetadataValue<Ascii>>,
     fence: Option<MetadataValue<Ascii>>,
+    /// How the server treats unknown and duplicate fields in written objects.
+    pub(crate) fields: FieldValidation,
     /// The in-process opener of watches; `None`: a gRPC call opens them.
     pub(crate) feed: Option<Feed>,
 }
@@ -57,6 +60,7 @@ impl Client {
             agent: agent_value(agent),
             causes: None,
             fence: None,
+            fields: FieldValidation::Ignore,
             feed: None,
         }
     }
@@ -95,6 +99,13 @@ impl Client {
     pub fn fence(&self, fence: &Fence) -> Self {
         let value = fence.to_string().try_into().expect("a fence is printed as plain ASCII");
         Self { fence: Some(value), ..self.clone() }
+    }
+
+    /// The same client, whose writes the server refuses if an object has unknown or duplicate fields, as with
+    /// `kubectl --validate=strict`. Other clients' unknown fields are dropped.
+    #[must_use]
+    pub fn strict_fields(&self) -> Self {
+        Self { fields: FieldValidation::Strict, ..self.clone() }
     }
 
     /// The header `user-agent` of the client's requests.

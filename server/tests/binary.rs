@@ -322,6 +322,18 @@ fn an_existing_cluster_starts_on_a_full_disk() {
     assert!(refused.contains("Insufficient storage"), "{refused}");
 }
 
+#[test]
+fn unknown_fields_in_manifests_of_run_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t.yaml");
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\nspec: {replica: 2, selector: \
+        {matchLabels: {app: w}}, template: {metadata: {labels: {app: w}}, spec: {containers: [{name: c, image: x}]}}}\n";
+    std::fs::write(&file, deployment).unwrap();
+    let refused = output(&["run", "--manifest", file.to_str().unwrap(), "--", "true"]);
+    let said = text(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("unknown field \"spec.replica\""), "{said}");
+}
+
 /// A running server of the etcd API, kstore or a real etcd, that is killed on drop.
 struct Member {
     process: Child,

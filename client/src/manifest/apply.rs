@@ -47,14 +47,16 @@ pub struct Applied {
 
 /// Stores objects of manifests through a client. It caches no discovery: each object may define the next
 /// one's kind.
-pub struct Applier<'c> {
-    client: &'c Client,
+///
+/// Unknown and duplicate fields are refused, as by `kubectl apply`.
+pub struct Applier {
+    client: Client,
 }
 
-impl<'c> Applier<'c> {
+impl Applier {
     /// An applier that stores objects as the user of this client; the client's agent is the field manager.
-    pub fn new(client: &'c Client) -> Self {
-        Self { client }
+    pub fn new(client: &Client) -> Self {
+        Self { client: client.strict_fields() }
     }
 
     /// Applies an object by server-side apply, like `kubectl apply --server-side --force-conflicts`. A
@@ -103,7 +105,7 @@ impl<'c> Applier<'c> {
     async fn target(&self, object: &ManifestObject) -> Result<(Gvr, String), ApplyError> {
         object.check()?;
         let (api_version, kind) = (object.api_version(), object.kind());
-        let found = find(self.client, api_version, kind).await.map_err(|source| refused(object, source))?;
+        let found = find(&self.client, api_version, kind).await.map_err(|source| refused(object, source))?;
         let Some(resource) = found else {
             return Err(ApplyError::UnknownKind { api_version: api_version.into(), kind: kind.into() });
         };
