@@ -245,8 +245,11 @@ impl ApiServer {
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
         let (hand_over, started) = tokio::sync::oneshot::channel();
+        let stopping = options.stop.clone();
         spawn(Box::pin(async move {
-            tokio::join!(follow, run_background(started));
+            // Background work ends with the listeners: the storage may close at any time afterwards.
+            let background = stopping.run_until_cancelled_owned(run_background(started));
+            tokio::join!(follow, background);
         }));
         let outbound = options.outbound;
         let settings = options.settings;

@@ -125,7 +125,8 @@ pub(crate) async fn everything(
     let api = match storage {
         Storage::External { etcd, .. } => {
             let storage = external_storage(etcd, core, &parts.nondet)?;
-            start_apiserver(storage, options, follow).await.with_context(|| unreachable_etcd(etcd))?
+            let start = start_apiserver(storage, options, follow);
+            noting_wait(start, etcd).await.with_context(|| unreachable_etcd(etcd))?
         }
         Storage::Memory | Storage::Disk { .. } => {
             let config = store_config(storage, *quota, parts.data_path.as_deref());
@@ -242,6 +243,21 @@ fn external_storage(
         closing.close().await;
     });
     Ok(storage)
+}
+
+/// Waits for a start on an external etcd, and says so if it takes long.
+async fn noting_wait<T>(start: impl Future<Output = T>, etcd: &ExternalEtcd) -> T {
+    /// A start on an etcd that answers takes a fraction of it.
+    const SILENCE: Duration = Duration::from_secs(2);
+    let mut start = std::pin::pin!(start);
+    match tokio::time::timeout(SILENCE, &mut start).await {
+        Ok(started) => started,
+        Err(_) => {
+            let servers: Vec<_> = etcd.servers.iter().map(ToString::to_string).collect();
+            warn!(servers = servers.join(","), "still waiting for the etcd");
+            start.await
+        }
+    }
 }
 
 fn unreachable_etcd(etcd: &ExternalEtcd) -> String {

@@ -69,7 +69,45 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::As(_) | Command::ExecGuarded(_)) => unreachable!("returned above"),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("kstore-server: {error:#}");
-        ExitCode::FAILURE
+        eprintln!("kstore-server: {}", without_repeats(&format!("{error:#}")));
+        let is_usage = error.is::<args::UsageError>() || error.is::<args::FlagError>();
+        if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
     })
+}
+
+/// Exit code of a command line that cannot be used, as clap's.
+const USAGE: u8 = 2;
+
+/// An error text without the repetitions that come of causes whose texts name their own causes: `a: b: b` is `a: b`.
+fn without_repeats(text: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in text.split(": ").map(str::trim_end) {
+        parts.push(part);
+        let len = parts.len();
+        let repeated = (1..=len / 2).find(|n| parts[len - n..] == parts[len - 2 * n..len - n]);
+        parts.truncate(len - repeated.unwrap_or(0));
+    }
+    parts.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_each_cause_once() {
+        for (text, expected) in [
+            ("cannot read x: No such file: No such file", "cannot read x: No such file"),
+            ("transport error: transport error: refused: refused", "transport error: refused"),
+            (
+                "the storage does not answer: a: b : the storage does not answer: a: b",
+                "the storage does not answer: a: b",
+            ),
+            ("listen on 127.0.0.1:80: in use", "listen on 127.0.0.1:80: in use"),
+            ("a: b: a", "a: b: a"),
+            ("", ""),
+        ] {
+            assert_eq!(without_repeats(text), expected);
+        }
+    }
 }

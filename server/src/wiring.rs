@@ -114,6 +114,18 @@ pub(crate) struct Cluster {
 /// Starts the parts that `config` selects. Returns when the API answers.
 pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
     let (began, mut cluster) = (Instant::now(), Cluster::new());
+    if let Err(error) = start_parts(config, &mut cluster).await {
+        // The tasks end because the start failed, not the other way around.
+        for phase in [&cluster.listeners, &cluster.loops, &cluster.core] {
+            phase.stop().cancel();
+        }
+        return Err(error);
+    }
+    info!(ms = millis(began), version = crate::VERSION, "ready");
+    Ok(cluster)
+}
+
+async fn start_parts(config: &Config, cluster: &mut Cluster) -> anyhow::Result<()> {
     let nondet = Nondet::real();
     match &config.api {
         Api::Elsewhere(kubeconfig) => {
@@ -133,8 +145,9 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
         Api::Here { etcd, .. } => {
             let mut etcd = match etcd {
                 Some(listen) => {
+                    let bound = etcd_listener::open(listen).await?;
                     etcd_listener::warn_beside_apiserver(listen);
-                    Some(etcd_listener::open(listen).await?)
+                    Some(bound)
                 }
                 None => None,
             };
@@ -147,8 +160,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
             cluster.start_here(config, nondet, etcd, connections).await?;
         }
     }
-    info!(ms = millis(began), version = crate::VERSION, "ready");
-    Ok(cluster)
+    Ok(())
 }
 
 impl Cluster {

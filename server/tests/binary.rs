@@ -323,7 +323,26 @@ fn an_existing_cluster_starts_on_a_full_disk() {
 }
 
 #[test]
-fn unknown_fields_in_manifests_of_run_are_refused() {
+fn a_silent_command_leaves_a_silent_run() {
+    for _ in 0..3 {
+        let done = output(&["run", "--", "true"]);
+        let said = text(&[done.stdout, done.stderr].concat());
+        assert!(done.status.success() && said.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn wrong_command_lines_end_with_2_and_errors_say_nothing_twice() {
+    for arguments in [
+        &["--components", "controllers"][..],
+        &["--controllers", "x"],
+        &["run", "--components", "scheduler", "--", "true"],
+    ] {
+        let refused = output(arguments);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {}", text(&refused.stderr));
+    }
+    let refused = text(&output(&["run", "--manifest", "nosuch", "--", "true"]).stderr);
+    assert_eq!(refused.matches("os error 2").count(), 1, "{refused}");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("t.yaml");
     let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\nspec: {replica: 2, selector: \

@@ -27,6 +27,9 @@ const SHORTEST: Duration = Duration::from_secs(600);
 
 /// Carries out the command.
 pub(crate) fn kubeconfig(args: &KubeconfigArgs) -> anyhow::Result<ExitCode> {
+    if args.user.trim().is_empty() {
+        bail!("say for which user: kstore-server kubeconfig USER");
+    }
     if args.expires.is_some_and(|expires| expires < SHORTEST) {
         bail!("--expires must be at least 10m");
     }
