@@ -3,6 +3,7 @@
 
 mod print;
 mod progress;
+mod status;
 
 use crate::args::{
     AlarmCommand, Engine, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand,
@@ -36,10 +37,14 @@ pub(crate) fn run(args: StoreArgs) -> anyhow::Result<ExitCode> {
 
 /// `status` and `verify`, which read the same data. Only `verify` prints the problems.
 fn examine(dir: &Path, output: Output, with_problems: bool) -> anyhow::Result<ExitCode> {
-    let mut meter = ProgressMeter::new("checked");
-    let examined = maintenance::verify(dir, &mut |done, total| meter.at(done, total))?;
+    let (mut meter, mut kinds) = (ProgressMeter::new("checked"), status::KeyCounts::default());
+    let examined =
+        maintenance::verify_keys(dir, &mut |key| kinds.add(key), &mut |done, total| meter.at(done, total))?;
     drop(meter);
-    print::answer(output, &print::examined(&examined, with_problems));
+    match output {
+        Output::Table if !with_problems => print::text(&status::table(dir, &examined.status, &kinds)),
+        Output::Table | Output::Json => print::answer(output, &print::examined(&examined, with_problems)),
+    }
     let is_sound = examined.problems.is_empty();
     if !is_sound && !with_problems {
         eprintln!("kstore-server: the directory is damaged; run `kstore-server store verify` for details");

@@ -13,7 +13,11 @@ pub(super) fn answer(output: Output, answer: &Value) {
         Output::Json => format!("{answer}\n"),
         Output::Table => rows(answer, 0),
     };
-    // The reader of standard output may have exited.
+    self::text(&text);
+}
+
+/// Prints a text. The reader of standard output may have exited.
+pub(super) fn text(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 

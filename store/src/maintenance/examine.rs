@@ -55,7 +55,24 @@ pub fn verify(dir: &Path, progress: &mut Progress<'_>) -> Result<VerifyReport, S
     Ok(examine(Survey::take(dir)?, progress))
 }
 
-pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> VerifyReport {
+/// Verifies like [`verify`], and passes each existing key to `visit`, in ascending order.
+pub fn verify_keys(
+    dir: &Path,
+    visit: &mut dyn FnMut(&[u8]),
+    progress: &mut Progress<'_>,
+) -> Result<VerifyReport, SurveyError> {
+    Ok(examine_keys(Survey::take(dir)?, visit, progress))
+}
+
+pub(super) fn examine(survey: Survey, progress: &mut Progress<'_>) -> VerifyReport {
+    examine_keys(survey, &mut |_| {}, progress)
+}
+
+fn examine_keys(
+    mut survey: Survey,
+    visit: &mut dyn FnMut(&[u8]),
+    progress: &mut Progress<'_>,
+) -> VerifyReport {
     let state = SurveyedState::of(&mut survey);
     let mut check = Verifier {
         compacted: state.compacted,
@@ -82,6 +99,8 @@ pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> Verify
         }
     }
     progress(total, total);
+    let existing = check.keys.iter().filter(|(_, known)| !known.dead);
+    existing.for_each(|(key, _)| visit(key));
     let status = DirectoryStatus {
         engine: super::data_dir::engine_name(survey.engine),
         identity: survey.cluster,

@@ -21,7 +21,7 @@ mod survey;
 pub(crate) mod tests;
 
 pub use crate::disk::own_files::foreign_entries;
-pub use examine::{DirectoryStatus, VerifyReport, verify};
+pub use examine::{DirectoryStatus, VerifyReport, verify, verify_keys};
 pub use export::{ExportError, SalvageReport, salvage, save, snapshot_to_file};
 #[doc(hidden)]
 pub use fuzz::fuzz_restore;
