@@ -18,6 +18,7 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Response, StatusCode};
+use kstore_api::json;
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
 use kstore_api::wire::protobuf;
@@ -234,7 +235,7 @@ impl Reply {
         let put = move |entry: &Arc<Entry>, out: &mut BytesMut| match encoding {
             Encoding::Yaml => text::put_yaml_item(&make(entry), out),
             Encoding::PrettyJson => text::put_pretty_item(&make(entry), out),
-            Encoding::Json | Encoding::Protobuf => out.put_slice(make(entry).to_string().as_bytes()),
+            Encoding::Json | Encoding::Protobuf => out.put_slice(&json::to_vec(&make(entry))),
         };
         self.stream(Listing::new(head, items, put, separator, tail), None)
     }
@@ -386,7 +387,7 @@ fn zipped(mut response: Response<Body>) -> Response<Body> {
 /// If the value has no protobuf encoding.
 pub fn encode(value: &Value, encoding: Encoding) -> Result<Bytes, protobuf::WireError> {
     let mut text = match encoding {
-        Encoding::Json => value.to_string(),
+        Encoding::Json => json::to_string(value),
         Encoding::PrettyJson => text::pretty(value),
         Encoding::Yaml => return Ok(kstore_api::yaml::encode(value).into()),
         Encoding::Protobuf => return protobuf::encode(value).map(Bytes::from),

@@ -6,6 +6,7 @@ use crate::pipeline::in_version;
 use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
 use kstore_api::crd::columns;
+use kstore_api::json;
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
 use kstore_api::table;
@@ -146,11 +147,11 @@ impl Tables {
     /// encoded again.
     pub(super) fn put_row(&self, entry: &Entry, now: Timestamp, out: &mut BytesMut) {
         if !entry.resource.is_same_version(self.resource) {
-            return out.put_slice(self.row(entry, now).to_string().as_bytes());
+            return out.put_slice(&json::to_vec(&self.row(entry, now)));
         }
         let bare = Self { include: Include::None, ..self.clone() };
-        let row = bare.row_of(entry.parse_without_managed_fields(), now).to_string();
-        out.put_slice(&row.as_bytes()[..row.len() - 1]);
+        let row = json::to_vec(&bare.row_of(entry.parse_without_managed_fields(), now));
+        out.put_slice(&row[..row.len() - 1]);
         if self.include != Include::None {
             out.put_slice(b",\"object\":");
         }
