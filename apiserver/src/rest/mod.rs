@@ -292,15 +292,8 @@ impl Rest {
         let answered = self.pipeline.serve_with(request, has_seat).await;
         self.note_answer(&reply, &answered);
         let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
-        let mut response = reply.response(answered);
-        if accepted {
-            *response.status_mut() = StatusCode::ACCEPTED;
-        }
+        let response = marked(reply.response(answered), accepted, lists || watches);
         let response = self.pipeline.metrics().sent(kind, response);
-        let mut response = response;
-        if lists || watches {
-            response.extensions_mut().insert(AnswerKind::Streamed);
-        }
         let response = match seat.filter(|_| lists) {
             Some(seat) => seats::until_sent(response, seat),
             None => response,
@@ -402,6 +395,17 @@ impl Rest {
         let format = content::body_format(headers)?;
         Ok(Body { format, bytes: self.bodies.read(&user.username, body).await? })
     }
+}
+
+/// Marks an answer as accepted (202), and as one that is made while it is sent.
+fn marked(mut response: Response<HttpBody>, is_accepted: bool, is_streamed: bool) -> Response<HttpBody> {
+    if is_accepted {
+        *response.status_mut() = StatusCode::ACCEPTED;
+    }
+    if is_streamed {
+        response.extensions_mut().insert(AnswerKind::Streamed);
+    }
+    response
 }
 
 /// Marks the answer of a stream to a node or to a backend.

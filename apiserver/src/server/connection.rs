@@ -204,7 +204,7 @@ fn observe_end(
     let share = unsent.share(caller.of_request.get().map_or("", |user| &user.username));
     // The request is in flight until its answer was sent.
     let wrapped = AnswerBody::wrap(response, share.clone(), in_flight).or_else(|(busy, in_flight)| {
-        let refused = refusal(&Status::too_many_requests(&busy.to_string(), 1));
+        let refused = refusal(&Status::too_many_requests(busy.to_string(), 1));
         AnswerBody::wrap(refused, share, in_flight)
     });
     let (response, progress) = wrapped.unwrap_or_else(|_| unreachable!("a refusal is small"));
