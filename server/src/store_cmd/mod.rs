@@ -81,8 +81,10 @@ fn salvage(args: &SaveArgs, output: Output) -> anyhow::Result<ExitCode> {
     print::answer(output, &print::salvaged(&args.file, &salvaged, output));
     let is_intact = salvaged.lost.is_empty() && salvaged.problems.is_empty();
     if !salvaged.lost.is_empty() {
+        let is_known = !salvaged.lost.revisions.is_empty();
+        let what = if is_known { "data is lost" } else { "data may be lost" };
         eprintln!(
-            "kstore-server: data is lost: restore the file with --bump-revision 1000000 --mark-compacted, so that \
+            "kstore-server: {what}: restore the file with --bump-revision 1000000 --mark-compacted, so that \
              clients list again"
         );
     }

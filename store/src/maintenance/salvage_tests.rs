@@ -243,6 +243,25 @@ fn revisions_in_a_missing_engine_file_are_reported_as_lost() {
 }
 
 #[test]
+fn a_complete_log_replaces_the_whole_engine() {
+    crate::tests::conformance::block_on(async {
+        let disk = keys_written_once(3).await;
+        let store = Store::open_stepped(Arc::new(disk.clone()), &config(), &Rng::seeded(5)).unwrap();
+        store.close().await;
+        drop(store);
+        let engine = Path::new(DIR).join("engine");
+        for (name, _) in disk.files(&engine) {
+            disk.remove(&engine.join(name)).unwrap();
+        }
+        assert!(!examined(&disk).problems.is_empty(), "the checkpoint names files");
+        let report = salvaged(&disk);
+        assert!(report.lost.is_empty(), "{report:?}");
+        let found = reopened(&disk).range(&Range::new(KeyRange::all())).unwrap();
+        assert_eq!((found.count, found.revision), (3, Revision(4)));
+    });
+}
+
+#[test]
 fn intact_groups_after_damage_in_the_log_are_kept() {
     crate::tests::conformance::block_on(async {
         let segments = files(&SAMPLE.disk).into_iter().filter(|(path, _)| is_in(path, "wal"));

@@ -79,6 +79,11 @@ impl SurveyedState {
                 state.records.entry(key).or_insert(source);
             }
         }
+        // A log from its first record on, without a gap, has every record that the engine lost.
+        let seqs = logged.iter().map(|commit| commit.seq);
+        if survey.log.first == 1 && seqs.eq(1..=survey.log.last) && survey.log.last >= seq {
+            state.unknown = 0;
+        }
         // The engine has more than the log if the log lost its end.
         let newest = state.records.last_key_value().map(|(key, _)| key.main);
         state.revision = state.revision.max(newest.unwrap_or(state.revision));
