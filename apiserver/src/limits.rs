@@ -232,7 +232,7 @@ pub const IDLE_CONNECTION: Duration = Duration::from_secs(90);
 /// How long a client may take to close a connection that the server ends, counted from its last answer.
 pub const CONNECTION_FAREWELL: Duration = Duration::from_secs(5);
 
-/// How long the client of an answer may take nothing of it, or less than a piece of 16 KiB of a large one. The stream is reset then, or the connection closed if it is
+/// How long the client of an answer may take no byte of it. The stream is reset then, or the connection closed if it is
 /// HTTP/1.1: an answer that nobody takes would occupy memory for as long as its client wants.
 pub const STALLED_ANSWER: Duration = Duration::from_secs(30);
 

@@ -50,7 +50,7 @@ pub(crate) fn requirements(labels: &label::Selector, fields: &field::Selector) -
 /// The number of requirements in the texts of selectors, at least approximately: it is asked before they are parsed.
 pub(crate) fn estimate<'t>(texts: impl IntoIterator<Item = &'t str>) -> u64 {
     let texts = texts.into_iter().filter(|text| !text.is_empty());
-    texts.map(|text| 1 + text.bytes().filter(|byte| *byte == b',').count() as u64).sum()
+    texts.map(|text| 1 + text.matches(',').count() as u64).sum()
 }
 
 fn within(what: &str, found: usize, most: usize) -> Result<(), Status> {

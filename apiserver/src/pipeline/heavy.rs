@@ -66,7 +66,7 @@ fn permits_of(values: usize) -> u32 {
 /// About the number of values in the body of an operation and in the stored object that it changes.
 fn values(cache: &Cache, target: &Target, action: &Action) -> usize {
     let separators = |bytes: &[u8]| {
-        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        let lines = bytes.split(|byte| *byte == b'\n').count();
         bytes.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count().max(lines)
     };
     let body = action.body_bytes().map_or(0, |bytes| separators(bytes));

@@ -1,13 +1,13 @@
-//! [`AnswerBody`]: the body of an answer on a connection. Large answers are passed on in pieces that tell when they were
-//! sent. What clients have not taken counts against a budget of their users, and an answer of which the client takes
-//! nothing is found by its [`AnswerProgress`].
+//! [`AnswerBody`]: the body of an answer on a connection. Its frames tell when their bytes were sent. What clients have not
+//! taken counts against a budget of their users, and an answer of which the client takes nothing is found by its
+//! [`AnswerProgress`].
 
 use super::activity::InFlight;
 use crate::answer_kind::AnswerKind;
 use crate::limits;
 use crate::memory_shares::{MemoryShare, Reserved};
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
 use http::{HeaderMap, Response};
 use http_body::{Body as _, Frame, SizeHint};
@@ -17,10 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
-/// Bytes of one piece of a large answer, by which progress is noticed: one of HTTP/2's frames.
-const PIECE: usize = 16 * 1024;
-
-/// How much of an answer its client has taken. Shared by the answer's body, its unsent pieces, and its stream.
+/// How much of an answer its client has taken. Shared by the answer's body, its unsent frames, and its stream.
 pub(super) struct AnswerProgress {
     in_flight: InFlight,
     untaken: Mutex<Untaken>,
@@ -28,10 +25,8 @@ pub(super) struct AnswerProgress {
 
 #[derive(Default)]
 struct Untaken {
-    /// Bytes of large pieces that the connection has and has not sent.
+    /// Bytes that the connection has and has not sent.
     bytes: usize,
-    /// Whether the connection has a small frame that it may have sent or not.
-    has_frame: bool,
     /// The time since which the client takes nothing of what there is; `None` if it has taken everything.
     since: Option<Instant>,
     /// The task of the body, if it waits until bytes are sent.
@@ -48,33 +43,32 @@ impl AnswerProgress {
         self.untaken.lock().since
     }
 
-    fn change(&self, change: impl FnOnce(&mut Untaken)) {
+    /// The connection gets bytes to send.
+    fn passed_on(&self, bytes: usize) {
         let mut untaken = self.untaken.lock();
-        let was_waiting = untaken.since.is_some();
-        change(&mut untaken);
-        let waits = untaken.bytes > 0 || untaken.has_frame;
-        match (was_waiting, waits) {
-            (false, true) => self.in_flight.waits_for_client(),
-            (true, true) => self.in_flight.was_taken(),
-            (true, false) => self.in_flight.waits_for_server(),
-            (false, false) => {}
+        if bytes > 0 && untaken.bytes == 0 {
+            self.in_flight.waits_for_client();
+            untaken.since = Some(Instant::now());
         }
-        untaken.since = waits.then(Instant::now);
+        untaken.bytes += bytes;
     }
 
-    /// The body is asked for its next frame: the connection has done with the one before.
-    fn asked(&self) {
-        if self.untaken.lock().has_frame {
-            self.change(|untaken| untaken.has_frame = false);
-        }
-    }
-
+    /// The connection has sent bytes, or dropped them.
     fn sent(&self, bytes: usize) {
-        let mut waker = None;
-        self.change(|untaken| {
-            untaken.bytes -= bytes;
-            waker = untaken.waker.take();
-        });
+        if bytes == 0 {
+            return;
+        }
+        let mut untaken = self.untaken.lock();
+        untaken.bytes -= bytes;
+        if untaken.bytes == 0 {
+            self.in_flight.waits_for_server();
+            untaken.since = None;
+        } else {
+            self.in_flight.was_taken();
+            untaken.since = Some(Instant::now());
+        }
+        let waker = untaken.waker.take();
+        drop(untaken);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -90,31 +84,45 @@ impl AnswerProgress {
         Poll::Pending
     }
 
-    fn has_unsent(&self) -> bool {
-        self.untaken.lock().bytes > 0
+    fn unsent(&self) -> usize {
+        self.untaken.lock().bytes
     }
 }
 
-/// A piece of a large answer; the connection drops it when it has sent it.
-struct UnsentPiece {
+/// The bytes of a frame. The connection takes them from it as it sends them.
+pub(super) struct AnswerBytes {
     bytes: Bytes,
-    progress: Arc<AnswerProgress>,
+    /// `None` for an answer that may pause.
+    progress: Option<Arc<AnswerProgress>>,
     _memory: Option<Arc<Reserved>>,
 }
 
-impl AsRef<[u8]> for UnsentPiece {
-    fn as_ref(&self) -> &[u8] {
+impl Buf for AnswerBytes {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
         &self.bytes
     }
-}
 
-impl Drop for UnsentPiece {
-    fn drop(&mut self) {
-        self.progress.sent(self.bytes.len());
+    fn advance(&mut self, bytes: usize) {
+        self.bytes.advance(bytes);
+        if let Some(progress) = &self.progress {
+            progress.sent(bytes);
+        }
     }
 }
 
-/// The body of an answer. The request is in flight until the body and all its pieces are dropped.
+impl Drop for AnswerBytes {
+    fn drop(&mut self) {
+        if let Some(progress) = &self.progress {
+            progress.sent(self.bytes.len());
+        }
+    }
+}
+
+/// The body of an answer. The request is in flight until the body and all its bytes are dropped.
 pub(super) struct AnswerBody {
     inner: Body,
     share: MemoryShare,
@@ -124,10 +132,9 @@ pub(super) struct AnswerBody {
     progress: Arc<AnswerProgress>,
     /// A large frame that waits for memory.
     waiting: Option<(Bytes, BoxFuture<'static, Reserved>)>,
-    /// The rest of a large frame, and its memory.
-    rest: Bytes,
-    memory: Option<Arc<Reserved>>,
     trailers: Option<HeaderMap>,
+    /// Whether the end waits until everything before it was sent, so that the stream exists until then.
+    is_large: bool,
     has_ended: bool,
 }
 
@@ -164,79 +171,71 @@ impl AnswerBody {
             whole,
             progress,
             waiting: None,
-            rest: Bytes::new(),
-            memory: None,
             trailers: None,
+            is_large: false,
             has_ended: false,
         });
         Ok((response, watched))
     }
 
-    /// Takes a large frame: its pieces are passed on when there is memory for it.
-    fn take(&mut self, frame: Bytes) {
-        if self.whole.is_some() || self.kind == Some(AnswerKind::Shared) {
-            (self.rest, self.memory) = (frame, self.whole.clone());
-            return;
+    /// The frame of data whose memory is reserved, if it must be.
+    fn frame(&self, bytes: Bytes, memory: Option<Arc<Reserved>>) -> Frame<AnswerBytes> {
+        let progress = (self.kind != Some(AnswerKind::Patient)).then(|| self.progress.clone());
+        if let Some(progress) = &progress {
+            progress.passed_on(bytes.len());
         }
-        match self.share.try_reserve(frame.len()) {
-            Some(reserved) => (self.rest, self.memory) = (frame, Some(Arc::new(reserved))),
-            None => {
-                let reserving = Box::pin(self.share.clone().reserve(frame.len()));
-                self.waiting = Some((frame, reserving));
-            }
-        }
+        Frame::data(AnswerBytes { bytes, progress, _memory: memory })
     }
 
-    /// The next piece of the present large frame.
-    fn piece(&mut self) -> Frame<Bytes> {
-        let bytes = self.rest.split_to(self.rest.len().min(PIECE));
-        let memory = match self.rest.is_empty() {
-            true => self.memory.take(),
-            false => self.memory.clone(),
-        };
-        self.progress.change(|untaken| untaken.bytes += bytes.len());
-        let progress = self.progress.clone();
-        Frame::data(Bytes::from_owner(UnsentPiece { bytes, progress, _memory: memory }))
-    }
-}
-
-impl Drop for AnswerBody {
-    fn drop(&mut self) {
-        self.progress.asked();
+    /// Reserves memory for data, unless it is small, paused by its own flow control, or reserved already. If the memory is not
+    /// free, the data waits for it.
+    fn reserve(&mut self, bytes: Bytes) -> Option<Frame<AnswerBytes>> {
+        self.is_large |= bytes.len() > limits::UNSENT_FROM;
+        let has_memory =
+            self.whole.is_some() || matches!(self.kind, Some(AnswerKind::Shared | AnswerKind::Patient));
+        if has_memory || bytes.len() <= limits::UNSENT_FROM {
+            return Some(self.frame(bytes, self.whole.clone()));
+        }
+        if let Some(reserved) = self.share.try_reserve(bytes.len()) {
+            return Some(self.frame(bytes, Some(Arc::new(reserved))));
+        }
+        let reserving = Box::pin(self.share.clone().reserve(bytes.len()));
+        self.waiting = Some((bytes, reserving));
+        None
     }
 }
 
 impl http_body::Body for AnswerBody {
-    type Data = Bytes;
+    type Data = AnswerBytes;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<AnswerBytes>, axum::Error>>> {
         let this = &mut *self;
-        this.progress.asked();
         loop {
-            // The end waits for everything before it, so that a stream exists until its answer was sent.
-            let most = if this.has_ended { 0 } else { limits::UNSENT_AHEAD };
+            let most = match (this.has_ended, this.is_large) {
+                (false, _) => limits::UNSENT_AHEAD,
+                (true, true) => 0,
+                (true, false) => usize::MAX,
+            };
             if this.progress.poll_unsent(most, context).is_pending() {
                 return Poll::Pending;
             }
             if this.has_ended {
                 return Poll::Ready(this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
             }
-            if !this.rest.is_empty() {
-                return Poll::Ready(Some(Ok(this.piece())));
-            }
-            if let Some((frame, mut reserving)) = this.waiting.take() {
-                match reserving.as_mut().poll(context) {
-                    Poll::Ready(reserved) => (this.rest, this.memory) = (frame, Some(Arc::new(reserved))),
-                    Poll::Pending => {
-                        this.waiting = Some((frame, reserving));
-                        return Poll::Pending;
+            if let Some((bytes, mut reserving)) = this.waiting.take() {
+                return match reserving.as_mut().poll(context) {
+                    Poll::Ready(reserved) => {
+                        Poll::Ready(Some(Ok(this.frame(bytes, Some(Arc::new(reserved))))))
                     }
-                }
-                continue;
+                    Poll::Pending => {
+                        this.waiting = Some((bytes, reserving));
+                        Poll::Pending
+                    }
+                };
             }
             let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) else {
                 return Poll::Pending;
@@ -250,14 +249,10 @@ impl http_body::Body for AnswerBody {
                 Some(Ok(frame)) => frame,
             };
             match frame.into_data() {
-                Ok(data) if data.len() > limits::UNSENT_FROM && this.kind != Some(AnswerKind::Patient) => {
-                    this.take(data);
-                }
-                Ok(data) => {
-                    if this.kind != Some(AnswerKind::Patient) {
-                        this.progress.change(|untaken| untaken.has_frame = true);
+                Ok(bytes) => {
+                    if let Some(frame) = this.reserve(bytes) {
+                        return Poll::Ready(Some(Ok(frame)));
                     }
-                    return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
                 Err(frame) => {
                     this.trailers = frame.into_trailers().ok();
@@ -268,14 +263,14 @@ impl http_body::Body for AnswerBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        let has_passed_on = self.rest.is_empty() && self.waiting.is_none() && !self.progress.has_unsent();
-        has_passed_on && self.trailers.is_none() && (self.has_ended || self.inner.is_end_stream())
+        let is_sent = self.waiting.is_none() && (!self.is_large || self.progress.unsent() == 0);
+        is_sent && self.trailers.is_none() && (self.has_ended || self.inner.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.rest.is_empty() && self.waiting.is_none() {
-            true => self.inner.size_hint(),
-            false => SizeHint::default(),
+        match self.waiting {
+            None => self.inner.size_hint(),
+            Some(_) => SizeHint::default(),
         }
     }
 }

@@ -109,7 +109,7 @@ async fn a_slow_client_receives_a_large_answer_as_a_whole() {
         let mut received = 0;
         while let Some(frame) = body.frame().await {
             received += frame.unwrap().into_data().map_or(0, |data| data.len());
-            // An answer takes ten minutes, and each piece less than the time after which its stream is reset.
+            // An answer takes ten minutes, and no byte of it half a minute.
             tokio::time::sleep(STALLED_ANSWER / 30).await;
         }
         assert_eq!(received, LARGE, "{path}");
