@@ -122,6 +122,14 @@ fn described(
     }
 }
 
+/// The storage, with encryption in front of it if it is configured.
+fn encrypted(storage: SharedStorage, settings: &Settings) -> SharedStorage {
+    match &settings.encryption {
+        Some(encryption) => encryption.over(storage),
+        None => storage,
+    }
+}
+
 /// Appends the metrics of authentication and authorization to those of a server.
 fn append_access_metrics(pipeline: &Pipeline, bearers: Bearers, modes: Modes) {
     pipeline.metrics().append(move |out| {
@@ -231,16 +239,11 @@ impl ApiServer {
         spawn: Box<dyn FnOnce(Task) + Send + '_>,
     ) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::default());
-        let storage = match &options.settings.encryption {
-            Some(encryption) => encryption.over(storage),
-            None => storage,
-        };
-        let storage = metrics.measure(storage);
+        let storage = metrics.measure(encrypted(storage, &options.settings));
         let (ServerMemory { cache, provenance }, follow) = match image {
             None => {
-                let provenance =
-                    Provenance::new(options.settings.explain_bytes.unwrap_or(limits::TRACE_BYTES));
-                ServerMemory::read(storage, options.settings.kinds(), provenance, metrics.clone()).await?
+                let kept = Provenance::new(options.settings.explain_bytes.unwrap_or(limits::TRACE_BYTES));
+                ServerMemory::read(storage, options.settings.kinds(), kept, metrics.clone()).await?
             }
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
@@ -291,8 +294,6 @@ impl ApiServer {
         let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone()).with_audit(audit);
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
         let router = router(rest.clone(), grpc.clone());
-        let (capacity, stop) = (options.connections, options.stop);
-        let identity = Arc::new(here);
         Ok(Self {
             rest,
             router,
@@ -302,9 +303,9 @@ impl ApiServer {
             grpc_calls,
             unsent: MemoryBudget::new(limits::UNSENT_BYTES, limits::UNSENT_BYTES_OF_USER, 0),
             front_proxies,
-            identity,
-            capacity,
-            stop,
+            identity: Arc::new(here),
+            capacity: options.connections,
+            stop: options.stop,
         })
     }
 

@@ -59,7 +59,8 @@ fn explain_prints_the_chain_from_the_deployment_to_its_pods() {
     };
     let by = |actor: &str| {
         let kubeconfig = server.kubeconfig().to_str().unwrap();
-        let flags = ["explain", "deployment/web", "--kind", "pods", "--by", actor, "--kubeconfig", kubeconfig];
+        let flags =
+            ["explain", "deployment/web", "--kind", "pods", "--by", actor, "--kubeconfig", kubeconfig];
         let output = Command::new(SERVER).args(flags).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
@@ -67,7 +68,10 @@ fn explain_prints_the_chain_from_the_deployment_to_its_pods() {
     assert!(code == Some(0) && said.contains("kube-scheduler updated pods/default/web-"), "{said}");
     let (code, said) = by("nobody");
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("no write by \"nobody\" matches; writers here: ") && said.contains("kube-scheduler"), "{said}");
+    assert!(
+        said.contains("no write by \"nobody\" matches; writers here: ") && said.contains("kube-scheduler"),
+        "{said}"
+    );
     let output = explain("deployment/web");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}");
