@@ -17,19 +17,41 @@ pub(crate) const LOG_CHUNK: usize = 16 * 1024;
 /// Bytes of the files on one disk. Enough for what people copy into a container to try something, little beside a real
 /// disk. A write beyond it fails with `No space left on device`.
 pub(crate) const DISK_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes of the files on all disks of one namespace: two full ones, so that other namespaces always have space. A write beyond it
+/// fails as above.
+pub(crate) const NAMESPACE_DISKS_BYTES: usize = 2 * DISK_BYTES;
 /// Bytes of the files on all disks of one capacity. A write beyond it fails as above.
 pub(crate) const DISKS_BYTES: usize = 256 * 1024 * 1024;
 /// Bytes that a file, folder or link costs beside its content and path, so that empty ones are bounded too.
 pub(crate) const DISK_ENTRY: usize = 256;
 /// Bytes of a command's input and of a pipe: an archive of a full disk, and a little more. A command with more input fails.
 pub(crate) const INPUT_BYTES: usize = DISK_BYTES + 16 * 1024 * 1024;
-/// Bytes of unread output and incomplete input that each command line may always hold, independent of others: more than
-/// a full screen.
+/// Bytes of variables, words, pipes, unread output and incomplete input that each command line may always hold, independent
+/// of others: more than a full screen.
 pub(crate) const COMMAND_BYTES: usize = 64 * 1024;
-/// Bytes that all command lines of one capacity hold together beyond that: two or three copies of a full disk. A command
-/// that needs more fails, as a program does without memory. It does not wait, since the readers of the other outputs may
-/// never read.
+/// Bytes that the command lines of one container hold together beyond that: an archive of a full disk, and a pipe beside it.
+/// A command that needs more is killed, as in a container with a memory limit.
+pub(crate) const CONTAINER_BYTES: usize = 96 * 1024 * 1024;
+/// Bytes that the command lines of one namespace hold together, as above: less than the whole, so that other namespaces always
+/// have memory.
+pub(crate) const NAMESPACE_BYTES: usize = 128 * 1024 * 1024;
+/// Bytes that all command lines of one simulation hold together, as above. A command does not wait for memory, since the
+/// readers of the other outputs may never read.
 pub(crate) const COMMANDS_BYTES: usize = 192 * 1024 * 1024;
+/// Reservations up to this size are exact, so that many small commands fit; larger ones grow by [`RESERVATION_CHUNK`].
+pub(crate) const EXACT_RESERVATION: usize = 16 * 1024;
+/// Bytes by which a large reservation grows, so that appending single bytes is cheap.
+pub(crate) const RESERVATION_CHUNK: usize = 64 * 1024;
+/// Bytes that a word or variable costs beside its text.
+pub(crate) const WORD_COST: usize = 64;
+/// Bytes that a text in a queue of output costs beside its length, so that many empty lines are bounded too.
+pub(crate) const BUFFER_COST: usize = 256;
+/// Bytes of the longest argument of a program, a script among them: Linux' `MAX_ARG_STRLEN`. It also bounds what the parser
+/// makes of a script.
+pub(crate) const ARGUMENT_BYTES: usize = 128 * 1024;
+/// Bytes of all arguments, or of all variables, with which a program starts: Linux' `ARG_MAX` at the usual stack size. Beyond it
+/// a program does not start: `Argument list too long`.
+pub(crate) const ARGUMENTS_BYTES: usize = 2 * 1024 * 1024;
 /// Bytes of the longest path. It also bounds the depth of folders, because some programs recurse into them.
 pub(crate) const PATH_BYTES: usize = 1024;
 
@@ -43,3 +65,10 @@ pub(crate) const LOOP_ROUND: Duration = Duration::from_millis(10);
 /// Rounds of loops in a substitution or a nested shell, which run to their end before their output is read. A command with
 /// more fails.
 pub(crate) const NESTED_ROUNDS: u32 = 10_000;
+/// Shells and substitutions inside each other; a deeper one fails. Running them recurses, and a thread has 2 MiB of stack.
+pub(crate) const NESTED_SHELLS: usize = 24;
+/// Work of one step before the shell lets other programs run: a few milliseconds.
+pub(crate) const TIME_SLICE_WORK: u64 = 4 * 1024 * 1024;
+/// Work of one step in all. Only a single command, or a substitution or nested shell, exceeds the time slice. It is killed
+/// beyond this, so that the process can always end: several passes over a full disk, or about a second.
+pub(crate) const STEP_WORK: u64 = 512 * 1024 * 1024;

@@ -123,9 +123,28 @@ pub(crate) fn hash(seed: u64, parts: &[&str]) -> u64 {
     hash ^ (hash >> 32)
 }
 
+/// Whether the image is `pause`, of any registry and version: its program waits for ever.
+pub fn is_pause(image: &str) -> bool {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    last.split([':', '@']).next() == Some("pause")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pause_image_is_known_in_any_registry_and_version() {
+        for (image, expected) in [
+            ("pause", true),
+            ("registry.k8s.io/pause:3.10", true),
+            ("localhost:5000/pause@sha256:00", true),
+            ("registry.k8s.io/pause/other:1", false),
+            ("example.com/app-pause:1", false),
+        ] {
+            assert_eq!(is_pause(image), expected, "{image}");
+        }
+    }
 
     #[test]
     fn short_names_are_completed_as_container_runtimes_do() {

@@ -72,6 +72,26 @@ pub(crate) const PROBLEMS_TOLD: usize = 16;
 /// pods have few.
 pub(crate) const NEAREST_CANDIDATES: usize = 256;
 
+/// Threads that run commands of simulated containers, of half the processors at most, so that requests always have some.
+pub(crate) const PROGRAM_THREADS: usize = 4;
+/// Work that the commands of one container do a second, in the units of `kstore-container-sim`: one for a byte that is touched, some
+/// thousand for a command. About a tenth of a processor.
+pub(crate) const CONTAINER_WORK_PER_SECOND: u64 = 64 * 1024 * 1024;
+/// Work that the commands of one namespace do a second: a quarter of a processor, so that one tenant leaves room for the others.
+pub(crate) const NAMESPACE_WORK_PER_SECOND: u64 = 128 * 1024 * 1024;
+/// Work of so much time is done at once, so that only commands that go on working wait.
+pub(crate) const WORK_BURST: Duration = Duration::from_secs(2);
+/// Bytes of one variable or argument after `$(NAME)` is replaced: Linux' `MAX_ARG_STRLEN`. A container with a longer one does not start.
+pub(crate) const EXPANDED_BYTES: usize = 128 * 1024;
+/// Bytes of all variables of a container, and of all its arguments: Linux' `ARG_MAX` at the usual stack size. As above.
+pub(crate) const ENVIRONMENT_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes that a variable or mounted path costs beside its text.
+pub(crate) const ENTRY_BYTES: usize = 128;
+/// A command whose process died so many times in a row while it ran is not run again: it may be the cause.
+pub(crate) const PROCESS_ENDS: u32 = 3;
+/// Only runs that are shorter than this when the process is back count as in a row: restarts by an operator are usually rarer.
+pub(crate) const PROCESS_END_WINDOW: Duration = Duration::from_secs(120);
+
 /// Commands of containers that read their environment and files from the API at once. The others wait for them.
 pub(crate) const PROGRAM_STARTS: usize = 16;
 /// Most queued messages of streams to the manager: requests for the state of a pod, and reports that a process ended. Streams wait while

@@ -3,6 +3,7 @@
 
 use crate::behavior;
 use crate::pod::object::PodObject;
+use crate::pod::process_end;
 use kstore_container_sim::{check_runnable, is_shell};
 
 /// The program of a container.
@@ -39,6 +40,11 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
     if spec.command.is_empty() && !is_shell(first) && !is_without_entrypoint(&spec.image) {
         return Program::NotRun(
             "its arguments are for the image's entrypoint, which is not simulated".to_owned(),
+        );
+    }
+    if process_end::is_barred(pod, &spec.name) {
+        return Program::NotRun(
+            "its command is not run: the simulation's process ended repeatedly while it ran".to_owned(),
         );
     }
     match check_runnable(&argv, &script.exec) {

@@ -2,14 +2,29 @@
 //! those that change files in `tools`, and archives in `tar`.
 
 use super::disk::Content;
+use super::memory::Buffer;
 use super::{Environment, ShellStep, tar, text, tools};
 use crate::limits::LONGEST_SLEEP;
 use std::time::Duration;
 
+/// The standard output of a program.
+pub(super) enum Output {
+    /// Not larger than the input, the words and the files of the program together.
+    Small(Vec<u8>),
+    /// Of any size, with its memory.
+    Reserved(Buffer),
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self::Small(Vec::new())
+    }
+}
+
 /// The result of a program.
 #[derive(Default)]
 pub(super) struct Outcome {
-    pub(super) out: Vec<u8>,
+    pub(super) out: Output,
     pub(super) err: String,
     pub(super) code: u8,
     /// Steps after the output that need time or input.
@@ -18,7 +33,11 @@ pub(super) struct Outcome {
 
 impl Outcome {
     pub(super) fn text(out: impl Into<Vec<u8>>) -> Self {
-        Self { out: out.into(), ..Self::default() }
+        Self { out: Output::Small(out.into()), ..Self::default() }
+    }
+
+    pub(super) fn reserved(out: Buffer) -> Self {
+        Self { out: Output::Reserved(out), ..Self::default() }
     }
 
     pub(super) fn code(code: u8) -> Self {
@@ -121,12 +140,18 @@ fn variables(environment: &Environment, names: &[String]) -> Outcome {
         return Outcome::text(lines);
     }
     let value = |name: &String| {
+        environment.work.spend(8 * environment.variables.len());
         environment.variables.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
     };
-    let found: Vec<_> = names.iter().map(value).collect();
-    let code = u8::from(found.iter().any(Option::is_none));
-    let lines: String = found.into_iter().flatten().map(|value| format!("{value}\n")).collect();
-    Outcome { code, ..Outcome::text(lines) }
+    let (mut out, mut code) = (Buffer::new(&environment.bounds()), 0);
+    for name in names {
+        match value(name) {
+            Some(value) if !(out.push(value.as_bytes()) && out.push(b"\n")) => break,
+            Some(_) => {}
+            None => code = 1,
+        }
+    }
+    Outcome { code, ..Outcome::reserved(out) }
 }
 
 /// The line of `uptime`. A simulated machine has no load, and has just been started.
@@ -179,21 +204,25 @@ fn sleep(arguments: &[String]) -> Outcome {
 }
 
 fn cat(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
-    let mut outcome = Outcome::default();
     if arguments.is_empty() {
         return Outcome::text(input);
     }
+    let (mut out, mut err, mut code) = (Buffer::new(&environment.bounds()), String::new(), 0);
     for argument in arguments {
-        match environment.read(&environment.path(argument)) {
-            _ if argument == "-" => outcome.out.extend_from_slice(input),
-            Ok(content) => outcome.out.extend(content),
+        let fits = match environment.read(&environment.path(argument)) {
+            _ if argument == "-" => out.push(input),
+            Ok(content) => out.push(&content),
             Err(why) => {
-                outcome.err.push_str(&format!("cat: can't open '{argument}': {why}\n"));
-                outcome.code = 1;
+                err.push_str(&format!("cat: can't open '{argument}': {why}\n"));
+                code = 1;
+                environment.runs()
             }
+        };
+        if !fits {
+            break;
         }
     }
-    outcome
+    Outcome { err, code, ..Outcome::reserved(out) }
 }
 
 fn list(environment: &Environment, arguments: &[String]) -> Outcome {
@@ -201,9 +230,10 @@ fn list(environment: &Environment, arguments: &[String]) -> Outcome {
         arguments.iter().partition(|word| word.starts_with('-'));
     let flag = |letter: char| flags.iter().any(|flag| flag.contains(letter));
     let mut outcome = Outcome::default();
+    let mut out = Buffer::new(&environment.bounds());
     let here = environment.workdir.clone();
     let paths = if paths.is_empty() { vec![&here] } else { paths };
-    for given in &paths {
+    for given in paths.iter().take_while(|_| environment.runs()) {
         let path = environment.path(given);
         let Some(found) = environment.entry(&path) else {
             outcome.err.push_str(&format!("ls: {given}: No such file or directory\n"));
@@ -219,13 +249,16 @@ fn list(environment: &Environment, arguments: &[String]) -> Outcome {
             (_, _) => vec![(*given).clone()],
         };
         if paths.len() > 1 && inside {
-            outcome.out.extend(format!("{given}:\n").into_bytes());
+            out.push(format!("{given}:\n").as_bytes());
         }
         let folder = if inside { path.as_str() } else { environment.workdir.as_str() };
         for name in names {
-            outcome.out.extend(line(environment, folder, &name, flag('l')).into_bytes());
+            if !out.push(line(environment, folder, &name, flag('l')).as_bytes()) {
+                break;
+            }
         }
     }
+    outcome.out = Output::Reserved(out);
     outcome
 }
 
@@ -249,12 +282,9 @@ fn line(environment: &Environment, folder: &str, name: &str, long: bool) -> Stri
 }
 
 fn test(environment: &Environment, arguments: &[String]) -> Outcome {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let negations = arguments.iter().take_while(|word| *word == "!").count();
+    let words: Vec<&str> = arguments[negations..].iter().map(String::as_str).collect();
     let holds = match words.as_slice() {
-        ["!", rest @ ..] => {
-            let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
-            test(environment, &rest).code == 1
-        }
         ["-f", path] => environment.is_file(&environment.path(path)),
         ["-d", path] => environment.is_folder(&environment.path(path)),
         ["-e" | "-r" | "-w", path] => {
@@ -288,7 +318,7 @@ fn test(environment: &Environment, arguments: &[String]) -> Outcome {
         [] => false,
         _ => return Outcome::fail(2, format!("sh: {}: unknown operand\n", words.join(" "))),
     };
-    Outcome::code(u8::from(!holds))
+    Outcome::code(u8::from(holds == (negations % 2 == 1)))
 }
 
 /// The absolute form of `path`, seen from `workdir`, without `.` and `..`. Links are not followed.

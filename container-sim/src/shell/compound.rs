@@ -3,6 +3,7 @@
 //! A loop adds the commands of one round to the queue, and behind them an item that decides whether there is another round.
 //! So a loop without end holds no more memory than one round.
 
+use super::memory::Reservation;
 use super::parse::{Command, Connector, List, Reader, Word};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -116,7 +117,7 @@ pub(super) fn single_commands(list: &List) -> (Vec<&Command>, Vec<&Word>) {
                         all_values.extend(values);
                     }
                 }
-                None => found.push(command),
+                None => found.push(command.as_ref()),
             }
             lists.extend(words.into_iter().flat_map(Word::substitutions));
         }
@@ -124,11 +125,18 @@ pub(super) fn single_commands(list: &List) -> (Vec<&Command>, Vec<&Word>) {
     (found, all_values)
 }
 
+/// The remaining values of a `for`, with their memory.
+#[derive(Debug)]
+pub(super) struct ForValues {
+    pub(super) values: VecDeque<String>,
+    pub(super) _room: Reservation,
+}
+
 /// An entry of the shell's queue.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Item {
     /// A command that has not started.
-    Command(Connector, Command),
+    Command(Connector, Arc<Command>),
     /// Inverts the exit code of the command before it.
     Negate,
     /// The condition of a `while` has run; with the exit code of the latest round.
@@ -136,7 +144,7 @@ pub(super) enum Item {
     /// The body of a `while` has run.
     Round(Compound),
     /// The remaining values of a `for`.
-    Next(String, VecDeque<String>, Arc<List>),
+    Next(String, ForValues, Arc<List>),
     /// The condition of the arm with this index has run.
     Arm(Arc<[(List, List)]>, List, usize),
 }
@@ -157,9 +165,9 @@ impl Item {
 pub(super) type Queue = VecDeque<Item>;
 
 /// Puts a list in front of the queue.
-pub(super) fn prepend(queue: &mut Queue, list: &[(Connector, Command)]) {
+pub(super) fn prepend(queue: &mut Queue, list: &[(Connector, Arc<Command>)]) {
     for (connector, command) in list.iter().rev() {
-        queue.push_front(Item::Command(*connector, command.clone()));
+        queue.push_front(Item::Command(*connector, Arc::clone(command)));
     }
 }
 

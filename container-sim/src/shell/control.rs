@@ -1,7 +1,9 @@
 //! Runs the entries of the shell's queue: decides about rounds of loops and arms of conditions, and bounds the rounds.
 
-use super::compound::{Compound, Item, prepend};
+use super::compound::{Compound, ForValues, Item, prepend};
+use super::memory::Reservation;
 use super::parse::List;
+use super::work::COMMAND_WORK;
 use super::{Shell, ShellStep};
 use crate::limits::{LOOP_ROUND, LOOP_ROUNDS, NESTED_ROUNDS};
 use std::sync::Arc;
@@ -23,14 +25,14 @@ impl Shell {
                 self.queue.push_front(Item::Condition(Compound::While(until, condition, body), self.code));
                 prepend(&mut self.queue, &list);
             }
-            Item::Next(name, mut values, body) => {
-                if let Some(value) = values.pop_front()
+            Item::Next(name, mut rest, body) => {
+                if let Some(value) = rest.values.pop_front()
                     && self.round()
                 {
                     let code = self.code;
                     self.assign(&format!("{name}={value}"));
                     self.code = code;
-                    self.queue.push_front(Item::Next(name, values, Arc::clone(&body)));
+                    self.queue.push_front(Item::Next(name, rest, Arc::clone(&body)));
                     prepend(&mut self.queue, &body);
                 }
             }
@@ -60,13 +62,14 @@ impl Shell {
     /// Counts a round of a loop. Returns false if the command may have no more.
     fn round(&mut self) -> bool {
         self.rounds = self.rounds.saturating_add(1);
-        if self.nested && self.rounds > NESTED_ROUNDS {
+        self.environment.work.spend(COMMAND_WORK);
+        if self.depth > 0 && self.rounds > NESTED_ROUNDS {
             self.print(2, b"sh: a loop in a nested shell has too many rounds\n".to_vec());
             self.queue.clear();
             self.code = 2;
             return false;
         }
-        if !self.nested && self.rounds > LOOP_ROUNDS {
+        if self.depth == 0 && self.rounds > LOOP_ROUNDS {
             self.steps.push_back(ShellStep::Sleep(LOOP_ROUND));
             // `pass` counts from the beginning again.
             self.rounds = LOOP_ROUNDS;
@@ -82,8 +85,10 @@ impl Shell {
                 prepend(&mut self.queue, &list);
             }
             Compound::For(name, words, body) => {
-                let values = words.iter().flat_map(|word| self.fields(word)).collect();
+                let mut room = Reservation::new(&self.environment.memory);
+                let values = words.iter().flat_map(|word| self.fields(word, &mut room)).collect();
                 self.code = 0;
+                let values = ForValues { values, _room: room };
                 self.queue.push_front(Item::Next(name.clone(), values, Arc::clone(body)));
             }
             Compound::If(arms, otherwise) => {

@@ -1,7 +1,7 @@
 //! Files that programs of a simulated container write: a tree in memory, bounded in bytes, which ends with the last handle
 //! of its [`Disk`]. It knows paths and bytes; `files` resolves links and mounts.
 
-use crate::limits::{DISK_BYTES, DISK_ENTRY, DISKS_BYTES};
+use crate::limits::{DISK_BYTES, DISK_ENTRY, DISKS_BYTES, NAMESPACE_DISKS_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,18 +54,50 @@ impl DiskEntry {
 #[error("No space left on device")]
 pub struct DiskFull;
 
-/// The bytes that several disks hold together, with a limit of 256 MiB. Clones share the count.
-#[derive(Clone, Debug, Default)]
-pub struct DiskCapacity(Arc<AtomicUsize>);
+/// The bytes that the disks of one simulation, or of one namespace, hold together. Bytes of a namespace count against the
+/// simulation as well. Clones share the counts.
+#[derive(Clone, Debug)]
+pub struct DiskCapacity(Vec<(Arc<AtomicUsize>, usize)>);
+
+impl Default for DiskCapacity {
+    fn default() -> Self {
+        Self(vec![(Arc::default(), DISKS_BYTES)])
+    }
+}
 
 impl DiskCapacity {
+    /// The part of a new namespace.
+    #[must_use]
+    pub fn namespace(&self) -> Self {
+        Self(self.0.iter().cloned().chain([(Arc::default(), NAMESPACE_DISKS_BYTES)]).collect())
+    }
+
+    /// Bytes that are held now.
+    pub fn held(&self) -> usize {
+        self.0.last().map_or(0, |(held, _)| held.load(Ordering::Acquire))
+    }
+
     fn take(&self, bytes: usize) -> Result<(), DiskFull> {
-        let fits = |held: usize| held.checked_add(bytes).filter(|held| *held <= DISKS_BYTES);
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).map(drop).map_err(|_| DiskFull)
+        let take = |(held, most): &&(Arc<AtomicUsize>, usize)| {
+            let fits = |held: usize| held.checked_add(bytes).filter(|held| held <= most);
+            held.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+        };
+        let taken = self.0.iter().take_while(take).count();
+        if taken == self.0.len() {
+            return Ok(());
+        }
+        give(&self.0[..taken], bytes);
+        Err(DiskFull)
     }
 
     fn give(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::AcqRel);
+        give(&self.0, bytes);
+    }
+}
+
+fn give(counts: &[(Arc<AtomicUsize>, usize)], bytes: usize) {
+    for (held, _) in counts {
+        held.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
@@ -132,16 +164,20 @@ impl Disk {
         true
     }
 
-    /// The names in the folder `path`.
-    pub fn children(&self, path: &str) -> BTreeSet<String> {
+    /// The names in the folder `path`, and the number of entries below it.
+    pub(super) fn children(&self, path: &str) -> (BTreeSet<String>, usize) {
         let inside = format!("{}/", path.trim_end_matches('/'));
         let tree = self.tree();
         let below = tree.entries.range(inside.clone()..).map_while(|(path, _)| path.strip_prefix(&inside));
-        below
-            .filter(|rest| !rest.is_empty())
-            .filter_map(|rest| rest.split('/').next())
-            .map(str::to_owned)
-            .collect()
+        let (mut names, mut passed) = (BTreeSet::new(), 0);
+        for rest in below {
+            passed += 1;
+            let name = rest.split('/').next().unwrap_or_default();
+            if !name.is_empty() && !names.contains(name) {
+                names.insert(name.to_owned());
+            }
+        }
+        (names, passed)
     }
 }
 
@@ -161,7 +197,14 @@ mod tests {
         assert!(disk.remove("/a") && !disk.remove("/a"));
         assert_eq!(disk.put("/c", file(DISK_BYTES / 2)), Ok(()));
         drop(disk);
-        assert_eq!(capacity.0.load(Ordering::Acquire), 0);
+        assert_eq!(capacity.held(), 0);
+        let (namespace, other) = (capacity.namespace(), capacity.namespace());
+        assert_eq!(namespace.take(NAMESPACE_DISKS_BYTES), Ok(()));
+        assert_eq!(namespace.take(1), Err(DiskFull));
+        assert_eq!(capacity.held(), NAMESPACE_DISKS_BYTES, "a refusal takes nothing");
+        assert_eq!(other.take(1), Ok(()), "the disks of another namespace have space");
+        other.give(1);
+        namespace.give(NAMESPACE_DISKS_BYTES);
         assert_eq!(capacity.take(DISKS_BYTES), Ok(()));
         assert_eq!(Disk::new(capacity).put("/a", file(1)), Err(DiskFull));
     }

@@ -2,9 +2,11 @@
 //! the container's own [`Disk`]. Links are resolved here.
 
 use super::disk::{Content, Disk, DiskEntry};
+use super::work::PATH_WORK;
 use super::{Environment, builtin::absolute};
-use crate::limits::PATH_BYTES;
+use crate::limits::{DISK_BYTES, PATH_BYTES};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Folders that every container has.
 const FOLDERS: [&str; 18] = [
@@ -47,6 +49,11 @@ fn is_within(path: &str, folder: &str) -> bool {
 }
 
 impl Environment {
+    /// Whether the command may go on. Programs with many arguments ask before each.
+    pub(super) fn runs(&self) -> bool {
+        self.work.killed().is_none()
+    }
+
     /// The absolute path for a path that a program got as an argument.
     pub(super) fn path(&self, path: &str) -> String {
         self.path_in(&self.workdir, path)
@@ -72,9 +79,13 @@ impl Environment {
 
     /// The entry at a path. Links are not followed.
     pub(super) fn entry(&self, path: &str) -> Option<DiskEntry> {
+        if !self.work.spend(PATH_WORK + path.len() + 4 * (self.files.len() + self.volumes.len())) {
+            return None;
+        }
         let (disk, name) = self.place(path);
         if let Some(bytes) = self.files.get(path) {
-            return Some(DiskEntry::file(bytes, self.now));
+            let content = Content::File(Arc::clone(bytes));
+            return Some(DiskEntry { content, ..DiskEntry::file(b"", self.now) });
         }
         if NOWHERE.contains(&path) {
             return Some(DiskEntry::file(b"", self.now));
@@ -111,9 +122,9 @@ impl Environment {
     }
 
     /// The bytes of the file at a path. Links are followed.
-    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
+    pub(super) fn read(&self, path: &str) -> Result<Arc<[u8]>, FileError> {
         match self.entry(&self.resolved(path)).map(|entry| entry.content) {
-            Some(Content::File(bytes)) => Ok(bytes.to_vec()),
+            Some(Content::File(bytes)) => Ok(bytes),
             Some(Content::Folder) => Err(FileError::Folder),
             Some(Content::Link(_)) | None => Err(FileError::Missing),
         }
@@ -132,7 +143,8 @@ impl Environment {
     /// The names in a folder.
     pub(super) fn children(&self, path: &str) -> BTreeSet<String> {
         let (disk, name) = self.place(path);
-        let mut names = disk.children(name);
+        let (mut names, passed) = disk.children(name);
+        self.work.spend(100 * (passed + self.files.len() + self.volumes.len()));
         let inside = format!("{}/", path.trim_end_matches('/'));
         let given = self.files.keys().map(String::as_str).chain(FOLDERS).chain(self.mounts());
         let given = given.chain([self.workdir.as_str()]).filter_map(|path| path.strip_prefix(&inside));
@@ -150,7 +162,7 @@ impl Environment {
         let Some(entry) = self.entry(path) else { return Vec::new() };
         let folder = entry.content == Content::Folder;
         let mut all = vec![(path.to_owned(), entry)];
-        if folder {
+        if folder && self.runs() {
             all.extend(self.children(path).iter().flat_map(|name| self.walk(&absolute(path, name))));
         }
         all
@@ -191,10 +203,22 @@ impl Environment {
 
     /// Writes a file. An existing file keeps its permissions; links are followed.
     pub(super) fn write(&self, path: &str, bytes: &[u8]) -> Result<(), FileError> {
+        self.work.spend(bytes.len());
         let path = self.resolved(path);
         let mode = self.entry(&path).map(|entry| entry.mode);
         let file = DiskEntry::file(bytes, self.now);
         self.put(&path, DiskEntry { mode: mode.unwrap_or(file.mode), ..file })
+    }
+
+    /// Appends to a file, or writes a new one.
+    pub(super) fn append(&self, path: &str, bytes: &[u8]) -> Result<(), FileError> {
+        let before = self.read(path).unwrap_or_default();
+        if before.len() + bytes.len() > DISK_BYTES {
+            return Err(FileError::Full(super::disk::DiskFull));
+        }
+        // A file is written as a whole.
+        self.work.spend(2 * (before.len() + bytes.len()));
+        if before.is_empty() { self.write(path, bytes) } else { self.write(path, &[&before, bytes].concat()) }
     }
 
     /// Creates a folder and its missing parents.

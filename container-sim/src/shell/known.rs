@@ -4,6 +4,7 @@
 use super::compound::single_commands;
 use super::parse::{self, Word, is_assignment};
 use super::{Environment, builtin};
+use crate::limits::{ARGUMENT_BYTES, ARGUMENTS_BYTES};
 use crate::script::ScriptedAnswer;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,9 @@ pub enum NotRunnable {
     /// A file name pattern, which the simulated shell does not expand.
     #[error("the simulated shell does not know file name patterns ({0:?})")]
     Pattern(String),
+    /// The command is longer than a real kernel takes.
+    #[error("Argument list too long")]
+    TooLong,
     /// A syntax error.
     #[error("{0}")]
     Syntax(String),
@@ -35,6 +39,10 @@ type Answers = BTreeMap<String, ScriptedAnswer>;
 /// # Errors
 /// The reason why it does not.
 pub fn check_runnable(argv: &[String], answers: &Answers) -> Result<(), NotRunnable> {
+    let longest = argv.iter().map(String::len).max().unwrap_or(0);
+    if longest > ARGUMENT_BYTES || argv.iter().map(|word| word.len() + 1).sum::<usize>() > ARGUMENTS_BYTES {
+        return Err(NotRunnable::TooLong);
+    }
     if answers.contains_key(&argv.join(" ")) {
         return Ok(());
     }
@@ -157,5 +165,7 @@ mod tests {
             assert!(matches!(check(&["sh", "-c", text]), Err(NotRunnable::Syntax(_))), "{text}");
         }
         assert!(check(&[]).is_err());
+        assert_eq!(check(&["echo", &"x".repeat(ARGUMENT_BYTES + 1)]), Err(NotRunnable::TooLong));
+        assert_eq!(check(&["echo"; ARGUMENTS_BYTES / 5 + 1]), Err(NotRunnable::TooLong));
     }
 }

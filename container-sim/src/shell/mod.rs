@@ -2,10 +2,12 @@
 //! and touches nothing else. No I/O: [`ShellStep`] says what needs time or input.
 //!
 //! `parse` and `compound` are the language, `control` runs loops and conditions, `arithmetic` evaluates `$((…))`. `builtin`,
-//! `text`, `tools` and `tar` are the programs, `files` and `disk` the file system, `memory` bounds what is buffered. `known` and
-//! `reading` judge a command before it runs.
+//! `text`, `tools` and `tar` are the programs, `files` and `disk` the file system. `nested` expands words and runs nested shells.
+//! `memory` and `work` bound what a command may use. `known` and `reading` judge a command before it runs.
 
 mod arithmetic;
+#[cfg(test)]
+mod bounds_tests;
 mod builtin;
 mod compound;
 mod control;
@@ -13,6 +15,7 @@ mod disk;
 mod files;
 mod known;
 mod memory;
+mod nested;
 mod parse;
 mod reading;
 mod tar;
@@ -20,19 +23,24 @@ mod tar;
 mod tests;
 mod text;
 mod tools;
+mod work;
 
-use crate::limits::INPUT_BYTES;
+use crate::limits::{ARGUMENT_BYTES, INPUT_BYTES, WORD_COST};
 use crate::script::ScriptedAnswer;
+use builtin::Output;
 pub use builtin::is_shell;
 use compound::{Item, Queue};
 pub use disk::{Content, Disk, DiskCapacity, DiskEntry, DiskFull};
 pub use known::{NotRunnable, check_runnable};
-use memory::Reservation;
-pub use memory::{BufferAllowance, BufferCapacity, OutputBytes};
-use parse::{Connector, Expansion, Redirect, To, Word};
+use memory::Buffer;
+pub use memory::{BufferAllowance, BufferCapacity, OutputBytes, Reservation};
+use parse::{Connector, Redirect, To, Word};
 pub use reading::may_read_files;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
+use work::COMMAND_WORK;
+pub use work::{Killed, WorkMeter};
 
 /// Everything that a command can observe of its container.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +52,9 @@ pub struct Environment {
     /// The environment variables; of several with one name the last one counts.
     pub variables: Vec<(String, String)>,
     /// Mounted files by absolute path. Programs cannot change them.
-    pub files: BTreeMap<String, Vec<u8>>,
+    pub files: BTreeMap<String, Arc<[u8]>>,
+    /// The memory of the variables and mounted files.
+    pub held: Option<Arc<Reservation>>,
     /// Folders that are mounted read-only.
     pub read_only: BTreeSet<String>,
     /// Writable volumes by the folder where they are mounted.
@@ -57,8 +67,10 @@ pub struct Environment {
     pub now: i64,
     /// Rows and columns of the terminal; `None` until the client sends them.
     pub terminal: Option<(u16, u16)>,
-    /// The bound on buffered input and output.
+    /// The bound on the memory of the command.
     pub memory: BufferAllowance,
+    /// Counts the work of the command.
+    pub work: WorkMeter,
 }
 
 /// The caller's next step after [`Shell::step`].
@@ -68,6 +80,8 @@ pub enum ShellStep {
     Print(u32, OutputBytes),
     /// Wait this long, then step again.
     Sleep(Duration),
+    /// The command has used its time slice: let others run, then step again.
+    Yield,
     /// Copy all input to standard output until the input ends, then step again.
     Copy,
     /// Pass the next input, or its end, to [`Shell::input`].
@@ -82,6 +96,9 @@ pub enum ShellStep {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("exec: {0:?}: executable file not found in $PATH")]
 pub struct ProgramNotFound(pub String);
+
+/// The exit code of a process that SIGKILL ended.
+const KILLED: u8 = 137;
 
 /// The destination of an output channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,9 +118,7 @@ type Sinks = [Sink; 2];
 struct Waiting {
     words: Vec<String>,
     sinks: Sinks,
-    input: Vec<u8>,
-    /// The reservations for `input`.
-    held: Vec<Reservation>,
+    input: Buffer,
 }
 
 /// A running command: call [`Shell::step`] until it returns [`ShellStep::Exit`].
@@ -118,8 +133,12 @@ pub struct Shell {
     slept: Duration,
     /// Rounds of loops since the last sleep.
     rounds: u32,
-    /// Whether the output is read only when the shell has ended.
-    nested: bool,
+    /// How many shells and substitutions this one is inside of. The output of a nested one is read only when it has ended.
+    depth: usize,
+    /// The memory of the variables.
+    variables: Reservation,
+    /// The memory of the commands that have not started.
+    scripts: Reservation,
     /// The exit code of the latest `$(…)` of the current command, which is that of an assignment.
     output_code: Option<u8>,
     /// Whether a word of the current command could not be expanded.
@@ -127,12 +146,14 @@ pub struct Shell {
     /// Whether the shell reads commands from its input.
     reads: bool,
     /// The input of a nested shell, known when it starts; empty once a program has read it.
-    stdin: Option<Vec<u8>>,
+    stdin: Option<Buffer>,
     /// The input that a pipe passes to the next command.
-    piped: Option<Vec<u8>>,
+    piped: Option<Buffer>,
     /// The output that the current command has written to its pipe.
-    pipe: Vec<u8>,
+    pipe: Option<Buffer>,
     waiting: Option<Waiting>,
+    /// Whether the reason why the command was killed is printed.
+    told: bool,
 }
 
 impl Shell {
@@ -141,27 +162,12 @@ impl Shell {
     /// # Errors
     /// When the container has no such program.
     pub fn run(environment: Environment, argv: &[String]) -> Result<Self, ProgramNotFound> {
-        let (queue, steps) = (Queue::new(), VecDeque::new());
-        let (stdin, piped, pipe, waiting) = (None, None, Vec::new(), None);
-        let (slept, rounds) = (Duration::ZERO, 0);
-        let (reads, nested) = (false, false);
-        let (output_code, expansion_failed) = (None, false);
-        let mut shell = Self {
-            output_code,
-            expansion_failed,
-            environment,
-            code: 0,
-            queue,
-            steps,
-            slept,
-            rounds,
-            nested,
-            reads,
-            stdin,
-            piped,
-            pipe,
-            waiting,
-        };
+        Self::run_at(environment, argv, 0)
+    }
+
+    /// Starts the command `argv` inside of `depth` shells.
+    fn run_at(environment: Environment, argv: &[String], depth: usize) -> Result<Self, ProgramNotFound> {
+        let mut shell = Self::new(environment, depth);
         let program = argv.first().cloned().unwrap_or_default();
         let sinks = [Sink::Channel(1), Sink::Channel(2)];
         if shell.answer(argv, &sinks) {
@@ -190,12 +196,27 @@ impl Shell {
 
     /// Advances to the next thing that the caller must do.
     pub fn step(&mut self) -> ShellStep {
+        if self.depth == 0 {
+            self.environment.work.begin_step();
+        }
         loop {
             if let Some(step) = self.steps.pop_front() {
                 if let ShellStep::Sleep(time) = step {
                     self.pass(time);
                 }
                 return step;
+            }
+            if let Some(why) = self.environment.work.killed().filter(|_| self.depth == 0) {
+                if !self.told {
+                    self.kill(why);
+                    continue;
+                }
+            } else if self.depth == 0 && self.environment.work.is_slice_used() {
+                self.environment.work.begin_step();
+                return ShellStep::Yield;
+            }
+            if self.depth > 0 && self.environment.work.killed().is_some() {
+                return ShellStep::Exit(KILLED);
             }
             if self.waiting.is_some() {
                 return ShellStep::Read;
@@ -206,6 +227,23 @@ impl Shell {
                 None => return ShellStep::Exit(self.code),
             }
         }
+    }
+
+    /// Ends the command with the exit code of SIGKILL. What it has printed is still sent.
+    fn kill(&mut self, why: Killed) {
+        self.queue.clear();
+        (self.waiting, self.stdin, self.piped, self.pipe) = (None, None, None, None);
+        (self.reads, self.told) = (false, true);
+        self.environment.variables.clear();
+        self.variables = Reservation::new(&self.environment.memory);
+        let told = Buffer::of(format!("{why}\n").into_bytes(), &self.environment.bounds());
+        self.steps.extend(told.map(|text| ShellStep::Print(2, text.into_output())));
+        self.code = KILLED;
+    }
+
+    /// Why the command was killed, if it was.
+    pub fn killed(&self) -> Option<Killed> {
+        self.environment.work.killed()
     }
 
     /// Moves the shell's clock.
@@ -236,23 +274,18 @@ impl Shell {
         let Some(waiting) = &mut self.waiting else { return };
         match bytes {
             Some(bytes)
-                if waiting.input.len() + bytes.len() <= INPUT_BYTES
-                    && let Some(held) = self.environment.memory.hold(bytes.len()) =>
-            {
-                waiting.held.push(held);
-                waiting.input.extend_from_slice(bytes);
-            }
+                if waiting.input.len() + bytes.len() <= INPUT_BYTES && waiting.input.try_push(bytes) => {}
             Some(_) => {
                 let Some(waiting) = self.waiting.take() else { return };
                 self.code = 1;
                 let why = format!("{}: Cannot allocate memory\n", waiting.words[0]);
-                self.emit(&waiting.sinks[1], why.into_bytes());
+                drop(waiting.input);
+                self.emit_text(&waiting.sinks[1], why.into_bytes());
                 self.piped_on(&waiting.sinks);
             }
             None => {
-                let Some(Waiting { words, sinks, input, held }) = self.waiting.take() else { return };
+                let Some(Waiting { words, sinks, input }) = self.waiting.take() else { return };
                 self.simple(&words, &sinks, Some(input));
-                drop(held);
                 self.piped_on(&sinks);
             }
         }
@@ -260,6 +293,18 @@ impl Shell {
 
     /// Queues the commands of a script.
     fn script(&mut self, text: &str) {
+        if self.queue.is_empty() {
+            self.scripts.shrink(usize::MAX);
+        }
+        let bounds = self.environment.bounds();
+        if !bounds.work.spend(4 * text.len()) || !bounds.grow(&mut self.scripts, text.len() * WORD_COST) {
+            return;
+        }
+        if text.len() > ARGUMENT_BYTES {
+            self.print(2, b"sh: Argument list too long\n".to_vec());
+            self.code = 126;
+            return;
+        }
         match parse::parse(text) {
             Ok(commands) => {
                 let items = commands.into_iter().map(|(next, command)| Item::Command(next, command));
@@ -285,6 +330,9 @@ impl Shell {
             }
             return;
         }
+        if !self.environment.work.spend(COMMAND_WORK) {
+            return;
+        }
         if let Some(compound) = &command.compound {
             return self.compound(compound);
         }
@@ -297,14 +345,18 @@ impl Shell {
             Ok(redirected) => redirected,
             Err(why) => {
                 self.code = 1;
-                return self.emit(&Sink::Channel(2), format!("sh: {why}\n").into_bytes());
+                return self.print(2, format!("sh: {why}\n").into_bytes());
             }
         };
-        let words: Vec<String> = command.words.iter().flat_map(|word| self.fields(word)).collect();
+        let mut room = Reservation::new(&self.environment.memory);
+        let words: Vec<String> = command.words.iter().flat_map(|word| self.fields(word, &mut room)).collect();
         if std::mem::take(&mut self.expansion_failed) {
             // This ends a script.
             self.queue.clear();
             return self.code = 2;
+        }
+        if self.environment.work.killed().is_some() {
+            return;
         }
         self.words(&words, &sinks, input);
         if self.waiting.is_none() {
@@ -312,71 +364,11 @@ impl Shell {
         }
     }
 
-    fn expanded(&mut self, word: &Word) -> String {
-        word.expand(|expansion| self.value(expansion)).0
-    }
-
-    /// The words that a word is expanded to.
-    fn fields(&mut self, word: &Word) -> Vec<String> {
-        let (whole, fields) = word.expand(|expansion| self.value(expansion));
-        if word.assigns() { vec![whole] } else { fields }
-    }
-
-    fn value(&mut self, expansion: &Expansion) -> String {
-        match expansion {
-            Expansion::Variable(name) => self.variable(name),
-            Expansion::Arithmetic(text) => {
-                let value = arithmetic::evaluate(text, &|name| self.variable(name));
-                match value {
-                    Ok(value) => value.to_string(),
-                    Err(why) => {
-                        self.expansion_failed = true;
-                        self.print(2, format!("sh: arithmetic syntax error: {why}\n").into_bytes());
-                        String::new()
-                    }
-                }
-            }
-            Expansion::Output(list) => {
-                let queue =
-                    list.iter().map(|(next, command)| Item::Command(*next, command.clone())).collect();
-                let inner = Self { queue, ..self.child() };
-                let mut out = Vec::new();
-                let code = self.run_nested(inner, |shell, channel, bytes| match channel {
-                    2 => shell.print(2, bytes),
-                    _ => out.extend(bytes),
-                });
-                self.output_code = Some(code);
-                let text = String::from_utf8_lossy(&out);
-                text.trim_end_matches('\n').to_owned()
-            }
-        }
-    }
-
-    /// A nested shell without commands. Its changes to variables and folder are lost.
-    fn child(&self) -> Self {
-        Self {
-            environment: self.environment.clone(),
-            code: 0,
-            queue: Queue::new(),
-            steps: VecDeque::new(),
-            slept: self.slept,
-            rounds: 0,
-            nested: true,
-            output_code: None,
-            expansion_failed: false,
-            reads: false,
-            stdin: None,
-            piped: None,
-            pipe: Vec::new(),
-            waiting: None,
-        }
-    }
-
     /// Passes the piped output of an ended command to the next one.
     fn piped_on(&mut self, sinks: &Sinks) {
-        let printed = std::mem::take(&mut self.pipe);
+        let printed = self.pipe.take();
         if sinks.contains(&Sink::Pipe) || self.queue.front().is_some_and(Item::is_piped) {
-            self.piped = Some(printed);
+            self.piped = Some(printed.unwrap_or_else(|| Buffer::new(&self.environment.bounds())));
         }
     }
 
@@ -384,8 +376,8 @@ impl Shell {
     fn redirected(
         &mut self,
         redirects: &[Redirect],
-        mut input: Option<Vec<u8>>,
-    ) -> Result<(Sinks, Option<Vec<u8>>), String> {
+        mut input: Option<Buffer>,
+    ) -> Result<(Sinks, Option<Buffer>), String> {
         let piped = self.queue.front().is_some_and(Item::is_piped);
         let mut sinks = [if piped { Sink::Pipe } else { Sink::Channel(1) }, Sink::Channel(2)];
         // Redirections apply in order: `>/dev/null 2>&1` discards both.
@@ -397,9 +389,11 @@ impl Shell {
             let sink = match &redirect.to {
                 To::File(word) if redirect.from == 0 => {
                     let path = path(word);
-                    input = Some(
-                        self.environment.read(&path).map_err(|why| format!("can't open {path}: {why}"))?,
-                    );
+                    let file =
+                        self.environment.read(&path).map_err(|why| format!("can't open {path}: {why}"))?;
+                    let mut bytes = Buffer::new(&self.environment.bounds());
+                    bytes.push(&file);
+                    input = Some(bytes);
                     continue;
                 }
                 To::File(word) => {
@@ -417,7 +411,7 @@ impl Shell {
         Ok((sinks, input))
     }
 
-    fn words(&mut self, words: &[String], sinks: &Sinks, input: Option<Vec<u8>>) {
+    fn words(&mut self, words: &[String], sinks: &Sinks, input: Option<Buffer>) {
         let Some(first) = words.first() else { return };
         match (first.as_str(), words.get(1)) {
             ("exit", code) => {
@@ -447,50 +441,36 @@ impl Shell {
             }
             _ if self.simple(words, sinks, input) => {}
             _ => {
-                self.emit(&sinks[1], format!("sh: {first}: not found\n").into_bytes());
+                self.emit_text(&sinks[1], format!("sh: {first}: not found\n").into_bytes());
                 self.code = 127;
-            }
-        }
-    }
-
-    /// Runs a nested shell, which starts with a copy of this shell's variables and folder.
-    fn inner(&mut self, words: &[String], sinks: &Sinks, input: Option<Vec<u8>>) {
-        let Ok(mut inner) = Self::run(self.environment.clone(), words) else { return self.code = 127 };
-        (inner.stdin, inner.nested) = (input, true);
-        let sinks = sinks.clone();
-        self.code = self
-            .run_nested(inner, |shell, channel, bytes| shell.emit(&sinks[usize::from(channel == 2)], bytes));
-    }
-
-    /// Runs a nested shell to its end and returns its exit code. Its sleeps become sleeps of this shell.
-    fn run_nested(&mut self, mut inner: Self, mut print: impl FnMut(&mut Self, u32, Vec<u8>)) -> u8 {
-        loop {
-            match inner.step() {
-                ShellStep::Exit(code) => return code,
-                ShellStep::ReadLine => inner.line(None),
-                ShellStep::Read => inner.input(None),
-                ShellStep::Print(channel, printed) => print(self, channel, printed.into_bytes()),
-                step @ (ShellStep::Sleep(_) | ShellStep::Copy) => self.steps.push_back(step),
             }
         }
     }
 
     /// Gives the scripted answer to a command line. Returns false if there is none.
     fn answer(&mut self, words: &[String], sinks: &Sinks) -> bool {
+        if self.environment.answers.is_empty() {
+            return false;
+        }
         let Some(answer) = self.environment.answers.get(&words.join(" ")).cloned() else { return false };
         if let Some(after) = answer.after {
             self.steps.push_back(ShellStep::Sleep(after));
         }
-        self.emit(&sinks[0], answer.stdout.into_bytes());
-        self.emit(&sinks[1], answer.stderr.into_bytes());
+        self.emit_text(&sinks[0], answer.stdout.into_bytes());
+        self.emit_text(&sinks[1], answer.stderr.into_bytes());
         self.code = answer.code;
         true
     }
 
     /// Runs a program. Returns false if the container has none of this name.
-    fn simple(&mut self, words: &[String], sinks: &Sinks, input: Option<Vec<u8>>) -> bool {
+    fn simple(&mut self, words: &[String], sinks: &Sinks, input: Option<Buffer>) -> bool {
         let reads = input.is_none() && builtin::reads(words);
-        let input = input.or_else(|| self.stdin.as_mut().filter(|_| reads).map(std::mem::take));
+        let input = input.or_else(|| {
+            self.stdin.as_mut().filter(|_| reads).map(|stdin| {
+                // Once a program has read the input, it is empty for the next one.
+                std::mem::replace(stdin, Buffer::new(&self.environment.bounds()))
+            })
+        });
         if reads && input.is_none() {
             match (builtin::name(&words[0]), &sinks[0]) {
                 ("cat", Sink::Channel(1)) => {
@@ -499,34 +479,71 @@ impl Shell {
                 }
                 _ => {
                     let (words, sinks) = (words.to_vec(), sinks.clone());
-                    self.waiting = Some(Waiting { words, sinks, input: Vec::new(), held: Vec::new() });
+                    let input = Buffer::new(&self.environment.bounds());
+                    self.waiting = Some(Waiting { words, sinks, input });
                 }
             }
             return true;
         }
-        let Some(outcome) = builtin::run(&self.environment, words, &input.unwrap_or_default()) else {
-            return false;
-        };
+        let given = input.as_ref().map(Buffer::as_ref).unwrap_or_default();
+        // Programs pass over their input and their words a few times.
+        let touched = words.iter().map(|word| word.len() + WORD_COST).sum::<usize>() + given.len();
+        if !self.environment.work.spend(4 * touched) {
+            return true;
+        }
+        let Some(outcome) = builtin::run(&self.environment, words, given) else { return false };
+        drop(input);
+        if self.environment.work.killed().is_some() {
+            // Partial output would keep its memory until the client takes it.
+            return true;
+        }
         self.code = outcome.code;
-        self.emit(&sinks[0], outcome.out);
-        self.emit(&sinks[1], outcome.err.into_bytes());
+        match outcome.out {
+            Output::Small(bytes) => {
+                self.environment.work.spend(8 * bytes.len());
+                self.emit_text(&sinks[0], bytes);
+            }
+            Output::Reserved(bytes) => self.emit(&sinks[0], bytes),
+        }
+        self.emit_text(&sinks[1], outcome.err.into_bytes());
         self.steps.extend(outcome.then);
         true
     }
 
+    /// Writes output whose memory is not reserved yet to its destination. Output that exceeds the bounds is lost, and the
+    /// command fails.
+    fn emit_text(&mut self, sink: &Sink, bytes: Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
+        match Buffer::of(bytes, &self.environment.bounds()) {
+            Some(bytes) => self.emit(sink, bytes),
+            None => {
+                self.code = 1;
+                let why = b"sh: write error: Cannot allocate memory\n".to_vec();
+                let told = Buffer::of(why, &self.environment.bounds());
+                self.steps.extend(told.map(|text| ShellStep::Print(2, text.into_output())));
+            }
+        }
+    }
+
     /// Writes output to its destination.
-    fn emit(&mut self, sink: &Sink, bytes: Vec<u8>) {
+    fn emit(&mut self, sink: &Sink, bytes: Buffer) {
         if bytes.is_empty() {
             return;
         }
         match sink {
-            Sink::Channel(channel) => self.print(*channel, bytes),
-            Sink::Pipe if self.pipe.len() + bytes.len() <= INPUT_BYTES => self.pipe.extend(bytes),
-            // The pipe is full: the next command could not read all of it.
-            Sink::Pipe => self.code = 1,
+            Sink::Channel(channel) => self.steps.push_back(ShellStep::Print(*channel, bytes.into_output())),
+            Sink::Pipe => match &mut self.pipe {
+                None => self.pipe = Some(bytes),
+                Some(pipe) if pipe.len() + bytes.len() <= INPUT_BYTES => {
+                    pipe.push(bytes.as_ref());
+                }
+                // The pipe is full: the next command could not read all of it.
+                Some(_) => self.code = 1,
+            },
             Sink::File(path) => {
-                let before = self.environment.read(path).unwrap_or_default();
-                if let Err(why) = self.environment.write(path, &[before, bytes].concat()) {
+                if let Err(why) = self.environment.append(path, bytes.as_ref()) {
                     self.code = 1;
                     self.print(2, format!("sh: write error: {why}\n").into_bytes());
                 }
@@ -534,37 +551,9 @@ impl Shell {
         }
     }
 
-    /// Queues output for a channel. Output that exceeds the bounds is lost, and the command fails.
+    /// Queues a short text for a channel.
     fn print(&mut self, channel: u32, bytes: Vec<u8>) {
-        match OutputBytes::new(bytes, &self.environment.memory) {
-            Some(printed) => self.steps.push_back(ShellStep::Print(channel, printed)),
-            None => {
-                self.code = 1;
-                let why = b"sh: write error: Cannot allocate memory\n".to_vec();
-                let told = OutputBytes::new(why, &self.environment.memory);
-                self.steps.extend(told.map(|printed| ShellStep::Print(2, printed)));
-            }
-        }
-    }
-
-    fn variable(&self, name: &str) -> String {
-        match name {
-            "?" => self.code.to_string(),
-            "$" => "1".to_owned(),
-            "PWD" => self.environment.workdir.clone(),
-            _ => {
-                let found = self.environment.variables.iter().rev().find(|(key, _)| key == name);
-                found.map(|(_, value)| value.clone()).unwrap_or_default()
-            }
-        }
-    }
-
-    fn assign(&mut self, word: &str) {
-        if let Some((name, value)) = word.split_once('=') {
-            self.environment.variables.retain(|(key, _)| key != name);
-            self.environment.variables.push((name.to_owned(), value.to_owned()));
-        }
-        self.code = 0;
+        self.emit_text(&Sink::Channel(channel), bytes);
     }
 
     fn change_directory(&mut self, to: &str, sinks: &Sinks) {
@@ -574,7 +563,7 @@ impl Shell {
             self.environment.workdir = path;
         } else {
             let why = format!("sh: cd: can't cd to {to}: No such file or directory\n");
-            self.emit(&sinks[1], why.into_bytes());
+            self.emit_text(&sinks[1], why.into_bytes());
         }
     }
 }

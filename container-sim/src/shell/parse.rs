@@ -2,7 +2,8 @@
 //! redirections; `while`, `until`, `for`, `if` and `{ …; }`. All other syntax is an error that names it.
 
 use super::compound::{Compound, reserved};
-use crate::limits::NESTED_COMMANDS;
+use crate::limits::{NESTED_COMMANDS, WORD_COST};
+use std::sync::Arc;
 
 /// How a command is connected to the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub(super) struct Redirect {
 }
 
 /// Commands in the order in which they run.
-pub(super) type List = Vec<(Connector, Command)>;
+pub(super) type List = Vec<(Connector, Arc<Command>)>;
 
 /// One command with its redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,33 +81,43 @@ pub(super) enum Expansion {
 }
 
 impl Word {
-    /// The expanded word, and the words that result if its unquoted values are split at blanks.
-    pub(super) fn expand(&self, mut value: impl FnMut(&Expansion) -> String) -> (String, Vec<String>) {
+    /// The expanded word, and the words that result if its unquoted values are split at blanks. `reserve` is called with the
+    /// number of bytes before they are added; the rest is left out once it returns false.
+    pub(super) fn expand(
+        &self,
+        mut value: impl FnMut(&Expansion) -> String,
+        mut reserve: impl FnMut(usize) -> bool,
+    ) -> (String, Vec<String>) {
         let (mut whole, mut fields, mut field) = (String::new(), Vec::new(), None::<String>);
         for part in &self.0 {
-            match part {
-                WordPart::Text(text) | WordPart::Quoted(text) => {
-                    whole.push_str(text);
-                    field.get_or_insert_default().push_str(text);
-                }
-                WordPart::Expanded(expansion, true) => {
-                    let text = value(expansion);
-                    whole.push_str(&text);
-                    field.get_or_insert_default().push_str(&text);
-                }
-                WordPart::Expanded(expansion, false) => {
-                    let text = value(expansion);
-                    whole.push_str(&text);
-                    let mut pieces = text.split([' ', '\t', '\n']);
-                    // The first piece continues the field; each further one begins a new field.
-                    if let Some(piece) = pieces.next().filter(|piece| !piece.is_empty()) {
-                        field.get_or_insert_default().push_str(piece);
-                    }
-                    for piece in pieces {
-                        fields.extend(field.take());
-                        field = (!piece.is_empty()).then(|| piece.to_owned());
-                    }
-                }
+            let expanded = match part {
+                WordPart::Text(_) | WordPart::Quoted(_) => None,
+                WordPart::Expanded(expansion, _) => Some(value(expansion)),
+            };
+            let splits = matches!(part, WordPart::Expanded(_, false));
+            let text = match (part, &expanded) {
+                (WordPart::Text(text) | WordPart::Quoted(text), _) => text,
+                (WordPart::Expanded(..), value) => value.as_ref().expect("it was just expanded"),
+            };
+            let pieces = || text.split([' ', '\t', '\n']);
+            let count = if splits { pieces().count() } else { 1 };
+            // The text is in the word and in its fields.
+            if !reserve(2 * text.len() + count * WORD_COST) {
+                break;
+            }
+            whole.push_str(text);
+            if !splits {
+                field.get_or_insert_default().push_str(text);
+                continue;
+            }
+            let mut pieces = pieces();
+            // The first piece continues the field; each further one begins a new field.
+            if let Some(piece) = pieces.next().filter(|piece| !piece.is_empty()) {
+                field.get_or_insert_default().push_str(piece);
+            }
+            for piece in pieces {
+                fields.extend(field.take());
+                field = (!piece.is_empty()).then(|| piece.to_owned());
             }
         }
         fields.extend(field);
@@ -331,7 +342,7 @@ impl Reader<'_> {
             return Err("the simulated shell knows \"!\" only before a single command".to_owned());
         }
         if !command.is_empty() {
-            self.commands.push((connector, command));
+            self.commands.push((connector, Arc::new(command)));
             return Ok(());
         }
         match (connector, next) {
@@ -364,7 +375,7 @@ impl Reader<'_> {
     fn read_word(&mut self) -> Result<Word, String> {
         let mut parts = Vec::new();
         let mut text = String::new();
-        let mut chars = self.rest.char_indices();
+        let mut chars = Cursor { text: self.rest, at: 0 };
         let mut end = self.rest.len();
         while let Some((at, c)) = chars.next() {
             let flush = |text: &mut String, parts: &mut Vec<WordPart>| {
@@ -383,18 +394,18 @@ impl Reader<'_> {
                     let inside = &self.rest[at + 1..];
                     let length = inside.find('\'').ok_or("unterminated quoted string")?;
                     parts.push(WordPart::Quoted(inside[..length].to_owned()));
-                    chars = skip(self.rest, at + length + 2);
+                    chars.at = at + length + 2;
                 }
                 '"' => {
                     flush(&mut text, &mut parts);
                     let length = double_quoted(&self.rest[at + 1..], &mut parts, self.depth)?;
-                    chars = skip(self.rest, at + 1 + length);
+                    chars.at = at + 1 + length;
                 }
                 '$' => {
                     flush(&mut text, &mut parts);
                     let (part, length) = expansion(&self.rest[at..], false, self.depth)?;
                     parts.push(part);
-                    chars = skip(self.rest, at + length);
+                    chars.at = at + length;
                 }
                 '`' => return Err("the simulated shell does not know \"`\"".to_owned()),
                 c => text.push(c),
@@ -408,16 +419,26 @@ impl Reader<'_> {
     }
 }
 
-/// The characters of `text` from a byte offset on, with their offsets in the whole text.
-fn skip(text: &str, from: usize) -> std::str::CharIndices<'_> {
-    let mut chars = text.char_indices();
-    while chars.offset() < from && chars.next().is_some() {}
-    chars
+/// The characters of a text with their offsets. The offset `at` may be moved.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Iterator for Cursor<'_> {
+    type Item = (usize, char);
+
+    fn next(&mut self) -> Option<(usize, char)> {
+        let at = self.at;
+        let c = self.text.get(at..)?.chars().next()?;
+        self.at += c.len_utf8();
+        Some((at, c))
+    }
 }
 
 /// The parts up to the closing quote, and their length in bytes including the quote.
 fn double_quoted(text: &str, parts: &mut Vec<WordPart>, depth: usize) -> Result<usize, String> {
-    let mut chars = text.char_indices();
+    let mut chars = Cursor { text, at: 0 };
     let mut plain = String::new();
     while let Some((at, c)) = chars.next() {
         match c {
@@ -434,7 +455,7 @@ fn double_quoted(text: &str, parts: &mut Vec<WordPart>, depth: usize) -> Result<
                 parts.push(WordPart::Quoted(std::mem::take(&mut plain)));
                 let (part, length) = expansion(&text[at..], true, depth)?;
                 parts.push(part);
-                chars = skip(text, at + length);
+                chars.at = at + length;
             }
             c => plain.push(c),
         }

@@ -4,6 +4,7 @@
 use super::compound::single_commands;
 use super::parse::{self, To};
 use super::{builtin, is_shell};
+use crate::limits::ARGUMENT_BYTES;
 
 /// Programs that read no file with any arguments.
 const BLIND: [&str; 19] = [
@@ -14,7 +15,7 @@ const BLIND: [&str; 19] = [
 /// Whether the command `argv` may read a file of its container.
 pub fn may_read_files(argv: &[String]) -> bool {
     // The kubelet replaces `$(NAME)` before the command starts, so the words are not known here.
-    if argv.iter().any(|word| word.contains("$(")) {
+    if argv.iter().any(|word| word.contains("$(") || word.len() > ARGUMENT_BYTES) {
         return true;
     }
     match argv {

@@ -1,8 +1,9 @@
 //! `tar`, as far as `kubectl cp` and interactive use need it: creates, lists and extracts archives. No compression.
 
 use super::Environment;
-use super::builtin::Outcome;
+use super::builtin::{Outcome, Output};
 use super::disk::{Content, DiskEntry};
+use super::memory::Buffer;
 use crate::limits::DISK_BYTES;
 use std::io::Read as _;
 use tar::{Archive, Builder, EntryType, Header};
@@ -110,9 +111,10 @@ pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8])
         Some(_) => {
             let stored = match &asked.archive {
                 Some(file) if file != "-" => environment.read(&environment.path(file)),
-                Some(_) | None => Ok(input.to_vec()),
+                Some(_) | None => return unpack(environment, &asked, &base, input),
             };
             match stored {
+                Ok(bytes) if !environment.work.spend(bytes.len()) => Outcome::code(1),
                 Ok(bytes) => unpack(environment, &asked, &base, &bytes),
                 Err(why) => {
                     let file = asked.archive.unwrap_or_default();
@@ -127,8 +129,8 @@ pub(super) fn run(environment: &Environment, arguments: &[String], input: &[u8])
 fn create(environment: &Environment, asked: &TarArguments, base: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let mut any = false;
-    let mut builder = Builder::new(Vec::new());
-    for given in &asked.names {
+    let mut builder = Builder::new(Buffer::new(&environment.bounds()));
+    for given in asked.names.iter().take_while(|_| environment.runs()) {
         let root = environment.path_in(base, given);
         let all = environment.walk(&world_root(environment, given, &root));
         if all.is_empty() {
@@ -152,6 +154,9 @@ fn create(environment: &Environment, asked: &TarArguments, base: &str) -> Outcom
                 outcome.err.push_str(&format!("{member}\n"));
             }
             if let Err(error) = append(&mut builder, &member, &entry) {
+                if !environment.runs() {
+                    break;
+                }
                 outcome.err.push_str(&format!("tar: {member}: {error}\n"));
                 outcome.code = 1;
             }
@@ -161,14 +166,14 @@ fn create(environment: &Environment, asked: &TarArguments, base: &str) -> Outcom
         // kubectl takes the end of an empty archive for success, before the exit code reaches it.
         return outcome;
     }
-    let bytes = builder.into_inner().unwrap_or_default();
+    let Ok(bytes) = builder.into_inner() else { return Outcome::code(1) };
     match &asked.archive {
         Some(file) if file != "-" => {
-            if let Err(why) = environment.write(&environment.path(file), &bytes) {
+            if let Err(why) = environment.write(&environment.path(file), bytes.as_ref()) {
                 return Outcome::fail(1, format!("tar: can't open '{file}': {why}\n"));
             }
         }
-        Some(_) | None => outcome.out = bytes,
+        Some(_) | None => outcome.out = Output::Reserved(bytes),
     }
     outcome
 }
@@ -178,7 +183,7 @@ fn world_root(environment: &Environment, given: &str, root: &str) -> String {
     if given.ends_with('/') { environment.resolved(root) } else { root.to_owned() }
 }
 
-fn append(builder: &mut Builder<Vec<u8>>, member: &str, entry: &DiskEntry) -> std::io::Result<()> {
+fn append(builder: &mut Builder<Buffer>, member: &str, entry: &DiskEntry) -> std::io::Result<()> {
     let mut header = Header::new_gnu();
     header.set_mode(entry.mode);
     header.set_mtime(u64::try_from(entry.modified).unwrap_or_default());
@@ -205,6 +210,7 @@ fn append(builder: &mut Builder<Vec<u8>>, member: &str, entry: &DiskEntry) -> st
 
 fn unpack(environment: &Environment, asked: &TarArguments, base: &str, bytes: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
+    let mut out = Buffer::new(&environment.bounds());
     let mut archive = Archive::new(bytes);
     let failed = |outcome: &mut Outcome, why: String| {
         outcome.err.push_str(&format!("tar: {why}\n"));
@@ -214,7 +220,7 @@ fn unpack(environment: &Environment, asked: &TarArguments, base: &str, bytes: &[
         Ok(entries) => entries,
         Err(error) => return Outcome::fail(1, format!("tar: {error}\n")),
     };
-    for member in entries {
+    for member in entries.take_while(|_| environment.runs()) {
         let mut member = match member {
             Ok(member) => member,
             Err(error) => {
@@ -231,7 +237,7 @@ fn unpack(environment: &Environment, asked: &TarArguments, base: &str, bytes: &[
             continue;
         }
         if asked.verbose || asked.what == Some('t') {
-            outcome.out.extend_from_slice(format!("{name}\n").as_bytes());
+            out.push(format!("{name}\n").as_bytes());
         }
         if asked.what == Some('t') {
             continue;
@@ -242,6 +248,7 @@ fn unpack(environment: &Environment, asked: &TarArguments, base: &str, bytes: &[
             failed(&mut outcome, format!("{name}: {why}"));
         }
     }
+    outcome.out = Output::Reserved(out);
     outcome
 }
 

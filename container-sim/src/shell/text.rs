@@ -2,6 +2,7 @@
 
 use super::Environment;
 use super::builtin::Outcome;
+use super::memory::{Buffer, Reservation};
 
 /// The programs here that read their input when they get no file arguments.
 pub(super) fn reads(program: &str, arguments: &[String]) -> bool {
@@ -27,7 +28,7 @@ pub(super) fn run(
         "wc" => count(environment, arguments, input),
         "grep" => grep(environment, arguments, input),
         "sort" => sort(environment, arguments, input),
-        "printf" => printf(arguments),
+        "printf" => printf(environment, arguments),
         "seq" => sequence(arguments),
         "basename" => Outcome::text(format!("{}\n", last(arguments.first().map_or("", String::as_str)))),
         _ => return None,
@@ -48,19 +49,53 @@ fn flag(arguments: &[String], letter: char) -> bool {
 }
 
 /// The concatenated bytes of a program's files, or its input if it names none.
-fn all(environment: &Environment, program: &str, files: &[String], input: &[u8]) -> Result<Vec<u8>, Outcome> {
+fn all<'a>(
+    environment: &Environment,
+    program: &str,
+    files: &[String],
+    input: &'a [u8],
+) -> Result<FileBytes<'a>, Outcome> {
     if files.is_empty() {
-        return Ok(input.to_vec());
+        return Ok(FileBytes::Input(input));
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Buffer::new(&environment.bounds());
     for file in files {
-        match environment.read(&environment.path(file)) {
-            _ if file == "-" => bytes.extend_from_slice(input),
-            Ok(content) => bytes.extend(content),
+        let fits = match environment.read(&environment.path(file)) {
+            _ if file == "-" => bytes.push(input),
+            Ok(content) => bytes.push(&content),
             Err(why) => return Err(Outcome::fail(1, format!("{program}: {file}: {why}\n"))),
+        };
+        if !fits {
+            break;
         }
     }
-    Ok(bytes)
+    // Programs pass over them a few times.
+    if environment.work.spend(4 * bytes.len()) { Ok(FileBytes::Files(bytes)) } else { Err(Outcome::code(1)) }
+}
+
+/// The bytes that a program processes.
+enum FileBytes<'a> {
+    Input(&'a [u8]),
+    Files(Buffer),
+}
+
+impl std::ops::Deref for FileBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Input(bytes) => bytes,
+            Self::Files(bytes) => bytes.as_ref(),
+        }
+    }
+}
+
+/// The lines of a text, without their ends.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n').map(|line| {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        line.strip_suffix(b"\r").unwrap_or(line)
+    })
 }
 
 /// The part of a text that `head` or `tail` prints.
@@ -109,15 +144,19 @@ fn ends(environment: &Environment, program: &str, arguments: &[String], input: &
         Ok(bytes) => bytes,
         Err(failed) => return failed,
     };
-    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     let (head, length) = (program == "head", bytes.len());
+    // Where the line with this number begins, counted from the start.
+    let line = |number: usize| {
+        bytes.split_inclusive(|byte| *byte == b'\n').take(number).map(<[u8]>::len).sum::<usize>()
+    };
+    let lines = || bytes.split_inclusive(|byte| *byte == b'\n').count();
     Outcome::text(match amount {
         Amount::Bytes(n) if head => bytes[..n.min(length)].to_vec(),
         Amount::Bytes(n) => bytes[length - n.min(length)..].to_vec(),
-        Amount::Lines(n) if head => lines[..n.min(lines.len())].concat(),
-        Amount::Lines(n) => lines[lines.len() - n.min(lines.len())..].concat(),
+        Amount::Lines(n) if head => bytes[..line(n)].to_vec(),
+        Amount::Lines(n) => bytes[line(lines().saturating_sub(n))..].to_vec(),
         Amount::BytesFrom(n) => bytes[n.saturating_sub(1).min(length)..].to_vec(),
-        Amount::LinesFrom(n) => lines[n.saturating_sub(1).min(lines.len())..].concat(),
+        Amount::LinesFrom(n) => bytes[line(n.saturating_sub(1))..].to_vec(),
     })
 }
 
@@ -128,7 +167,7 @@ fn count(environment: &Environment, arguments: &[String], input: &[u8]) -> Outco
         Err(failed) => return failed,
     };
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-    let found = String::from_utf8_lossy(&bytes).split_whitespace().count();
+    let found = bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
     let figures = [('l', lines), ('w', found), ('c', bytes.len())];
     let any = figures.iter().any(|(letter, _)| flag(arguments, *letter));
     let chosen = figures.iter().filter(|(letter, _)| !any || flag(arguments, *letter));
@@ -147,7 +186,8 @@ fn grep(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcom
         Ok(bytes) => bytes,
         Err(failed) => return Outcome { code: 2, ..failed },
     };
-    let folded = |text: &str| if flag(arguments, 'i') { text.to_lowercase() } else { text.to_owned() };
+    let ignores_case = flag(arguments, 'i');
+    let folded = |text: &str| if ignores_case { text.to_lowercase() } else { text.to_owned() };
     let pattern = folded(pattern);
     let (from_start, middle) =
         pattern.strip_prefix('^').map_or((false, pattern.as_str()), |rest| (true, rest));
@@ -158,16 +198,21 @@ fn grep(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcom
         (false, true) => line.ends_with(middle),
         (false, false) => line.contains(middle),
     };
-    let text = String::from_utf8_lossy(&bytes);
-    let found: Vec<&str> =
-        text.lines().filter(|line| matches(&folded(line)) != flag(arguments, 'v')).collect();
-    let code = u8::from(found.is_empty());
-    let out = match (flag(arguments, 'q'), flag(arguments, 'c')) {
-        (true, _) => String::new(),
-        (false, true) => format!("{}\n", found.len()),
-        (false, false) => found.iter().map(|line| format!("{line}\n")).collect(),
-    };
-    Outcome { code, ..Outcome::text(out) }
+    let inverted = flag(arguments, 'v');
+    let texts = lines(&bytes).map(String::from_utf8_lossy);
+    let found = texts.filter(|line| matches(&folded(line)) != inverted);
+    let (quiet, counts) = (flag(arguments, 'q'), flag(arguments, 'c'));
+    let (mut out, mut count) = (Buffer::new(&environment.bounds()), 0);
+    for line in found {
+        count += 1;
+        if !quiet && !counts && !(out.push(line.as_bytes()) && out.push(b"\n")) {
+            break;
+        }
+    }
+    if counts && !quiet {
+        out.push(format!("{count}\n").as_bytes());
+    }
+    Outcome { code: u8::from(count == 0), ..Outcome::reserved(out) }
 }
 
 fn sort(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
@@ -175,8 +220,15 @@ fn sort(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcom
         Ok(bytes) => bytes,
         Err(failed) => return failed,
     };
-    let text = String::from_utf8_lossy(&bytes);
-    let mut lines: Vec<&str> = text.lines().collect();
+    // A list of lines takes more memory than the lines, and sorting passes over them some times.
+    let count = lines(&bytes).count();
+    let bounds = environment.bounds();
+    let mut room = Reservation::new(&bounds.allowance);
+    if !bounds.grow(&mut room, count * size_of::<&[u8]>()) || !bounds.work.spend(64 * count + 4 * bytes.len())
+    {
+        return Outcome::code(1);
+    }
+    let mut lines: Vec<&[u8]> = lines(&bytes).collect();
     lines.sort_unstable();
     if flag(arguments, 'u') {
         lines.dedup();
@@ -184,45 +236,55 @@ fn sort(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcom
     if flag(arguments, 'r') {
         lines.reverse();
     }
-    Outcome::text(lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+    let mut out = Buffer::new(&bounds);
+    for line in lines {
+        if !(out.push(line) && out.push(b"\n")) {
+            break;
+        }
+    }
+    Outcome::reserved(out)
 }
 
 /// `printf`: `%s`, `%d`, `\n`, `\t` and `\\`. The format repeats while arguments remain.
-fn printf(arguments: &[String]) -> Outcome {
+fn printf(environment: &Environment, arguments: &[String]) -> Outcome {
     let Some((format, values)) = arguments.split_first() else {
         return Outcome::fail(2, "printf: usage: printf format [arguments]\n".to_owned());
     };
-    let (mut out, mut rest) = (String::new(), values);
+    let (mut out, mut rest) = (Buffer::new(&environment.bounds()), values);
     loop {
         let before = rest.len();
         rest = formatted(format, rest, &mut out);
-        if rest.is_empty() || rest.len() == before {
-            return Outcome::text(out);
+        if rest.is_empty() || rest.len() == before || !environment.runs() {
+            return Outcome::reserved(out);
         }
     }
 }
 
 /// Writes the format once and returns the values that it did not use.
-fn formatted<'a>(format: &str, mut values: &'a [String], out: &mut String) -> &'a [String] {
-    let mut chars = format.chars();
-    while let Some(c) = chars.next() {
-        match (c, chars.as_str().chars().next()) {
-            ('\\', Some('n')) => out.push('\n'),
-            ('\\', Some('t')) => out.push('\t'),
-            ('\\', Some('\\')) => out.push('\\'),
-            ('%', Some('%')) => out.push('%'),
-            ('%', Some('s' | 'd')) => {
-                if let Some((value, rest)) = values.split_first() {
-                    out.push_str(value);
-                    values = rest;
+fn formatted<'a>(format: &str, mut values: &'a [String], out: &mut Buffer) -> &'a [String] {
+    let mut rest = format;
+    while !rest.is_empty() {
+        // A text without escapes, or an escape that is not known, which stays as it is.
+        let plain = rest.find(['\\', '%']).unwrap_or(rest.len());
+        let (text, length) = match (&rest[..plain], rest.get(plain..plain + 2)) {
+            (text, _) if plain > 0 => (text, plain),
+            (_, Some("\\n")) => ("\n", 2),
+            (_, Some("\\t")) => ("\t", 2),
+            (_, Some("\\\\")) => ("\\", 2),
+            (_, Some("%%")) => ("%", 2),
+            (_, Some("%s" | "%d")) => match values.split_first() {
+                Some((value, more)) => {
+                    values = more;
+                    (value.as_str(), 2)
                 }
-            }
-            (c, _) => {
-                out.push(c);
-                continue;
-            }
+                None => ("", 2),
+            },
+            (..) => (&rest[..1], 1),
+        };
+        if !out.push(text.as_bytes()) {
+            break;
         }
-        chars.next();
+        rest = &rest[length..];
     }
     values
 }

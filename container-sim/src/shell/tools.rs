@@ -1,9 +1,10 @@
 //! Programs of a simulated container that change files.
 
 use super::Environment;
-use super::builtin::Outcome;
+use super::builtin::{Outcome, Output};
 use super::disk::{Content, DiskEntry};
 use super::files::FileError;
+use super::memory::{Buffer, Reservation};
 
 /// Whether a program of this file reads its input.
 pub(super) fn reads(program: &str, arguments: &[String]) -> bool {
@@ -75,7 +76,7 @@ fn each(
     if words.is_empty() && !flags.contains('f') {
         return Outcome::fail(1, format!("{program}: missing operand\n"));
     }
-    for word in words {
+    for word in words.into_iter().take_while(|_| environment.runs()) {
         if let Err(why) = act(&flags, &environment.path(word)) {
             let what = if failure.is_empty() { String::new() } else { format!("{failure} ") };
             outcome.err.push_str(&format!("{program}: {what}'{word}': {why}\n"));
@@ -142,7 +143,7 @@ fn transfer(environment: &Environment, program: &str, arguments: &[String]) -> O
     let target = environment.path(to);
     let into = environment.is_folder(&target);
     let mut outcome = Outcome::default();
-    for source in sources {
+    for source in sources.iter().take_while(|_| environment.runs()) {
         let from = environment.path(source);
         let name = from.rsplit('/').next().unwrap_or_default();
         let to = if into { environment.path_in(&target, name) } else { target.clone() };
@@ -208,11 +209,13 @@ fn readlink(environment: &Environment, arguments: &[String]) -> Outcome {
 fn tee(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcome {
     let (flags, words) = split(arguments);
     let mut outcome = Outcome::text(input);
-    for word in words {
+    for word in words.into_iter().take_while(|_| environment.runs()) {
         let path = environment.path(word);
-        let before =
-            if flags.contains('a') { environment.read(&path).unwrap_or_default() } else { Vec::new() };
-        if let Err(why) = environment.write(&path, &[&before, input].concat()) {
+        let written = match flags.contains('a') {
+            true => environment.append(&path, input),
+            false => environment.write(&path, input),
+        };
+        if let Err(why) = written {
             outcome.err.push_str(&format!("tee: {word}: {why}\n"));
             outcome.code = 1;
         }
@@ -237,16 +240,27 @@ fn copy_blocks(environment: &Environment, arguments: &[String], input: &[u8]) ->
         return Outcome::fail(1, "dd: invalid number\n".to_owned());
     };
     let length = value("count=").and_then(size).map(|count| count.saturating_mul(block));
+    let (zeros, read);
     let bytes = match value("if=") {
         Some("/dev/zero" | "/dev/urandom" | "/dev/random") => {
             // One byte above the limit fails as any larger size would.
-            vec![0; length.unwrap_or(usize::MAX).min(crate::limits::DISK_BYTES + 1)]
+            let length = length.unwrap_or(usize::MAX).min(crate::limits::DISK_BYTES + 1);
+            let bounds = environment.bounds();
+            let mut room = Reservation::new(&bounds.allowance);
+            if !bounds.work.spend(length) || !bounds.grow(&mut room, length) {
+                return Outcome::code(1);
+            }
+            zeros = (vec![0; length], room);
+            &zeros.0[..]
         }
         Some(file) => match environment.read(&environment.path(file)) {
-            Ok(bytes) => bytes,
+            Ok(bytes) => {
+                read = bytes;
+                &read
+            }
             Err(why) => return Outcome::fail(1, format!("dd: can't open '{file}': {why}\n")),
         },
-        None => input.to_vec(),
+        None => input,
     };
     let bytes = &bytes[..length.unwrap_or(usize::MAX).min(bytes.len())];
     let Some(file) = value("of=") else { return Outcome::text(bytes) };
@@ -270,7 +284,8 @@ fn find(environment: &Environment, arguments: &[String]) -> Outcome {
     let roots = if roots.is_empty() { &here[..] } else { roots };
     let option = |name: &str| tests.iter().position(|word| word == name).and_then(|at| tests.get(at + 1));
     let mut outcome = Outcome::default();
-    for root in roots {
+    let mut out = Buffer::new(&environment.bounds());
+    for root in roots.iter().take_while(|_| environment.runs()) {
         let base = environment.path(root);
         let all = environment.walk(&base);
         if all.is_empty() {
@@ -287,10 +302,13 @@ fn find(environment: &Environment, arguments: &[String]) -> Outcome {
             let named = option("-name").is_none_or(|pattern| glob(pattern, name));
             if named && option("-type").is_none_or(|wanted| wanted == kind) {
                 let below = &path[base.len()..];
-                outcome.out.extend(format!("{}{below}\n", root.trim_end_matches('/')).into_bytes());
+                if !out.push(format!("{}{below}\n", root.trim_end_matches('/')).as_bytes()) {
+                    break;
+                }
             }
         }
     }
+    outcome.out = Output::Reserved(out);
     outcome
 }
 

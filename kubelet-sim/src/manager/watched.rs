@@ -65,7 +65,7 @@ impl Manager {
         let place = entry.object().containers().position(|spec| spec.name == exit.container);
         if let Some(index) = place.filter(|index| entry.runs(*index, &exit.run)) {
             let object = entry.object().clone();
-            self.runtime.exit(&object, index, exit.code.into(), now);
+            self.runtime.exit(&object, index, exit.code.into(), exit.oom, now);
         }
     }
 

@@ -3,14 +3,16 @@
 
 use super::container::{self, Container, Ended, Phase, Run};
 use super::object::PodObject;
-use super::{Pod, Stage, Why};
+use super::{Pod, Stage, Why, process_end};
 use crate::probe::{Health, Verdict};
+use crate::program::{self, Program};
 use crate::runtime::Command;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
 
 /// The state of a pod that this process sees for the first time, and the commands with which the runtime
-/// adopts it. Running containers continue; operations that were in flight are started again.
+/// adopts it. Running containers continue, except those whose command ran in the earlier process: their run ended with it.
+/// Operations that were in flight are started again.
 pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
     let status = &object.status;
     let started_at = status.start_time.as_ref().map_or(now, |time| time.0);
@@ -21,6 +23,9 @@ pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
         let mut container = Container::new(container::kind_of(object, index, spec));
         if let Some(status) = written.clone().find(|status| status.name == spec.name) {
             restore(&mut container, status, object);
+            if matches!(program::of(object, index), Program::Shell(_)) {
+                process_end::end(&mut container, object, now);
+            }
         }
         container
     });
@@ -48,6 +53,7 @@ fn restore(container: &mut Container, status: &ContainerStatus, object: &PodObje
         id: terminated.container_id.clone().unwrap_or_default(),
         code: terminated.exit_code,
         reason: terminated.reason.clone().unwrap_or_default(),
+        message: terminated.message.clone().unwrap_or_default(),
         started_at: terminated.started_at.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         finished_at: terminated.finished_at.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
     };

@@ -104,6 +104,8 @@ pub struct Ended {
     pub code: i32,
     /// `Completed`, `Error`, `OOMKilled`, …
     pub reason: String,
+    /// The termination message.
+    pub message: String,
     /// When it began.
     pub started_at: Timestamp,
     /// When it ended.

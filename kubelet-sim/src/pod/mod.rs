@@ -6,6 +6,7 @@ pub mod container;
 pub mod needs;
 pub mod object;
 pub mod order;
+pub(crate) mod process_end;
 mod raw;
 pub mod source;
 mod step;

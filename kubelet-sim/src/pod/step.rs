@@ -216,6 +216,7 @@ impl Step<'_> {
             id: run.id.clone(),
             code,
             reason: reason.to_owned(),
+            message: String::new(),
             started_at: run.started_at,
             finished_at: self.now,
         });

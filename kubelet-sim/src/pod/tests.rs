@@ -270,6 +270,41 @@ fn pods_continue_from_the_state_that_an_earlier_process_left() {
     assert_eq!(after, before.shown, "nothing to write");
 }
 
+#[test]
+fn a_command_that_ran_when_its_process_ended_is_restarted_with_a_wait_and_in_the_end_not_run() {
+    use crate::program::{self, Program};
+    let spec = "{spec: {containers: [{name: c, image: 'a:1', command: [sh, -c, 'while true; do date; sleep 1; done']}]}}";
+    let mut object: PodObject = serde_yaml_ng::from_str(spec).unwrap();
+    object.status = World::new(object.clone()).shown;
+    for count in 1..=3 {
+        // The command runs, and the process ends with it.
+        assert!(matches!(program::of(&object, 0), Program::Shell(_)), "before the end number {count}");
+        let (pod, _) = adopt(&object, START);
+        assert!(matches!(pod.containers[0].phase, Phase::CrashLoop { .. }), "{:?}", pod.containers[0].phase);
+        let shown = status::compute(&pod, &object, "172.30.0.2", &object.status, START);
+        let mut status = shown.container_statuses.clone().unwrap().remove(0);
+        let ended = status.last_state.clone().unwrap().terminated.unwrap();
+        assert_eq!((ended.exit_code, ended.reason.as_deref()), (137, Some("ContainerStatusUnknown")));
+        assert!(ended.message.unwrap().ends_with(&format!(": {count}")));
+        let before = object.status.container_statuses.as_ref().unwrap()[0].clone();
+        (status.state, status.container_id) = (before.state, before.container_id);
+        object.status = PodStatus { container_statuses: Some(vec![status]), ..shown };
+    }
+    assert!(matches!(program::of(&object, 0), Program::NotRun(why) if why.contains("repeatedly")));
+    let (pod, _) = adopt(&object, START);
+    assert!(pod.containers[0].run().is_some(), "without its command the container goes on");
+}
+
+#[test]
+fn a_command_that_ran_when_its_process_ended_fails_a_pod_that_never_restarts() {
+    let spec =
+        "{spec: {restartPolicy: Never, containers: [{name: c, image: 'a:1', command: [sleep, '3600']}]}}";
+    let mut object: PodObject = serde_yaml_ng::from_str(spec).unwrap();
+    object.status = World::new(object.clone()).shown;
+    let (pod, _) = adopt(&object, START);
+    assert!(pod.containers[0].failed());
+}
+
 fn annotations() -> impl Strategy<Value = Vec<(String, String)>> {
     let key = prop_oneof![Just("a."), Just("b."), Just("i."), Just("s."), Just("")];
     let pair = prop_oneof![

@@ -83,8 +83,8 @@ pub trait Runtime {
     /// `now`.
     fn submit(&mut self, pod: &PodObject, command: Command, now: Timestamp);
 
-    /// Ends the container's process by itself, with this code. Answered by [`Event::Exited`].
-    fn exit(&mut self, pod: &PodObject, container: usize, code: i32, now: Timestamp);
+    /// Ends the container's process by itself, with this code; `oom` for want of memory. Answered by [`Event::Exited`].
+    fn exit(&mut self, pod: &PodObject, container: usize, code: i32, oom: bool, now: Timestamp);
 
     /// The next event not later than `now`: its time, the uid of its pod, and the event. Ordered by time,
     /// then by submission.

@@ -190,12 +190,17 @@ impl SimRuntime {
         self.schedule(pod, Slot::Container(index), later(start, after), event);
     }
 
-    /// Duration of a run; `None`: for ever. Init containers end at once, those of Jobs after the configured time.
+    /// Duration of a run; `None`: for ever. Init containers end at once, those of Jobs after the configured time, and
+    /// the image `pause` never ends.
     fn run_time(&self, pod: &PodObject, script: &Script, index: usize) -> Option<Delay> {
         let at_once = Delay::Fixed(Duration::ZERO);
         let kind = kind_of(pod, index, pod.container(index)?);
         if matches!(program::of(pod, index), Program::Shell(_)) {
             // The container's command decides.
+            return None;
+        }
+        if script.run.is_none() && script.exit_code.is_none() && image::is_pause(&pod.container(index)?.image)
+        {
             return None;
         }
         match (script.run, script.exit_code, kind) {
@@ -274,10 +279,10 @@ impl Runtime for SimRuntime {
         }
     }
 
-    fn exit(&mut self, pod: &PodObject, container: usize, code: i32, now: Timestamp) {
+    fn exit(&mut self, pod: &PodObject, container: usize, code: i32, oom: bool, now: Timestamp) {
         let slot = Slot::Container(container);
         self.cancel(&pod.metadata.uid, Some(slot));
-        self.schedule(pod, slot, now, Event::Exited { container, code, oom: false });
+        self.schedule(pod, slot, now, Event::Exited { container, code, oom });
     }
 
     fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Arc<str>, Event)> {

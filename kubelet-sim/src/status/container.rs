@@ -112,6 +112,7 @@ fn terminated(ended: &Ended) -> ContainerState {
         container_id: Some(ended.id.clone()),
         exit_code: ended.code,
         reason: Some(ended.reason.clone()),
+        message: Some(ended.message.clone()).filter(|message| !message.is_empty()),
         started_at: Some(api_time(ended.started_at)),
         finished_at: Some(api_time(ended.finished_at)),
         ..Default::default()

@@ -1,20 +1,22 @@
 //! The disks of one pod. A container's own disk lasts as long as the run of the container; volumes and their tokens last as long as the
 //! pod.
 
+use super::runner::{ContainerBudget, NamespaceBudget};
 use super::tokens::{MountedToken, TokenKey};
 use jiff::Timestamp;
 use kstore_container_sim::{Disk, DiskCapacity};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The files that a pod's commands have written, and the tokens of its volumes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Disks(Mutex<PodFiles>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct PodFiles {
     /// By container: the ID of the run, and its disk.
     containers: BTreeMap<String, (String, Disk)>,
+    budgets: BTreeMap<String, Arc<ContainerBudget>>,
     volumes: BTreeMap<String, Disk>,
     tokens: BTreeMap<TokenKey, MountedToken>,
 }
@@ -35,6 +37,13 @@ impl Disks {
                 disk
             }
         }
+    }
+
+    /// The budget of a container of the pod, which all its runs share.
+    pub(super) fn budget(&self, name: &str, namespace: &Arc<NamespaceBudget>) -> Arc<ContainerBudget> {
+        let mut files = self.files();
+        let budget = || Arc::new(ContainerBudget::new(namespace));
+        Arc::clone(files.budgets.entry(name.to_owned()).or_insert_with(budget))
     }
 
     /// The disk of a volume.

@@ -1,16 +1,26 @@
 //! Builds the environment of a command in a simulated container: variables and mounted files, read from the API when a
 //! command starts, as the pod's node.
 
+use super::runner::ContainerBudget;
 use super::{Snapshot, Streams};
 use crate::behavior;
+use crate::limits::{ENTRY_BYTES, ENVIRONMENT_BYTES, EXPANDED_BYTES};
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, PodSpec, Secret, Volume,
 };
-use kstore_container_sim::{Environment, may_read_files};
+use kstore_container_sim::{Environment, Reservation, WorkMeter, may_read_files};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The values of a ConfigMap or Secret.
-type Values = BTreeMap<String, Vec<u8>>;
+type Values = BTreeMap<String, Arc<[u8]>>;
+
+/// Why a command cannot start: it, its variables or its files are too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooLarge(pub(super) &'static str);
+
+const ARGUMENTS: TooLarge = TooLarge("argument list too long");
+const MEMORY: TooLarge = TooLarge("cannot allocate memory for the mounted files");
 
 /// The pod for which a volume is mounted.
 #[derive(Clone, Copy)]
@@ -21,14 +31,15 @@ struct Mounting<'a> {
 
 impl Streams {
     /// The environment of a command in this run of a container. It lacks objects that cannot be read. It also lacks tokens
-    /// that the command does not read, so that thousands of containers that only sleep request none.
+    /// that the command does not read, so that thousands of containers that only sleep request none. With it comes the budget of the
+    /// container.
     pub(super) async fn environment(
         &self,
         snapshot: &Snapshot,
         container: &str,
         run: &str,
         argv: &[String],
-    ) -> Environment {
+    ) -> Result<(Environment, Arc<ContainerBudget>), TooLarge> {
         let meta = &snapshot.record.pod.metadata;
         // All reads below are requests of the pod's node.
         let node = Self { client: self.client_of(snapshot), ..self.clone() };
@@ -37,7 +48,11 @@ impl Streams {
         let spec = pod.spec.clone().unwrap_or_default();
         let found = container_of(&spec, container);
         let hostname = spec.hostname.clone().unwrap_or_else(|| meta.name.chars().take(63).collect());
-        let text = |text: &str| text.as_bytes().to_vec();
+        let text = |text: &str| Arc::from(text.as_bytes());
+        let namespace = self.runner.namespace(&meta.namespace);
+        let budget = snapshot.disks.budget(container, &namespace);
+        let memory = budget.buffers.allowance();
+        let mut held = memory.hold(0).ok_or(MEMORY)?;
         let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
         let mut files = BTreeMap::from([
             ("/etc/hostname".to_owned(), text(&format!("{hostname}\n"))),
@@ -49,33 +64,48 @@ impl Streams {
             for mount in found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name) {
                 let folder = mount.mount_path.trim_end_matches('/').to_owned();
                 if is_written(volume) {
-                    volumes.insert(folder.clone(), snapshot.disks.volume(&volume.name, &self.disk_capacity));
+                    volumes.insert(folder.clone(), snapshot.disks.volume(&volume.name, &namespace.disks));
                 }
                 let whole = mount.sub_path.is_none();
                 if mount.read_only == Some(true) || (whole && !is_written(volume)) {
                     read_only.insert(folder);
                 }
             }
-            if may_read || !holds_token(volume) {
-                node.mount(Mounting { snapshot, pod: &pod }, volume, &found, &mut files).await;
+            let mut mounts = found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name);
+            // A command that reads no file may still try to write to a mounted one.
+            if may_read || (!holds_token(volume) && mounts.any(|mount| mount.sub_path.is_some())) {
+                node.mount(Mounting { snapshot, pod: &pod }, volume, &found, (&mut files, &mut held)).await?;
             }
         }
-        Environment {
-            variables: node.variables(&pod, &found, &hostname).await,
+        let variables = node.variables(&pod, &found, &hostname).await?;
+        let size = size_of_variables(&variables) + variables.len() * ENTRY_BYTES;
+        if !held.grow(size) {
+            return Err(MEMORY);
+        }
+        let environment = Environment {
+            variables,
             hostname,
             workdir: found.working_dir.clone().unwrap_or_else(|| "/".to_owned()),
             files,
             read_only,
             volumes,
-            disk: snapshot.disks.container(container, run, &self.disk_capacity),
+            disk: snapshot.disks.container(container, run, &namespace.disks),
             answers: script.exec,
             now: self.clock.now().as_second(),
             terminal: None,
-            memory: self.buffer_capacity.allowance(),
-        }
+            memory,
+            held: Some(Arc::new(held)),
+            work: WorkMeter::default(),
+        };
+        Ok((environment, budget))
     }
 
-    async fn variables(&self, pod: &Pod, container: &Container, hostname: &str) -> Vec<(String, String)> {
+    async fn variables(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        hostname: &str,
+    ) -> Result<Vec<(String, String)>, TooLarge> {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let mut env =
             vec![("PATH".to_owned(), path.to_owned()), ("HOSTNAME".to_owned(), hostname.to_owned())];
@@ -92,12 +122,17 @@ impl Streams {
             }
         }
         for variable in container.env.iter().flatten() {
-            if let Some(value) = self.value(pod, &namespace, variable, &env).await {
+            if let Some(value) = self.value(pod, &namespace, variable, &env).await? {
                 set(&mut env, variable.name.clone(), value);
+            }
+            if size_of_variables(&env) > ENVIRONMENT_BYTES {
+                return Err(ARGUMENTS);
             }
         }
         set(&mut env, "HOME".to_owned(), "/root".to_owned());
-        env
+        let longest = env.iter().map(|(name, value)| name.len() + 1 + value.len()).max();
+        let fits = longest <= Some(EXPANDED_BYTES) && size_of_variables(&env) <= ENVIRONMENT_BYTES;
+        if fits { Ok(env) } else { Err(ARGUMENTS) }
     }
 
     async fn value(
@@ -106,19 +141,19 @@ impl Streams {
         namespace: &str,
         variable: &EnvVar,
         env: &[(String, String)],
-    ) -> Option<String> {
+    ) -> Result<Option<String>, TooLarge> {
         let Some(source) = &variable.value_from else {
-            return Some(expand(variable.value.as_deref().unwrap_or_default(), env));
+            return expand(variable.value.as_deref().unwrap_or_default(), env).map(Some);
         };
         if let Some(field) = &source.field_ref {
-            return downward(pod, field);
+            return Ok(downward(pod, field));
         }
         let (values, key) = match (&source.config_map_key_ref, &source.secret_key_ref) {
             (Some(map), _) => (self.config_map(namespace, &map.name).await, &map.key),
             (None, Some(secret)) => (self.secret(namespace, &secret.name).await, &secret.key),
-            (None, None) => return None,
+            (None, None) => return Ok(None),
         };
-        values.get(key).map(|value| String::from_utf8_lossy(value).into_owned())
+        Ok(values.get(key).map(|value| String::from_utf8_lossy(value).into_owned()))
     }
 
     async fn mount(
@@ -126,14 +161,20 @@ impl Streams {
         mounting: Mounting<'_>,
         volume: &Volume,
         container: &Container,
-        files: &mut BTreeMap<String, Vec<u8>>,
-    ) {
+        (files, held): (&mut Values, &mut Reservation),
+    ) -> Result<(), TooLarge> {
         let mounts: Vec<_> =
             container.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name).collect();
         if mounts.is_empty() {
-            return;
+            return Ok(());
         }
         let content = self.content(mounting, volume).await;
+        // Several paths may share the bytes of one value.
+        let values: BTreeMap<_, _> =
+            content.values().map(|value| (value.as_ptr() as usize, value.len())).collect();
+        if !held.grow(values.values().sum()) {
+            return Err(MEMORY);
+        }
         for mount in mounts {
             let folder = mount.mount_path.trim_end_matches('/');
             for (name, bytes) in &content {
@@ -142,9 +183,13 @@ impl Streams {
                     Some(_) => continue,
                     None => format!("{folder}/{name}"),
                 };
-                files.insert(path, bytes.clone());
+                if !held.grow(path.len() + ENTRY_BYTES) {
+                    return Err(MEMORY);
+                }
+                files.insert(path, Arc::clone(bytes));
             }
         }
+        Ok(())
     }
 
     async fn content(&self, mounting: Mounting<'_>, volume: &Volume) -> Values {
@@ -161,7 +206,7 @@ impl Streams {
         if let Some(source) = &volume.downward_api {
             for file in source.items.iter().flatten() {
                 let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
-                all.extend(value.map(|value| (file.path.clone(), value.into_bytes())));
+                all.extend(value.map(|value| (file.path.clone(), value.into_bytes().into())));
             }
         }
         for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
@@ -173,15 +218,15 @@ impl Streams {
             }
             if let Some(token) = &source.service_account_token {
                 let text = self.mounted_token(snapshot, pod, token).await;
-                all.extend(text.map(|text| (token.path.clone(), text.into_bytes())));
+                all.extend(text.map(|text| (token.path.clone(), text.into_bytes().into())));
             }
             if let Some(bundle) = &source.cluster_trust_bundle {
                 let anchors = self.trust_anchors(bundle).await;
-                all.extend(anchors.map(|anchors| (bundle.path.clone(), anchors.into_bytes())));
+                all.extend(anchors.map(|anchors| (bundle.path.clone(), anchors.into_bytes().into())));
             }
             for file in source.downward_api.iter().flat_map(|api| api.items.iter().flatten()) {
                 let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
-                all.extend(value.map(|value| (file.path.clone(), value.into_bytes())));
+                all.extend(value.map(|value| (file.path.clone(), value.into_bytes().into())));
             }
         }
         all
@@ -189,13 +234,13 @@ impl Streams {
 
     async fn config_map(&self, namespace: &str, name: &str) -> Values {
         let map = self.client.api::<ConfigMap>().get(namespace, name).await.unwrap_or_default();
-        let texts = map.data.into_iter().flatten().map(|(key, text)| (key, text.into_bytes()));
-        texts.chain(map.binary_data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0))).collect()
+        let texts = map.data.into_iter().flatten().map(|(key, text)| (key, text.into_bytes().into()));
+        texts.chain(map.binary_data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0.into()))).collect()
     }
 
     async fn secret(&self, namespace: &str, name: &str) -> Values {
         let secret = self.client.api::<Secret>().get(namespace, name).await.unwrap_or_default();
-        secret.data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0)).collect()
+        secret.data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0.into())).collect()
     }
 }
 
@@ -240,7 +285,7 @@ fn chosen(values: Values, items: Option<&[KeyToPath]>) -> Values {
     match items {
         None | Some([]) => values,
         Some(items) => {
-            let value = |item: &KeyToPath| Some((item.path.clone(), values.get(&item.key)?.clone()));
+            let value = |item: &KeyToPath| Some((item.path.clone(), Arc::clone(values.get(&item.key)?)));
             items.iter().filter_map(value).collect()
         }
     }
@@ -253,8 +298,26 @@ fn set(env: &mut Vec<(String, String)>, name: String, value: String) {
     }
 }
 
+fn size_of_variables(env: &[(String, String)]) -> usize {
+    env.iter().map(|(name, value)| name.len() + value.len() + 2).sum()
+}
+
+/// The arguments of a command, each with its variables replaced.
+pub(super) fn expand_all(argv: &[String], env: &[(String, String)]) -> Result<Vec<String>, TooLarge> {
+    let (mut all, mut size) = (Vec::new(), 0);
+    for word in argv {
+        let word = expand(word, env)?;
+        size += word.len() + 1;
+        if size > ENVIRONMENT_BYTES {
+            return Err(ARGUMENTS);
+        }
+        all.push(word);
+    }
+    Ok(all)
+}
+
 /// Replaces `$(NAME)` by the value of the variable and `$$` by `$`. References to unknown variables stay unchanged.
-pub(super) fn expand(text: &str, env: &[(String, String)]) -> String {
+fn expand(text: &str, env: &[(String, String)]) -> Result<String, TooLarge> {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -277,8 +340,12 @@ pub(super) fn expand(text: &str, env: &[(String, String)]) -> String {
             }
         };
         rest = &rest[length..];
+        if out.len() > EXPANDED_BYTES {
+            return Err(ARGUMENTS);
+        }
     }
-    out + rest
+    let out = out + rest;
+    if out.len() > EXPANDED_BYTES { Err(ARGUMENTS) } else { Ok(out) }
 }
 
 /// The value of a pod field for the downward API.
@@ -320,7 +387,22 @@ mod tests {
         for (text, expected) in
             [("x$(A)y", "x1y"), ("$(B)", "$(B)"), ("$$(A)", "$(A)"), ("$A 5$", "$A 5$"), ("$(A", "$(A")]
         {
-            assert_eq!(expand(text, &env), expected);
+            assert_eq!(expand(text, &env).as_deref(), Ok(expected));
         }
+    }
+
+    #[test]
+    fn variables_that_double_each_other_are_refused_before_they_are_made() {
+        let mut env = vec![("V".to_owned(), "x".repeat(1024))];
+        let refused = (0..40).find(|_| match expand("$(V)$(V)", &env) {
+            Ok(value) => {
+                set(&mut env, "V".to_owned(), value);
+                false
+            }
+            Err(why) => why == ARGUMENTS,
+        });
+        assert_eq!(refused, Some(7));
+        let argv = vec!["$(V)".to_owned(); 40];
+        assert_eq!(expand_all(&argv, &env), Err(ARGUMENTS));
     }
 }

@@ -1,14 +1,15 @@
 //! A command in a simulated container, and a terminal that is attached to its main process.
 
-use super::environment::container_of;
+use super::environment::{TooLarge, container_of};
 use super::log::chosen_log;
+use super::runner::ProgramRun;
 use super::{Exit, Feed, ManagerMessage, Snapshot, Streams};
 use crate::chosen_run::{Chosen, choose, find};
 use crate::limits::{LINE_BYTES, OUTPUT_CHUNK};
 use k8s_openapi::api::core::v1::Pod;
 use kstore_api::status::{Cause, Details, Reason, Status};
 use kstore_client::{NodeStream, StreamReader, StreamRequest, StreamWriter, Terminal};
-use kstore_container_sim::{LineDiscipline, LogReader, Shell, ShellStep};
+use kstore_container_sim::{LineDiscipline, LogReader, ShellStep};
 use kstore_informer::Key;
 
 impl Streams {
@@ -21,8 +22,15 @@ impl Streams {
         };
         let environment = self.environment(&snapshot, &container, &chosen.run.id, argv).await;
         let (reader, writer) = stream.begin();
-        match Shell::run(environment, argv) {
-            Ok(shell) => {
+        let started = match environment {
+            Ok((environment, budget)) => {
+                let started = self.runner.start(budget, environment, argv.to_vec()).await;
+                started.map_err(|error| error.to_string())
+            }
+            Err(TooLarge(why)) => Err(why.to_owned()),
+        };
+        match started {
+            Ok(program) => {
                 let mut session = Session {
                     reader,
                     terminal,
@@ -35,7 +43,7 @@ impl Streams {
                     () = writer.ended() => return,
                     // The command is killed with the container: 128 + SIGKILL.
                     () = lost(feed, &chosen) => exit(137),
-                    code = session.run(shell, &writer) => exit(code),
+                    (code, _) = session.run(program, &writer) => exit(code),
                 };
                 writer.close(&status);
             }
@@ -81,7 +89,7 @@ impl Streams {
 
 /// The main process of a container that reads standard input.
 struct Process {
-    shell: Shell,
+    program: ProgramRun,
     /// Standard input ends with the first client (`stdinOnce`).
     once: bool,
 }
@@ -103,11 +111,10 @@ impl Streams {
         }
         let argv: Vec<String> = spec.command.into_iter().chain(spec.args).flatten().collect();
         let environment = self.environment(snapshot, &request.container, &chosen.run.id, &argv).await;
-        let shell = match argv.is_empty() {
-            true => Shell::run(environment, &["sh".to_owned()]),
-            false => Shell::run(environment, &argv),
-        };
-        Some(Process { shell: shell.ok()?, once: spec.stdin_once == Some(true) })
+        let (environment, budget) = environment.ok()?;
+        let argv = if argv.is_empty() { vec!["sh".to_owned()] } else { argv };
+        let program = self.runner.start(budget, environment, argv).await.ok()?;
+        Some(Process { program, once: spec.stdin_once == Some(true) })
     }
 
     /// Connects a client to a process until the process ends, which ends its container, or the client leaves.
@@ -130,16 +137,16 @@ impl Streams {
         };
         let ended = tokio::select! {
             biased;
-            () = writer.ended() => process.once.then_some(0),
+            () = writer.ended() => process.once.then_some((0, false)),
             () = lost(feed, &chosen) => None,
-            code = session.run(process.shell, &writer) => Some(code),
+            ended = session.run(process.program, &writer) => Some(ended),
         };
         // The end of one client's input does not end the process: other clients may attach to it.
         let ended = ended.filter(|_| process.once || terminal.tty || session.open);
-        if let Some(code) = ended {
+        if let Some((code, oom)) = ended {
             let pod = Key::new(&request.namespace, &request.pod);
             let StreamRequest { uid, container, .. } = request;
-            let exit = Exit { pod, uid, container, run: chosen.run.id, code };
+            let exit = Exit { pod, uid, container, run: chosen.run.id, code, oom };
             // The manager may have ended.
             let _ = self.messages.send(ManagerMessage::Exit(exit)).await;
         }
@@ -181,26 +188,27 @@ struct Session {
 }
 
 impl Session {
-    /// Runs the command to its end; returns its exit code.
-    async fn run(&mut self, mut shell: Shell, writer: &StreamWriter) -> u8 {
+    /// Runs the command to its end; returns its exit code, and whether it was killed for want of memory.
+    async fn run(&mut self, mut program: ProgramRun, writer: &StreamWriter) -> (u8, bool) {
         loop {
             if let Some((rows, columns)) = self.size {
-                shell.resized(rows, columns);
+                program.resized(rows, columns);
             }
-            match shell.step() {
+            match program.step().await {
                 ShellStep::Print(channel, printed) => self.print(channel, printed.as_ref(), writer).await,
                 ShellStep::Sleep(time) => tokio::time::sleep(time).await,
                 ShellStep::Copy => self.copy(writer).await,
                 ShellStep::Read => {
                     let bytes = self.more(writer).await;
-                    shell.input(bytes.as_deref());
+                    program.input(bytes).await;
                 }
                 ShellStep::ReadLine => {
                     self.prompt(writer).await;
                     let line = self.line(writer).await;
-                    shell.line(line.as_deref());
+                    program.line(line).await;
                 }
-                ShellStep::Exit(code) => return code,
+                ShellStep::Yield => {}
+                ShellStep::Exit(code) => return (code, program.is_out_of_memory()),
             }
         }
     }

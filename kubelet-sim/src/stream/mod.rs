@@ -12,6 +12,7 @@ mod log;
 mod outputs;
 mod port;
 mod program;
+mod runner;
 mod tokens;
 mod trust_bundles;
 
@@ -24,13 +25,13 @@ use kstore_api::status::{Details, Reason, Status};
 use kstore_client::{
     ApiError, Client, NodeStream, RefusedNode, StreamKind, StreamRequest, Tunnel, TunnelEvent,
 };
-use kstore_container_sim::{BufferCapacity, DiskCapacity};
 use kstore_informer::Key;
 use kstore_nondet::{Clock, Rng};
 use kubelet::NodeCounters;
 pub(crate) use latest::Latest;
 pub(crate) use outputs::Outputs;
 pub(crate) use program::Launch;
+use runner::ProgramRunner;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -69,6 +70,8 @@ pub(crate) struct Exit {
     /// ID of the run.
     pub(crate) run: String,
     pub(crate) code: u8,
+    /// Whether it was killed for want of memory.
+    pub(crate) oom: bool,
 }
 
 /// A message of a stream to the manager.
@@ -90,10 +93,8 @@ pub(crate) struct Streams {
     rng: Rng,
     serving: Arc<Latest<Vec<String>>>,
     messages: mpsc::Sender<ManagerMessage>,
-    /// Byte budget of the disks of all simulated containers.
-    disk_capacity: DiskCapacity,
-    /// Byte budget of the buffers of all commands.
-    buffer_capacity: BufferCapacity,
+    /// Threads and budgets of commands.
+    runner: ProgramRunner,
     /// Permits for starting commands of containers.
     program_starts: Arc<Semaphore>,
     /// Processor time of the nodes whose metrics were read.
@@ -118,8 +119,7 @@ impl Streams {
                 rng,
                 serving,
                 messages,
-                disk_capacity: DiskCapacity::default(),
-                buffer_capacity: BufferCapacity::default(),
+                runner: ProgramRunner::new(),
                 program_starts,
                 cpu_counters: NodeCounters::default(),
             },

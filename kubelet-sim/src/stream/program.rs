@@ -1,10 +1,10 @@
 //! Main commands of containers, run by the simulated shell: one task each, while the container runs. The command's output is the
 //! container's log, and its exit code is the container's.
 
-use super::environment::expand;
+use super::environment::{TooLarge, expand_all};
 use super::{Exit, Feed, ManagerMessage, Outputs, Snapshot, Streams};
 use crate::chosen_run::find;
-use kstore_container_sim::{Shell, ShellStep};
+use kstore_container_sim::ShellStep;
 use kstore_informer::Key;
 use std::sync::Arc;
 
@@ -34,42 +34,52 @@ impl Streams {
             code = self.execute(&feed, &launch) => code,
         };
         launch.outputs.end(&launch.container, &launch.run, self.clock.now());
-        if let Some(code) = code {
+        if let Some((code, oom)) = code {
             let Launch { pod, uid, container, run, .. } = launch;
             // The manager may have ended.
-            let _ = self.messages.send(ManagerMessage::Exit(Exit { pod, uid, container, run, code })).await;
+            let _ =
+                self.messages.send(ManagerMessage::Exit(Exit { pod, uid, container, run, code, oom })).await;
         }
     }
 
-    async fn execute(&self, feed: &Feed, launch: &Launch) -> Option<u8> {
+    /// The exit code of the command, and whether it was killed for want of memory.
+    async fn execute(&self, feed: &Feed, launch: &Launch) -> Option<(u8, bool)> {
         let (_, snapshot) = feed.get();
         let environment = {
             // The semaphore is closed only at the end of the simulation.
             let _permit = self.program_starts.acquire().await.ok()?;
             self.environment(&snapshot, &launch.container, &launch.run, &launch.argv).await
         };
-        let argv: Vec<String> = launch.argv.iter().map(|word| expand(word, &environment.variables)).collect();
-        let mut shell = match Shell::run(environment, &argv) {
-            Ok(shell) => shell,
+        let print = |stderr: bool, bytes: &[u8]| {
+            let (container, run) = (&launch.container, &launch.run);
+            launch.outputs.print(container, run, stderr, bytes, self.clock.now());
+        };
+        let expanded = environment.and_then(|(environment, budget)| {
+            Ok((expand_all(&launch.argv, &environment.variables)?, environment, budget))
+        });
+        let (argv, environment, budget) = match expanded {
+            Ok(expanded) => expanded,
+            Err(TooLarge(why)) => {
+                print(true, format!("exec {}: {why}\n", launch.argv[0]).as_bytes());
+                return Some((128, false));
+            }
+        };
+        let mut program = match self.runner.start(budget, environment, argv).await {
+            Ok(program) => program,
             Err(error) => {
-                let text = format!("{error}\n");
-                let (container, run) = (&launch.container, &launch.run);
-                launch.outputs.print(container, run, true, text.as_bytes(), self.clock.now());
-                return Some(127);
+                print(true, format!("{error}\n").as_bytes());
+                return Some((127, false));
             }
         };
         loop {
-            match shell.step() {
-                ShellStep::Print(channel, printed) => {
-                    let (container, run) = (&launch.container, &launch.run);
-                    launch.outputs.print(container, run, channel == 2, printed.as_ref(), self.clock.now());
-                }
+            match program.step().await {
+                ShellStep::Print(channel, printed) => print(channel == 2, printed.as_ref()),
                 ShellStep::Sleep(time) => tokio::time::sleep(time).await,
                 // A main command has no standard input.
-                ShellStep::Copy => {}
-                ShellStep::Read => shell.input(None),
-                ShellStep::ReadLine => shell.line(None),
-                ShellStep::Exit(code) => return Some(code),
+                ShellStep::Copy | ShellStep::Yield => {}
+                ShellStep::Read => program.input(None).await,
+                ShellStep::ReadLine => program.line(None).await,
+                ShellStep::Exit(code) => return Some((code, program.is_out_of_memory())),
             }
         }
     }
