@@ -8,6 +8,7 @@ use kstore_container_sim::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -117,19 +118,13 @@ pub(crate) struct ProgramRun {
 }
 
 impl ProgramRun {
-    /// Runs `job` on a thread for programs, then waits until its work is paid. `None` if the job panicked.
+    /// Runs `job`, in a program of several threads on one for programs, then waits until its work is paid. `None` if the job panicked.
     async fn on_thread<R: Send + 'static>(&mut self, job: impl FnOnce() -> R + Send + 'static) -> Option<R> {
-        // The semaphore is never closed. The thread holds the permit, because a job goes on when this future is dropped.
-        let permit = Arc::clone(&self.threads).acquire_owned().await.ok()?;
-        let done = tokio::task::spawn_blocking(move || {
-            let result = job();
-            drop(permit);
-            result
-        });
-        let done = done.await;
-        if let Err(error) = &done {
-            tracing::error!(%error, "a simulated program failed");
-        }
+        let done = match Handle::current().runtime_flavor() {
+            // A simulation in one thread, whose order must depend on the seed alone.
+            RuntimeFlavor::CurrentThread => Some(job()),
+            _ => self.spawned(job).await,
+        };
         let total = self.work.total();
         let (work, now) = (total - self.paid, Instant::now());
         self.paid = total;
@@ -137,6 +132,22 @@ impl ProgramRun {
         let wait = waits[0].max(waits[1]);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
+        }
+        done
+    }
+
+    /// Runs `job` on a thread for programs. `None` if it panicked.
+    async fn spawned<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+        // The semaphore is never closed. The thread holds the permit, because a job goes on when this future is dropped.
+        let permit = Arc::clone(&self.threads).acquire_owned().await.ok()?;
+        let job = move || {
+            let result = job();
+            drop(permit);
+            result
+        };
+        let done = tokio::task::spawn_blocking(job).await;
+        if let Err(error) = &done {
+            tracing::error!(%error, "a simulated program failed");
         }
         done.ok()
     }
@@ -200,7 +211,7 @@ mod tests {
         (budget, environment, ["sh", "-c", script].map(str::to_owned).into())
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn an_endless_program_leaves_the_runtime_to_others() {
         let runner = ProgramRunner::new();
         let (budget, environment, argv) = endless(&runner);
