@@ -466,10 +466,7 @@ impl Pipeline {
         let verdict = tracing::Instrument::instrument(checked, tracing::debug_span!("authz")).await;
         self.metrics.authorized(verdict.is_ok(), began.elapsed());
         verdict?;
-        match former_namespace::revision_of(&request.action) {
-            Some(revision) => self.check_past(&request.user, asked, revision).await,
-            None => Ok(()),
-        }
+        self.check_past(&request.user, asked, former_namespace::revision_of(&request.action)).await
     }
 
     /// Checks that `user` may do `verb` to an object.

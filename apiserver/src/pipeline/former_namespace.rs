@@ -14,15 +14,14 @@ use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
 use std::sync::OnceLock;
 
-/// The revision whose state, or whose changes since, a request reads; `None` if it reads the newest state.
-pub(super) fn revision_of(action: &Action) -> Option<i64> {
-    let revision = match action {
+/// The revision whose state, or whose changes since, a request reads; 0 or less if it reads the newest state.
+pub(super) fn revision_of(action: &Action) -> i64 {
+    match action {
         Action::Get(options) => options.exact,
         Action::List(options) | Action::DeleteCollection(options, ..) => list_revision(options),
         Action::Watch(options) => watch_revision(options.start),
         Action::Create(..) | Action::Update(..) | Action::Patch(..) | Action::Delete(..) => 0,
-    };
-    (revision > 0).then_some(revision)
+    }
 }
 
 fn list_revision(options: &ListOptions) -> i64 {
@@ -48,7 +47,7 @@ fn namespaces() -> &'static Resource {
 }
 
 impl Pipeline {
-    /// Checks that a caller who may do `verb` in the target's namespace may do it at `revision`, too.
+    /// Checks that a caller who may do `verb` in the target's namespace may do it at `revision`, too; 0 or less is the newest.
     ///
     /// # Errors
     /// 410 if the namespace was created later, and the caller has no right in all namespaces. The caller lists again.
@@ -60,7 +59,7 @@ impl Pipeline {
     ) -> Result<(), Status> {
         let own = target.resource.is("", "namespaces");
         let namespace = if own { name } else { &target.namespace };
-        if namespace.is_empty() {
+        if namespace.is_empty() || revision <= 0 {
             return Ok(());
         }
         // Rights in a namespace that does not exist come from outside of the cluster, by name: from a webhook or a file.
@@ -93,10 +92,10 @@ mod tests {
             revision_of(&Action::List(options))
         };
         let token = ContinueToken::after("a", 7).encode();
-        assert_eq!(of(ListAt::Newest, &token), Some(7));
-        assert_eq!(of(ListAt::Newest, ""), None);
-        assert_eq!(of(ListAt::NotOlderThan(5), ""), None);
-        assert_eq!(of(ListAt::Exact(5), ""), Some(5));
-        assert_eq!(of(ListAt::Newest, "nonsense"), None);
+        assert_eq!(of(ListAt::Newest, &token), 7);
+        assert_eq!(of(ListAt::Newest, ""), 0);
+        assert_eq!(of(ListAt::NotOlderThan(5), ""), 0);
+        assert_eq!(of(ListAt::Exact(5), ""), 5);
+        assert_eq!(of(ListAt::Newest, "nonsense"), 0);
     }
 }
