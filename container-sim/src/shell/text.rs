@@ -205,7 +205,8 @@ fn grep(environment: &Environment, arguments: &[String], input: &[u8]) -> Outcom
     let (mut out, mut count) = (Buffer::new(&environment.bounds()), 0);
     for line in found {
         count += 1;
-        if !quiet && !counts && !(out.push(line.as_bytes()) && out.push(b"\n")) {
+        let is_shown = !quiet && !counts;
+        if is_shown && !(out.push(line.as_bytes()) && out.push(b"\n")) {
             break;
         }
     }
