@@ -119,7 +119,7 @@ impl Relay {
     /// Writes a key, see [`crate::BackingStore::put`].
     pub(crate) fn put(&self, key: &str, value: Vec<u8>) -> Result<(), Status> {
         let key = key.replacen("/registry", &self.prefix, 1);
-        let request = pb::PutRequest { key: key.into(), value, ..Default::default() };
+        let request = pb::PutRequest { key: key.into(), value: value.into(), ..Default::default() };
         let mut kv = self.kv();
         self.ask(async move { kv.put(request).await }, |answer| &answer.header).map(drop)
     }
