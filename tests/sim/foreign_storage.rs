@@ -99,7 +99,7 @@ fn a_snapshot_of_a_real_cluster_is_served_and_writes_lose_nothing() {
         assert_nothing_is_lost(cluster).await;
     });
     simulate(Setup::api_alone(), async |cluster| {
-        store_as(cluster, |object| object.to_string()).await.unwrap();
+        store_as(cluster, |object| object.to_string().into_bytes()).await;
         assert_nothing_is_lost(cluster).await;
     });
 }
