@@ -109,7 +109,11 @@ fn an_object_of_an_unknown_stored_version_is_refused_and_not_changed() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut object = deployment();
         object["apiVersion"] = json!("apps/v9");
-        cluster.store().put("/registry/deployments/default/web", object.to_string().into_bytes()).await;
+        cluster
+            .store()
+            .put("/registry/deployments/default/web", object.to_string().into_bytes())
+            .await
+            .unwrap();
         let path = format!("{DEPLOYMENTS}/web");
         for (method, body) in
             [("GET", String::new()), ("PATCH", json!({"metadata": {"labels": {"a": "b"}}}).to_string())]

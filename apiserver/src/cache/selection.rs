@@ -149,7 +149,7 @@ mod tests {
         let put = |number: usize| {
             let name = format!("m-{number:03}");
             let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns",
-                "labels": {"n": number.to_string(), "half": if number % 2 == 0 { "a" } else { "b" }}}});
+                "labels": {"n": number.to_string(), "half": if number.is_multiple_of(2) { "a" } else { "b" }}}});
             let value = kstore_api::object::encode_stored(&object).into();
             Write::Put { key: maps.storage_key("ns", &name), value, ttl_seconds: 0 }
         };

@@ -240,11 +240,14 @@ fn nodes_without_zone_or_cpu_make_the_shares_unknown() {
     assert_eq!(shares(&[]), None);
 }
 
+/// Zones with their CPUs, the nodes of the endpoints, and the number of endpoints hinted to each zone.
+type TopologyCase<'c> = (&'c [(&'c str, &'c str)], &'c [u32], &'c [(&'c str, usize)]);
+
 #[test]
 fn topology_mode_shares_endpoints_among_zones_by_their_cpus() {
     let even: &[(&str, &str)] = &[("z1", "4"), ("z2", "4"), ("z3", "4")];
     let uneven: &[(&str, &str)] = &[("z1", "2"), ("z2", "2"), ("z3", "4")];
-    let table: [(&[(&str, &str)], &[u32], &[(&str, usize)]); 6] = [
+    let table: [TopologyCase<'_>; 6] = [
         (even, &[1, 2, 3], &[("z1", 1), ("z2", 1), ("z3", 1)]),
         (even, &[1, 1, 1], &[("z1", 1), ("z2", 1), ("z3", 1)]),
         (even, &[1, 1, 1, 1, 1, 1, 2, 2, 3], &[("z1", 3), ("z2", 3), ("z3", 3)]),
