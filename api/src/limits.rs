@@ -4,7 +4,8 @@
 /// memory.
 pub const YAML_VALUES: usize = 500_000;
 /// Values that a YAML document may have beyond its number of bytes, which only aliases can give it. Manifests with anchors
-/// repeat some hundred values.
+/// repeat some hundred values. A scalar counts twice, as a value and for its text; no text without aliases has more than one for each
+/// byte.
 pub const YAML_ALIASED_VALUES: usize = 10_000;
 /// Nesting depth of maps and lists in one YAML document, equal to that of JSON bodies.
 pub const YAML_DEPTH: usize = 128;

@@ -30,6 +30,9 @@ const UNPUBLISHED: &[&str] = &[
     "io.k8s.api.resource.v1.DeviceConfiguration",
 ];
 
+/// Packages of versions that are only read from storage, and have no published schemas.
+const ONLY_STORED: [&str; 2] = ["apiextensions/v1beta1", "networking/v1beta1"];
+
 /// Members whose requirement `k8s-openapi` changes: names that default to "" are plain strings there, and a
 /// nullable time is an option. It also has the metadata of every object as a plain value.
 const REQUIRED_OTHERWISE: &[&str] = &[
@@ -132,7 +135,8 @@ fn is_list(ty: &'static Type) -> bool {
 fn every_type_has_the_published_members() {
     let published = published();
     let (mut compared, mut differ, mut missing) = (0, Vec::new(), Vec::new());
-    for ty in all().filter(|ty| !is_list(ty)) {
+    let served = all().filter(|ty| !ONLY_STORED.contains(&ty.package.short));
+    for ty in served.filter(|ty| !is_list(ty)) {
         let name = ty.openapi_name();
         let Some(schema) = published.get(&name) else {
             missing.push(name);
