@@ -98,24 +98,35 @@ class Api {
 
   /** The kind that a manifest names. Rejects with UsageError if the cluster does not serve it. */
   kindOf(apiVersion, kind) {
-    return this.#find((found) => found.kind === kind && found.apiVersion === apiVersion, `${apiVersion} ${kind}`);
+    return this.#find(
+      (found) => found.kind === kind && found.apiVersion === apiVersion,
+      `${apiVersion} ${kind}`,
+      // Another version of the same kind is nearer than another kind.
+      (found) => (found.kind.toLowerCase() === kind.toLowerCase() ? [`${found.apiVersion} ${found.kind}`] : []),
+    );
   }
 
   /** The kind that a person means, as kubectl takes it: deployment, deploy, deployments.apps. */
   kindNamed(word) {
     const [name, ...group] = word.toLowerCase().split('.');
     const wanted = group.join('.');
-    return this.#find((found) => found.answersTo(name) && (wanted === '' || wanted === found.group), word);
+    return this.#find(
+      (found) => found.answersTo(name) && (wanted === '' || wanted === found.group),
+      word,
+      (found) => [found.singular || found.kind.toLowerCase(), found.plural].filter((one) => areNear(one, name)),
+    );
   }
 
   close() {
     this.#agent.destroy();
   }
 
-  async #find(fits, shown) {
+  async #find(fits, shown, near) {
     const found = this.#kinds.find(fits) ?? (await this.kinds()).find(fits);
-    if (found === undefined) throw new UsageError(`the cluster has no kind ${shown}; apply its CustomResourceDefinition first`);
-    return found;
+    if (found !== undefined) return found;
+    const alike = this.#kinds.flatMap(near).sort((one, other) => distance(one, shown) - distance(other, shown));
+    const meant = alike.length > 0 ? `, or did you mean ${alike[0]}?` : '';
+    throw new UsageError(`the cluster has no kind ${shown}; apply its CustomResourceDefinition first${meant}`);
   }
 
   async #send(method, path, body, contentType, accept, signal) {
@@ -138,6 +149,24 @@ class Api {
 function query(path, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
   return given.length > 0 ? `${path}?${new URLSearchParams(given)}` : path;
+}
+
+/** Whether one may be the other, misspelt. */
+function areNear(one, other) {
+  return distance(one, other) <= Math.floor(Math.max(one.length, other.length) / 4);
+}
+
+/** How many letters are to be added, left out or changed between two words. */
+function distance(one, other) {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= one.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= other.length; j++) {
+      next.push(Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + Number(one[i - 1] !== other[j - 1])));
+    }
+    row = next;
+  }
+  return row[other.length];
 }
 
 async function textOf(answer) {

@@ -230,7 +230,8 @@ class Cluster {
   async #timeoutText(kind, namespace, name, wanted, timeout, last) {
     const what = `${kind.singular || kind.plural}/${name}${kind.namespaced ? ` in ${namespace}` : ''}`;
     const part = last?.status === undefined ? 'state' : 'status';
-    const shown = JSON.stringify(last?.status ?? last, undefined, 2);
+    const hidden = (name, value) => (name === 'managedFields' ? undefined : value);
+    const shown = JSON.stringify(last?.status ?? last, hidden, 2);
     const state = last === undefined ? 'it does not exist' : `its ${part} is\n${shown.slice(0, 4000)}`;
     const trace = traceText(await this.#trace(kind, namespace, name));
     return `${what} was not ${wanted} after ${timeout} ms: ${state}\nWhat led there:\n${trace}`;

@@ -26,7 +26,7 @@ class WaitTimeout extends KstoreError {
 /** The API refused a request: `code` is the HTTP status, `status` the Kubernetes Status, `reason` its reason. */
 class ApiError extends KstoreError {
   constructor(code, status, request) {
-    super(`${request}: ${code} ${status.reason ?? ''}: ${status.message ?? ''}`);
+    super([`${request}: ${code} ${status.reason ?? ''}`.trimEnd(), status.message ?? ''].filter(Boolean).join(': '));
     this.code = code;
     this.status = status;
     this.reason = status.reason ?? '';

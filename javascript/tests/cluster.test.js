@@ -2,6 +2,8 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
 const { ApiError, Cluster, UsageError, WaitTimeout } = require('kstore');
@@ -115,6 +117,8 @@ test('a wait that fails tells the state and what led there', kstore.inNamespace(
     assert.ok(error instanceof WaitTimeout);
     assert.deepEqual(error.last.data, { k: 'v' });
     assert.match(error.message, /created configmaps/);
+    assert.ok(error.last.metadata.managedFields.length > 0);
+    assert.doesNotMatch(error.message, /managedFields|f:data/);
     return true;
   });
 }));
@@ -139,6 +143,27 @@ test('usage errors say what to do', async () => {
   await assert.rejects(kstore.cluster.get('web'), UsageError);
   await assert.rejects(kstore.cluster.wait('configmap/a', { condition: 'A', deleted: true }), UsageError);
   await assert.rejects(kstore.cluster.apply({ kind: 'ConfigMap' }), UsageError);
+});
+
+test('a misspelt kind or version is told the nearest', async () => {
+  await assert.rejects(kstore.cluster.get('depoyment/web'), { message: /no kind depoyment; .* did you mean deployment\?/ });
+  const old = { apiVersion: 'apps/v1beta1', kind: 'Deployment', metadata: { name: 'web' } };
+  await assert.rejects(kstore.cluster.apply(old), { message: /did you mean apps\/v1 Deployment\?/ });
+});
+
+test('a broken file is named with its line', async (context) => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'kstore-test-'));
+  context.after(() => fs.rmSync(folder, { recursive: true }));
+  const broken = path.join(folder, 'bad.yaml');
+  fs.writeFileSync(broken, 'apiVersion: v1\nkind: a: b\n');
+  await assert.rejects(kstore.cluster.apply({ path: folder }), { message: /bad\.yaml, line 2: neither JSON nor YAML: bad indentation/ });
+  fs.writeFileSync(broken, 'kind: ConfigMap\n');
+  await assert.rejects(kstore.cluster.apply([{ path: broken }]), { message: /bad\.yaml needs apiVersion/ });
+});
+
+test('an error without a reason has no blank for it', () => {
+  assert.equal(new ApiError(418, { message: 'no' }, 'GET /x').message, 'GET /x: 418: no');
+  assert.equal(new ApiError(404, { reason: 'NotFound', message: 'no' }, 'GET /x').message, 'GET /x: 404 NotFound: no');
 });
 
 test('without components but the apiserver no controller acts', async () => {

@@ -93,6 +93,8 @@ def test_a_wait_that_fails_tells_the_state_and_what_led_there(shared):
         shared.wait("configmap/w", matches={"data": {"k": "other"}}, timeout=0.2)
     assert failed.value.last["data"] == {"k": "v"}
     assert "kstore-python) created configmaps/default/w" in str(failed.value)
+    assert failed.value.last["metadata"]["managedFields"]
+    assert "managedFields" not in str(failed.value)
 
 
 def test_what_the_api_refuses_raises_its_status(shared):
@@ -109,6 +111,30 @@ def test_usage_errors_say_what_to_do(shared):
         shared.get("web")
     with pytest.raises(kstore.UsageError, match="call start"):
         kstore.Cluster().get("configmap/a")
+
+
+def test_a_misspelt_kind_or_version_is_told_the_nearest(shared):
+    with pytest.raises(kstore.UsageError, match=r"no kind depoyment; .* did you mean deployment\?"):
+        shared.get("depoyment/web")
+    with pytest.raises(kstore.UsageError, match=r"did you mean apps/v1 Deployment\?"):
+        shared.apply({"apiVersion": "apps/v1beta1", "kind": "Deployment", "metadata": {"name": "web"}})
+
+
+def test_a_broken_file_is_named_with_its_line(shared, tmp_path):
+    broken = tmp_path / "bad.yaml"
+    broken.write_text("apiVersion: v1\nkind: a: b\n")
+    with pytest.raises(kstore.UsageError, match=r"bad\.yaml, line 2: neither JSON nor YAML: mapping values are not allowed"):
+        shared.apply(tmp_path)
+    broken.write_text("kind: ConfigMap\n")
+    with pytest.raises(kstore.UsageError, match=r"bad\.yaml needs apiVersion"):
+        shared.apply([broken])
+    with pytest.raises(kstore.UsageError, match="the manifest, line 1: "):
+        shared.apply("a: b: c")
+
+
+def test_an_error_without_a_reason_has_no_blank_for_it():
+    assert str(kstore.ApiError(418, {"message": "no"}, "GET /x")) == "GET /x: 418: no"
+    assert str(kstore.ApiError(404, {"reason": "NotFound", "message": "no"}, "GET /x")) == "GET /x: 404 NotFound: no"
 
 
 def test_models_of_the_kubernetes_package_name_objects(shared):

@@ -107,6 +107,25 @@ def test_a_failure_reports_the_last_writes_of_that_test_alone(pytester):
     assert "/earlier" not in text
 
 
+def test_the_traceback_of_an_error_of_the_package_ends_in_the_test(pytester):
+    result = run(
+        pytester,
+        """
+        def test_fails(cluster):
+            cluster.wait("configmap/a", timeout=0.1)
+
+        def test_fails_in_its_own_function(cluster):
+            cluster.wait("namespace/default", until=lambda found: found["nothing"])
+        """,
+    )
+    result.assert_outcomes(failed=2)
+    first, _, second = result.stdout.str().partition("test_fails_in_its_own_function")
+    assert "_cluster.py" not in first
+    assert "WaitTimeout: configmap/a" in first
+    # An error that is not the package's own keeps its whole way.
+    assert "_cluster.py" in second
+
+
 def test_a_newer_version_than_the_clusters_skips(pytester):
     result = run(
         pytester,

@@ -4,6 +4,7 @@ use `kubernetes`."""
 from __future__ import annotations
 
 import base64
+import difflib
 import http.client
 import json
 import re
@@ -14,7 +15,9 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from ._errors import ApiError, KstoreError, UsageError
+from ._errors import ApiError, KstoreError, UsageError, hide_frames
+
+__tracebackhide__ = hide_frames
 
 Object = Dict[str, Any]
 
@@ -22,6 +25,8 @@ Object = Dict[str, Any]
 REQUEST_SECONDS = 60.0
 # The name under which writes appear in managed fields and explanations.
 MANAGER = "kstore-python"
+# How alike a misspelt kind and a real one are, from 0 to 1.
+NEAR = 0.75
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -124,19 +129,28 @@ class Api:
     def kind_of(self, api_version: str, kind: str) -> Kind:
         """The kind of a manifest. Raises UsageError if the cluster does not serve it."""
         return self._find(
-            lambda found: found.kind == kind and found.api_version == api_version, f"{api_version} {kind}"
+            lambda found: found.kind == kind and found.api_version == api_version,
+            f"{api_version} {kind}",
+            # Another version of the same kind is nearer than another kind.
+            lambda found: [f"{found.api_version} {found.kind}"] if found.kind.lower() == kind.lower() else [],
         )
 
     def kind_named(self, word: str) -> Kind:
         """The kind that a person means, as kubectl takes it: deployment, deploy, deployments.apps."""
         name, _, group = word.lower().partition(".")
-        return self._find(lambda found: found.answers_to(name) and group in ("", found.group), word)
+        return self._find(
+            lambda found: found.answers_to(name) and group in ("", found.group),
+            word,
+            lambda found: _near(name, [found.singular or found.kind.lower(), found.plural]),
+        )
 
-    def _find(self, fits: Callable[[Kind], bool], shown: str) -> Kind:
+    def _find(self, fits: Callable[[Kind], bool], shown: str, near: Callable[[Kind], List[str]]) -> Kind:
         # What was seen last first; then what is served now.
         found = next(filter(fits, self._kinds), None) or next(filter(fits, self.kinds()), None)
         if found is None:
-            raise UsageError(f"the cluster has no kind {shown}; apply its CustomResourceDefinition first")
+            alike = difflib.get_close_matches(shown, [word for kind in self._kinds for word in near(kind)], n=1, cutoff=0)
+            meant = f", or did you mean {alike[0]}?" if alike else ""
+            raise UsageError(f"the cluster has no kind {shown}; apply its CustomResourceDefinition first{meant}")
         return found
 
     def _connect(self, timeout: float) -> http.client.HTTPSConnection:
@@ -179,6 +193,10 @@ def _kinds_of(group: Object) -> Iterator[Kind]:
                 namespaced=resource.get("scope") == "Namespaced",
                 verbs=tuple(resource.get("verbs") or ()),
             )
+
+
+def _near(word: str, names: List[str]) -> List[str]:
+    return difflib.get_close_matches(word, names, n=1, cutoff=NEAR)
 
 
 def _status(body: bytes) -> Object:

@@ -12,10 +12,12 @@ from urllib.parse import quote
 
 from ._api import MANAGER, Api, Kind, query
 from ._binary import find_server
-from ._errors import ApiError, KstoreError, UsageError, WaitTimeout
+from ._errors import ApiError, KstoreError, UsageError, WaitTimeout, hide_frames
 from ._manifests import Manifest, objects_of
 from ._process import ServerProcess
 from ._trace import Trace
+
+__tracebackhide__ = hide_frames
 
 Object = Dict[str, Any]
 
@@ -339,7 +341,8 @@ class Cluster:
         if last is None:
             state = "it does not exist"
         else:
-            part = last.get("status", last)
+            metadata = {name: value for name, value in last["metadata"].items() if name != "managedFields"}
+            part = last.get("status", {**last, "metadata": metadata})
             state = f"its {'status' if 'status' in last else 'state'} is\n{json.dumps(part, indent=2)[:4000]}"
         trace = self._trace(kind, namespace if kind.namespaced else None, name)
         return f"{what} was not {wanted} after {timeout:g} s: {state}\nWhat led there:\n{trace}"

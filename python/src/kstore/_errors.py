@@ -9,6 +9,11 @@ class KstoreError(Exception):
     """The base of all errors of this package."""
 
 
+def hide_frames(failure: Any) -> bool:
+    """For `__tracebackhide__` of modules: pytest leaves their frames out of a failure that an error of this package tells."""
+    return isinstance(failure.value, KstoreError)
+
+
 class UsageError(KstoreError):
     """A call that cannot mean anything: a manifest without a kind, a kind that the cluster does not have."""
 
@@ -35,4 +40,5 @@ class ApiError(KstoreError):
         self.code = code
         self.status = status
         self.reason = str(status.get("reason", ""))
-        super().__init__(f"{request}: {code} {self.reason}: {status.get('message', '')}")
+        said = [f"{request}: {code} {self.reason}".rstrip(), str(status.get("message", ""))]
+        super().__init__(": ".join(part for part in said if part))

@@ -16,7 +16,9 @@ import weakref
 from pathlib import Path
 from typing import List, Optional, Sequence
 
-from ._errors import StartError
+from ._errors import StartError, hide_frames
+
+__tracebackhide__ = hide_frames
 
 # What the server runs: $0 is the folder, which is removed here too, since the process that made it may have been killed.
 GUARD = 'echo ready; read -r _; rm -rf -- "$0"'
