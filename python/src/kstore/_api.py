@@ -59,6 +59,10 @@ class Kind:
         place = f"/namespaces/{quote(namespace)}" if self.namespaced and namespace else ""
         return f"{root}{place}/{self.plural}" + (f"/{quote(name, safe='')}" if name else "")
 
+    def named(self, item: Object) -> Object:
+        """An item of a list, which does not say what it is, with its version and kind."""
+        return {"apiVersion": self.api_version, "kind": self.kind, **item}
+
     def answers_to(self, word: str) -> bool:
         """Whether a person who writes `word` may mean it; in lower case, without a group."""
         return word in (self.plural, self.singular, self.kind.lower()) or word in self.short_names

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import shutil
+import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type, Union
 from urllib.parse import quote
 
 from ._api import MANAGER, Api, Kind, query
 from ._binary import find_server
 from ._errors import ApiError, KstoreError, UsageError, WaitTimeout, hide_frames
+from ._expectation import expectation
 from ._manifests import Manifest, objects_of
 from ._process import ServerProcess
 from ._trace import Trace
@@ -29,6 +33,13 @@ UNEXPLAINED = ("leases", "events")
 LAST_TREES = 5
 LAST_LINES = 60
 LAST_WARNINGS = 5
+# How long one kubectl may take.
+KUBECTL_SECONDS = 60.0
+PATCHES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
 
 
 class Cluster:
@@ -158,6 +169,59 @@ class Cluster:
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         return str(self.request("POST", path, request)["status"]["token"])
 
+    def kubeconfig_of(self, service_account: str, *, namespace: Optional[str] = None, cluster_role: Optional[str] = None) -> str:
+        """The path of a kubeconfig with a token of a service account, which is made if it is not there; it goes with the cluster.
+
+        For operators that are to have the rights of their own manifests and no more; `cluster_role` is bound to it as by `token()`.
+        """
+        place = namespace or self.namespace
+        token = self.token(service_account, namespace=place, cluster_role=cluster_role)
+        _, process = self._running()
+        path = process.directory / f"kubeconfig-of-{place}-{service_account}"
+        path.touch(mode=0o600)
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": "kstore",
+                    "cluster": {"server": self.url, "certificate-authority-data": base64.b64encode(self.ca.encode()).decode()},
+                }
+            ],
+            "users": [{"name": service_account, "user": {"token": token}}],
+            "contexts": [{"name": "kstore", "context": {"cluster": "kstore", "user": service_account, "namespace": place}}],
+            "current-context": "kstore",
+        }
+        # JSON is YAML.
+        path.write_text(json.dumps(config, indent=2))
+        return str(path)
+
+    def kubectl(self, *arguments: str, input: Optional[str] = None, timeout: float = KUBECTL_SECONDS) -> str:
+        """What the installed kubectl prints with these arguments, in this namespace; for what has no method here, such as `exec`.
+
+        Raises KstoreError, with what it says on standard error, if it fails or takes longer than `timeout` seconds.
+        """
+        env = self.env
+        program = shutil.which("kubectl")
+        if program is None:
+            raise UsageError("there is no kubectl on PATH")
+        shown = " ".join(["kubectl", *arguments])
+        try:
+            done = subprocess.run(
+                [program, *arguments],
+                env=env,
+                # Without input it must not read that of the tests.
+                input=input or "",
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise KstoreError(f"{shown} has not ended after {timeout:g} s") from error
+        if done.returncode != 0:
+            raise KstoreError(f"{shown} ended with {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
     @property
     def pid(self) -> int:
         """The server's process id."""
@@ -222,6 +286,83 @@ class Cluster:
         kind, place, name = self._reference(object, namespace)
         self.request("DELETE", kind.path(place, name))
 
+    def list(
+        self,
+        kind: str,
+        *,
+        labels: Union[str, Dict[str, str], None] = None,
+        fields: Optional[str] = None,
+        namespace: Optional[str] = None,
+        all_namespaces: bool = False,
+    ) -> List[Object]:
+        """The objects of a kind, in order of name: those of one namespace unless `all_namespaces`.
+
+        `labels` is a selector as kubectl takes it (`app=web,tier!=cache`) or a dict of labels, `fields` a selector of fields.
+        """
+        found = self._running()[0].kind_named(kind)
+        if isinstance(labels, dict):
+            labels = ",".join(f"{name}={value}" for name, value in labels.items())
+        place = None if all_namespaces else namespace or self.namespace
+        items = self.request("GET", query(found.path(place), labelSelector=labels, fieldSelector=fields))["items"]
+        return [found.named(item) for item in items]
+
+    def patch(
+        self,
+        object: Any,
+        patch: Union[Object, Sequence[Object]],
+        *,
+        type: Optional[str] = None,
+        subresource: Optional[str] = None,
+        namespace: Optional[str] = None,
+    ) -> Object:
+        """Changes an object and returns it as it is stored: a dict is a merge patch, a list a JSON patch.
+
+        `type="strategic"` is kubectl's patch of built-in kinds, which merges lists; `subresource` is `status`, for example.
+        """
+        media = PATCHES.get(type or ("merge" if isinstance(patch, dict) else "json"))
+        if media is None:
+            raise UsageError(f"the type of a patch is {', '.join(PATCHES)}, not {type!r}")
+        kind, place, name = self._reference(object, namespace)
+        path = kind.path(place, name) + (f"/{quote(subresource)}" if subresource else "")
+        return dict(self.request("PATCH", query(path, fieldManager=MANAGER), patch, media))
+
+    def scale(self, object: Any, replicas: int, *, namespace: Optional[str] = None) -> None:
+        """Sets the replicas of anything that has a scale, of custom kinds too."""
+        self.patch(object, {"spec": {"replicas": replicas}}, subresource="scale", namespace=namespace)
+
+    def logs(
+        self,
+        pod: Any,
+        *,
+        container: Optional[str] = None,
+        previous: bool = False,
+        tail: Optional[int] = None,
+        namespace: Optional[str] = None,
+    ) -> str:
+        """What a container of a pod has written; a pod is given by its name alone, too. `tail` is the number of last lines."""
+        kind, place, name = self._reference(f"pod/{pod}" if isinstance(pod, str) and "/" not in pod else pod, namespace)
+        if kind.qualified != "pods":
+            raise UsageError(f"{kind.kind} {name} has no logs; give a pod")
+        parameters = {"container": container, "previous": "true" if previous else None, "tailLines": tail}
+        api = self._running()[0]
+        return str(api.request("GET", query(f"{kind.path(place, name)}/log", **parameters), accept="*/*"))
+
+    def events(self, object: Any, *, namespace: Optional[str] = None) -> List[Object]:
+        """The events about an object, in the order in which they were last written; also about former objects of its name."""
+        kind, place, name = self._reference(object, namespace)
+        fields = f"involvedObject.kind={kind.kind},involvedObject.name={name}"
+        if kind.namespaced:
+            fields += f",involvedObject.namespace={place}"
+
+        def is_about(event: Object) -> bool:
+            # Some writers leave the version out, where a kind is of the core group.
+            group, slash, _ = str(event["involvedObject"].get("apiVersion") or "").partition("/")
+            return (group if slash else "") == kind.group
+
+        # Those about objects without a namespace are in the namespace default, or where their writer is.
+        found = self.list("events", fields=fields, namespace=place, all_namespaces=not kind.namespaced)
+        return sorted(filter(is_about, found), key=lambda event: int(event["metadata"]["resourceVersion"]))
+
     def wait(
         self,
         object: Any,
@@ -240,17 +381,43 @@ class Cluster:
         object is given as for `get` and need not exist yet. Raises WaitTimeout after `timeout` seconds, with the last state and what
         led there.
         """
-        fits, wanted = _expectation(condition, matches, until, deleted)
-        kind, place, name = self._reference(object, namespace)
+        expected = expectation(condition, matches, until, deleted)
+        return self._wait(self._reference(object, namespace), expected, deleted, time.monotonic() + timeout, timeout)
+
+    def wait_all(
+        self,
+        objects: Iterable[Any],
+        *,
+        condition: Optional[str] = None,
+        matches: Optional[Object] = None,
+        until: Optional[Callable[[Object], Any]] = None,
+        deleted: bool = False,
+        namespace: Optional[str] = None,
+        timeout: float = 30.0,
+    ) -> List[Object]:
+        """Waits as `wait` does until each of the objects has been as it should be, all within `timeout` seconds; returns them in order.
+
+        For objects by label: `wait_all(cluster.list("pods", labels="app=web"), condition="Ready")`.
+        """
+        expected = expectation(condition, matches, until, deleted)
         deadline = time.monotonic() + timeout
-        last: Optional[Object] = None
+        references = [self._reference(object, namespace) for object in objects]
+        return [self._wait(reference, expected, deleted, deadline, timeout) for reference in references]
+
+    def _wait(
+        self,
+        reference: Tuple[Kind, str, str],
+        expected: Tuple[Callable[[Object], Any], str],
+        deleted: bool,
+        deadline: float,
+        timeout: float,
+    ) -> Object:
+        kind, place, name = reference
+        fits, wanted = expected
         selector = f"metadata.name={name}"
-        while time.monotonic() < deadline:
+        while True:
             found = self.request("GET", query(kind.path(place), fieldSelector=selector))
-            last = found["items"][0] if found["items"] else None
-            if last is not None:
-                # Items of a list do not say what they are.
-                last = {"apiVersion": kind.api_version, "kind": kind.kind, **last}
+            last = kind.named(found["items"][0]) if found["items"] else None
             if (fits(last) if last is not None else deleted):
                 return last or {}
             revision = found["metadata"]["resourceVersion"]
@@ -262,6 +429,9 @@ class Cluster:
                 last = event["object"] if event["type"] in ("ADDED", "MODIFIED") else None
                 if (fits(last) if last is not None else deleted):
                     return last or {}
+            # Looked at once in any case: the last of several may have no time left.
+            if time.monotonic() >= deadline:
+                break
         raise WaitTimeout(self._timeout_text(kind, place, name, wanted, timeout, last), last)
 
     def explain(self, object: Any, *, namespace: Optional[str] = None) -> Trace:
@@ -383,35 +553,3 @@ class _View(Cluster):
 
     def stop(self) -> None:
         self._process, self._api = None, None
-
-
-def _expectation(
-    condition: Optional[str], matches: Optional[Object], until: Optional[Callable[[Object], Any]], deleted: bool
-) -> Tuple[Callable[[Object], Any], str]:
-    """Whether an object is as expected, and the words for that."""
-    if sum((condition is not None, matches is not None, until is not None, deleted)) > 1:
-        raise UsageError("wait takes one of condition, matches, until and deleted")
-    if condition is not None:
-        name, _, status = condition.partition("=")
-        wanted = {"type": name, "status": status or "True"}
-
-        def has_condition(object: Object) -> bool:
-            found = (object.get("status") or {}).get("conditions") or []
-            return any(_contains(one, wanted) for one in found)
-
-        return has_condition, f"{name}={status or 'True'}"
-    if matches is not None:
-        part = matches
-        return lambda object: _contains(object, part), f"like {json.dumps(part)}"
-    if until is not None:
-        return until, f"as `{getattr(until, '__name__', 'until')}` wants it"
-    if deleted:
-        return lambda _: False, "gone"
-    return lambda _: True, "there"
-
-
-def _contains(whole: Any, part: Any) -> bool:
-    """Whether `whole` has all of `part`: dicts by field, everything else by equality."""
-    if isinstance(part, dict):
-        return isinstance(whole, dict) and all(name in whole and _contains(whole[name], value) for name, value in part.items())
-    return bool(whole == part)
