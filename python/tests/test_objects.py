@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import kstore
 import pytest
@@ -48,6 +49,18 @@ def names(objects):
     return [item["metadata"]["name"] for item in objects]
 
 
+def reasons(events):
+    return {event["reason"] for event in events}
+
+
+def awaited(ask):
+    """The first answer that is not empty: events are written after what they tell of."""
+    deadline = time.monotonic() + 60
+    while not (answer := ask()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return answer
+
+
 def test_list_selects_by_labels_and_fields_in_one_namespace_or_all(server, view):
     view.apply([config_map("a", tier="x"), config_map("b", tier="y"), config_map("c", tier="x", other="z")])
     assert names(view.list("configmap", labels="tier=x")) == ["a", "c"]
@@ -80,9 +93,10 @@ def test_scale_wait_all_and_events(view):
     view.wait("deployment/web", matches={"status": {"readyReplicas": 3}})
     pods = view.list("pods", labels="app=web")
     assert len(view.wait_all(pods, condition="Ready")) == 3
-    told = view.events("deployment/web")
-    assert {event["reason"] for event in told} == {"ScalingReplicaSet"}
-    assert "Scheduled" in [event["reason"] for event in view.events(pods[0])]
+    assert awaited(lambda: reasons(view.events("deployment/web"))) == {"ScalingReplicaSet"}
+    # A pod of the same name as the Deployment is another object.
+    assert view.events("pod/web") == []
+    assert awaited(lambda: reasons(view.events(pods[0])) & {"Scheduled"})
 
 
 def test_wait_all_has_one_limit_and_names_the_object_that_is_missing(view):
@@ -95,7 +109,9 @@ def test_wait_all_has_one_limit_and_names_the_object_that_is_missing(view):
 def test_logs_are_those_of_the_container(view):
     view.apply(POD)
     view.wait("pod/p", condition="Ready")
-    view.wait("pod/p", until=lambda _: view.logs("p") == "one\ntwo\n")
+    # Follows them until both lines are there.
+    view.kubectl("logs", "--follow", "--limit-bytes=8", "p")
+    assert view.logs("p") == "one\ntwo\n"
     assert view.logs("pod/p", tail=1, container="c") == "two\n"
     view.apply(config_map("a"))
     with pytest.raises(kstore.UsageError, match="has no logs"):
