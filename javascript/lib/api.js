@@ -43,6 +43,11 @@ class Kind {
     return `${root}${place}/${this.plural}${name ? `/${encodeURIComponent(name)}` : ''}`;
   }
 
+  /** An item of a list, which does not say what it is, with its version and kind. */
+  named(item) {
+    return { apiVersion: this.apiVersion, kind: this.kind, ...item };
+  }
+
   /** Whether a person who writes `word` may mean it; in lower case, without a group. */
   answersTo(word) {
     return [this.plural, this.singular, this.kind.toLowerCase(), ...this.shortNames].includes(word);

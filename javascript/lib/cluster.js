@@ -1,6 +1,7 @@
 // A cluster: the server's process, and what tests ask of it. index.d.ts says what each method promises.
 'use strict';
 
+const { execFile } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { Api, MANAGER, query } = require('./api');
@@ -20,6 +21,15 @@ const UNEXPLAINED = ['leases', 'events'];
 // How many trees and lines `lastWrites` has.
 const LAST_TREES = 5;
 const LAST_LINES = 60;
+// How long one kubectl may take.
+const KUBECTL_MILLISECONDS = 60_000;
+// How much it may print.
+const KUBECTL_BYTES = 64 * 1024 * 1024;
+const PATCHES = {
+  merge: 'application/merge-patch+json',
+  json: 'application/json-patch+json',
+  strategic: 'application/strategic-merge-patch+json',
+};
 const RBAC = 'rbac.authorization.k8s.io';
 
 class Cluster {
@@ -107,6 +117,40 @@ class Cluster {
     return answer.status.token;
   }
 
+  async kubeconfigOf(serviceAccount, { namespace = this.namespace, clusterRole = null } = {}) {
+    const token = await this.token({ serviceAccount, namespace, clusterRole });
+    const file = path.join(this.#process.directory, `kubeconfig-of-${namespace}-${serviceAccount}`);
+    const cluster = { server: this.url, 'certificate-authority-data': Buffer.from(this.ca).toString('base64') };
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'kstore', cluster }],
+      users: [{ name: serviceAccount, user: { token } }],
+      contexts: [{ name: 'kstore', context: { cluster: 'kstore', user: serviceAccount, namespace } }],
+      'current-context': 'kstore',
+    };
+    // JSON is YAML.
+    fs.writeFileSync(file, JSON.stringify(config, undefined, 2), { mode: 0o600 });
+    return file;
+  }
+
+  async kubectl(args, { input = '', timeout = KUBECTL_MILLISECONDS } = {}) {
+    this.#running();
+    const shown = ['kubectl', ...args].join(' ');
+    return new Promise((resolve, reject) => {
+      const options = { env: this.env, timeout, killSignal: 'SIGKILL', maxBuffer: KUBECTL_BYTES };
+      const child = execFile('kubectl', args, options, (error, stdout, stderr) => {
+        if (error === null) resolve(stdout);
+        else if (error.code === 'ENOENT') reject(new UsageError('there is no kubectl on PATH'));
+        else if (typeof error.code === 'number') reject(new KstoreError(`${shown} ended with ${error.code}: ${stderr.trim()}`));
+        else reject(new KstoreError(error.killed && !error.code ? `${shown} has not ended after ${timeout} ms` : `${shown}: ${error.message}`));
+      });
+      // It may end before it has read all.
+      child.stdin.on('error', () => {});
+      child.stdin.end(input);
+    });
+  }
+
   async request(method, place, body, contentType) {
     return this.#running().request(method, place, body, contentType);
   }
@@ -144,18 +188,71 @@ class Cluster {
     await this.request('DELETE', kind.path(place, name));
   }
 
+  async list(kind, { labels, fields, namespace = this.namespace, allNamespaces = false } = {}) {
+    const found = await this.#running().kindNamed(kind);
+    const isText = labels === undefined || typeof labels === 'string';
+    const labelSelector = isText ? labels : Object.entries(labels).map((pair) => pair.join('=')).join(',');
+    const place = found.path(allNamespaces ? undefined : namespace);
+    const { items } = await this.request('GET', query(place, { labelSelector, fieldSelector: fields }));
+    return items.map((item) => found.named(item));
+  }
+
+  async patch(object, patch, { type = Array.isArray(patch) ? 'json' : 'merge', subresource, namespace } = {}) {
+    if (!Object.hasOwn(PATCHES, type)) throw new UsageError(`the type of a patch is ${Object.keys(PATCHES).join(', ')}, not ${type}`);
+    const { kind, place, name } = await this.#reference(object, namespace);
+    const target = `${kind.path(place, name)}${subresource === undefined ? '' : `/${encodeURIComponent(subresource)}`}`;
+    return this.request('PATCH', query(target, { fieldManager: MANAGER }), patch, PATCHES[type]);
+  }
+
+  async scale(object, replicas, { namespace } = {}) {
+    await this.patch(object, { spec: { replicas } }, { type: 'merge', subresource: 'scale', namespace });
+  }
+
+  async logs(pod, { container, previous, tail, namespace } = {}) {
+    const isName = typeof pod === 'string' && !pod.includes('/');
+    const { kind, place, name } = await this.#reference(isName ? `pod/${pod}` : pod, namespace);
+    if (kind.qualified !== 'pods') throw new UsageError(`${kind.kind} ${name} has no logs; give a pod`);
+    const target = query(`${kind.path(place, name)}/log`, { container, previous, tailLines: tail });
+    return this.#running().request('GET', target, undefined, undefined, '*/*');
+  }
+
+  async events(object, { namespace } = {}) {
+    const { kind, place, name } = await this.#reference(object, namespace);
+    const about = [`involvedObject.kind=${kind.kind}`, `involvedObject.name=${name}`];
+    if (kind.namespaced) about.push(`involvedObject.namespace=${place}`);
+    // Those about objects without a namespace are in the namespace default, or where their writer is.
+    const found = await this.list('events', { fields: about.join(','), namespace: place, allNamespaces: !kind.namespaced });
+    // Some writers leave the version out, where a kind is of the core group.
+    const group = ({ involvedObject }) => (involvedObject.apiVersion ?? '').split('/').slice(0, -1).join('/');
+    const revision = (event) => Number(event.metadata.resourceVersion);
+    return found.filter((event) => group(event) === kind.group).sort((one, other) => revision(one) - revision(other));
+  }
+
   async wait(object, options = {}) {
-    const { timeout = WAIT_MILLISECONDS, deleted = false } = options;
-    const { fits, wanted } = expectation(options);
-    const { kind, place, name } = await this.#reference(object, options.namespace);
+    const { timeout = WAIT_MILLISECONDS } = options;
+    const expected = expectation(options);
+    return this.#wait(await this.#reference(object, options.namespace), expected, options, performance.now() + timeout);
+  }
+
+  async waitAll(objects, options = {}) {
+    const { timeout = WAIT_MILLISECONDS } = options;
+    const expected = expectation(options);
+    const deadline = performance.now() + timeout;
+    const references = [];
+    for (const object of objects) references.push(await this.#reference(object, options.namespace));
+    const found = [];
+    for (const reference of references) found.push(await this.#wait(reference, expected, options, deadline));
+    return found;
+  }
+
+  async #wait({ kind, place, name }, { fits, wanted }, { timeout = WAIT_MILLISECONDS, deleted = false }, deadline) {
     const isDone = (found) => (found === undefined ? deleted : fits(found));
     const fieldSelector = `metadata.name=${name}`;
-    const deadline = performance.now() + timeout;
     let last;
-    for (let left = timeout; left > 0; left = deadline - performance.now()) {
+    // Looked at once in any case: the last of several may have no time left.
+    do {
       const list = await this.request('GET', query(kind.path(place), { fieldSelector }));
-      // Items of a list do not say what they are.
-      last = list.items[0] && { apiVersion: kind.apiVersion, kind: kind.kind, ...list.items[0] };
+      last = list.items[0] && kind.named(list.items[0]);
       if (isDone(last)) return last;
       const parameters = { fieldSelector, watch: true, resourceVersion: list.metadata.resourceVersion };
       const rest = Math.max(1, Math.ceil(deadline - performance.now()));
@@ -165,7 +262,7 @@ class Cluster {
         last = ['ADDED', 'MODIFIED'].includes(event.type) ? event.object : undefined;
         if (isDone(last)) return last;
       }
-    }
+    } while (performance.now() < deadline);
     throw new WaitTimeout(await this.#timeoutText(kind, place, name, wanted, timeout, last), last);
   }
 

@@ -50,6 +50,15 @@ export interface WaitOptions {
   timeout?: number;
 }
 
+export interface ListOptions {
+  /** A selector as kubectl takes it (`app=web,tier!=cache`), or labels. */
+  labels?: string | Record<string, string>;
+  /** A selector of fields. */
+  fields?: string;
+  namespace?: string;
+  allNamespaces?: boolean;
+}
+
 /** A running cluster. Any number may run at once: each has a port and a folder of its own. */
 export class Cluster {
   private constructor();
@@ -83,6 +92,18 @@ export class Cluster {
   token(options?: { serviceAccount?: string; namespace?: string; clusterRole?: string | null }): Promise<string>;
 
   /**
+   * The path of a kubeconfig with a token of a service account, which is made if it is not there; it goes with the cluster. For operators that
+   * are to have the rights of their own manifests and no more; `clusterRole` is bound to it as by `token`, none if not given.
+   */
+  kubeconfigOf(serviceAccount: string, options?: { namespace?: string; clusterRole?: string | null }): Promise<string>;
+
+  /**
+   * What the installed kubectl prints with these arguments, in this namespace; for what has no method here, such as `exec`. Rejects with
+   * KstoreError, with what it says on standard error, if it fails or takes longer than `timeout` milliseconds (60,000 if not given).
+   */
+  kubectl(args: readonly string[], options?: { input?: string; timeout?: number }): Promise<string>;
+
+  /**
    * Applies manifests by server-side apply, in their order; resolves to the objects as they are stored. After a CustomResourceDefinition
    * its kind is served. Fields that another manager owns are taken over. Rejects with ApiError at the first refusal; what came before it
    * stays.
@@ -91,6 +112,28 @@ export class Cluster {
 
   /** The object; undefined if it does not exist. */
   get(object: Reference, options?: { namespace?: string }): Promise<KubernetesObject | undefined>;
+
+  /** The objects of a kind, in order of name: those of one namespace unless `allNamespaces`. */
+  list(kind: string, options?: ListOptions): Promise<KubernetesObject[]>;
+
+  /**
+   * Changes an object and resolves to it as it is stored: an object is a merge patch, an array a JSON patch. The type `strategic` is kubectl's
+   * patch of built-in kinds, which merges lists; `subresource` is `status`, for example.
+   */
+  patch(
+    object: Reference,
+    patch: object | readonly object[],
+    options?: { type?: 'merge' | 'json' | 'strategic'; subresource?: string; namespace?: string },
+  ): Promise<KubernetesObject>;
+
+  /** Sets the replicas of anything that has a scale, of custom kinds too. */
+  scale(object: Reference, replicas: number, options?: { namespace?: string }): Promise<void>;
+
+  /** What a container of a pod has written; a pod is given by its name alone, too. `tail` is the number of last lines. */
+  logs(pod: Reference, options?: { container?: string; previous?: boolean; tail?: number; namespace?: string }): Promise<string>;
+
+  /** The events about an object, in the order in which they were last written; also about former objects of its name. */
+  events(object: Reference, options?: { namespace?: string }): Promise<KubernetesObject[]>;
 
   /** Asks for the object's deletion; `wait(object, { deleted: true })` waits for it. Rejects with ApiError if it does not exist. */
   delete(object: Reference, options?: { namespace?: string }): Promise<void>;
@@ -101,6 +144,13 @@ export class Cluster {
    */
   wait(object: Reference, options: WaitOptions & { deleted: true }): Promise<undefined>;
   wait(object: Reference, options?: WaitOptions): Promise<KubernetesObject>;
+
+  /**
+   * Waits as `wait` does until each of the objects has been as it should be, all within `timeout`, and resolves to them in order. For objects
+   * by label: `waitAll(await cluster.list('pods', { labels: 'app=web' }), { condition: 'Ready' })`.
+   */
+  waitAll(objects: Iterable<Reference>, options: WaitOptions & { deleted: true }): Promise<undefined[]>;
+  waitAll(objects: Iterable<Reference>, options?: WaitOptions): Promise<KubernetesObject[]>;
 
   /** Who wrote to the object, and what followed, as a tree of lines. */
   explain(object: Reference, options?: { namespace?: string }): Promise<string>;

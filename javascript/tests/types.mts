@@ -12,6 +12,11 @@ for (const fixture of [forNode(options), forJest(), forVitest({})]) {
     const found: KubernetesObject | undefined = await cluster.get(stored);
     const gone: undefined = await cluster.wait('configmap/a', { deleted: true });
     const ready: KubernetesObject = await cluster.wait('pod/a', { condition: 'Ready', timeout: 10 });
+    const pods: KubernetesObject[] = await cluster.waitAll(await cluster.list('pods', { labels: { a: 'b' } }), { condition: 'Ready' });
+    const patched: KubernetesObject = await cluster.patch(pods[0], [{ op: 'remove', path: '/data' }], { subresource: 'status' });
+    const text: string = (await cluster.logs('p', { tail: 1 })) + (await cluster.kubectl(['get', 'pods'], { input: '' }));
+    await cluster.scale(patched, 2);
+    console.log(text, await cluster.events(patched), await cluster.kubeconfigOf('op'));
     console.log(found, gone, ready.metadata?.name, await cluster.explain('pod/a'), cluster.url.length);
   });
   await body();
