@@ -126,6 +126,38 @@ def test_the_traceback_of_an_error_of_the_package_ends_in_the_test(pytester):
     assert "_cluster.py" in second
 
 
+def test_a_failure_has_the_last_lines_of_the_operator_and_a_death_fails_the_test(pytester):
+    result = run(
+        pytester,
+        """
+        import os, select
+        SAYS = ["sh", "-c", "echo here I am; kubectl create configmap up >/dev/null; exec kubectl get configmaps --watch >/dev/null"]
+
+        def test_fails_itself(cluster):
+            cluster.operator(SAYS)
+            cluster.wait("configmap/up")
+            assert False
+
+        def test_passes(cluster):
+            cluster.operator(SAYS)
+            cluster.wait("configmap/up")
+
+        def test_nobody_notices(cluster):
+            died = cluster.operator(["sh", "-c", "echo farewell; exit 4"])
+            while died.exit_code is None:
+                cluster.get("configmap/a")
+
+        def test_the_next_is_not_concerned(cluster):
+            assert cluster.operators == []
+            cluster.wait("namespace/default")
+        """,
+    )
+    result.assert_outcomes(passed=3, failed=1, errors=1)
+    text = result.stdout.str()
+    assert text.count("kstore: last lines of the operator") == 1 and "here I am" in text
+    assert "ended with 4" in text and "farewell" in text
+
+
 def test_a_newer_version_than_the_clusters_skips(pytester):
     result = run(
         pytester,

@@ -10,13 +10,16 @@ The pytest plugin has the fixtures `kstore` and `cluster`. No other package is n
 
 from ._binary import find_server
 from ._cluster import Cluster
-from ._errors import ApiError, KstoreError, StartError, UsageError, WaitTimeout
+from ._errors import ApiError, KstoreError, OperatorDied, StartError, UsageError, WaitTimeout
+from ._operator import Operator
 from ._trace import Trace
 
 __all__ = [
     "ApiError",
     "Cluster",
     "KstoreError",
+    "Operator",
+    "OperatorDied",
     "StartError",
     "Trace",
     "UsageError",

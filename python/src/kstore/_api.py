@@ -8,11 +8,13 @@ import difflib
 import http.client
 import json
 import re
+import socket
 import ssl
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from ._errors import ApiError, KstoreError, UsageError, hide_frames
@@ -84,6 +86,9 @@ class Api:
         pair.write_bytes(_data(text, "client-certificate-data") + b"\n" + _data(text, "client-key-data"))
         self._tls.load_cert_chain(str(pair))
         self._kinds: List[Kind] = []
+        # The sockets of the watches that go on.
+        self._watched: Set[socket.socket] = set()
+        self._lock = threading.Lock()
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", accept: str = "application/json") -> Any:
         """The decoded answer; raises ApiError for one that is no success."""
@@ -97,14 +102,23 @@ class Api:
         finally:
             connection.close()
 
-    def watch(self, path: str, deadline: float) -> Iterator[Object]:
-        """The events of a watch, to its end or the deadline (by time.monotonic), at which it just ends."""
+    def watch(self, path: str, deadline: float, check: Callable[[], None]) -> Iterator[Object]:
+        """The events of a watch, to its end or the deadline (by time.monotonic), at which it just ends.
+
+        `interrupt` ends it, too; `check` is called where a later interruption is no longer missed.
+        """
         left = deadline - time.monotonic()
         if left <= 0:
             return
         connection = self._connect(left)
+        sock: Optional[socket.socket] = None
         try:
             answer = self._send(connection, "GET", path, None, "application/json", "application/json")
+            sock = connection.sock
+            if sock is not None:
+                with self._lock:
+                    self._watched.add(sock)
+            check()
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -117,12 +131,27 @@ class Api:
                 yield json.loads(line)
         except TimeoutError:
             return
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             # Python before 3.10 has a type of its own for a socket's time-out.
-            if "timed out" not in str(error):
+            if "timed out" not in str(error) and (sock is None or sock in self._watched):
                 raise
         finally:
+            if sock is not None:
+                with self._lock:
+                    self._watched.discard(sock)
             connection.close()
+
+    def interrupt(self) -> None:
+        """Ends all watches, from another thread."""
+        with self._lock:
+            for sock in self._watched:
+                try:
+                    # Not by the method of TLS sockets, which a thread that reads must not see half done.
+                    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+                except OSError:
+                    # The server has closed it.
+                    pass
+            self._watched.clear()
 
     def kinds(self) -> List[Kind]:
         """Every kind that is served now, those of the core group first."""

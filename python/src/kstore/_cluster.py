@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import time
+import uuid
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type, Union
@@ -15,9 +16,10 @@ from urllib.parse import quote
 
 from ._api import MANAGER, Api, Kind, query
 from ._binary import find_server
-from ._errors import ApiError, KstoreError, UsageError, WaitTimeout, hide_frames
+from ._errors import ApiError, KstoreError, OperatorDied, UsageError, WaitTimeout, hide_frames
 from ._expectation import expectation
 from ._manifests import Manifest, objects_of
+from ._operator import Operator
 from ._process import ServerProcess
 from ._trace import Trace
 
@@ -78,6 +80,9 @@ class Cluster:
         self._process: Optional[ServerProcess] = None
         self._api: Optional[Api] = None
         self._kubeconfig: Optional[Path] = None
+        self._parent: Optional[Cluster] = None
+        self._views: List[Cluster] = []
+        self._operators: List[Operator] = []
 
     def start(self) -> "Cluster":
         """Starts the server; on return the API serves and the manifests are applied. Raises StartError."""
@@ -95,10 +100,16 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """Ends the server; on return its process and files are gone. Does nothing if there is none."""
-        process, self._process, self._api = self._process, None, None
-        if process is not None:
-            process.stop()
+        """Ends its operators and the server; on return its process and files are gone. Does nothing if there is none.
+
+        Raises OperatorDied at the end if an operator had ended by itself and nothing has told so.
+        """
+        try:
+            self._stop_operators()
+        finally:
+            process, self._process, self._api = self._process, None, None
+            if process is not None:
+                process.stop()
 
     def __enter__(self) -> "Cluster":
         return self.start()
@@ -106,7 +117,12 @@ class Cluster:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except OperatorDied:
+            # The first failure is what counts.
+            if error is None:
+                raise
 
     def in_namespace(self, name: str) -> "Cluster":
         """The same cluster with another default namespace, which is made if it is not there, and a kubeconfig that names it.
@@ -116,7 +132,8 @@ class Cluster:
         api, process = self._running()
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         view = _View(namespace=name)
-        view._api, view._process = api, process
+        view._api, view._process, view._parent = api, process, self
+        self._views.append(view)
         view._kubeconfig = process.directory / f"kubeconfig-{name}"
         text = process.kubeconfig.read_text().replace("\n    cluster: kstore\n", f"\n    cluster: kstore\n    namespace: {name}\n", 1)
         view._kubeconfig.touch(mode=0o600)
@@ -221,6 +238,54 @@ class Cluster:
         if done.returncode != 0:
             raise KstoreError(f"{shown} ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout
+
+    def operator(
+        self,
+        command: Sequence[str],
+        *,
+        env: Optional[Dict[str, str]] = None,
+        cwd: Union[str, "os.PathLike[str]", None] = None,
+        service_account: Optional[str] = None,
+    ) -> Operator:
+        """Starts a program that acts on the cluster; it ends with this cluster, or at the end of the test if it is a test's.
+
+        When it ends by itself, waits of this cluster and its namespaces raise OperatorDied at once, with its last lines; other failures of
+        a test have these in their report. KUBECONFIG is the cluster's, with `service_account` that of `kubeconfig_of`; `env` has further
+        variables, and Python's output is not buffered.
+        """
+        api, process = self._running()
+        kubeconfig = self.kubeconfig if service_account is None else self.kubeconfig_of(service_account)
+        environment = {**self.env, "PYTHONUNBUFFERED": "1", "KUBECONFIG": kubeconfig, **(env or {})}
+        log = process.directory / f"operator-{uuid.uuid4().hex}.log"
+        started = Operator(command, environment, cwd, log, api.interrupt)
+        self._operators.append(started)
+        return started
+
+    @property
+    def operators(self) -> List[Operator]:
+        """Those that act here: its own, and those of the cluster that it is a namespace of."""
+        return self._operators + (self._parent.operators if self._parent is not None else [])
+
+    def _check_operators(self) -> None:
+        for operator in self.operators:
+            operator.check()
+
+    def _stop_operators(self) -> None:
+        """Of its namespaces, too. Raises OperatorDied at the end."""
+        died: Optional[OperatorDied] = None
+        for view in self._views:
+            try:
+                view._stop_operators()
+            except OperatorDied as error:
+                died = died or error
+        for operator in self._operators:
+            try:
+                operator.stop()
+            except OperatorDied as error:
+                died = died or error
+        self._views, self._operators = [], []
+        if died is not None:
+            raise died
 
     @property
     def pid(self) -> int:
@@ -422,7 +487,7 @@ class Cluster:
                 return last or {}
             revision = found["metadata"]["resourceVersion"]
             watched = query(kind.path(place), fieldSelector=selector, watch="true", resourceVersion=revision)
-            for event in self._running()[0].watch(watched, deadline):
+            for event in self._running()[0].watch(watched, deadline, self._check_operators):
                 if event["type"] == "ERROR":
                     # The history that it continued from is gone: begin anew.
                     break
@@ -515,7 +580,10 @@ class Cluster:
             part = last.get("status", {**last, "metadata": metadata})
             state = f"its {'status' if 'status' in last else 'state'} is\n{json.dumps(part, indent=2)[:4000]}"
         trace = self._trace(kind, namespace if kind.namespaced else None, name)
-        return f"{what} was not {wanted} after {timeout:g} s: {state}\nWhat led there:\n{trace}"
+        text = f"{what} was not {wanted} after {timeout:g} s: {state}\nWhat led there:\n{trace}"
+        for operator in self.operators:
+            text += f"\nLast lines of the operator `{' '.join(operator.command)}`:\n{operator.log_end()}"
+        return text
 
     def _reference(self, object: Any, namespace: Optional[str]) -> Tuple[Kind, str, str]:
         api = self._running()[0]
@@ -552,4 +620,9 @@ class _View(Cluster):
         raise UsageError("a cluster in a namespace is a part of one that runs; start that")
 
     def stop(self) -> None:
-        self._process, self._api = None, None
+        try:
+            self._stop_operators()
+        finally:
+            if self._parent is not None and self in self._parent._views:
+                self._parent._views.remove(self)
+            self._process, self._api = None, None

@@ -33,6 +33,14 @@ class WaitTimeout(KstoreError):
         self.last = last
 
 
+class OperatorDied(KstoreError):
+    """A program that `Cluster.operator` started ended by itself. The message has its last lines; `exit_code` is negative for a signal."""
+
+    def __init__(self, message: str, exit_code: int):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class ApiError(KstoreError):
     """The API refused a request. `code` is the HTTP status, `reason` that of the Kubernetes Status, `status` the whole of it."""
 

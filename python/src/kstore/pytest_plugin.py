@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import pytest
 
 from ._cluster import Cluster
-from ._errors import KstoreError
+from ._errors import KstoreError, OperatorDied, WaitTimeout
 
 WORDS = ("crds", "manifests", "nodes", "components", "version", "isolation")
 ISOLATIONS = ("namespace", "cluster")
@@ -53,7 +53,10 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         shared: Cluster = request.getfixturevalue("kstore")
         view = shared.in_namespace(f"test-{uuid.uuid4().hex[:8]}")
         yield from _prepared(request, view, wanted)
-        shared.delete(f"namespace/{view.namespace}")
+        try:
+            view.stop()
+        finally:
+            shared.delete(f"namespace/{view.namespace}")
         return
     flags: Dict[str, Any] = {name: wanted[name] for name in ("nodes", "components") if name in wanted}
     with Cluster(**flags) as own:
@@ -128,6 +131,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     except (KstoreError, OSError) as error:
         # The failure of the test is what counts.
         text, log = f"the cluster cannot be asked: {error}", ""
+    told = isinstance(call.excinfo.value if call.excinfo else None, (OperatorDied, WaitTimeout))
+    for operator in cluster.operators:
+        # Its end belongs to this failure, which the end of the test need not tell once more.
+        operator.told = True
+        if not told:
+            report.sections.append((f"kstore: last lines of the operator {' '.join(operator.command)}", operator.log_end()))
     report.sections.append(("kstore: last writes in this test", text))
     if log:
         report.sections.append(("kstore: log of the server", "\n".join(log.splitlines()[-20:])))
