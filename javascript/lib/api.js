@@ -73,18 +73,25 @@ class Api {
     return (answer.headers['content-type'] ?? '').includes('json') ? JSON.parse(text) : text;
   }
 
-  /** The events of a watch, to its end or to the time limit, at which it just ends. */
-  async *watch(path, milliseconds) {
-    const limit = AbortSignal.timeout(milliseconds);
+  /** The events of a watch, to its end, to the time limit, or until `woken` (an AbortSignal) fires, at which it just ends. */
+  async *watch(path, milliseconds, woken) {
+    const limit = new AbortController();
+    const end = () => limit.abort();
+    const timer = setTimeout(end, milliseconds);
+    woken.addEventListener('abort', end);
+    if (woken.aborted) end();
     try {
-      const answer = await this.#send('GET', path, undefined, undefined, 'application/json', limit);
+      const answer = await this.#send('GET', path, undefined, undefined, 'application/json', limit.signal);
       try {
         for await (const line of readline.createInterface({ input: answer })) yield JSON.parse(line);
       } finally {
         answer.destroy();
       }
     } catch (error) {
-      if (!limit.aborted) throw error;
+      if (!limit.signal.aborted) throw error;
+    } finally {
+      clearTimeout(timer);
+      woken.removeEventListener('abort', end);
     }
   }
 

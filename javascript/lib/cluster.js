@@ -2,6 +2,7 @@
 'use strict';
 
 const { execFile } = require('node:child_process');
+const { randomBytes } = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const { Api, MANAGER, query } = require('./api');
@@ -9,6 +10,7 @@ const { findServer } = require('./binary');
 const { ApiError, KstoreError, UsageError, WaitTimeout } = require('./errors');
 const { expectation } = require('./expectation');
 const { objectsOf } = require('./manifests');
+const { Operator } = require('./operator');
 const { ServerProcess } = require('./process');
 const { revisionsOf, traceText } = require('./trace');
 
@@ -35,7 +37,9 @@ const RBAC = 'rbac.authorization.k8s.io';
 class Cluster {
   #process;
   #api;
-  #isView = false;
+  #parent;
+  #views = new Set();
+  #operators = [];
 
   static async start(options = {}) {
     const { nodes = 3, components, crds = [], manifests = [], server, flags = [], namespace = 'default' } = options;
@@ -57,9 +61,15 @@ class Cluster {
   }
 
   async stop() {
-    if (this.#isView) return;
-    this.#api?.close();
-    await this.#process.stop();
+    try {
+      await this.#stopOperators();
+    } finally {
+      this.#parent?.#views.delete(this);
+      if (this.#parent === undefined) {
+        this.#api?.close();
+        await this.#process.stop();
+      }
+    }
   }
 
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
@@ -93,7 +103,8 @@ class Cluster {
     view.namespace = name;
     view.#process = this.#process;
     view.#api = this.#api;
-    view.#isView = true;
+    view.#parent = this;
+    this.#views.add(view);
     view.kubeconfig = path.join(this.#process.directory, `kubeconfig-${name}`);
     const text = fs.readFileSync(this.#process.kubeconfig, 'utf8');
     const named = text.replace('\n    cluster: kstore\n', `\n    cluster: kstore\n    namespace: ${name}\n`);
@@ -149,6 +160,19 @@ class Cluster {
       child.stdin.on('error', () => {});
       child.stdin.end(input);
     });
+  }
+
+  async operator(command, { env = {}, cwd, serviceAccount } = {}) {
+    this.#running();
+    const kubeconfig = serviceAccount === undefined ? this.kubeconfig : await this.kubeconfigOf(serviceAccount);
+    const log = path.join(this.#process.directory, `operator-${randomBytes(8).toString('hex')}.log`);
+    const started = new Operator(command, { env: { ...this.env, KUBECONFIG: kubeconfig, ...env }, cwd, log });
+    this.#operators.push(started);
+    return started;
+  }
+
+  get operators() {
+    return [...this.#operators, ...(this.#parent?.operators ?? [])];
   }
 
   async request(method, place, body, contentType) {
@@ -248,15 +272,19 @@ class Cluster {
   async #wait({ kind, place, name }, { fits, wanted }, { timeout = WAIT_MILLISECONDS, deleted = false }, deadline) {
     const isDone = (found) => (found === undefined ? deleted : fits(found));
     const fieldSelector = `metadata.name=${name}`;
+    // Fires when an operator dies: then a watch ends, and its death is told.
+    const woken = new AbortController();
+    this.operators.forEach((operator) => operator.onDeath(() => woken.abort()));
     let last;
     // Looked at once in any case: the last of several may have no time left.
     do {
       const list = await this.request('GET', query(kind.path(place), { fieldSelector }));
       last = list.items[0] && kind.named(list.items[0]);
       if (isDone(last)) return last;
+      this.operators.forEach((operator) => operator.check());
       const parameters = { fieldSelector, watch: true, resourceVersion: list.metadata.resourceVersion };
       const rest = Math.max(1, Math.ceil(deadline - performance.now()));
-      for await (const event of this.#running().watch(query(kind.path(place), parameters), rest)) {
+      for await (const event of this.#running().watch(query(kind.path(place), parameters), rest, woken.signal)) {
         // The history that it continued from is gone: begin anew.
         if (event.type === 'ERROR') break;
         last = ['ADDED', 'MODIFIED'].includes(event.type) ? event.object : undefined;
@@ -314,6 +342,15 @@ class Cluster {
     return [...found.values()].sort((one, other) => isOwned(one) - isOwned(other) || revision(other) - revision(one));
   }
 
+  /** Of its namespaces, too. Rejects with OperatorDied at the end if one had died and nothing has told so. */
+  async #stopOperators() {
+    const ends = [...this.#operators.map((operator) => operator.stop()), ...[...this.#views].map((view) => view.#stopOperators())];
+    this.#operators = [];
+    this.#views.clear();
+    const failed = (await Promise.allSettled(ends)).find((end) => end.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+  }
+
   async #trace(kind, namespace, name) {
     const place = kind.namespaced ? namespace : undefined;
     try {
@@ -331,7 +368,8 @@ class Cluster {
     const shown = JSON.stringify(last?.status ?? last, hidden, 2);
     const state = last === undefined ? 'it does not exist' : `its ${part} is\n${shown.slice(0, 4000)}`;
     const trace = traceText(await this.#trace(kind, namespace, name));
-    return `${what} was not ${wanted} after ${timeout} ms: ${state}\nWhat led there:\n${trace}`;
+    const output = this.operators.map((one) => `\nLast lines of the operator \`${one.command.join(' ')}\`:\n${one.logEnd()}`);
+    return `${what} was not ${wanted} after ${timeout} ms: ${state}\nWhat led there:\n${trace}${output.join('')}`;
   }
 
   async #reference(object, namespace) {

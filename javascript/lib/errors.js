@@ -23,6 +23,15 @@ class WaitTimeout extends KstoreError {
   }
 }
 
+/** A program that `Cluster.operator` started ended by itself; the message has its last lines. */
+class OperatorDied extends KstoreError {
+  constructor(message, exitCode, signal) {
+    super(message);
+    this.exitCode = exitCode;
+    this.signal = signal;
+  }
+}
+
 /** The API refused a request: `code` is the HTTP status, `status` the Kubernetes Status, `reason` its reason. */
 class ApiError extends KstoreError {
   constructor(code, status, request) {
@@ -33,4 +42,4 @@ class ApiError extends KstoreError {
   }
 }
 
-module.exports = { KstoreError, UsageError, StartError, WaitTimeout, ApiError };
+module.exports = { KstoreError, UsageError, StartError, WaitTimeout, OperatorDied, ApiError };

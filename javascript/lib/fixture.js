@@ -3,7 +3,7 @@
 
 const { randomBytes } = require('node:crypto');
 const { Cluster } = require('./cluster');
-const { UsageError } = require('./errors');
+const { OperatorDied, UsageError, WaitTimeout } = require('./errors');
 
 /** Has a cluster started by the runner's hook before the tests and stopped by the one after them. */
 function useClusterWith(beforeAll, afterAll, options) {
@@ -34,19 +34,31 @@ async function inOwnNamespace(cluster, body) {
   try {
     return await body(view);
   } catch (error) {
-    await explained(error, cluster, since);
+    await explained(error, view, since);
     throw error;
   } finally {
-    // A server that has ended has no namespaces; the failure of the test is what counts.
-    await cluster.delete(`namespace/${view.namespace}`).catch(() => {});
+    // After a failure no operator's death is told, since `explained` has its last lines.
+    try {
+      await view.stop();
+    } finally {
+      // A server that has ended has no namespaces; the failure of the test is what counts.
+      await cluster.delete(`namespace/${view.namespace}`).catch(() => {});
+    }
   }
 }
 
 async function explained(error, cluster, since) {
+  const told = error instanceof OperatorDied || error instanceof WaitTimeout;
+  let output = '';
+  for (const operator of cluster.operators) {
+    // Its end belongs to this failure, which the end of the test need not tell once more.
+    operator.told = true;
+    if (!told) output += `\nkstore: last lines of the operator ${operator.command.join(' ')}\n${operator.logEnd()}\n`;
+  }
   if (!(error instanceof Error) && typeof error?.message !== 'string') return;
   const text = await cluster.lastWrites(since).catch((reason) => `the cluster cannot be asked: ${reason.message}`);
   const before = error.message;
-  const after = `${before}\n\nkstore: last writes in this test\n${text}\n`;
+  const after = `${before}\n\nkstore: last writes in this test\n${text}\n${output}`;
   const stack = error.stack;
   error.message = after;
   // Runners print one or the other.

@@ -66,7 +66,10 @@ export class Cluster {
   /** Starts a cluster. Resolves when the API serves and the manifests are applied; rejects with StartError or ApiError. */
   static start(options?: ClusterOptions): Promise<Cluster>;
 
-  /** Ends the server; when it resolves the process and its files are gone. Does nothing the second time, or on a view. */
+  /**
+   * Ends the operators and the server; when it resolves the processes and their files are gone. On a view it ends the view's operators. Rejects
+   * with OperatorDied at the end if an operator had ended by itself and nothing has told so.
+   */
   stop(): Promise<void>;
 
   /** The path of the administrator's kubeconfig; the file goes with the cluster. */
@@ -102,6 +105,19 @@ export class Cluster {
    * KstoreError, with what it says on standard error, if it fails or takes longer than `timeout` milliseconds (60,000 if not given).
    */
   kubectl(args: readonly string[], options?: { input?: string; timeout?: number }): Promise<string>;
+
+  /**
+   * Starts a program that acts on the cluster; it ends with this cluster, or at the end of the test if it is a test's. When it ends by itself,
+   * waits of this cluster and its namespaces reject with OperatorDied at once, with its last lines; other failures of a test have these, too.
+   * KUBECONFIG is the cluster's, with `serviceAccount` that of `kubeconfigOf`; `env` has further variables.
+   */
+  operator(
+    command: readonly string[],
+    options?: { env?: Record<string, string>; cwd?: string; serviceAccount?: string },
+  ): Promise<Operator>;
+
+  /** Those that act here: its own, and those of the cluster that it is a namespace of. */
+  readonly operators: readonly Operator[];
 
   /**
    * Applies manifests by server-side apply, in their order; resolves to the objects as they are stored. After a CustomResourceDefinition
@@ -168,6 +184,23 @@ export class Cluster {
   log(): string;
 }
 
+/** A program that `Cluster.operator` started. */
+export interface Operator {
+  readonly command: readonly string[];
+  /** The program's process id. */
+  readonly pid: number;
+  /** Undefined while it runs, or if a signal ended it. */
+  readonly exitCode?: number;
+  /** The name of the signal that ended it. */
+  readonly signal?: string;
+  /** What it has written to standard output and error so far. */
+  log(): string;
+  /** Waits until a program that is to end by itself has ended, and resolves to its exit code. Rejects with KstoreError after `timeout` (30,000 ms). */
+  wait(options?: { timeout?: number }): Promise<number | undefined>;
+  /** Ends it by SIGTERM, after 10 s by SIGKILL, and what it has started. Rejects with OperatorDied if it had died and no error told so. */
+  stop(): Promise<void>;
+}
+
 /** The path of kstore-server: KSTORE_SERVER, else that of the platform's package, else the first on PATH. Throws StartError. */
 export function findServer(): string;
 
@@ -181,6 +214,11 @@ export class StartError extends KstoreError {}
 export class WaitTimeout extends KstoreError {
   /** The object as it was last seen; undefined if it did not exist. */
   readonly last?: KubernetesObject;
+}
+/** A program that `Cluster.operator` started ended by itself; the message has its last lines. */
+export class OperatorDied extends KstoreError {
+  readonly exitCode?: number;
+  readonly signal?: string;
 }
 /** The API refused a request. */
 export class ApiError extends KstoreError {

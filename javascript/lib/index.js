@@ -3,6 +3,6 @@
 
 const { Cluster } = require('./cluster');
 const { findServer } = require('./binary');
-const { ApiError, KstoreError, StartError, UsageError, WaitTimeout } = require('./errors');
+const { ApiError, KstoreError, OperatorDied, StartError, UsageError, WaitTimeout } = require('./errors');
 
-module.exports = { Cluster, findServer, ApiError, KstoreError, StartError, UsageError, WaitTimeout };
+module.exports = { Cluster, findServer, ApiError, KstoreError, OperatorDied, StartError, UsageError, WaitTimeout };

@@ -125,4 +125,4 @@ async function within(promise, milliseconds) {
   return done;
 }
 
-module.exports = { ServerProcess };
+module.exports = { ServerProcess, within };
