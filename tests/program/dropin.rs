@@ -156,7 +156,10 @@ async fn envtest_suites_find_the_behaviour_they_rely_on() {
     let expected =
         ["apiserver.crt", "apiserver.key", "client-cert-auth-ca.crt", "sa-signer.crt", "sa-signer.key"];
     assert_eq!(files, expected, "nothing is written beside the harness's files");
-    assert_eq!(envtest.apiserver.log(), "", "a quiet run");
+    let log = envtest.apiserver.log();
+    // On a busy machine the first answer of the etcd may take long.
+    let unexpected = log.lines().filter(|line| !line.contains("still waiting for the etcd"));
+    assert_eq!(unexpected.collect::<Vec<_>>(), [""; 0], "a quiet run");
     envtest.apiserver.check();
 }
 
