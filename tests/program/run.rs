@@ -167,7 +167,7 @@ fn refused_objects_prevent_the_commands_start() {
         ),
         (
             &["--crd", "-", "--manifest", "-"],
-            1,
+            2,
             &["--crd and --manifest can read standard input (-) only once"],
         ),
     ];

@@ -8,13 +8,20 @@ use kstore_tests::{Launch, manifests};
 use std::fs;
 use std::path::Path;
 
-/// Flips bytes in the middle of the used part of every file; the end may be preallocated space.
+/// An object that is damaged wherever it is stored.
+const DAMAGED: &str = "m-150";
+
+/// Flips bytes of every copy of an object, and in the middle of the used part of every file; the end may be preallocated space.
 fn damage(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let mut bytes = fs::read(&path).unwrap();
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
-        bytes[used / 2..used / 2 + 64].iter_mut().for_each(|byte| *byte ^= 0xff);
+        let copies = bytes.windows(DAMAGED.len()).enumerate().filter(|(_, part)| *part == DAMAGED.as_bytes());
+        let places: Vec<usize> = copies.map(|(at, _)| at).chain([used / 2]).collect();
+        for at in places {
+            bytes[at..].iter_mut().take(64).for_each(|byte| *byte ^= 0xff);
+        }
         fs::write(&path, bytes).unwrap();
     }
 }

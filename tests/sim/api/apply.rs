@@ -471,7 +471,7 @@ fn entries_in_another_version_of_the_kind_own_the_same_fields() {
             format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers/web")
         };
         let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web" });
-        let one = json!({ "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+        let one = json!({ "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": { "name": "web" },
             "spec": { "scaleTargetRef": target, "maxReplicas": 5, "targetCPUUtilizationPercentage": 80 } });
         let created = patch(cluster, &path("v1"), APPLY, "fieldManager=one", &one).await;
         assert_eq!(created.code, 201, "{}", created.text("/message"));

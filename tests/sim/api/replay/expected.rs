@@ -181,11 +181,6 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["custom-objects-139"],
         "open: no deprecation warning beside the 400 of a list",
     ),
-    (
-        "custom-objects.jsonl",
-        &["custom-objects-177"],
-        "meant: the text about a uid names the resource, as those of other conflicts do",
-    ),
     ("custom-objects.jsonl", &["custom-objects-181"], "meant: the refusal of new finalizers is said once"),
     (
         "custom-objects.jsonl",
@@ -201,11 +196,6 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         "custom-objects.jsonl",
         &["openapi-v1", "openapi-v1beta1-schemas"],
         "meant: descriptions of parameters are our own, and built-in models are those of the other documents, with defaults",
-    ),
-    (
-        "quota.jsonl",
-        &["019-delete-b"],
-        "open: an object that is deleted at once is shown without its deletion timestamp",
     ),
     (
         "quota.jsonl",
@@ -267,16 +257,6 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["230-wl-daemonset-bare", "231-wl-daemonset-everything", "232-wl-enforce-only-daemonset"],
         "meant: the annotation of the generation of a DaemonSet belongs to no manager",
     ),
-    (
-        "podsecurity.jsonl",
-        &["236-wl-job-bare", "237-wl-job-everything", "238-wl-job-tight", "239-wl-enforce-only-job"],
-        "open: a Job without labels does not take those of its template",
-    ),
-    (
-        "podsecurity.jsonl",
-        &["444-delete-bad-pod"],
-        "open: an object that is deleted at once is shown without its deletion timestamp",
-    ),
     ("admission.jsonl", &["024-pc-bad-policy"], "open: the order of supported values"),
     ("admission.jsonl", &["035-pc-list"], "meant: texts and manager of built-in objects are our own"),
     ("admission.jsonl", &["055-pvc-no-default"], "meant: there is a default StorageClass here"),
@@ -309,7 +289,7 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "admission.jsonl",
-        &["124-node-create-configsource", "132-node-status", "136-node-uid", "153-kdelete-p1"],
+        &["132-node-status", "136-node-uid"],
         "open: not looked into since NodeRestriction decides the lines around them",
     ),
     ("admission.jsonl", &["139-kpod-mirror"], "uids in keys of managed fields are not in a normal form"),
