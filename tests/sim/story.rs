@@ -311,7 +311,10 @@ fn a_full_namespace_is_deleted_with_few_refused_events_and_one_deletion_of_all_p
             shown.entry(&change.key).or_default().push(state);
         }
         for (key, states) in shown {
-            let [.., terminating, ended, Value::Null] = &states[..] else { panic!("{key}: {states:?}") };
+            let [.., terminating, ended, last, Value::Null] = &states[..] else {
+                panic!("{key}: {states:?}")
+            };
+            assert_eq!(last["metadata"]["deletionGracePeriodSeconds"], 0, "{key}");
             assert!(terminating["metadata"]["deletionTimestamp"].is_string(), "{key}");
             let containers = |pod: &Value| pod["status"]["containerStatuses"].as_array().unwrap().clone();
             assert!(containers(terminating).iter().all(|one| one["state"]["running"].is_object()), "{key}");
