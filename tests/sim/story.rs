@@ -188,8 +188,9 @@ fn foreground_deletion_keeps_the_owner_until_its_dependents_are_deleted() {
         let deleting = cluster.get("deployments", "default", "web").await.unwrap();
         assert_eq!(deleting["metadata"]["finalizers"], json!(["foregroundDeletion"]));
         let gone = async || {
-            let left = replica_sets(cluster).await.len() + cluster.list("pods", "default").await.len();
+            // The owner first: what is left after it has gone was left behind.
             let owner = cluster.get("deployments", "default", "web").await;
+            let left = replica_sets(cluster).await.len() + cluster.list("pods", "default").await.len();
             assert!(owner.is_some() || left == 0, "the owner was deleted before its dependents");
             owner.is_none()
         };
