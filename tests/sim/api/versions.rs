@@ -229,7 +229,7 @@ async fn admit_in_v2(cluster: &Cluster) {
     }
     let policy = json!({"metadata": {"name": "doors"}, "spec": {
         "matchConstraints": {"resourceRules": [
-            {"operations": ["*"], "apiGroups": ["net.test"], "apiVersions": ["v2"], "resources": ["doors"]}]},
+            {"operations": ["CREATE", "UPDATE"], "apiGroups": ["net.test"], "apiVersions": ["v2"], "resources": ["doors"]}]},
         "validations": [{"expression": "object.port != '13'"}]}});
     let binding = json!({"metadata": {"name": "doors"}, "spec": {"policyName": "doors", "validationActions": ["Deny"]}});
     for (plural, object) in
