@@ -1,8 +1,8 @@
 //! Reads of a namespace's past: the history of a namespace begins with its creation.
 //!
-//! Whoever may read the Secrets of a namespace by a RoleBinding in it has a right in this life of the namespace. Lists, watches and
-//! reads at an older revision would show the Secrets of a former namespace of the same name, which belonged to somebody else. They are
-//! answered as if that history were compacted, unless the caller may read the kind in all namespaces. kube-apiserver has no such rule;
+//! A RoleBinding gives its subjects rights in the namespace that has it, and not in a former namespace of the same name, which belonged
+//! to other users. Lists, watches and reads at an older revision would show the former one's Secrets. The server answers them as if that
+//! history were compacted, unless the caller may read the kind in all namespaces. kube-apiserver has no such rule;
 //! its history is five minutes long, kstore's may be all of it.
 
 use super::Pipeline;
