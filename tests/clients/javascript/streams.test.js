@@ -95,24 +95,22 @@ test('a forwarded port answers', async () => {
 
 test('files are copied into a container and out of it', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'kstore-cp-'));
-  try {
-    const content = 'x'.repeat(100_000) + '\n';
-    writeFileSync(path.join(folder, 'up.txt'), content);
-    const cp = new Cp(server.config);
-    await cp.cpToPod(namespace, 'main', 'main', folder, '/tmp');
-    await until(async () => (await exec(['sh', '-c', 'wc -c < /tmp/up.txt'])).out.trim() === String(content.length), 'the copy');
-    await exec(['sh', '-c', 'mkdir -p /data; echo down > /data/down.txt']);
-    await cp.cpFromPod(namespace, 'main', 'main', 'down.txt', folder, '/data');
-    await until(() => {
-      try {
-        return readFileSync(path.join(folder, 'down.txt'), 'utf8') === 'down\n';
-      } catch {
-        return false;
-      }
-    }, 'the file');
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  // The client sets modes and times of a file after its content, and nothing tells when it has done so.
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  const content = 'x'.repeat(100_000) + '\n';
+  writeFileSync(path.join(folder, 'up.txt'), content);
+  const cp = new Cp(server.config);
+  await cp.cpToPod(namespace, 'main', 'main', folder, '/tmp');
+  await until(async () => (await exec(['sh', '-c', 'wc -c < /tmp/up.txt'])).out.trim() === String(content.length), 'the copy');
+  await exec(['sh', '-c', 'mkdir -p /data; echo down > /data/down.txt']);
+  await cp.cpFromPod(namespace, 'main', 'main', 'down.txt', folder, '/data');
+  await until(() => {
+    try {
+      return readFileSync(path.join(folder, 'down.txt'), 'utf8') === 'down\n';
+    } catch {
+      return false;
+    }
+  }, 'the file');
 });
 
 test('logs are read, limited and followed', async () => {
