@@ -250,8 +250,15 @@ impl ApiServer {
         let (hand_over, started) = tokio::sync::oneshot::channel();
         let stopping = options.stop.clone();
         spawn(Box::pin(async move {
-            // Background work ends with the listeners: the storage may close at any time afterwards.
-            let background = stopping.run_until_cancelled_owned(run_background(started));
+            let background = async {
+                // Background work ends with the listeners: the storage may close at any time afterwards, and a task that was not polled since
+                // would find both, and warn of the storage.
+                tokio::select! {
+                    biased;
+                    () = stopping.cancelled() => {}
+                    () = run_background(started) => {}
+                }
+            };
             tokio::join!(follow, background);
         }));
         let outbound = options.outbound;
