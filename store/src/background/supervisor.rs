@@ -1,6 +1,6 @@
 //! The loop around the background worker, which keeps the store running when the engine fails. Commits that the engine
-//! does not take wait in the backlog and in the window, the log keeps all of them, and reads go on. `checkpoint` does
-//! the work.
+//! does not take wait in the backlog and in the window, the log keeps all of them, and reads go on. `worker`
+//! does the work.
 //!
 //! What an engine's error means:
 //! - A full disk may be temporary. The work is retried after a pause, and the alarm stops writers from filling the
@@ -18,13 +18,13 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::Alarm;
-use crate::background::checkpoint::Background;
-use crate::background::feed::{Wait, Work};
+use crate::background::worker::Background;
+use crate::disk::space::{DiskSpace, is_full};
 use crate::engine::EngineError;
-use crate::mvcc::commit::Commit;
-use crate::mvcc::core::Core;
-use crate::space::alarm::AlarmChange;
-use crate::space::disk_space::{DiskSpace, is_full};
+use crate::engine::feed::{Wait, Work};
+use crate::published::core::Core;
+use crate::types::alarm::AlarmChange;
+use crate::types::commit::Commit;
 
 /// Runs the background worker, retries it after errors, and raises alarms.
 pub(crate) struct Supervisor {

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::engine::{Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
-use crate::mvcc::kv::Stamp;
+use crate::types::commit::RecordKey;
+use crate::types::kv::Stamp;
 use crate::{KeyValue, Revision};
 
 /// Suffix of a tombstone's key.

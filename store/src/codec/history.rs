@@ -9,7 +9,7 @@ use bincode::{Decode, Encode};
 use super::DecodeError;
 use crate::Revision;
 use crate::engine::RecordKind;
-use crate::mvcc::commit::RecordKey;
+use crate::types::commit::RecordKey;
 
 /// First bytes of an engine file: magic and version.
 pub(crate) const FILE_HEADER: &[u8; 8] = b"kstoreH1";

@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 
 use super::{DecodeError, VERSION};
 use crate::Revision;
-use crate::space::alarm::Alarms;
+use crate::types::alarm::Alarms;
 
 /// The checkpointed state: the log position, the engine's token, leases and alarms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,7 +111,7 @@ fn decode_body(bytes: &[u8]) -> Result<Manifest, DecodeError> {
 mod tests {
     use super::*;
     use crate::Alarm;
-    use crate::space::alarm::AlarmChange;
+    use crate::types::alarm::AlarmChange;
 
     fn v1() -> ManifestV1 {
         ManifestV1 {

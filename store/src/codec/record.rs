@@ -7,9 +7,9 @@
 use bincode::{BorrowDecode, Encode};
 
 use super::{DecodeError, VERSION};
-use crate::mvcc::commit::{Commit, LeaseChange};
-use crate::mvcc::event::EventKind;
-use crate::space::alarm::Alarms;
+use crate::types::alarm::Alarms;
+use crate::types::commit::{Commit, LeaseChange};
+use crate::types::event::EventKind;
 
 /// The version with alarms.
 const WITH_ALARMS: u8 = 2;
@@ -104,8 +104,8 @@ mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::*;
-    use crate::mvcc::event::Event;
-    use crate::mvcc::kv::Stamp;
+    use crate::types::event::Event;
+    use crate::types::kv::Stamp;
     use crate::{KeyValue, LeaseId, Revision};
 
     proptest! {

@@ -11,12 +11,12 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
-use crate::background::feed::Feed;
 use crate::engine::damage::DamagedRecord;
-use crate::engine::recall::RecalledRecord;
-use crate::metrics::Counter;
-use crate::mvcc::commit::RecordKey;
-use crate::mvcc::core::Core;
+use crate::engine::feed::Feed;
+use crate::published::core::Core;
+use crate::published::recall::RecalledRecord;
+use crate::types::commit::RecordKey;
+use crate::types::metrics::Counter;
 use crate::wal::{self, WalSegments};
 use crate::{KeyValue, Revision};
 

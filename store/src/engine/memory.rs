@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKind, Scan};
 use crate::Revision;
-use crate::mvcc::commit::RecordKey;
+use crate::types::commit::RecordKey;
 
 /// Revisions per block: few enough that a fork's copy of the newest block is small, many enough that a fork of a long
 /// history copies few pointers.

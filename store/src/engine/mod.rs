@@ -1,14 +1,18 @@
 //! The engine interface: a map from record keys to immutable bytes that stores the history. An engine knows nothing of
 //! keys, transactions or watchers. It is disposable: its content can be rebuilt from an older state and the log.
 //!
-//! `segments`, `sled` and `memory` are the engines, `reader` reads versions from any of them. `healing` repairs damaged
-//! records from copies in memory, which `recall` finds, or in the log; `damage` describes records without a copy.
+//! `segments`, `sled` and `memory` are the engines, `reader` reads versions from any of them, and `feed` is the queue of
+//! synced commits to them. `healing` repairs damaged records from copies in memory or in the log; `damage` describes
+//! records without a copy.
+//!
+//! Promise: a record is returned as it was written, or its damage is; durable is what a seal covered. Never here: which
+//! records are visible or superseded (the levels above decide), and a wait for the log.
 
 pub(crate) mod damage;
+pub(crate) mod feed;
 pub(crate) mod healing;
 pub(crate) mod memory;
 pub(crate) mod reader;
-mod recall;
 pub(crate) mod segments;
 pub(crate) mod sled;
 #[cfg(test)]
@@ -24,7 +28,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::Revision;
-use crate::mvcc::commit::RecordKey;
+use crate::types::commit::RecordKey;
 
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +114,7 @@ pub(crate) enum EngineError {
 impl EngineError {
     /// Whether the disk is full: the operation may be repeated when there is space.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Io(error) if crate::space::disk_space::is_full(error))
+        matches!(self, Self::Io(error) if crate::disk::space::is_full(error))
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::{Engine, EngineError, RecordKind};
 use crate::Revision;
-use crate::mvcc::commit::RecordKey;
 use crate::mvcc::index::Version;
+use crate::types::commit::RecordKey;
 
 /// A record read while an engine is opened.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKi
 use crate::Revision;
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, private};
-use crate::mvcc::commit::RecordKey;
+use crate::types::commit::RecordKey;
 
 /// Bytes of sled's page cache. The newest versions are in the index; the cache serves history.
 const CACHE_BYTES: u64 = 64 << 20;

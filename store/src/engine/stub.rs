@@ -16,7 +16,7 @@ use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, Scan};
 use crate::Revision;
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
-use crate::mvcc::commit::RecordKey;
+use crate::types::commit::RecordKey;
 
 /// The storage of a stub engine over restarts. Clones share the same storage.
 #[derive(Clone, Debug)]

@@ -14,8 +14,8 @@ use super::sled::SledEngine;
 use super::{DefragmentOutcome, Engine, Record, RecordKind};
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
-use crate::mvcc::commit::RecordKey;
 use crate::tests::conformance::cases;
+use crate::types::commit::RecordKey;
 use crate::{Limits, Revision};
 
 #[derive(Clone, Debug)]

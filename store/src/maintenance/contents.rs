@@ -6,11 +6,11 @@ use bytes::Bytes;
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 use crate::codec::etcd::parse_key;
 use crate::engine::{Record, RecordKind};
-use crate::limits::LEASE_TTL_MAX_SECONDS;
-use crate::mvcc::commit::RecordKey;
 use crate::snapshot::bbolt::read::ReadError;
 use crate::snapshot::layout;
-use crate::space::alarm::{AlarmChange, Alarms};
+use crate::types::alarm::{AlarmChange, Alarms};
+use crate::types::commit::RecordKey;
+use crate::types::limits::LEASE_TTL_MAX_SECONDS;
 use crate::{KeyValue, LeaseId, Revision};
 
 /// The content of a snapshot apart from its history.

@@ -6,10 +6,11 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::state::SurveyedState;
-use crate::codec::kv;
+use crate::Revision;
 use crate::engine::{Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
-use crate::{Revision, limits};
+use crate::types::commit::RecordKey;
+use crate::types::kv_encoding;
+use crate::types::limits;
 
 /// What a salvage could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,7 +115,7 @@ impl LossFinder {
         if self.keys.is_empty() || record.kind == RecordKind::Note {
             return;
         }
-        let key = record.bytes.get(kv::key(&record.bytes)).unwrap_or_default();
+        let key = record.bytes.get(kv_encoding::key(&record.bytes)).unwrap_or_default();
         if let Some(kept) = self.keys.get_mut(key) {
             *kept = Some(record.key.main);
         }

@@ -17,8 +17,8 @@ use crate::codec::manifest::Manifest;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
 use crate::engine::{Engine, EngineError, Record};
-use crate::error::OpenError;
-use crate::recovery::manifest;
+use crate::manifest;
+use crate::types::error::OpenError;
 use crate::wal::{ReplayResult, Wal, WalSegments};
 use crate::{EngineKind, Limits, Revision};
 

@@ -11,9 +11,9 @@ use super::engine_files::RecordSource;
 use super::losses::RevisionRange;
 use super::survey::{LogCommit, RecordMap, Survey};
 use crate::codec::record::LogLease;
-use crate::mvcc::commit::RecordKey;
 use crate::snapshot::SnapshotMeta;
-use crate::space::alarm::Alarms;
+use crate::types::alarm::Alarms;
+use crate::types::commit::RecordKey;
 use crate::{LeaseId, Revision};
 
 /// The newest state of a surveyed store.

@@ -14,9 +14,9 @@ use crate::codec::record::{LogChange, LogRecord};
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, read_all};
 use crate::engine::{Record, RecordKind};
-use crate::error::OpenError;
-use crate::mvcc::commit::RecordKey;
-use crate::recovery::manifest;
+use crate::manifest;
+use crate::types::commit::RecordKey;
+use crate::types::error::OpenError;
 use crate::wal::{self, SegmentBytes, WalSegments, read_around_damage};
 use crate::{EngineKind, Revision};
 
@@ -80,7 +80,7 @@ pub(super) struct LogCommit {
     /// Granted and ended leases.
     pub(super) leases: Vec<crate::codec::record::LogLease>,
     pub(super) compacted: Option<Revision>,
-    pub(super) alarms: Option<crate::space::alarm::Alarms>,
+    pub(super) alarms: Option<crate::types::alarm::Alarms>,
     pub(super) records: Vec<Record>,
 }
 

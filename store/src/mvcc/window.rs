@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::mvcc::commit::{Commit, RecordKey};
-use crate::mvcc::event::Event;
+use crate::types::commit::{Commit, RecordKey};
+use crate::types::event::Event;
 use crate::{Limits, Revision};
 
 /// Commits of consecutive revisions, up to the newest.

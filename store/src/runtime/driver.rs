@@ -6,18 +6,18 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::Revision;
+use crate::background::compact::Sweeper;
 use crate::engine::memory::MemoryEngine;
-use crate::error::Stopped;
-use crate::image::{ImageError, StoreImage};
-use crate::limits::JOB_BYTES;
-use crate::mvcc::compact::Sweeper;
-use crate::mvcc::core::Core;
+use crate::published::core::Core;
 use crate::runtime::queue::Job;
 use crate::runtime::request::{Rejection, Request, Response};
 #[cfg(test)]
 use crate::runtime::stepped::{Pending, SteppedStore};
 use crate::runtime::threads::Threads;
 use crate::runtime::writer::Writer;
+use crate::store::image::{ImageError, StoreImage};
+use crate::types::error::Stopped;
+use crate::types::limits::JOB_BYTES;
 
 /// Runs requests against the store, in the mode in which the store was opened.
 pub(crate) struct Driver {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::background::checkpoint::Background;
-use crate::background::feed::{Wait, Work};
 use crate::background::supervisor::Supervisor;
-use crate::mvcc::core::Core;
+use crate::background::worker::Background;
+use crate::engine::feed::{Wait, Work};
+use crate::published::core::Core;
 use crate::runtime::committer::Committer;
 use crate::runtime::group::Group;
 use crate::runtime::log::Log;

@@ -8,19 +8,19 @@ use bytes::Bytes;
 use kstore_nondet::Rng;
 use tokio::time::Instant;
 
-use crate::error::{CompactError, LeaseError, Stopped, TxnError};
-use crate::lease::clock::duration;
-use crate::lease::table::LeaseTable;
-use crate::lease::{LeaseGranted, LeaseRenewed};
-use crate::mvcc::commit::{Commit, LeaseChange};
-use crate::mvcc::core::Core;
-use crate::mvcc::event::Event;
 use crate::mvcc::staged::Overlay;
+use crate::published::core::Core;
+use crate::published::lease_clock::duration;
+use crate::published::quota::{self, LEASE_COST};
 use crate::runtime::group::Group;
 use crate::runtime::request::{Request, Response};
-use crate::space::alarm::{Alarm, AlarmChange, Alarms};
-use crate::space::quota::{self, LEASE_COST};
 use crate::txn::execute::Execution;
+use crate::txn::lease_table::LeaseTable;
+use crate::types::alarm::{Alarm, AlarmChange, Alarms};
+use crate::types::commit::{Commit, LeaseChange};
+use crate::types::error::{CompactError, LeaseError, Stopped, TxnError};
+use crate::types::event::Event;
+use crate::types::lease::{LeaseGranted, LeaseRenewed};
 use crate::{LeaseId, Revision, Txn, TxnResult};
 
 /// Evaluates requests on staged state, and collects their commits.

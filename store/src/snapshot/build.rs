@@ -7,8 +7,8 @@ use super::{SnapshotError, SnapshotInfo, SnapshotMeta};
 use crate::Revision;
 use crate::codec::etcd::{EtcdRecord, revision_bytes};
 use crate::engine::{EngineError, Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
 use crate::snapshot::bbolt::tree::{Pages, Tree};
+use crate::types::commit::RecordKey;
 
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;

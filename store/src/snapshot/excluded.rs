@@ -10,8 +10,8 @@ use super::{SnapshotError, SnapshotMeta};
 use crate::KeyValue;
 use crate::engine::damage::DamagedRecord;
 use crate::engine::{Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
 use crate::mvcc::index::Index;
+use crate::types::commit::RecordKey;
 
 /// The records that a snapshot leaves out.
 #[derive(Debug, Default)]

@@ -1,5 +1,8 @@
 //! Snapshots: the state at one revision with its history, as a database that etcd's tools open. `build` writes it from
 //! records, `layout` has etcd's buckets, and `bbolt` is the file format. `maintenance::restore` reads it.
+//!
+//! Promise: a snapshot is of one revision, is what etcd's tools expect of a backup, and blocks no writer. Never here:
+//! where the file is, and its sync (the caller's).
 
 pub(crate) mod bbolt;
 pub(crate) mod build;
@@ -12,10 +15,10 @@ use std::collections::BTreeSet;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::engine::EngineError;
-use crate::error::Stopped;
-use crate::mvcc::core::Core;
-use crate::mvcc::history::History;
-use crate::space::alarm::Alarms;
+use crate::published::core::Core;
+use crate::read::history::History;
+use crate::types::alarm::Alarms;
+use crate::types::error::Stopped;
 use crate::{LeaseId, Revision};
 use build::Builder;
 use excluded::ExcludedRecords;

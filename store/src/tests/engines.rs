@@ -8,7 +8,7 @@ use kstore_nondet::Nondet;
 
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
+use crate::types::commit::RecordKey;
 use crate::{
     Config, EngineKind, KeyRange, KeyValue, Limits, Op, OpenError, Range, Revision, Stamp, Store, Txn,
 };

@@ -11,7 +11,7 @@ use crate::codec::frame::{SEGMENT_HEADER, SegmentHeader, decode_group};
 use crate::codec::record::{self, LogChange, LogRecord};
 use crate::disk::read_all;
 use crate::engine::{Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
+use crate::types::commit::RecordKey;
 
 /// Finds the records with these keys, as far as the log has them. It reads whole files, so it is slow; damage is rare.
 pub(crate) fn find(segments: &WalSegments, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Record> {

@@ -29,7 +29,7 @@ use super::reader::LoadCallbacks;
 use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
 use crate::codec::history::{self, FileList, HistoryEntry, RECORD_HEADER, StandIn};
 use crate::disk::{Disk, File, read_full};
-use crate::mvcc::commit::RecordKey;
+use crate::types::commit::RecordKey;
 use crate::{Limits, Revision};
 
 /// An engine that stores history in append-only segment files.
