@@ -291,12 +291,12 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let mut records = Vec::new();
     (1..4).for_each(|seq| record::encode(&mut records, &commit(seq, vec![seq as u8; 20])));
     let mut entries = Vec::new();
-    let place = crate::types::commit::RecordKey::new(Revision(3), 1);
-    history::put(&mut entries, crate::engine::RecordKind::Put, place, b"some version");
+    let place = crate::types::record::RecordKey::new(Revision(3), 1);
+    history::put(&mut entries, crate::types::record::RecordKind::Put, place, b"some version");
     history::put(
         &mut entries,
-        crate::engine::RecordKind::Note,
-        crate::types::commit::RecordKey::note(Revision(3)),
+        crate::types::record::RecordKind::Note,
+        crate::types::record::RecordKey::note(Revision(3)),
         b"who",
     );
     history::put_removed(&mut entries, &[place]);

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use crate::engine::EngineError;
 use crate::mvcc::index::CompactionBound;
 use crate::published::core::Core;
-use crate::types::commit::RecordKey;
+use crate::types::record::RecordKey;
 use crate::{Alarm, Revision};
 
 /// Records that one step removes from the engine: a few hundred microseconds of work.

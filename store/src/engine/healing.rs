@@ -10,13 +10,13 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Scan, ScrubOutcome};
 use crate::engine::damage::DamagedRecord;
 use crate::engine::feed::Feed;
 use crate::published::core::Core;
 use crate::published::recall::RecalledRecord;
-use crate::types::commit::RecordKey;
 use crate::types::metrics::Counter;
+use crate::types::record::{Record, RecordKey};
 use crate::wal::{self, WalSegments};
 use crate::{KeyValue, Revision};
 

@@ -28,26 +28,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::Revision;
-use crate::types::commit::RecordKey;
-
-/// The kind of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecordKind {
-    /// A version of a key.
-    Put,
-    /// The deletion of a key.
-    Delete,
-    /// The note of a revision.
-    Note,
-}
-
-/// One immutable record of the history.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) key: RecordKey,
-    pub(crate) kind: RecordKind,
-    pub(crate) bytes: Bytes,
-}
+use crate::types::record::{Record, RecordKey};
 
 /// A part of the history in order; it contains whole revisions.
 #[derive(Debug, Default)]

@@ -12,11 +12,11 @@ use bytes::Bytes;
 use kstore_nondet::Rng;
 use parking_lot::Mutex;
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, Scan};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Scan};
 use crate::Revision;
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
-use crate::types::commit::RecordKey;
+use crate::types::record::{Record, RecordKey};
 
 /// The storage of a stub engine over restarts. Clones share the same storage.
 #[derive(Clone, Debug)]

@@ -5,12 +5,11 @@ use bytes::Bytes;
 
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 use crate::codec::etcd::parse_key;
-use crate::engine::{Record, RecordKind};
 use crate::snapshot::bbolt::read::ReadError;
 use crate::snapshot::layout;
 use crate::types::alarm::{AlarmChange, Alarms};
-use crate::types::commit::RecordKey;
 use crate::types::limits::LEASE_TTL_MAX_SECONDS;
+use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{KeyValue, LeaseId, Revision};
 
 /// The content of a snapshot apart from its history.

@@ -12,11 +12,10 @@ use super::data_dir;
 use super::survey::{Problems, RecordMap};
 use crate::codec::history::{self, FILE_HEADER, HistoryEntry, RECORD_HEADER};
 use crate::disk::{Disk, File, read_all, read_full};
-use crate::engine::Record;
 use crate::engine::segments::{file_name, file_number};
 use crate::engine::sled::{self as sled_engine, SEAL_KEY};
-use crate::types::commit::RecordKey;
 use crate::types::kv_encoding;
+use crate::types::record::{Record, RecordKey};
 use crate::{EngineKind, Revision};
 
 /// The records found in an engine's files.

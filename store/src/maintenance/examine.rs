@@ -8,7 +8,7 @@ use super::restore::Progress;
 use super::state::SurveyedState;
 use super::survey::{LogRange, Problem, Problems, Survey, SurveyError};
 use crate::codec::etcd::EtcdRecord;
-use crate::engine::{Record, RecordKind};
+use crate::types::record::{Record, RecordKind};
 use crate::{Alarm, KeyValue, Revision};
 
 /// Status of a data directory.

@@ -12,8 +12,8 @@ use super::state::SurveyedState;
 use super::survey::{Problem, Survey, SurveyError};
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, File, read_full};
-use crate::engine::Record;
 use crate::snapshot::build::Builder;
+use crate::types::record::Record;
 use crate::{SnapshotError, SnapshotInfo, Store};
 
 /// Why a snapshot file could not be written.

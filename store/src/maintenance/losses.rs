@@ -7,10 +7,9 @@ use bytes::Bytes;
 
 use super::state::SurveyedState;
 use crate::Revision;
-use crate::engine::{Record, RecordKind};
-use crate::types::commit::RecordKey;
 use crate::types::kv_encoding;
 use crate::types::limits;
+use crate::types::record::{Record, RecordKey, RecordKind};
 
 /// What a salvage could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

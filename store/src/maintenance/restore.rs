@@ -16,9 +16,10 @@ use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 use crate::codec::manifest::Manifest;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
-use crate::engine::{Engine, EngineError, Record};
+use crate::engine::{Engine, EngineError};
 use crate::manifest;
 use crate::types::error::OpenError;
+use crate::types::record::Record;
 use crate::wal::{ReplayResult, Wal, WalSegments};
 use crate::{EngineKind, Limits, Revision};
 

@@ -13,7 +13,7 @@ use super::survey::{LogCommit, RecordMap, Survey};
 use crate::codec::record::LogLease;
 use crate::snapshot::SnapshotMeta;
 use crate::types::alarm::Alarms;
-use crate::types::commit::RecordKey;
+use crate::types::record::RecordKey;
 use crate::{LeaseId, Revision};
 
 /// The newest state of a surveyed store.

@@ -10,13 +10,13 @@ use super::data_dir;
 use super::engine_files::{self, EngineRecords, read_around};
 use crate::codec::frame::SegmentHeader;
 use crate::codec::manifest::{Manifest, decode};
-use crate::codec::record::{LogChange, LogRecord};
+use crate::codec::record::{LogLease, LogRecord};
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, read_all};
-use crate::engine::{Record, RecordKind};
 use crate::manifest;
-use crate::types::commit::RecordKey;
+use crate::types::alarm::Alarms;
 use crate::types::error::OpenError;
+use crate::types::record::{Record, RecordKey};
 use crate::wal::{self, SegmentBytes, WalSegments, read_around_damage};
 use crate::{EngineKind, Revision};
 
@@ -78,10 +78,23 @@ pub(super) struct LogCommit {
     pub(super) seq: u64,
     pub(super) revision: Revision,
     /// Granted and ended leases.
-    pub(super) leases: Vec<crate::codec::record::LogLease>,
+    pub(super) leases: Vec<LogLease>,
     pub(super) compacted: Option<Revision>,
-    pub(super) alarms: Option<crate::types::alarm::Alarms>,
+    pub(super) alarms: Option<Alarms>,
     pub(super) records: Vec<Record>,
+}
+
+impl LogCommit {
+    fn of(record: LogRecord<'_>) -> Self {
+        Self {
+            seq: record.seq,
+            revision: Revision(record.revision),
+            records: record.records().collect(),
+            leases: record.leases,
+            compacted: record.compacted.map(Revision),
+            alarms: record.alarms,
+        }
+    }
 }
 
 /// The range of records in a log.
@@ -171,7 +184,7 @@ impl Survey {
         }
         let logged = &mut self.logged;
         let read = wal::replay(segments, self.cluster, first - 1, &mut |record| {
-            logged.push(take(record)?);
+            logged.push(LogCommit::of(record));
             Ok(())
         });
         match read {
@@ -209,7 +222,7 @@ impl Survey {
             let bytes = read.inspect_err(|error| problems.add(&path, None, error.to_string())).ok()?;
             Some(SegmentBytes { first_seq, bytes })
         });
-        let (found, missing) = read_around_damage(readable, self.cluster, &mut |record| take(record).ok());
+        let (found, missing) = read_around_damage(readable, self.cluster, &mut LogCommit::of);
         self.logged = found.into_values().collect();
         for (first, last) in missing {
             let detail = format!("records {first} to {last} of the log are missing or damaged");
@@ -222,31 +235,6 @@ impl Survey {
 fn owner(segments: &WalSegments, first: u64) -> Option<u64> {
     let bytes = read_all(&*segments.open(first).ok()?).ok()?;
     SegmentHeader::decode(&bytes).map(|header| header.cluster)
-}
-
-fn take(record: LogRecord<'_>) -> Result<LogCommit, String> {
-    let main = Revision(record.revision);
-    let copy = bytes::Bytes::copy_from_slice;
-    let changes = record.changes.iter().zip(0..).map(|(change, sub)| {
-        let (kind, bytes) = match change {
-            LogChange::Put(bytes) => (RecordKind::Put, bytes),
-            LogChange::Delete(bytes) => (RecordKind::Delete, bytes),
-        };
-        Record { key: RecordKey::new(main, sub), kind, bytes: copy(bytes) }
-    });
-    let note = record.note.iter().map(|note| Record {
-        key: RecordKey::note(main),
-        kind: RecordKind::Note,
-        bytes: copy(note),
-    });
-    Ok(LogCommit {
-        seq: record.seq,
-        revision: main,
-        records: if record.changes.is_empty() { Vec::new() } else { changes.chain(note).collect() },
-        leases: record.leases,
-        compacted: record.compacted.map(Revision),
-        alarms: record.alarms,
-    })
 }
 
 /// The newest intact manifest. Changes nothing, unlike opening a store.

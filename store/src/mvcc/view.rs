@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::mvcc::index::{Index, VersionRef};
 use crate::mvcc::staged::StagedView;
-use crate::types::commit::RecordKey;
 use crate::types::range::{Range, RangeResult, SortOrder, SortTarget};
+use crate::types::record::RecordKey;
 use crate::{KeyValue, RangeError, Revision};
 
 /// A selected version: in memory, or to be read from the engine.

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::disk::space::DiskSpace;
 use crate::engine::feed::Feed;
 use crate::engine::healing::HealingEngine;
-use crate::engine::{Engine, EngineError, Record, RecordKind};
+use crate::engine::{Engine, EngineError};
 use crate::mvcc::index::{Index, Version};
 use crate::mvcc::view::{self, SelectedVersion};
 use crate::mvcc::window::Window;
@@ -22,12 +22,13 @@ use crate::published::pins::Pins;
 use crate::published::quota::Usage;
 use crate::published::waiters::BackgroundWaiters;
 use crate::types::alarm::{Alarm, AlarmChange, Alarms, NoSpaceReason};
-use crate::types::commit::{Commit, RecordKey};
+use crate::types::commit::Commit;
 use crate::types::error::Stopped;
 use crate::types::event::EventKind;
 use crate::types::invariants;
 use crate::types::metrics::Metrics;
 use crate::types::range::{Range, RangeResult};
+use crate::types::record::RecordKey;
 use crate::wal::WalSegments;
 use crate::{KeyRange, KeyValue, Limits, RangeError, Revision};
 
@@ -285,7 +286,7 @@ impl Core {
         /// Commits per batch. The engine copies them once more, so this bounds memory too.
         const PUT: usize = 64;
         for part in commits.chunks(PUT) {
-            let records: Vec<_> = part.iter().flat_map(|commit| records(commit)).collect();
+            let records: Vec<_> = part.iter().flat_map(|commit| commit.records()).collect();
             if let Some(last) = records.last() {
                 self.engine.put(&records)?;
                 self.stored.store(last.key.main.0, Ordering::Release);
@@ -417,23 +418,4 @@ impl Core {
             None
         })
     }
-}
-
-/// The records of a commit that the engine stores.
-pub(crate) fn records(commit: &Commit) -> impl Iterator<Item = Record> {
-    let main = commit.revision;
-    let changes = commit.events.iter().zip(0..).map(move |(event, sub)| Record {
-        key: RecordKey::new(main, sub),
-        kind: match event.kind {
-            EventKind::Put => RecordKind::Put,
-            EventKind::Delete => RecordKind::Delete,
-        },
-        bytes: event.kv.encoded().clone(),
-    });
-    let note = commit.note.iter().map(move |note| Record {
-        key: RecordKey::note(main),
-        kind: RecordKind::Note,
-        bytes: note.clone(),
-    });
-    changes.chain(note)
 }

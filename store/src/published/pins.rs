@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::engine::feed::Feed;
 use crate::engine::{Engine, EngineError};
-use crate::types::commit::RecordKey;
+use crate::types::record::RecordKey;
 
 /// The number of pins, and the removals that they delay.
 pub(crate) struct Pins {

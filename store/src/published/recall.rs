@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::KeyValue;
-use crate::engine::{Record, RecordKind};
 use crate::mvcc::index::KeyEntry;
-use crate::published::core::{Core, records};
-use crate::types::commit::RecordKey;
+use crate::published::core::Core;
+use crate::types::record::{Record, RecordKey, RecordKind};
 
 /// The copy of a record, whole or in part, that was found in memory.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,7 +34,7 @@ impl Core {
         }
         let visible = self.visible_recursive();
         let commits = keys.iter().filter_map(|key| visible.window.get(key.main));
-        for record in commits.flat_map(|commit| records(commit)).filter(|record| keys.contains(&record.key)) {
+        for record in commits.flat_map(|commit| commit.records()).filter(|record| keys.contains(&record.key)) {
             known.insert(record.key, RecalledRecord::Whole(record));
         }
         known

@@ -5,12 +5,12 @@
 use crc::{CRC_32_ISCSI, Crc, Digest, Table};
 
 use crate::codec::etcd::EtcdRecord;
-use crate::engine::{EngineError, Record};
+use crate::engine::EngineError;
 use crate::mvcc::view;
 use crate::published::core::Core;
 use crate::published::pins::Pin;
 use crate::read::history::History;
-use crate::types::commit::RecordKey;
+use crate::types::record::{Record, RecordKey};
 use crate::{Range, RangeError, Revision};
 
 /// The answer of [`crate::Store::hash_kv`].

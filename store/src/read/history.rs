@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use crate::Revision;
-use crate::engine::{EngineError, Record};
-use crate::published::core::{Core, records};
+use crate::engine::EngineError;
+use crate::published::core::Core;
 use crate::published::pins::Pin;
-use crate::types::commit::RecordKey;
+use crate::types::record::{Record, RecordKey};
 
 /// An iterator over history records. It may or may not yield records that compaction made unreachable, but never a
 /// version without the tombstone that hides it.
@@ -53,6 +53,6 @@ impl<'a> History<'a> {
         let commits: Vec<_> = wanted.take(COMMITS).cloned().collect();
         drop(visible);
         self.next = commits.last().map_or(self.to, |commit| commit.revision).next();
-        Ok(Some(commits.iter().flat_map(|commit| records(commit)).collect()))
+        Ok(Some(commits.iter().flat_map(|commit| commit.records()).collect()))
     }
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::engine::{EngineError, Record, RecordKind};
+use crate::engine::EngineError;
+use crate::mvcc::index::VersionRef;
 use crate::published::core::{Core, PublishedState};
 use crate::published::registration::{self, Registration};
-use crate::types::commit::RecordKey;
-use crate::types::event::{Event, EventKind};
+use crate::types::event::Event;
+use crate::types::record::{Record, RecordKind};
 use crate::types::watch::Batch;
 use crate::{KeyValue, Revision, WatchError};
 
@@ -83,11 +84,7 @@ fn batches(core: &Core, registration: &Registration, records: Vec<Record>) -> Re
         let note = revision.iter().find(|record| record.kind == RecordKind::Note).map(|record| &record.bytes);
         let mut events = Vec::new();
         for record in revision {
-            let kind = match record.kind {
-                RecordKind::Put => EventKind::Put,
-                RecordKind::Delete => EventKind::Delete,
-                RecordKind::Note => continue,
-            };
+            let Some(kind) = record.kind.event() else { continue };
             let kv = KeyValue::decode(record.bytes.clone()).ok_or(WatchError::Damaged { revision: main })?;
             let mut event = Event { kind, kv: Arc::new(kv), prev_kv: None, note: note.cloned() };
             if registration.request.keys.contains(event.key()) && registration.wants(&event) {
@@ -112,9 +109,9 @@ fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchErro
     let Some(found) = visible.index.get(event.key()).and_then(|entry| entry.at(revision.previous())) else {
         return Ok(None);
     };
-    let key: RecordKey = match found {
-        crate::mvcc::index::VersionRef::Newest(kv) => return Ok(Some(kv.clone())),
-        crate::mvcc::index::VersionRef::Stored(key) => key,
+    let key = match found {
+        VersionRef::Newest(kv) => return Ok(Some(kv.clone())),
+        VersionRef::Stored(key) => key,
     };
     if let Some(event) = visible.window.event(key) {
         return Ok(Some(event.kv.clone()));

@@ -6,9 +6,9 @@ use super::layout::{self, EMPTY};
 use super::{SnapshotError, SnapshotInfo, SnapshotMeta};
 use crate::Revision;
 use crate::codec::etcd::{EtcdRecord, revision_bytes};
-use crate::engine::{EngineError, Record, RecordKind};
+use crate::engine::EngineError;
 use crate::snapshot::bbolt::tree::{Pages, Tree};
-use crate::types::commit::RecordKey;
+use crate::types::record::{Record, RecordKey, RecordKind};
 
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;

@@ -9,9 +9,8 @@ use bytes::Bytes;
 use super::{SnapshotError, SnapshotMeta};
 use crate::KeyValue;
 use crate::engine::damage::DamagedRecord;
-use crate::engine::{Record, RecordKind};
 use crate::mvcc::index::Index;
-use crate::types::commit::RecordKey;
+use crate::types::record::{Record, RecordKey, RecordKind};
 
 /// The records that a snapshot leaves out.
 #[derive(Debug, Default)]

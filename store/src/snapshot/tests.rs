@@ -16,7 +16,7 @@ use crate::snapshot::bbolt::read::Image;
 use crate::tests::conformance::block_on;
 use crate::tests::etcd::{Etcd, PEER, output, program};
 use crate::tests::samples::{fill, image, memory};
-use crate::types::commit::RecordKey;
+use crate::types::record::RecordKey;
 use crate::{Alarm, KeyRange, LeaseId, Op, Range, Revision, SnapshotError, Txn, maintenance};
 
 #[test]

@@ -84,7 +84,7 @@ fn a_damaged_record_is_repaired_from_the_log() {
             disk.remove(&wal.join(name)).unwrap();
         }
         assert!(
-            crate::engine::Engine::get(&**engine, crate::types::commit::RecordKey::new(Revision(7), 0))
+            crate::engine::Engine::get(&**engine, crate::types::record::RecordKey::new(Revision(7), 0))
                 .is_ok()
         );
         assert_eq!(store.hash_kv(Revision(0)).unwrap(), expected);

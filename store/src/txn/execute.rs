@@ -10,10 +10,10 @@ use crate::mvcc::index::{Index, Version, VersionRef};
 use crate::mvcc::staged::{Overlay, StagedView};
 use crate::mvcc::view::{self, SelectedVersion, Selection};
 use crate::txn::lease_table::LeaseTable;
-use crate::types::commit::RecordKey;
 use crate::types::event::{Event, EventKind};
 use crate::types::kv::Stamp;
 use crate::types::range::{Range, RangeResult};
+use crate::types::record::RecordKey;
 use crate::types::txn::{Delete, DeleteResult, Op, OpResult, Put, PutResult, Txn, TxnResult};
 use crate::{End, KeyRange, KeyValue, RangeError, Revision, TxnError};
 

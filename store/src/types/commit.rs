@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::types::alarm::Alarms;
 use crate::types::event::Events;
+use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{LeaseId, Revision};
 
 /// The effects of one request, complete in themselves: replaying them needs no evaluation.
@@ -39,28 +40,20 @@ impl Commit {
     pub(crate) fn cost(&self) -> usize {
         self.events.iter().map(|event| event.cost()).sum::<usize>() + self.leases.len() * 24 + 96
     }
-}
 
-/// Identifies a stored version: the revision that wrote it, and its index among that revision's changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RecordKey {
-    pub(crate) main: Revision,
-    pub(crate) sub: u32,
-}
-
-impl RecordKey {
-    /// The sub-revision of a revision's note, which sorts after all its changes.
-    pub(crate) const NOTE: u32 = u32::MAX;
-
-    pub(crate) fn new(main: Revision, sub: u32) -> Self {
-        Self { main, sub }
-    }
-
-    pub(crate) fn note(main: Revision) -> Self {
-        Self { main, sub: Self::NOTE }
-    }
-
-    pub(crate) fn is_note(self) -> bool {
-        self.sub == Self::NOTE
+    /// The records that the engine stores of the commit, in order.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Record> {
+        let main = self.revision;
+        let changes = self.events.iter().zip(0..).map(move |(event, sub)| Record {
+            key: RecordKey::new(main, sub),
+            kind: event.kind.into(),
+            bytes: event.kv.encoded().clone(),
+        });
+        let note = self.note.iter().map(move |note| Record {
+            key: RecordKey::note(main),
+            kind: RecordKind::Note,
+            bytes: note.clone(),
+        });
+        changes.chain(note)
     }
 }

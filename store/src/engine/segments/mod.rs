@@ -26,10 +26,10 @@ pub(crate) use self::files::{remove_unnamed, set_aside};
 use self::locations::LocationMap;
 pub(crate) use self::repair::FindCopy;
 use super::reader::LoadCallbacks;
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Scan, ScrubOutcome};
 use crate::codec::history::{self, FileList, HistoryEntry, RECORD_HEADER, StandIn};
 use crate::disk::{Disk, File, read_full};
-use crate::types::commit::RecordKey;
+use crate::types::record::{Record, RecordKey};
 use crate::{Limits, Revision};
 
 /// An engine that stores history in append-only segment files.

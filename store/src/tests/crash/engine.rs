@@ -7,7 +7,7 @@ use crate::disk::sim::{CrashPolicy, Fault, Operation, OperationKind};
 use crate::engine::stub::StubFaults;
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
-use crate::types::commit::RecordKey;
+use crate::types::record::RecordKey;
 use crate::{KeyRange, OpenError};
 
 const HONEST: StubFaults = StubFaults { lies: false, refuses_to_open: false };
