@@ -16,6 +16,10 @@ pub(crate) const CURRENT: &str = "MANIFEST";
 pub(crate) const PREVIOUS: &str = "MANIFEST.old";
 const NEXT: &str = "MANIFEST.tmp";
 
+/// File name of the mark that a directory has while a restore into it is in progress. It has no manifest meanwhile, and
+/// must not be taken for an empty directory.
+pub(crate) const RESTORING: &str = "RESTORING";
+
 /// Whether a file of that name shows that the directory holds a store.
 pub(crate) fn is_manifest(name: &str) -> bool {
     name == CURRENT || name == PREVIOUS

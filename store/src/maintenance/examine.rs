@@ -102,7 +102,7 @@ fn examine_keys(
     let existing = check.keys.iter().filter(|(_, known)| !known.dead);
     existing.for_each(|(key, _)| visit(key));
     let status = DirectoryStatus {
-        engine: super::data_dir::engine_name(survey.engine),
+        engine: survey.engine.name(),
         identity: survey.cluster,
         revision: state.revision,
         compacted: state.compacted,

@@ -135,9 +135,6 @@ pub(super) fn restore_from(
     restored
 }
 
-/// Name of the marker file that a directory has while a restore is in progress.
-pub(crate) const MARK: &str = "RESTORING";
-
 /// The log's sequence number of the restored state, before the first record that will be logged.
 const SEQ: u64 = 1;
 
@@ -166,7 +163,7 @@ impl Target<'_> {
     fn prepare(&self) -> Result<(), RestoreError> {
         let occupied = || RestoreError::Occupied { dir: self.dir.to_owned() };
         let names = self.disk.list(self.dir).map_err(self.error())?;
-        let marked = names.iter().any(|name| name == MARK);
+        let marked = names.iter().any(|name| name == manifest::RESTORING);
         if names.iter().any(|name| manifest::is_manifest(name)) {
             return Err(occupied());
         }
@@ -177,7 +174,7 @@ impl Target<'_> {
         let make = || {
             self.disk.create_dir(&self.wal())?;
             self.disk.create_dir(&self.engine())?;
-            self.disk.create(&self.dir.join(MARK))?.sync()?;
+            self.disk.create(&self.dir.join(manifest::RESTORING))?.sync()?;
             self.disk.sync_dir(self.dir)?;
             self.clear_files()
         };
@@ -203,7 +200,7 @@ impl Target<'_> {
     }
 
     fn unmark(&self) -> io::Result<()> {
-        self.disk.remove(&self.dir.join(MARK))?;
+        self.disk.remove(&self.dir.join(manifest::RESTORING))?;
         self.disk.sync_dir(self.dir)
     }
 
@@ -225,7 +222,7 @@ impl Target<'_> {
             revision: revision.0,
             compacted: compacted.0,
             leases: contents.leases.iter().map(|(id, ttl)| (id.0, *ttl)).collect(),
-            engine: data_dir::engine_name(self.engine).to_owned(),
+            engine: self.engine.name().to_owned(),
             token,
             alarms: contents.alarms,
             swept: Revision::NEVER_COMPACTED.0,

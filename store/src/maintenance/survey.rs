@@ -261,7 +261,7 @@ fn manifests(disk: &dyn Disk, dir: &Path, problems: &mut Problems) -> Result<Opt
 }
 
 fn engine_of(manifest: Option<&Manifest>, dir: &Path) -> EngineKind {
-    let named = manifest.and_then(|manifest| data_dir::engine_kind(&manifest.engine));
+    let named = manifest.and_then(|manifest| EngineKind::of_name(&manifest.engine));
     let guess = || if data_dir::sled_dir(dir).exists() { EngineKind::Sled } else { EngineKind::Segments };
     named.unwrap_or_else(guess)
 }

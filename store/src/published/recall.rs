@@ -2,27 +2,28 @@
 //! copy.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::KeyValue;
+use crate::engine::healing::RecalledRecord;
 use crate::mvcc::index::KeyEntry;
 use crate::published::core::Core;
 use crate::types::record::{Record, RecordKey, RecordKind};
 
-/// The copy of a record, whole or in part, that was found in memory.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum RecalledRecord {
-    /// The whole record.
-    Whole(Record),
-    /// Only the record's identity. Its bytes are the name: see [`crate::engine::LostRecord::name`].
-    Named(Record),
-}
-
 impl Core {
-    /// Searches memory for copies of these records. Walks the whole index and holds its lock for one chunk of keys at a time, so
-    /// it is slow; damage is rare. The caller may hold that lock for reading.
-    pub(crate) fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> {
+    /// Lets the engine repair damaged records from the copies that this state has in memory.
+    pub(crate) fn share_copies(self: &Arc<Self>) {
+        let core = Arc::downgrade(self);
+        self.healing.set_recall(Box::new(move |keys| {
+            core.upgrade().map(|core| core.recall(keys)).unwrap_or_default()
+        }));
+    }
+
+    /// Searches memory for copies of these records. Walks the whole index and holds its lock for one chunk of keys at a
+    /// time, so it is slow; damage is rare. The caller may hold that lock for reading.
+    fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> {
         let mut known: BTreeMap<_, _> =
             keys.iter().filter(|key| key.is_note()).map(|key| note(*key)).collect();
         let mut from = Some(Box::default());
@@ -34,7 +35,8 @@ impl Core {
         }
         let visible = self.visible_recursive();
         let commits = keys.iter().filter_map(|key| visible.window.get(key.main));
-        for record in commits.flat_map(|commit| commit.records()).filter(|record| keys.contains(&record.key)) {
+        let records = commits.flat_map(|commit| commit.records());
+        for record in records.filter(|record| keys.contains(&record.key)) {
             known.insert(record.key, RecalledRecord::Whole(record));
         }
         known

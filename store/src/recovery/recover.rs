@@ -38,7 +38,7 @@ use crate::types::commit::{Commit, LeaseChange};
 use crate::types::error::OpenError;
 use crate::types::event::{Event, EventKind};
 use crate::wal::{self, ReplayResult, Wal, WalSegments};
-use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision, maintenance};
+use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision};
 
 /// Opens the store that `config` describes.
 pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError> {
@@ -124,14 +124,6 @@ pub(crate) fn identity(rng: &Rng) -> u64 {
     rng.next_u64() | 1
 }
 
-fn engine_name(kind: EngineKind) -> &'static str {
-    match kind {
-        EngineKind::Segments => "segments",
-        EngineKind::Sled => "sled",
-        EngineKind::Memory => "memory",
-    }
-}
-
 /// Recovers the store in `dir`. If the file system is full, deletes the reserve file and tries again.
 fn recover(
     disk: Arc<dyn Disk>,
@@ -181,7 +173,7 @@ fn try_recover(
     let RecoveredState { manifest, core, leases, replayed, backlog } = state;
     let core = Arc::new(core);
     core.set_log(segments.clone());
-    core.healing.set_memory(Arc::downgrade(&core));
+    core.share_copies();
     let wal = Wal::begin(segments.clone(), manifest.cluster, rng.fork("wal"), &replayed, &config.limits);
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
@@ -215,7 +207,7 @@ fn manifests(
     rng: &Rng,
     segments: &WalSegments,
 ) -> Result<manifest::FoundManifests, OpenError> {
-    let engine = engine_name(config.engine);
+    let engine = config.engine.name();
     if let Some(found) = manifest::load(disk, dir)? {
         return if found.newest.engine == engine {
             Ok(found)
@@ -228,9 +220,9 @@ fn manifests(
         return Err(OpenError::Damaged { file: dir.join("MANIFEST"), detail });
     }
     let names = disk.list(dir).map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
-    if names.iter().any(|name| name == maintenance::MARK) {
+    if names.iter().any(|name| name == manifest::RESTORING) {
         let detail = "a restore into this directory did not finish: run it again".to_owned();
-        return Err(OpenError::Damaged { file: dir.join(maintenance::MARK), detail });
+        return Err(OpenError::Damaged { file: dir.join(manifest::RESTORING), detail });
     }
     let newest = Manifest {
         cluster: identity(rng),

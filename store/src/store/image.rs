@@ -66,8 +66,15 @@ impl StoreImage {
         self.0.revision
     }
 
+    /// Takes an image of the store that `driver` runs.
+    pub(crate) fn of(driver: &Driver) -> Result<Self, ImageError> {
+        let core = driver.core();
+        let image = driver.with_memory(|writer, engine, sweeper| Self::take(core, writer, engine, sweeper));
+        Ok(image.ok_or(ImageError::OnDisk)??)
+    }
+
     /// Takes the image. The caller holds the writer, so that no write is in progress.
-    pub(crate) fn take(
+    fn take(
         core: &Core,
         writer: &Writer,
         engine: &MemoryEngine,

@@ -75,7 +75,7 @@ impl Store {
     /// # Errors
     /// [`ImageError`] if the store is on disk, or was closed.
     pub fn image(&self) -> Result<StoreImage, ImageError> {
-        self.driver.image()
+        StoreImage::of(&self.driver)
     }
 
     /// Opens a store without threads on a test's own disk.

@@ -31,6 +31,22 @@ pub enum EngineKind {
     Memory,
 }
 
+impl EngineKind {
+    /// The engine's name, as in the manifest.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Segments => "segments",
+            Self::Sled => "sled",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// The engine with this name.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        [Self::Segments, Self::Sled, Self::Memory].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// Configuration for opening a store.
 #[derive(Clone, Debug)]
 pub struct Config {
