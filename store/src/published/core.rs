@@ -271,9 +271,6 @@ impl Core {
                 self.granted.apply(&commit.leases);
             }
             visible.window.trim(&self.limits, self.stored());
-            if turn.iter().any(|commit| commit.alarms.is_some()) {
-                self.leases.changed.notify_one();
-            }
             self.revision.store(visible.revision.0, Ordering::Release);
         }
         if commits.iter().any(|commit| commit.alarms.is_some()) {
