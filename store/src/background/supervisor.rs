@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::Alarm;
-use crate::background::worker::Background;
+use crate::background::worker::BackgroundWorker;
 use crate::disk::space::{DiskSpace, is_full};
 use crate::engine::EngineError;
 use crate::engine::feed::{Wait, Work};
@@ -29,7 +29,7 @@ use crate::types::commit::Commit;
 /// Runs the background worker, retries it after errors, and raises alarms.
 pub(crate) struct Supervisor {
     core: Arc<Core>,
-    background: Background,
+    background: BackgroundWorker,
     /// Published commits that the engine has not taken.
     backlog: Vec<Arc<Commit>>,
     /// Bytes of the backlog, including commits that it dropped because only the log keeps them.
@@ -52,7 +52,7 @@ pub(crate) struct LogBudgetExceeded {
 }
 
 impl Supervisor {
-    pub(crate) fn new(core: Arc<Core>, mut background: Background) -> Self {
+    pub(crate) fn new(core: Arc<Core>, mut background: BackgroundWorker) -> Self {
         let backlog = background.take_backlog();
         let backlog_bytes = backlog.iter().map(|commit| commit.cost() as u64).sum();
         Self {

@@ -23,7 +23,7 @@ use crate::wal::WalSegments;
 use crate::{EngineKind, LeaseId, Revision};
 
 /// The background worker's state: the engine's progress, the current manifest, and the pending sweep.
-pub(crate) struct Background {
+pub(crate) struct BackgroundWorker {
     core: Arc<Core>,
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) struct Background {
     /// A sync of the engine failed, so what is on disk is unknown, and another sync would not report it. Until the next
     /// start the store relies only on the engine state that the manifest describes.
     untrusted: bool,
-    /// Recovered commits that the engine has not stored; see [`Background::take_backlog`].
+    /// Recovered commits that the engine has not stored; see [`BackgroundWorker::take_backlog`].
     backlog: Vec<Arc<Commit>>,
     /// When the next scrub step (reading engine files in search of damage) is due.
     next_scrub: Instant,
@@ -61,7 +61,7 @@ struct EngineProgress {
 }
 
 /// The disk, directory, log and engine kind that the background worker uses.
-pub(crate) struct BackgroundEnv {
+pub(crate) struct WorkerEnv {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
     pub(crate) segments: Arc<WalSegments>,
@@ -84,11 +84,11 @@ pub(crate) enum EngineCoverage {
     },
 }
 
-impl Background {
+impl BackgroundWorker {
     /// Starts the worker at the state that recovery established.
     pub(crate) fn new(
         core: Arc<Core>,
-        env: BackgroundEnv,
+        env: WorkerEnv,
         manifest: Manifest,
         stored: EngineCoverage,
     ) -> Self {
@@ -109,7 +109,7 @@ impl Background {
                 (progress, leases.collect(), 0, backlog)
             }
         };
-        let BackgroundEnv { disk, dir, segments, engine } = env;
+        let WorkerEnv { disk, dir, segments, engine } = env;
         let volatile = engine == EngineKind::Memory;
         core.background_waiters.record_sweep(Revision(manifest.swept));
         // A crash may have interrupted the physical part of the last compaction.
@@ -148,7 +148,7 @@ impl Background {
             self.reclaim_attempts = 0;
         }
         self.store(commits)?;
-        let taken = commits.iter().map(|commit| self.note(commit)).sum();
+        let taken = commits.iter().map(|commit| self.record(commit)).sum();
         self.core.update_usage(taken);
         self.log_bytes += taken as u64;
         Ok(())
@@ -174,7 +174,7 @@ impl Background {
     }
 
     /// Records a stored commit for the next manifest and schedules its compaction. Returns the commit's cost in bytes.
-    fn note(&mut self, commit: &Commit) -> usize {
+    fn record(&mut self, commit: &Commit) -> usize {
         self.progress.seq = commit.seq;
         self.progress.revision = commit.revision;
         if let Some(compacted) = commit.compacted {
@@ -314,7 +314,7 @@ impl Background {
         Ok(false)
     }
 
-    /// When [`Background::scrub`] is next due.
+    /// When [`BackgroundWorker::scrub`] is next due.
     pub(crate) fn next_scrub(&self) -> Instant {
         self.next_scrub
     }

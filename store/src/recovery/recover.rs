@@ -10,7 +10,7 @@ use kstore_nondet::{Nondet, Rng};
 use tokio::time::Instant;
 
 use crate::background::compact::Sweeper;
-use crate::background::worker::{Background, BackgroundEnv, EngineCoverage};
+use crate::background::worker::{BackgroundWorker, EngineCoverage, WorkerEnv};
 use crate::codec::manifest::Manifest;
 use crate::codec::record::{LogChange, LogLease, LogRecord};
 use crate::disk::real::{DirLock, RealDisk};
@@ -96,7 +96,7 @@ struct RecoveredStore {
     core: Arc<Core>,
     committer: Committer,
     log: Log,
-    background: Background,
+    background: BackgroundWorker,
 }
 
 impl RecoveredStore {
@@ -179,8 +179,8 @@ fn try_recover(
     let now = Instant::now();
     leases.iter().for_each(|(id, ttl)| core.leases.begin(id, ttl, now + duration(ttl)));
     core.granted.seed(leases.iter());
-    let place = BackgroundEnv { disk, dir: dir.to_owned(), segments, engine: config.engine };
-    let background = Background::new(core.clone(), place, manifest, stored(&leases, &replayed, backlog));
+    let env = WorkerEnv { disk, dir: dir.to_owned(), segments, engine: config.engine };
+    let background = BackgroundWorker::new(core.clone(), env, manifest, stored(&leases, &replayed, backlog));
     let writer =
         Writer::new(core.clone(), rng.fork("leases"), WriterState { seq: replayed.last_seq, leases });
     let log = Log::new(core.clone(), wal, config.durability);

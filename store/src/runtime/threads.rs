@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::background::supervisor::{LogBudgetExceeded, Supervisor};
-use crate::background::worker::Background;
+use crate::background::worker::BackgroundWorker;
 use crate::disk::real::DirLock;
 use crate::engine::feed::Wait;
 use crate::published::core::Core;
@@ -50,7 +50,7 @@ impl Threads {
         core: Arc<Core>,
         committer: Committer,
         log: Log,
-        background: Background,
+        background: BackgroundWorker,
         lock: Option<DirLock>,
     ) -> io::Result<Self> {
         let queue = Queue::new(&core.limits);
