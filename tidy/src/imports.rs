@@ -33,17 +33,20 @@ impl CrateImports {
     pub(crate) fn of(tree: &Tree, folder: &str) -> Option<Self> {
         let source = format!("{folder}/src/");
         let root = ["lib.rs", "main.rs"].iter().find_map(|name| tree.file(&format!("{source}{name}")))?;
-        let files: Vec<_> = tree
-            .sources()
-            .filter(|file| file.path.starts_with(&source) && !file.is_test())
-            .filter_map(|file| Some((top_module(&file.path[source.len()..])?, file)))
-            .collect();
+        let files = tree.sources().filter(|file| file.path.starts_with(&source));
+        let files = files.filter_map(|file| Some((top_module(&file.path[source.len()..])?, file)));
+        let (tests, files): (Vec<_>, Vec<_>) = files.partition(|(_, file)| file.is_test());
         let modules: BTreeSet<String> = files.iter().map(|(module, _)| (*module).to_owned()).collect();
+        // The compiler lets only tests import a module of tests.
+        let is_of_tests = |name: &str| !modules.contains(name) && tests.iter().any(|(module, _)| *module == name);
         let exports = exports(&code_of(root));
         let mut imports = Vec::new();
         for (module, file) in files {
             let depth = depth(&file.path[source.len()..]);
             for (line, name) in names_of_root(&code_of(file), depth) {
+                if is_of_tests(&name) {
+                    continue;
+                }
                 let to = if modules.contains(&name) { Some(&name) } else { exports.get(&name) };
                 let to = to.cloned();
                 if to.as_deref() != Some(module) {
@@ -205,7 +208,7 @@ mod tests {
     #[test]
     fn paths_from_the_root_are_found_in_all_their_forms() {
         let b = "//! B.\nuse crate::a::Low;\n// use crate::c::C;\nuse crate::{\n    Alias, Deep,\n    c::{C, D},\n};\n\
-                 fn x() { crate::c::x(); crate::b::y(); super::c::z(); }\nuse super::Own;\n";
+                 fn x() { crate::c::x(); crate::b::y(); super::c::z(); crate::tests::t(); }\nuse super::Own;\n";
         let expected = [
             "x/src/b.rs:2: b → a (a)",
             "x/src/b.rs:4: b → a (Alias)",
@@ -215,14 +218,18 @@ mod tests {
             "x/src/b.rs:8: b → c (c)",
             "x/src/b.rs:9: b → the root (Own)",
         ];
-        assert_eq!(imports([("x/src/a/mod.rs", "//! A.\n"), ("x/src/b.rs", b), ("x/src/c.rs", "")]), expected);
+        assert_eq!(
+            imports([("x/src/a/mod.rs", "//! A.\n"), ("x/src/b.rs", b), ("x/src/c.rs", "")]),
+            expected
+        );
     }
 
     #[test]
     fn paths_within_a_module_and_of_tests_are_no_imports() {
         let deep = "use super::Low;\nuse super::super::Middle;\n#[cfg(test)]\nuse crate::c::C;\n\
                     macro_rules! m { () => { $crate::c::C } }\n#[cfg(test)]\nmod tests {\n    use crate::c::C;\n}\n";
-        let files = [("x/src/a/deep.rs", deep), ("x/src/b/mod.rs", ""), ("x/src/c/tests.rs", "use crate::a::Low;\n")];
+        let files =
+            [("x/src/a/deep.rs", deep), ("x/src/b/mod.rs", ""), ("x/src/c/tests.rs", "use crate::a::Low;\n")];
         let tree = Tree::of([("x/src/lib.rs", ROOT), files[0], files[1], files[2]]);
         let found = CrateImports::of(&tree, "x").unwrap();
         let all: Vec<_> = found.imports.iter().map(|import| (import.line, import.to.as_deref())).collect();

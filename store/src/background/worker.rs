@@ -86,12 +86,7 @@ pub(crate) enum EngineCoverage {
 
 impl BackgroundWorker {
     /// Starts the worker at the state that recovery established.
-    pub(crate) fn new(
-        core: Arc<Core>,
-        env: WorkerEnv,
-        manifest: Manifest,
-        stored: EngineCoverage,
-    ) -> Self {
+    pub(crate) fn new(core: Arc<Core>, env: WorkerEnv, manifest: Manifest, stored: EngineCoverage) -> Self {
         let (progress, leases, log_bytes, backlog) = match stored {
             EngineCoverage::All { seq, leases, log_bytes } => {
                 let visible = core.visible();

@@ -35,8 +35,7 @@ pub(crate) enum RecalledRecord {
 }
 
 /// Searches memory for copies of these records. It is slow, and called only for damaged records.
-pub(crate) type Recall =
-    dyn Fn(&BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> + Send + Sync;
+pub(crate) type Recall = dyn Fn(&BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> + Send + Sync;
 
 /// The wrapped engine, the sources of copies, and the records without a copy.
 pub(crate) struct HealingEngine {

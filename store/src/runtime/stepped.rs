@@ -31,12 +31,7 @@ pub(crate) struct SteppedStore {
 pub(crate) type Pending = oneshot::Receiver<Response>;
 
 impl SteppedStore {
-    pub(crate) fn new(
-        core: Arc<Core>,
-        committer: Committer,
-        log: Log,
-        background: BackgroundWorker,
-    ) -> Self {
+    pub(crate) fn new(core: Arc<Core>, committer: Committer, log: Log, background: BackgroundWorker) -> Self {
         let supervisor = Supervisor::new(core.clone(), background);
         Self { core, committer, log, supervisor, waiting: VecDeque::new() }
     }

@@ -74,12 +74,7 @@ impl StoreImage {
     }
 
     /// Takes the image. The caller holds the writer, so that no write is in progress.
-    fn take(
-        core: &Core,
-        writer: &Writer,
-        engine: &MemoryEngine,
-        sweeper: &Sweeper,
-    ) -> Result<Self, Stopped> {
+    fn take(core: &Core, writer: &Writer, engine: &MemoryEngine, sweeper: &Sweeper) -> Result<Self, Stopped> {
         core.check_serving()?;
         let leases = writer.leases().clone();
         let now = Instant::now();

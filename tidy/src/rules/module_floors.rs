@@ -38,7 +38,8 @@ fn check(tree: &Tree) -> Vec<Offence> {
 fn compare(floors: &CrateFloors, found: &CrateImports) -> Vec<Offence> {
     let folder = floors.folder;
     let unlisted = found.modules.iter().filter(|module| floors.of(module).is_none());
-    let unlisted = unlisted.map(|module| Offence::new(&found.root, 1, format!("{module} has no floor in {TABLE}")));
+    let unlisted =
+        unlisted.map(|module| Offence::new(&found.root, 1, format!("{module} has no floor in {TABLE}")));
     let listed = floors.floors.iter().flat_map(|floor| *floor);
     let gone = listed.filter(|module| !found.modules.contains(**module));
     let gone = gone.map(|module| Offence::new(TABLE, 1, format!("{folder} has no module {module}")));
@@ -46,7 +47,8 @@ fn compare(floors: &CrateFloors, found: &CrateImports) -> Vec<Offence> {
     for import in &found.imports {
         let wrong = |text| Offence::new(&import.file, import.line, text);
         let Some(to) = &import.to else {
-            offences.push(wrong(format!("{} is defined in the root, which is above all modules", import.name)));
+            offences
+                .push(wrong(format!("{} is defined in the root, which is above all modules", import.name)));
             continue;
         };
         if let (Some(from_floor), Some(to_floor)) = (floors.of(&import.from), floors.of(to))
