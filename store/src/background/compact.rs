@@ -118,7 +118,7 @@ impl Versions {
         core.visible_mut().window.drop_below(reach);
         // Without space, the newest superseded versions are removed too; otherwise deleting and compacting would free
         // nothing at first.
-        let out_of_space = core.visible().alarms.contains(Alarm::NoSpace);
+        let out_of_space = core.visible().state.alarms.contains(Alarm::NoSpace);
         let cut =
             if out_of_space { CompactionBound::close(revision) } else { CompactionBound::from(revision) };
         Self { cut, from: Some(Box::default()), backlog: VecDeque::new() }

@@ -106,7 +106,7 @@ impl Supervisor {
     /// While low free space keeps the alarm raised, polls whether there is enough again, because the system sends no
     /// notification.
     fn poll_disk_recovery(&mut self, wait: Wait) -> Wait {
-        if !self.core.visible().alarms.is_disk_low() {
+        if !self.core.visible().state.alarms.is_disk_low() {
             return wait;
         }
         if self.alarm_change.is_none() && !self.core.is_low() {

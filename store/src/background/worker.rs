@@ -16,13 +16,12 @@ use crate::disk::space::{DiskSpace, is_full};
 use crate::engine::{DefragmentOutcome, EngineError, ScrubOutcome};
 use crate::manifest;
 use crate::published::core::Core;
-use crate::published::granted_leases::GrantedLeases;
-use crate::types::alarm::Alarms;
 use crate::types::commit::Commit;
+use crate::types::state::DurableState;
 use crate::wal::WalSegments;
-use crate::{EngineKind, LeaseId, Revision};
+use crate::{EngineKind, Revision};
 
-/// The background worker's state: the engine's progress, the current manifest, and the pending sweep.
+/// The background worker's state: what the engine has stored, the current manifest, and the pending sweep.
 pub(crate) struct BackgroundWorker {
     core: Arc<Core>,
     disk: Arc<dyn Disk>,
@@ -30,9 +29,8 @@ pub(crate) struct BackgroundWorker {
     segments: Arc<WalSegments>,
     /// The manifest that is on disk.
     manifest: Manifest,
-    /// How far the engine is ahead of the manifest.
-    progress: EngineProgress,
-    leases: GrantedLeases,
+    /// The state after the newest commit that the engine has stored, which the next manifest will have.
+    stored: DurableState,
     sweeper: Sweeper,
     /// Consecutive attempts to free space by dropping old states. Absorbing a commit resets it.
     reclaim_attempts: u8,
@@ -51,15 +49,6 @@ pub(crate) struct BackgroundWorker {
     scrub_began: Instant,
 }
 
-/// The engine's progress: the newest log record, revision, compaction and alarms that it has stored.
-#[derive(Clone, Copy, Debug)]
-struct EngineProgress {
-    seq: u64,
-    revision: Revision,
-    compacted: Revision,
-    alarms: Alarms,
-}
-
 /// The disk, directory, log and engine kind that the background worker uses.
 pub(crate) struct WorkerEnv {
     pub(crate) disk: Arc<dyn Disk>,
@@ -68,12 +57,10 @@ pub(crate) struct WorkerEnv {
     pub(crate) engine: EngineKind,
 }
 
-/// The engine's progress when the background worker starts.
+/// Which commits the engine has when the background worker starts.
 pub(crate) enum EngineCoverage {
-    /// The engine has every recovered commit, up to the log's record `seq`.
+    /// The engine has every recovered commit.
     All {
-        seq: u64,
-        leases: GrantedLeases,
         /// Bytes of log that no checkpoint covers.
         log_bytes: u64,
     },
@@ -86,30 +73,22 @@ pub(crate) enum EngineCoverage {
 
 impl BackgroundWorker {
     /// Starts the worker at the state that recovery established.
-    pub(crate) fn new(core: Arc<Core>, env: WorkerEnv, manifest: Manifest, stored: EngineCoverage) -> Self {
-        let (progress, leases, log_bytes, backlog) = match stored {
-            EngineCoverage::All { seq, leases, log_bytes } => {
-                let visible = core.visible();
-                let (revision, compacted, alarms) = (visible.revision, visible.compacted, visible.alarms);
-                (EngineProgress { seq, revision, compacted, alarms }, leases, log_bytes, Vec::new())
-            }
-            EngineCoverage::AsInManifest { backlog } => {
-                let progress = EngineProgress {
-                    seq: manifest.seq,
-                    revision: Revision(manifest.revision),
-                    compacted: Revision(manifest.compacted),
-                    alarms: manifest.alarms,
-                };
-                let leases = manifest.leases.iter().map(|(id, ttl)| (LeaseId(*id), *ttl));
-                (progress, leases.collect(), 0, backlog)
-            }
+    pub(crate) fn new(
+        core: Arc<Core>,
+        env: WorkerEnv,
+        manifest: Manifest,
+        coverage: EngineCoverage,
+    ) -> Self {
+        let (stored, log_bytes, backlog) = match coverage {
+            EngineCoverage::All { log_bytes } => (core.visible().state.clone(), log_bytes, Vec::new()),
+            EngineCoverage::AsInManifest { backlog } => (manifest.state.clone(), 0, backlog),
         };
         let WorkerEnv { disk, dir, segments, engine } = env;
         let volatile = engine == EngineKind::Memory;
         core.background_waiters.record_sweep(Revision(manifest.swept));
         // A crash may have interrupted the physical part of the last compaction.
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
-        sweeper.want(progress.compacted);
+        sweeper.want(stored.compacted);
         // Opening the store has just read every file, so a scrub pass counts as done.
         let scrub_began = Instant::now();
         let next_scrub = scrub_began + core.limits.scrub_interval;
@@ -121,8 +100,7 @@ impl BackgroundWorker {
             dir,
             segments,
             manifest,
-            progress,
-            leases,
+            stored,
             sweeper,
             volatile,
             log_bytes,
@@ -170,14 +148,8 @@ impl BackgroundWorker {
 
     /// Records a stored commit for the next manifest and schedules its compaction. Returns the commit's cost in bytes.
     fn record(&mut self, commit: &Commit) -> usize {
-        self.progress.seq = commit.seq;
-        self.progress.revision = commit.revision;
-        if let Some(compacted) = commit.compacted {
-            self.progress.compacted = compacted;
-            self.sweeper.want(compacted);
-        }
-        self.progress.alarms = commit.alarms.unwrap_or(self.progress.alarms);
-        self.leases.apply(&commit.leases);
+        self.stored.apply(commit);
+        self.sweeper.want(self.stored.compacted);
         commit.cost()
     }
 
@@ -196,7 +168,7 @@ impl BackgroundWorker {
     /// nothing changes.
     pub(crate) fn checkpoint(&mut self) -> Result<(), EngineError> {
         let swept = self.swept();
-        if self.volatile || (self.progress.seq, swept) == (self.manifest.seq, self.manifest.swept) {
+        if self.volatile || (self.stored.seq, swept) == (self.manifest.state.seq, self.manifest.swept) {
             return Ok(());
         }
         self.seal()
@@ -207,16 +179,12 @@ impl BackgroundWorker {
             return Ok(());
         }
         self.core.disk_space().into_iter().for_each(DiskSpace::check);
-        let (began, keep_above) = (Instant::now(), self.manifest.seq);
+        let (began, keep_above) = (Instant::now(), self.manifest.state.seq);
         let token = self.core.engine.seal().inspect_err(|_| self.untrusted = true)?;
         let next = Manifest {
             generation: self.manifest.generation + 1,
-            seq: self.progress.seq,
-            revision: self.progress.revision.0,
-            compacted: self.progress.compacted.0,
-            leases: self.leases.iter().map(|(id, ttl)| (id.0, ttl)).collect(),
+            state: self.stored.clone(),
             token: token.to_vec(),
-            alarms: self.progress.alarms,
             swept: self.swept(),
             ..self.manifest.clone()
         };

@@ -8,11 +8,11 @@ use bincode::{BorrowDecode, Encode};
 use bytes::Bytes;
 
 use super::{DecodeError, VERSION};
-use crate::Revision;
 use crate::types::alarm::Alarms;
 use crate::types::commit::{Commit, LeaseChange};
-use crate::types::event::EventKind;
+use crate::types::event::{EventKind, Events};
 use crate::types::record::{Record, RecordKey, RecordKind};
+use crate::{LeaseId, Revision};
 
 /// The version with alarms.
 const WITH_ALARMS: u8 = 2;
@@ -63,6 +63,23 @@ impl LogRecord<'_> {
             }
         };
         Some(Record { key, kind, bytes: Bytes::copy_from_slice(bytes) })
+    }
+
+    /// The commit without its changes of keys and its note, which need decoding.
+    pub(crate) fn effects(&self) -> Commit {
+        let leases = self.leases.iter().map(|change| match *change {
+            LogLease::Granted { id, ttl } => LeaseChange::Granted(LeaseId(id), ttl),
+            LogLease::Gone { id } => LeaseChange::Gone(LeaseId(id)),
+        });
+        Commit {
+            seq: self.seq,
+            revision: Revision(self.revision),
+            events: Events::default(),
+            note: None,
+            leases: leases.collect(),
+            compacted: self.compacted.map(Revision),
+            alarms: self.alarms,
+        }
     }
 
     /// The history records that the commit made, in order, as `Commit::records` has them.

@@ -75,7 +75,7 @@ fn examine_keys(
 ) -> VerifyReport {
     let state = SurveyedState::of(&mut survey);
     let mut check = Verifier {
-        compacted: state.compacted,
+        compacted: state.durable.compacted,
         engine: survey.dir.join("engine"),
         keys: BTreeMap::new(),
         records: 0,
@@ -83,7 +83,7 @@ fn examine_keys(
         problems: std::mem::take(&mut survey.problems),
     };
     let whole = state.whole_upto();
-    if whole < state.revision {
+    if whole < state.durable.revision {
         let detail = format!("records of revision {} are missing", whole.next());
         check.problems.add(&check.engine, None, detail);
     }
@@ -104,14 +104,14 @@ fn examine_keys(
     let status = DirectoryStatus {
         engine: survey.engine.name(),
         identity: survey.cluster,
-        revision: state.revision,
-        compacted: state.compacted,
+        revision: state.durable.revision,
+        compacted: state.durable.compacted,
         keys: check.keys.values().filter(|known| !known.dead).count() as u64,
         records: check.records,
         record_bytes: check.bytes,
-        leases: state.leases() as u64,
-        alarms: state.alarms.iter().collect(),
-        checkpoint: survey.manifest.as_ref().map_or(0, |manifest| manifest.seq),
+        leases: state.durable.leases.len() as u64,
+        alarms: state.durable.alarms.iter().collect(),
+        checkpoint: survey.manifest.as_ref().map_or(0, |manifest| manifest.state.seq),
         engine_bytes: survey.found.bytes,
         log: survey.log,
     };

@@ -153,7 +153,7 @@ fn lost_revisions(state: &SurveyedState, lost: &BTreeMap<RecordKey, Option<Bytes
         }
     }
     let mut gaps = Vec::new();
-    let start = state.compacted.max(Revision::FIRST).next();
+    let start = state.durable.compacted.max(Revision::FIRST).next();
     let (mut next, mut next_sub) = (start, 0);
     for key in state.records.range(RecordKey::new(start, 0)..).map(|(key, _)| key).filter(changes) {
         if key.main >= next {
@@ -167,8 +167,8 @@ fn lost_revisions(state: &SurveyedState, lost: &BTreeMap<RecordKey, Option<Bytes
         }
         next_sub = key.sub + 1;
     }
-    if next <= state.revision {
-        gaps.push(RevisionRange { first: next, last: state.revision });
+    if next <= state.durable.revision {
+        gaps.push(RevisionRange { first: next, last: state.durable.revision });
     }
     gaps.extend(incomplete.into_iter().map(|at| RevisionRange { first: at, last: at }));
     joined(gaps)

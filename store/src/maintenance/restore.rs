@@ -20,6 +20,7 @@ use crate::engine::{Engine, EngineError};
 use crate::manifest;
 use crate::types::error::OpenError;
 use crate::types::record::Record;
+use crate::types::state::DurableState;
 use crate::wal::{ReplayResult, Wal, WalSegments};
 use crate::{EngineKind, Limits, Revision};
 
@@ -214,17 +215,13 @@ impl Target<'_> {
         // A log without a manifest: no store opens this directory until the restore is done.
         self.begin_log(cluster).map_err(self.error())?;
         let (contents, token) = self.fill_engine(snapshot, progress)?;
-        let (revision, compacted) = bumped(&contents, bump)?;
+        let (revision, compacted) = bumped(&contents.state, bump)?;
         let manifest = Manifest {
             cluster,
             generation: 1,
-            seq: SEQ,
-            revision: revision.0,
-            compacted: compacted.0,
-            leases: contents.leases.iter().map(|(id, ttl)| (id.0, *ttl)).collect(),
+            state: DurableState { seq: SEQ, revision, compacted, ..contents.state },
             engine: self.engine.name().to_owned(),
             token,
-            alarms: contents.alarms,
             swept: Revision::NEVER_COMPACTED.0,
         };
         manifest::replace(&**self.disk, self.dir, &manifest)
@@ -234,7 +231,7 @@ impl Target<'_> {
             revision,
             compacted,
             records: contents.records,
-            leases: contents.leases.len() as u64,
+            leases: manifest.state.leases.len() as u64,
             users_left_out: contents.has_users,
         })
     }
@@ -274,11 +271,11 @@ fn engine_error(error: EngineError) -> io::Error {
 }
 
 /// The store's first revision and compacted revision.
-fn bumped(contents: &SnapshotContents, bump: u64) -> Result<(Revision, Revision), RestoreError> {
+fn bumped(state: &DurableState, bump: u64) -> Result<(Revision, Revision), RestoreError> {
     if bump == 0 {
-        return Ok((contents.revision, contents.compacted));
+        return Ok((state.revision, state.compacted));
     }
-    let moved = i64::try_from(bump).ok().and_then(|bump| contents.revision.0.checked_add(bump));
+    let moved = i64::try_from(bump).ok().and_then(|bump| state.revision.0.checked_add(bump));
     let revision = moved.map(Revision).filter(|moved| *moved <= HIGHEST);
     let revision = revision.ok_or(RestoreError::Bump(bump))?;
     Ok((revision, revision))

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use super::data_dir;
 use super::engine_files::{self, EngineRecords, read_around};
+use crate::EngineKind;
 use crate::codec::frame::SegmentHeader;
 use crate::codec::manifest::{Manifest, decode};
-use crate::codec::record::{LogLease, LogRecord};
+use crate::codec::record::LogRecord;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, read_all};
 use crate::manifest;
-use crate::types::alarm::Alarms;
+use crate::types::commit::Commit;
 use crate::types::error::OpenError;
 use crate::types::record::{Record, RecordKey};
 use crate::wal::{self, SegmentBytes, WalSegments, read_around_damage};
-use crate::{EngineKind, Revision};
 
 /// A problem found in a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,25 +75,14 @@ impl Problems {
 /// A commit of the log with its records.
 #[derive(Debug)]
 pub(super) struct LogCommit {
-    pub(super) seq: u64,
-    pub(super) revision: Revision,
-    /// Granted and ended leases.
-    pub(super) leases: Vec<LogLease>,
-    pub(super) compacted: Option<Revision>,
-    pub(super) alarms: Option<Alarms>,
+    /// The commit, without events: a record of it may be damaged.
+    pub(super) commit: Commit,
     pub(super) records: Vec<Record>,
 }
 
 impl LogCommit {
     fn of(record: LogRecord<'_>) -> Self {
-        Self {
-            seq: record.seq,
-            revision: Revision(record.revision),
-            records: record.records().collect(),
-            leases: record.leases,
-            compacted: record.compacted.map(Revision),
-            alarms: record.alarms,
-        }
+        Self { commit: record.effects(), records: record.records().collect() }
     }
 }
 
@@ -154,7 +143,7 @@ impl Survey {
         }
         let engine_dir = dir.join("engine");
         let engine = engine_of(manifest.as_ref(), &engine_dir);
-        let token = manifest.as_ref().filter(|manifest| manifest.seq > 0).map(|manifest| &manifest.token[..]);
+        let token = manifest.as_ref().filter(|manifest| manifest.state.seq > 0).map(|manifest| &manifest.token[..]);
         let found =
             engine_files::find(&**disk, &engine_dir, engine, token, &mut problems).map_err(io(engine_dir))?;
         let mut survey = Self {
@@ -198,9 +187,9 @@ impl Survey {
                 self.read_around_damage(segments);
             }
         }
-        self.log.last = self.logged.last().map_or(first - 1, |logged| logged.seq);
+        self.log.last = self.logged.last().map_or(first - 1, |logged| logged.commit.seq);
         if let Some(manifest) = &self.manifest {
-            let seq = manifest.seq;
+            let seq = manifest.state.seq;
             if first > seq + 1 || self.log.last < seq {
                 let detail = format!(
                     "the log has records {first} to {}, but record {seq} was checkpointed",

@@ -15,7 +15,6 @@ use crate::engine::{Engine, EngineError};
 use crate::mvcc::index::{Index, Version};
 use crate::mvcc::view::{self, SelectedVersion};
 use crate::mvcc::window::Window;
-use crate::published::granted_leases::PublishedLeases;
 use crate::published::hub::{Hub, WatchEnd};
 use crate::published::lease_clock::LeaseClock;
 use crate::published::pins::Pins;
@@ -29,36 +28,28 @@ use crate::types::invariants;
 use crate::types::metrics::Metrics;
 use crate::types::range::{Range, RangeResult};
 use crate::types::record::RecordKey;
+use crate::types::state::DurableState;
 use crate::wal::WalSegments;
 use crate::{KeyRange, KeyValue, Limits, RangeError, Revision};
 
 /// Published state: durable, and what every reader sees.
 #[derive(Debug)]
 pub(crate) struct PublishedState {
-    pub(crate) revision: Revision,
-    pub(crate) compacted: Revision,
-    /// The last published commit's sequence number in the log.
-    pub(crate) seq: u64,
-    pub(crate) alarms: Alarms,
+    pub(crate) state: DurableState,
     pub(crate) index: Index,
     pub(crate) window: Window,
 }
 
 impl PublishedState {
     fn publish(&mut self, commit: &Arc<Commit>) {
-        invariants::follows(self.revision, commit);
+        invariants::follows(self.state.revision, commit);
         for (sub, event) in commit.events.iter().enumerate() {
             let dead = event.kind == EventKind::Delete;
             let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
             self.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
         }
-        if let Some(compacted) = commit.compacted {
-            self.compacted = compacted;
-        }
-        self.alarms = commit.alarms.unwrap_or(self.alarms);
-        self.seq = commit.seq;
+        self.state.apply(commit);
         if !commit.events.is_empty() {
-            self.revision = commit.revision;
             self.window.push(commit.clone());
         }
     }
@@ -83,7 +74,6 @@ pub(crate) struct Core {
     pub(crate) healing: Arc<HealingEngine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
-    pub(crate) granted: PublishedLeases,
     /// Pins of long reads of history, and the removals that they delay.
     pub(crate) pins: Pins,
     /// The queue of commits from the log to the background worker.
@@ -109,7 +99,7 @@ impl Core {
         cluster: u64,
         limits: Limits,
     ) -> Self {
-        let revision = visible.revision;
+        let revision = visible.state.revision;
         let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
         let healing = Arc::new(HealingEngine::new(engine, feed.clone()));
         Self {
@@ -126,7 +116,6 @@ impl Core {
             engine: healing.clone(),
             healing,
             leases: LeaseClock::default(),
-            granted: PublishedLeases::default(),
             limits,
             metrics: Metrics::default(),
             usage: Usage::default(),
@@ -268,10 +257,9 @@ impl Core {
             let mut visible = self.visible.write();
             for commit in turn {
                 visible.publish(commit);
-                self.granted.apply(&commit.leases);
             }
             visible.window.trim(&self.limits, self.stored());
-            self.revision.store(visible.revision.0, Ordering::Release);
+            self.revision.store(visible.state.revision.0, Ordering::Release);
         }
         if commits.iter().any(|commit| commit.alarms.is_some()) {
             self.leases.changed.notify_one();
@@ -314,7 +302,7 @@ impl Core {
     /// Number of keys at the published revision.
     pub(crate) fn keys(&self) -> u64 {
         let visible = self.visible.read();
-        visible.index.count(&KeyRange::all(), visible.revision) as u64
+        visible.index.count(&KeyRange::all(), visible.state.revision) as u64
     }
 
     /// Delivers published commits to the watchers.
@@ -347,8 +335,8 @@ impl Core {
         self.check_serving()?;
         self.metrics.ranges.add(1);
         let visible = self.visible.read();
-        let revision = visible.revision;
-        let at = view::resolve(request, revision, visible.compacted)?;
+        let revision = visible.state.revision;
+        let at = view::resolve(request, revision, visible.state.compacted)?;
         let mut selection = view::select(&visible.index, request, at);
         let mut picks = std::mem::take(&mut selection.picks);
         for pick in &mut picks {
@@ -385,7 +373,7 @@ impl Core {
         if let Some(kv) = self.read_engine(key)? {
             return Ok(kv);
         }
-        let compacted = self.visible.read().compacted;
+        let compacted = self.visible.read().state.compacted;
         if revision < compacted {
             Err(RangeError::Compacted { requested: revision, compacted })
         } else {

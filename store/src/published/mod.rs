@@ -3,7 +3,7 @@
 //! `core` has it, with the reads of it; the other modules are its parts:
 //!
 //! - Watches: `hub` delivers events to each `registration`; `watcher_index` and `intervals` find the interested ones.
-//! - Leases: `granted_leases` (their times to live), `lease_clock` (their deadlines).
+//! - Leases: `lease_clock` has their deadlines.
 //! - Space: `quota` accounts for stored bytes.
 //! - History: `pins` delays the removal of records while a long read runs, `recall` finds copies of damaged ones.
 //! - `waiters`: the callers that wait for the background worker.
@@ -13,7 +13,6 @@
 //! writes to the log or the manifest.
 
 pub(crate) mod core;
-pub(crate) mod granted_leases;
 pub(crate) mod hub;
 mod intervals;
 pub(crate) mod lease_clock;

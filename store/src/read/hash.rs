@@ -42,7 +42,7 @@ pub(crate) fn hash_kv(core: &Core, requested: Revision) -> Result<HashKv, RangeE
         let pin = core.pins.pin();
         {
             let visible = core.visible();
-            (answer.compacted, answer.current) = (visible.compacted, visible.revision);
+            (answer.compacted, answer.current) = (visible.state.compacted, visible.state.revision);
         }
         let request = Range { revision: answer.hashed, ..Range::key("") };
         answer.hashed = view::resolve(&request, answer.current, answer.compacted)?;
@@ -74,7 +74,7 @@ fn collect(core: &Core, of: &HashKv) -> Option<Vec<RecordKey>> {
     if kept.is_empty() {
         kept = kept_at(core, of.compacted);
     }
-    if core.visible().compacted != of.compacted {
+    if core.visible().state.compacted != of.compacted {
         return None;
     }
     kept.retain(|key| key.main <= of.compacted);

@@ -33,7 +33,7 @@ pub(crate) fn read(
             return Ok(past);
         }
         let last = Revision(from.0.saturating_add(most as i64 - 1));
-        last.min(visible.window.first().previous()).min(visible.revision)
+        last.min(visible.window.first().previous()).min(visible.state.revision)
     };
     let scanned = core.engine.scan(from, upto, core.limits.watcher_bytes);
     let scan = scanned.map_err(|error| {
@@ -51,7 +51,7 @@ pub(crate) fn read(
 }
 
 fn not_compacted(visible: &PublishedState, from: Revision) -> Result<(), WatchError> {
-    let compacted = visible.compacted;
+    let compacted = visible.state.compacted;
     if from < compacted { Err(WatchError::Compacted { compacted }) } else { Ok(()) }
 }
 

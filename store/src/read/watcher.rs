@@ -180,14 +180,14 @@ impl Watcher {
             return Ok(false);
         }
         let visible = self.core.visible();
-        if from < visible.compacted {
-            return Err(WatchError::Compacted { compacted: visible.compacted });
+        if from < visible.state.compacted {
+            return Err(WatchError::Compacted { compacted: visible.state.compacted });
         }
         let past = watch_history::read_window(&visible, &self.registration, from, 2 * JOIN_WITHIN);
         let Some(past) = past else {
             return Ok(false);
         };
-        let level = past.next > visible.revision;
+        let level = past.next > visible.state.revision;
         drop(visible);
         let live = DeliveryMode::Live(past.next);
         self.resume(past);

@@ -14,12 +14,11 @@ mod tests;
 use std::collections::BTreeSet;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
+use crate::Revision;
 use crate::engine::EngineError;
 use crate::published::core::Core;
 use crate::read::history::History;
-use crate::types::alarm::Alarms;
 use crate::types::error::Stopped;
-use crate::{LeaseId, Revision};
 use build::Builder;
 use excluded::ExcludedRecords;
 
@@ -71,17 +70,6 @@ impl From<EngineError> for SnapshotError {
     }
 }
 
-/// The state of a snapshot apart from its history.
-#[derive(Clone, Debug)]
-pub(crate) struct SnapshotMeta {
-    pub(crate) cluster: u64,
-    pub(crate) revision: Revision,
-    pub(crate) compacted: Revision,
-    /// Leases with their times to live, ascending by id.
-    pub(crate) leases: Vec<(LeaseId, i64)>,
-    pub(crate) alarms: Alarms,
-}
-
 /// Writes a snapshot of the current state. Blocks no writer. Leaves damaged records out (see `left_out`).
 pub(crate) fn snapshot(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
     let start = to.stream_position()?;
@@ -111,19 +99,13 @@ fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, Snap
     core.check_serving()?;
     let pin = core.pins.pin();
     let damage = core.healing.lost();
-    let (closing, left_out) = {
+    let (state, left_out) = {
         let visible = core.visible();
-        let mut closing = SnapshotMeta {
-            cluster: core.cluster,
-            revision: visible.revision,
-            compacted: visible.compacted,
-            leases: core.granted.list(),
-            alarms: visible.alarms,
-        };
-        let left_out = ExcludedRecords::plan(&visible.index, damage, &mut closing)?;
-        (closing, left_out)
+        let mut state = visible.state.clone();
+        let left_out = ExcludedRecords::plan(&visible.index, damage, &mut state)?;
+        (state, left_out)
     };
-    let mut history = History::upto(core, closing.revision, pin);
+    let mut history = History::upto(core, state.revision, pin);
     history.skip(left_out.records.clone());
     let mut builder = Builder::begin(to)?;
     while let Some(records) = history.step()? {
@@ -132,7 +114,7 @@ fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, Snap
             builder.record(record)?;
         }
     }
-    Ok(SnapshotInfo { left_out: left_out.records.len() as u64, ..builder.finish(&closing)? })
+    Ok(SnapshotInfo { left_out: left_out.records.len() as u64, ..builder.finish(core.cluster, &state)? })
 }
 
 /// Reads the whole history to find all damage in it.

@@ -22,7 +22,7 @@ const BATCH: usize = 256;
 pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
     while core.check_serving().is_ok() {
         let changed = core.leases.changed.notified();
-        let corrupt = core.visible().alarms.contains(Alarm::Corrupt);
+        let corrupt = core.visible().state.alarms.contains(Alarm::Corrupt);
         let Some(deadline) = core.leases.next().filter(|_| !corrupt) else {
             // While data is damaged the store deletes nothing. Disarming the alarm notifies.
             changed.await;

@@ -14,10 +14,10 @@ use crate::mvcc::window::Window;
 use crate::published::core::{Core, PublishedState};
 use crate::recovery::recover::identity;
 use crate::runtime::driver::Driver;
-use crate::runtime::writer::{Writer, WriterState};
+use crate::runtime::writer::Writer;
 use crate::txn::lease_table::LeaseTable;
-use crate::types::alarm::Alarms;
 use crate::types::error::Stopped;
+use crate::types::state::DurableState;
 use crate::{LeaseId, Limits, Revision};
 
 /// A copy of a store in memory at one revision: all keys with their history, notes, leases with their remaining times,
@@ -26,10 +26,7 @@ use crate::{LeaseId, Limits, Revision};
 pub struct StoreImage(Arc<ImageContents>);
 
 struct ImageContents {
-    revision: Revision,
-    compacted: Revision,
-    seq: u64,
-    alarms: Alarms,
+    state: DurableState,
     index: Index,
     /// The engine's records, shared copy-on-write.
     engine: MemoryEngine,
@@ -63,7 +60,7 @@ pub enum ImageError {
 impl StoreImage {
     /// The newest revision in the image.
     pub fn revision(&self) -> Revision {
-        self.0.revision
+        self.0.state.revision
     }
 
     /// Takes an image of the store that `driver` runs.
@@ -83,10 +80,7 @@ impl StoreImage {
         let left = leases.iter().filter_map(|(id, _)| left(id)).collect();
         let visible = core.visible();
         Ok(Self(Arc::new(ImageContents {
-            revision: visible.revision,
-            compacted: visible.compacted,
-            seq: visible.seq,
-            alarms: visible.alarms,
+            state: visible.state.clone(),
             index: visible.index.clone(),
             engine: engine.fork(),
             swept: sweeper.done(),
@@ -101,13 +95,10 @@ impl StoreImage {
         let contents = &*self.0;
         let rng = nondet.rng.fork("store");
         let visible = PublishedState {
-            revision: contents.revision,
-            compacted: contents.compacted,
-            seq: contents.seq,
-            alarms: contents.alarms,
+            state: contents.state.clone(),
             index: contents.index.clone(),
             // The engine has every commit, so the window starts empty.
-            window: Window::after(contents.revision),
+            window: Window::after(contents.state.revision),
         };
         let engine = Arc::new(contents.engine.fork());
         let core = Core::new(visible, engine.clone(), identity(&rng), contents.limits.clone());
@@ -116,10 +107,8 @@ impl StoreImage {
             let ttl = contents.leases.ttl(*id).unwrap_or_default();
             core.leases.begin(*id, ttl, now + *left);
         }
-        core.granted.seed(contents.leases.iter());
         core.update_usage(0);
-        let recovered = WriterState { seq: contents.seq, leases: contents.leases.clone() };
-        let writer = Writer::new(Arc::new(core), rng, recovered);
+        let writer = Writer::new(Arc::new(core), rng, contents.leases.clone());
         Driver::in_memory(writer, engine, Sweeper::new(contents.swept))
     }
 }

@@ -140,7 +140,7 @@ impl Store {
 
     /// The oldest readable revision; [`Revision::NEVER_COMPACTED`] at first.
     pub fn compacted(&self) -> Revision {
-        self.driver.core().visible().compacted
+        self.driver.core().visible().state.compacted
     }
 
     /// Reads keys at one revision. It waits neither for a writer nor for the disk, except to read old versions.
@@ -348,7 +348,7 @@ impl Store {
 
     /// The raised alarms, ascending. Only durable ones: an alarm that was returned is still raised after a crash.
     pub fn alarms(&self) -> Vec<Alarm> {
-        self.driver.core().visible().alarms.iter().collect()
+        self.driver.core().visible().state.alarms.iter().collect()
     }
 
     /// Raises an alarm. Returns whether it was not raised before; durable on return.
@@ -364,7 +364,7 @@ impl Store {
 
     /// Why [`Alarm::NoSpace`] is raised; `None` if it is not, or if the next write ends it.
     pub fn no_space_reason(&self) -> Option<NoSpaceReason> {
-        let alarms = self.driver.core().visible().alarms;
+        let alarms = self.driver.core().visible().state.alarms;
         self.driver.core().no_space_reason(alarms)
     }
 

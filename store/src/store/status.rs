@@ -39,12 +39,12 @@ impl StoreStatus {
         let size = StoreSize::of(core);
         let visible = core.visible();
         Self {
-            revision: visible.revision,
-            compacted: visible.compacted,
-            seq: visible.seq,
+            revision: visible.state.revision,
+            compacted: visible.state.compacted,
+            seq: visible.state.seq,
             size,
             quota: core.limits.quota_bytes,
-            alarms: visible.alarms.iter().collect(),
+            alarms: visible.state.alarms.iter().collect(),
             engine_failure: core.background_waiters.failure(),
         }
     }

@@ -13,6 +13,7 @@ use crate::types::commit::{Commit, LeaseChange};
 use crate::types::event::{Event, EventKind};
 use crate::types::kv::Stamp;
 use crate::types::record::{Record, RecordKey, RecordKind};
+use crate::types::state::DurableState;
 use crate::{Alarm, KeyValue, LeaseId, Revision};
 
 const PAGE: &str = include_str!("../../FORMAT.md");
@@ -99,13 +100,15 @@ fn the_manifest_is_as_documented() {
     let written = manifest::Manifest {
         cluster: 7,
         generation: 3,
-        seq: 300,
-        revision: 12,
-        compacted: -1,
-        leases: vec![(7, 60)],
+        state: DurableState {
+            seq: 300,
+            revision: Revision(12),
+            compacted: Revision::NEVER_COMPACTED,
+            alarms: Alarms::default().after(AlarmChange::Raise(Alarm::NoSpace)),
+            leases: [(LeaseId(7), 60)].into(),
+        },
         engine: "segments".to_owned(),
         token: example("file-list"),
-        alarms: Alarms::default().after(AlarmChange::Raise(Alarm::NoSpace)),
         swept: 9,
     };
     assert_eq!(manifest::encode(&written), example("manifest"));

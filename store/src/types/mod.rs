@@ -1,7 +1,7 @@
 //! Values that all levels share, and what is said about them: errors, limits, configuration, counters, invariants.
 //!
 //! - Data: `revision`, `key_range`, `kv` (a version of a key, in the bytes of `kv_encoding`), `event`, `commit` (all
-//!   changes of one request), `record` (what an engine stores of it).
+//!   changes of one request), `record` (what an engine stores of it), `state` (what commits establish beside keys).
 //! - Requests and results: `range`, `txn`, `lease`, `watch`; `alarm` is a state that refuses some of them.
 //! - About the store: `config`, `limits`, `error`, `metrics`, `invariants`.
 //!
@@ -23,5 +23,6 @@ pub(crate) mod metrics;
 pub(crate) mod range;
 pub(crate) mod record;
 pub(crate) mod revision;
+pub(crate) mod state;
 pub(crate) mod txn;
 pub(crate) mod watch;
