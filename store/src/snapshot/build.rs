@@ -108,7 +108,7 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
 /// versions that this store keeps a little longer.
 fn meta(cluster: u64, state: &DurableState) -> Vec<(&'static [u8], Vec<u8>)> {
     let mut entries: Vec<(&[u8], Vec<u8>)> = vec![
-        (layout::CONF_STATE, format!(r#"{{"voters":[{}],"auto_leave":false}}"#, cluster).into()),
+        (layout::CONF_STATE, format!(r#"{{"voters":[{cluster}],"auto_leave":false}}"#).into()),
         (layout::CONSISTENT_INDEX, (state.revision.0 as u64).to_be_bytes().to_vec()),
     ];
     if state.compacted > Revision::NEVER_COMPACTED {
