@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::EngineError;
+use crate::engine::{Engine, EngineError};
 use crate::mvcc::index::CompactionBound;
 use crate::published::core::Core;
 use crate::types::record::RecordKey;

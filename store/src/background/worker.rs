@@ -13,7 +13,7 @@ use crate::background::pace;
 use crate::codec::manifest::Manifest;
 use crate::disk::Disk;
 use crate::disk::space::{DiskSpace, is_full};
-use crate::engine::{DefragmentOutcome, EngineError, ScrubOutcome};
+use crate::engine::{DefragmentOutcome, Engine, EngineError, ScrubOutcome};
 use crate::manifest;
 use crate::published::core::Core;
 use crate::types::commit::Commit;
@@ -225,7 +225,7 @@ impl BackgroundWorker {
     /// Does one bounded step of deferrable work: sweeping, defragmentation, repair, releasing space. Returns whether
     /// there is more to do.
     pub(crate) fn work(&mut self) -> Result<bool, EngineError> {
-        if !self.core.healing.confine()? {
+        if !self.core.engine.confine()? {
             self.core.report_unconfined_damage();
         }
         match self.sweep() {
@@ -253,7 +253,7 @@ impl BackgroundWorker {
                     self.core.background_waiters.complete_defragment(ticket, Err(reason.clone()));
                 });
             }
-            (Ok(DefragmentOutcome::Idle), None) if self.core.healing.take_unsealed() => {
+            (Ok(DefragmentOutcome::Idle), None) if self.core.engine.take_unsealed() => {
                 // Without a checkpoint, a crash would bring the damaged file back.
                 self.seal()?;
                 return Ok(true);
@@ -312,10 +312,10 @@ impl BackgroundWorker {
     pub(crate) fn repair_known_damage(&mut self) -> Result<(), EngineError> {
         /// Most files that are rewritten, so that closing stays bounded in time.
         const FILES: usize = 64;
-        if !self.core.healing.confine()? {
+        if !self.core.engine.confine()? {
             self.core.report_unconfined_damage();
         }
-        if !self.core.healing.take_unsealed() {
+        if !self.core.engine.take_unsealed() {
             return Ok(());
         }
         for _ in 0..FILES {

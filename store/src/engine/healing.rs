@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Scan, ScrubOutcome};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Repairable, Scan, ScrubOutcome};
 use crate::engine::damage::DamagedRecord;
 use crate::engine::feed::Feed;
 use crate::types::metrics::Counter;
@@ -39,7 +39,7 @@ pub(crate) type Recall = dyn Fn(&BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Rec
 
 /// The wrapped engine, the sources of copies, and the records without a copy.
 pub(crate) struct HealingEngine {
-    inner: Arc<dyn Engine>,
+    inner: Arc<dyn Repairable>,
     log: OnceLock<Arc<WalSegments>>,
     /// Finds copies in memory. Unset during recovery, and in a store in memory, whose engine is never damaged.
     recall: OnceLock<Box<Recall>>,
@@ -62,7 +62,7 @@ struct LostRecords {
 }
 
 impl HealingEngine {
-    pub(crate) fn new(inner: Arc<dyn Engine>, feed: Arc<Feed>) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Repairable>, feed: Arc<Feed>) -> Self {
         let quarantined = inner.quarantined().into_iter().take(REMEMBERED);
         let known = quarantined.map(|lost| (lost.key, DamagedRecord::of(&lost))).collect();
         let healed = Counter::default();
@@ -254,10 +254,6 @@ impl Engine for HealingEngine {
                 other => return other,
             }
         }
-    }
-
-    fn repair(&self, record: &Record) -> Result<(), EngineError> {
-        self.inner.repair(record)
     }
 
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Scan};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Repairable, Scan};
 use crate::Revision;
 use crate::types::record::{Record, RecordKey, RecordKind};
 
@@ -149,3 +149,5 @@ impl Engine for MemoryEngine {
 
     fn close(&self) {}
 }
+
+impl Repairable for MemoryEngine {}

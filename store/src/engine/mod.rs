@@ -126,12 +126,6 @@ pub(crate) trait Engine: Send + Sync {
         self.scan(from, to, budget)
     }
 
-    /// Repairs a damaged record in place, if it still exists. Callable from any thread. An engine that cannot do so
-    /// leaves the record as it is.
-    fn repair(&self, _record: &Record) -> Result<(), EngineError> {
-        Ok(())
-    }
-
     /// The revisions below `below` that have notes, ascending.
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError>;
 
@@ -150,12 +144,39 @@ pub(crate) trait Engine: Send + Sync {
     /// Does one bounded step of defragmentation.
     fn defragment(&self) -> Result<DefragmentOutcome, EngineError>;
 
+    /// Reads about this many more bytes of the files, to find damage before a reader does. Called from the thread that
+    /// feeds the engine.
+    fn scrub(&self, _bytes: u64) -> Result<ScrubOutcome, EngineError> {
+        Ok(ScrubOutcome { complete: true, damaged: false })
+    }
+
+    /// Bytes of files that the next seals delete, even if nothing changes.
+    fn retired(&self) -> u64 {
+        0
+    }
+
+    /// Bytes that the engine occupies.
+    fn size(&self) -> EngineSize;
+
+    /// Closes the engine's files. No other method is called afterwards.
+    fn close(&self);
+}
+
+/// What `healing` needs of an engine to replace damaged records; only `healing` calls it. The default bodies are those of
+/// an engine that cannot replace records.
+pub(crate) trait Repairable: Engine {
+    /// Repairs a damaged record in place, if it still exists. Callable from any thread. An engine that cannot do so
+    /// leaves the record as it is.
+    fn repair(&self, _record: &Record) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// The record as it was written, if another read succeeds or if a single bit is flipped.
     fn correct(&self, _key: RecordKey) -> Result<Option<Record>, EngineError> {
         Ok(None)
     }
 
-    /// Rewrites a damaged record at another location. Called from the thread that feeds the engine, like the next three
+    /// Rewrites a damaged record at another location. Called from the thread that feeds the engine, like the next two
     /// methods.
     fn rewrite(&self, record: &Record) -> Result<(), EngineError> {
         self.repair(record)
@@ -171,11 +192,6 @@ pub(crate) trait Engine: Send + Sync {
     /// until then.
     fn skip_damaged(&self, _key: RecordKey) {}
 
-    /// Reads about this many more bytes of the files, to find damage before a reader does.
-    fn scrub(&self, _bytes: u64) -> Result<ScrubOutcome, EngineError> {
-        Ok(ScrubOutcome { complete: true, damaged: false })
-    }
-
     /// The quarantined records.
     fn quarantined(&self) -> Vec<LostRecord> {
         Vec::new()
@@ -190,15 +206,4 @@ pub(crate) trait Engine: Send + Sync {
     fn repaired(&self) -> u64 {
         0
     }
-
-    /// Bytes of files that the next seals delete, even if nothing changes.
-    fn retired(&self) -> u64 {
-        0
-    }
-
-    /// Bytes that the engine occupies.
-    fn size(&self) -> EngineSize;
-
-    /// Closes the engine's files. No other method is called afterwards.
-    fn close(&self);
 }

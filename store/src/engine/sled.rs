@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Scan};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Repairable, Scan};
 use crate::Revision;
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, private};
@@ -243,15 +243,6 @@ impl Engine for SledEngine {
         Ok(Scan { records, next: to.next() })
     }
 
-    fn repair(&self, record: &Record) -> Result<(), EngineError> {
-        let (db, key) = (self.opened()?.db, encode_key(record.key));
-        if let Some(damaged) = db.get(key).map_err(failed)? {
-            // No repair if it was removed meanwhile.
-            let _ = db.compare_and_swap(key, Some(damaged), Some(encode_value(record))).map_err(failed)?;
-        }
-        Ok(())
-    }
-
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
         let mut notes = Vec::new();
         for found in self.range(RecordKey::new(Revision(0), 0), RecordKey::note(below.previous()))? {
@@ -304,6 +295,17 @@ impl Engine for SledEngine {
         if let Err(error) = private::set_modes(&self.dir) {
             tracing::warn!(%error, "cannot set the modes of sled's files");
         }
+    }
+}
+
+impl Repairable for SledEngine {
+    fn repair(&self, record: &Record) -> Result<(), EngineError> {
+        let (db, key) = (self.opened()?.db, encode_key(record.key));
+        if let Some(damaged) = db.get(key).map_err(failed)? {
+            // No repair if it was removed meanwhile.
+            let _ = db.compare_and_swap(key, Some(damaged), Some(encode_value(record))).map_err(failed)?;
+        }
+        Ok(())
     }
 }
 

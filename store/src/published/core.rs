@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::disk::space::DiskSpace;
 use crate::engine::feed::Feed;
 use crate::engine::healing::HealingEngine;
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Repairable};
 use crate::mvcc::index::{Index, Version};
 use crate::mvcc::view::{self, SelectedVersion};
 use crate::mvcc::window::Window;
@@ -69,9 +69,8 @@ pub(crate) struct Core {
     delivering: Mutex<()>,
     /// A random id of the data, constant over restarts.
     pub(crate) cluster: u64,
-    pub(crate) engine: Arc<dyn Engine>,
-    /// The same engine as `engine`, with its repair interface.
-    pub(crate) healing: Arc<HealingEngine>,
+    /// The engine, which repairs what it finds damaged.
+    pub(crate) engine: Arc<HealingEngine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
     /// Pins of long reads of history, and the removals that they delay.
@@ -95,13 +94,13 @@ const FAILED: u8 = 2;
 impl Core {
     pub(crate) fn new(
         visible: PublishedState,
-        engine: Arc<dyn Engine>,
+        engine: Arc<dyn Repairable>,
         cluster: u64,
         limits: Limits,
     ) -> Self {
         let revision = visible.state.revision;
         let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
-        let healing = Arc::new(HealingEngine::new(engine, feed.clone()));
+        let engine = Arc::new(HealingEngine::new(engine, feed.clone()));
         Self {
             hub: Hub::new(revision, &limits),
             visible: RwLock::new(visible),
@@ -111,10 +110,9 @@ impl Core {
             damaged: AtomicBool::new(false),
             delivering: Mutex::default(),
             cluster,
-            pins: Pins::new(healing.clone(), feed.clone()),
+            pins: Pins::new(engine.clone(), feed.clone()),
             feed,
-            engine: healing.clone(),
-            healing,
+            engine,
             leases: LeaseClock::default(),
             limits,
             metrics: Metrics::default(),
@@ -127,7 +125,7 @@ impl Core {
 
     /// Sets the log's files. Called once, when the store has a log.
     pub(crate) fn set_log(&self, segments: Arc<WalSegments>) {
-        self.healing.set_log(segments.clone());
+        self.engine.set_log(segments.clone());
         self.log.set(segments).expect("a store has one log");
     }
 

@@ -16,7 +16,7 @@ impl Core {
     /// Lets the engine repair damaged records from the copies that this state has in memory.
     pub(crate) fn share_copies(self: &Arc<Self>) {
         let core = Arc::downgrade(self);
-        self.healing.set_recall(Box::new(move |keys| {
+        self.engine.set_recall(Box::new(move |keys| {
             core.upgrade().map(|core| core.recall(keys)).unwrap_or_default()
         }));
     }

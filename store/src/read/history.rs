@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::Revision;
-use crate::engine::EngineError;
+use crate::engine::{Engine, EngineError};
 use crate::published::core::Core;
 use crate::published::pins::Pin;
 use crate::types::record::{Record, RecordKey};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::EngineError;
+use crate::engine::{Engine, EngineError};
 use crate::mvcc::index::VersionRef;
 use crate::published::core::{Core, PublishedState};
 use crate::published::registration::{self, Registration};

@@ -20,7 +20,7 @@ use crate::engine::memory::MemoryEngine;
 use crate::engine::reader::{self, LoadCallbacks};
 use crate::engine::segments::{self, SegmentsEngine};
 use crate::engine::sled::SledEngine;
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Repairable};
 use crate::manifest;
 use crate::mvcc::index::Index;
 use crate::mvcc::window::Window;
@@ -60,7 +60,7 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
 }
 
 /// Opens a test's own engine, given the manifest's token.
-pub(crate) type OpenEngine<'a> = &'a dyn Fn(Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError>;
+pub(crate) type OpenEngine<'a> = &'a dyn Fn(Option<&[u8]>) -> Result<Arc<dyn Repairable>, EngineError>;
 
 /// Opens a store without threads, on any disk and with any engine.
 #[cfg(test)]
@@ -352,10 +352,10 @@ impl RecoverySource<'_> {
         &self,
         base: &Manifest,
         reader: &mut LoadCallbacks<'_>,
-    ) -> Result<Arc<dyn Engine>, EngineError> {
+    ) -> Result<Arc<dyn Repairable>, EngineError> {
         let limits: &Limits = &self.config.limits;
         let token = (base.state.seq > 0).then_some(&base.token[..]);
-        let engine: Arc<dyn Engine> = match (self.engine, self.config.engine) {
+        let engine: Arc<dyn Repairable> = match (self.engine, self.config.engine) {
             (Some(open), _) => open(token)?,
             (None, EngineKind::Segments) => {
                 let disk = self.disk.clone();

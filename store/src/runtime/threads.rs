@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::background::supervisor::{LogBudgetExceeded, Supervisor};
 use crate::background::worker::BackgroundWorker;
 use crate::disk::real::DirLock;
+use crate::engine::Engine;
 use crate::engine::feed::Wait;
 use crate::published::core::Core;
 use crate::runtime::committer::Committer;

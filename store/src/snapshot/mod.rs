@@ -98,7 +98,7 @@ pub(crate) fn snapshot(core: &Core, to: &mut (impl Write + Seek)) -> Result<Snap
 fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
     core.check_serving()?;
     let pin = core.pins.pin();
-    let damage = core.healing.lost();
+    let damage = core.engine.lost();
     let (state, left_out) = {
         let visible = core.visible();
         let mut state = visible.state.clone();
@@ -120,7 +120,7 @@ fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, Snap
 /// Reads the whole history to find all damage in it.
 fn find_damage(core: &Core) -> Result<(), SnapshotError> {
     let mut history = History::upto(core, core.revision(), core.pins.pin());
-    let mut known: BTreeSet<_> = core.healing.lost().into_keys().collect();
+    let mut known: BTreeSet<_> = core.engine.lost().into_keys().collect();
     loop {
         core.check_serving()?;
         history.skip(known.clone());

@@ -378,7 +378,7 @@ impl Store {
     /// The damaged records without an intact copy, by revision; empty if there are none. At most a few thousand are
     /// listed.
     pub fn damage(&self) -> Vec<DamagedRecord> {
-        self.driver.core().healing.damage()
+        self.driver.core().engine.damage()
     }
 
     /// Why the history engine gets no more commits, if it failed. No data is lost and all requests are served, but the log
@@ -414,8 +414,8 @@ impl Store {
             events_pending,
             pending_bytes: core.usage.pending(),
             engine_failed: u64::from(core.background_waiters.failure().is_some()),
-            records_healed: core.healing.healed.get(),
-            records_damaged: core.healing.damaged(),
+            records_healed: core.engine.healed.get(),
+            records_damaged: core.engine.damaged(),
             ..core.metrics.snapshot()
         }
     }

@@ -1,5 +1,6 @@
 //! Status of a store at one moment. `types::metrics` counts what it did.
 
+use crate::engine::Engine;
 use crate::published::core::Core;
 use crate::{Alarm, Revision};
 

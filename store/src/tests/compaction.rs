@@ -10,6 +10,7 @@ use kstore_nondet::{Nondet, Rng};
 
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, SimDisk};
+use crate::engine::Engine;
 use crate::manifest;
 use crate::{
     CompactError, Config, EngineKind, EventKind, KeyRange, Op, Range, RangeError, Revision, Store, Txn,

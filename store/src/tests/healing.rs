@@ -78,7 +78,7 @@ fn a_damaged_record_is_repaired_from_the_log() {
         assert_eq!((2..60).map(|at| value_at(&store, at).unwrap()).collect::<Vec<_>>(), before);
         assert_eq!(store.alarms(), []);
         // The record was repaired in place, so reading it needs no log.
-        let engine = &store.driver().core().healing;
+        let engine = &store.driver().core().engine;
         let wal = Path::new(DIR).join("wal");
         for (name, _) in disk.files(&wal) {
             disk.remove(&wal.join(name)).unwrap();
