@@ -302,7 +302,8 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     history::put_removed(&mut entries, &[place]);
     let list = history::encode_list(&history::FileList { files: vec![(1, 20), (7, 1 << 33)] });
     let leases = [(LeaseId(7), 60)].into();
-    let state = crate::types::state::DurableState { seq: 9, revision: Revision(4), leases, ..Default::default() };
+    let state =
+        crate::types::state::DurableState { seq: 9, revision: Revision(4), leases, ..Default::default() };
     let manifest = manifest::Manifest { state, ..Default::default() };
     vec![
         ("wal_replay", (0..4).map(|_| random(400)).collect()),

@@ -38,7 +38,8 @@ impl CrateImports {
         let (tests, files): (Vec<_>, Vec<_>) = files.partition(|(_, file)| file.is_test());
         let modules: BTreeSet<String> = files.iter().map(|(module, _)| (*module).to_owned()).collect();
         // The compiler lets only tests import a module of tests.
-        let is_of_tests = |name: &str| !modules.contains(name) && tests.iter().any(|(module, _)| *module == name);
+        let is_of_tests =
+            |name: &str| !modules.contains(name) && tests.iter().any(|(module, _)| *module == name);
         let exports = exports(&code_of(root));
         let mut imports = Vec::new();
         for (module, file) in files {

@@ -73,12 +73,7 @@ pub(crate) enum EngineCoverage {
 
 impl BackgroundWorker {
     /// Starts the worker at the state that recovery established.
-    pub(crate) fn new(
-        core: Arc<Core>,
-        env: WorkerEnv,
-        manifest: Manifest,
-        coverage: EngineCoverage,
-    ) -> Self {
+    pub(crate) fn new(core: Arc<Core>, env: WorkerEnv, manifest: Manifest, coverage: EngineCoverage) -> Self {
         let (stored, log_bytes, backlog) = match coverage {
             EngineCoverage::All { log_bytes } => (core.visible().state.clone(), log_bytes, Vec::new()),
             EngineCoverage::AsInManifest { backlog } => (manifest.state.clone(), 0, backlog),

@@ -40,11 +40,7 @@ pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<SnapshotC
     if !image.buckets().any(|name| name == layout::KEY.as_bytes()) {
         return Err(wrong(ReadError::Foreign("it has no history")));
     }
-    let mut contents = SnapshotContents {
-        state: DurableState::default(),
-        records: 0,
-        has_users: false,
-    };
+    let mut contents = SnapshotContents { state: DurableState::default(), records: 0, has_users: false };
     let mut visit = |name: &str, take: &mut ParseEntry<'_>| {
         let visited = image.visit(name.as_bytes(), &mut |key, value| take(&mut contents, key, value));
         visited.map_err(wrong)

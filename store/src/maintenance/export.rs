@@ -81,7 +81,9 @@ pub(super) fn save_from(
     let unreadable = |error: io::Error| Err(SnapshotError::Unreadable(error.to_string()));
     create(disk, to, |to| match build(&survey, &state, to, &unreadable, progress)? {
         (info, lost) if lost.is_empty() => Ok(info),
-        (_, lost) => Err(SnapshotError::Damaged { revision: lost.newest().unwrap_or(state.durable.revision) }),
+        (_, lost) => {
+            Err(SnapshotError::Damaged { revision: lost.newest().unwrap_or(state.durable.revision) })
+        }
     })
 }
 

@@ -143,7 +143,8 @@ impl Survey {
         }
         let engine_dir = dir.join("engine");
         let engine = engine_of(manifest.as_ref(), &engine_dir);
-        let token = manifest.as_ref().filter(|manifest| manifest.state.seq > 0).map(|manifest| &manifest.token[..]);
+        let token =
+            manifest.as_ref().filter(|manifest| manifest.state.seq > 0).map(|manifest| &manifest.token[..]);
         let found =
             engine_files::find(&**disk, &engine_dir, engine, token, &mut problems).map_err(io(engine_dir))?;
         let mut survey = Self {

@@ -65,7 +65,11 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
     }
 
     /// Completes the image. `to` is positioned after it and flushed; the caller makes it durable.
-    pub(crate) fn finish(mut self, cluster: u64, state: &DurableState) -> Result<SnapshotInfo, SnapshotError> {
+    pub(crate) fn finish(
+        mut self,
+        cluster: u64,
+        state: &DurableState,
+    ) -> Result<SnapshotInfo, SnapshotError> {
         let keys = std::mem::take(&mut self.keys).finish(&mut self.pages);
         let notes = std::mem::take(&mut self.notes).finish(&mut self.pages);
         let mut buckets = vec![(layout::KEY, keys), (layout::NOTES, notes), self.leases(state)?];
