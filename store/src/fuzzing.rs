@@ -16,11 +16,11 @@ use kstore_nondet::{Nondet, Rng};
 use crate::codec::{history, manifest, record};
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
-use crate::mvcc::commit::Commit;
 use crate::recovery::recover;
 use crate::runtime::request::{Request, Response};
 #[cfg(test)]
 use crate::tests::model;
+use crate::types::commit::Commit;
 use crate::wal::{self, Wal, WalSegments};
 use crate::{
     Compare, CompareOp, Config, Delete, KeyRange, LeaseId, Limits, Op, Put, Range, Revision, SortOrder,
@@ -291,17 +291,20 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let mut records = Vec::new();
     (1..4).for_each(|seq| record::encode(&mut records, &commit(seq, vec![seq as u8; 20])));
     let mut entries = Vec::new();
-    let place = crate::mvcc::commit::RecordKey::new(Revision(3), 1);
-    history::put(&mut entries, crate::engine::RecordKind::Put, place, b"some version");
+    let place = crate::types::record::RecordKey::new(Revision(3), 1);
+    history::put(&mut entries, crate::types::record::RecordKind::Put, place, b"some version");
     history::put(
         &mut entries,
-        crate::engine::RecordKind::Note,
-        crate::mvcc::commit::RecordKey::note(Revision(3)),
+        crate::types::record::RecordKind::Note,
+        crate::types::record::RecordKey::note(Revision(3)),
         b"who",
     );
     history::put_removed(&mut entries, &[place]);
     let list = history::encode_list(&history::FileList { files: vec![(1, 20), (7, 1 << 33)] });
-    let manifest = manifest::Manifest { seq: 9, revision: 4, leases: vec![(7, 60)], ..Default::default() };
+    let leases = [(LeaseId(7), 60)].into();
+    let state =
+        crate::types::state::DurableState { seq: 9, revision: Revision(4), leases, ..Default::default() };
+    let manifest = manifest::Manifest { state, ..Default::default() };
     vec![
         ("wal_replay", (0..4).map(|_| random(400)).collect()),
         ("record", vec![records]),

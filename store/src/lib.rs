@@ -10,54 +10,49 @@
 
 mod background;
 mod codec;
-mod config;
 mod disk;
 mod engine;
-mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod image;
-mod invariants;
-mod lease;
-mod limits;
 pub mod maintenance;
-mod metrics;
+mod manifest;
 mod mvcc;
+mod published;
+mod read;
 mod recovery;
 mod runtime;
 mod snapshot;
-mod space;
-mod status;
 mod store;
 mod txn;
+mod types;
 mod wal;
-mod watch;
 
-pub use config::{Config, Durability, EngineKind};
 pub use engine::damage::DamagedRecord;
-pub use error::{
+pub use read::hash::HashKv;
+pub use read::watcher::{WatchHandle, Watcher};
+pub use snapshot::{SnapshotError, SnapshotInfo};
+pub use store::Store;
+pub use store::image::{ImageError, StoreImage};
+pub use store::status::{StoreSize, StoreStatus};
+pub use types::alarm::{Alarm, NoSpaceReason};
+pub use types::config::{Config, Durability, EngineKind};
+pub use types::error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, Stopped, TxnError,
     WatchError,
 };
-pub use image::{ImageError, StoreImage};
-pub use lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
-pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
-pub use metrics::{Histogram, MetricsSnapshot};
-pub use mvcc::event::{Event, EventKind, Events};
-pub use mvcc::hash::HashKv;
-pub use mvcc::key_range::{End, KeyRange};
-pub use mvcc::kv::{KeyValue, Stamp};
-pub use mvcc::range::{Range, RangeResult, SortOrder, SortTarget};
-pub use mvcc::revision::{LeaseId, Revision};
-pub use snapshot::{SnapshotError, SnapshotInfo};
-pub use space::alarm::{Alarm, NoSpaceReason};
-pub use status::{StoreSize, StoreStatus};
-pub use store::Store;
-pub use txn::{
+pub use types::event::{Event, EventKind, Events};
+pub use types::key_range::{End, KeyRange};
+pub use types::kv::{KeyValue, Stamp};
+pub use types::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
+pub use types::limits::{LEASE_TTL_MAX_SECONDS, Limits};
+pub use types::metrics::{Histogram, MetricsSnapshot};
+pub use types::range::{Range, RangeResult, SortOrder, SortTarget};
+pub use types::revision::{LeaseId, Revision};
+pub use types::txn::{
     Compare, CompareOp, Delete, DeleteResult, Op, OpResult, Put, PutResult, Target, Txn, TxnResult,
 };
-pub use watch::{Batch, WatchHandle, WatchRequest, Watcher};
+pub use types::watch::{Batch, WatchRequest};
 
 #[cfg(test)]
 mod tests;

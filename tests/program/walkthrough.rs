@@ -69,7 +69,7 @@ const WALK: &[Hop] = &[
     hop(6, "wal", "store/src/wal/append.rs", &[]),
     hop(6, "disk", "store/src/disk/real.rs", &[]),
     hop(7, "group", "store/src/runtime/group.rs", &["step=\"publish\""]),
-    hop(7, "hub", "store/src/watch/hub.rs", &[]),
+    hop(7, "hub", "store/src/published/hub.rs", &[]),
     hop(8, "cache", "apiserver/src/cache/mod.rs", &[]),
     hop(9, "grpc", "client/src/grpc.rs", &[]),
     hop(9, "reflector", "informer/src/reflector/driver.rs", &["informer=\"deployments\""]),

@@ -5,7 +5,10 @@
 //! within seconds on a machine that has built nothing yet.
 
 mod cargo;
+mod circles;
 mod crate_table;
+mod floors;
+mod imports;
 mod manifest;
 mod offence;
 mod promises;
@@ -29,8 +32,9 @@ Arguments:
   [RULE]...  Rules to apply; all, if none is named
 
 Options:
-      --list  List the rules
-  -h, --help  Print this text
+      --circles  Print the modules of each crate that import each other, directly or through others
+      --list     List the rules
+  -h, --help     Print this text
 
 Each offence is a line `file:line: rule: what is wrong`. The exit code is 1 if there is an offence, and 2 if the
 rules could not run.";
@@ -50,19 +54,29 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
+    if arguments.iter().any(|argument| argument == "--circles") {
+        return match load() {
+            Ok(tree) => {
+                print!("{}", circles::report(&tree));
+                ExitCode::SUCCESS
+            }
+            Err(reason) => fail(&reason),
+        };
+    }
     match apply(&arguments) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(1),
-        Err(reason) => {
-            eprintln!("error: {reason}");
-            ExitCode::from(2)
-        }
+        Err(reason) => fail(&reason),
     }
 }
 
-/// Applies the named rules, prints their offences and the final line, and returns the number of offences.
-fn apply(names: &[String]) -> Result<usize, String> {
-    let chosen = choose(names)?;
+fn fail(reason: &str) -> ExitCode {
+    eprintln!("error: {reason}");
+    ExitCode::from(2)
+}
+
+/// Reads the workspace that this crate is a folder of.
+fn load() -> Result<Tree, String> {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("this crate is a folder of the workspace")?;
     let tree = Tree::load(root)?;
@@ -70,6 +84,13 @@ fn apply(names: &[String]) -> Result<usize, String> {
     if sources < FEWEST_SOURCES {
         return Err(format!("{} has only {sources} Rust files: is it the workspace?", root.display()));
     }
+    Ok(tree)
+}
+
+/// Applies the named rules, prints their offences and the final line, and returns the number of offences.
+fn apply(names: &[String]) -> Result<usize, String> {
+    let chosen = choose(names)?;
+    let tree = load()?;
     let mut total = 0;
     for rule in &chosen {
         let mut offences: Vec<Offence> = (rule.check)(&tree);

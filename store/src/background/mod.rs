@@ -1,16 +1,13 @@
-//! Work off the commit path: feeding the engine, physical compaction, checkpoints, defragmentation, and freeing memory.
+//! Work off the commit path: feeding the engine, physical compaction, checkpoints, defragmentation, scrubbing.
 //!
-//! `feed` is the queue of published commits to the background worker, `checkpoint` is that worker, and `supervisor` the
-//! loop around it, which retries and raises alarms. `pace` decides when a checkpoint or a defragmentation is due, and
-//! `waiters` has the callers that wait for either. `tasks` runs the store's tokio tasks, such as `release`, which frees
-//! memory after a burst of writes.
+//! `worker` does it in bounded steps, `supervisor` is the loop around the worker, which retries and raises alarms.
+//! `compact` removes what no read can reach, and `pace` decides when a checkpoint is due.
 //!
-//! Not here: the threads themselves (`runtime::threads`), and expiry of leases (`lease::expire`).
+//! Promise: a step is bounded and can be repeated after an error or a crash; the engine gets only commits that the log
+//! has synced. Never here: threads (`runtime::threads` runs the supervisor), and commits (a change of alarms is
+//! requested from the writer like every other change).
 
-pub(crate) mod checkpoint;
-pub(crate) mod feed;
+pub(crate) mod compact;
 mod pace;
-pub(crate) mod release;
 pub(crate) mod supervisor;
-pub(crate) mod tasks;
-pub(crate) mod waiters;
+pub(crate) mod worker;

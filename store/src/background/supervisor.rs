@@ -1,6 +1,6 @@
 //! The loop around the background worker, which keeps the store running when the engine fails. Commits that the engine
-//! does not take wait in the backlog and in the window, the log keeps all of them, and reads go on. `checkpoint` does
-//! the work.
+//! does not take wait in the backlog and in the window, the log keeps all of them, and reads go on. `worker`
+//! does the work.
 //!
 //! What an engine's error means:
 //! - A full disk may be temporary. The work is retried after a pause, and the alarm stops writers from filling the
@@ -18,18 +18,18 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::Alarm;
-use crate::background::checkpoint::Background;
-use crate::background::feed::{Wait, Work};
+use crate::background::worker::BackgroundWorker;
+use crate::disk::space::{DiskSpace, is_full};
 use crate::engine::EngineError;
-use crate::mvcc::commit::Commit;
-use crate::mvcc::core::Core;
-use crate::space::alarm::AlarmChange;
-use crate::space::disk_space::{DiskSpace, is_full};
+use crate::engine::feed::{Wait, Work};
+use crate::published::core::Core;
+use crate::types::alarm::AlarmChange;
+use crate::types::commit::Commit;
 
 /// Runs the background worker, retries it after errors, and raises alarms.
 pub(crate) struct Supervisor {
     core: Arc<Core>,
-    background: Background,
+    background: BackgroundWorker,
     /// Published commits that the engine has not taken.
     backlog: Vec<Arc<Commit>>,
     /// Bytes of the backlog, including commits that it dropped because only the log keeps them.
@@ -52,7 +52,7 @@ pub(crate) struct LogBudgetExceeded {
 }
 
 impl Supervisor {
-    pub(crate) fn new(core: Arc<Core>, mut background: Background) -> Self {
+    pub(crate) fn new(core: Arc<Core>, mut background: BackgroundWorker) -> Self {
         let backlog = background.take_backlog();
         let backlog_bytes = backlog.iter().map(|commit| commit.cost() as u64).sum();
         Self {
@@ -106,7 +106,7 @@ impl Supervisor {
     /// While low free space keeps the alarm raised, polls whether there is enough again, because the system sends no
     /// notification.
     fn poll_disk_recovery(&mut self, wait: Wait) -> Wait {
-        if !self.core.visible().alarms.is_disk_low() {
+        if !self.core.visible().state.alarms.is_disk_low() {
             return wait;
         }
         if self.alarm_change.is_none() && !self.core.is_low() {

@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::engine::{Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
-use crate::mvcc::kv::Stamp;
+use crate::types::kv::Stamp;
+use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{KeyValue, Revision};
 
 /// Suffix of a tombstone's key.

@@ -8,8 +8,7 @@ use bincode::{Decode, Encode};
 
 use super::DecodeError;
 use crate::Revision;
-use crate::engine::RecordKind;
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::{RecordKey, RecordKind};
 
 /// First bytes of an engine file: magic and version.
 pub(crate) const FILE_HEADER: &[u8; 8] = b"kstoreH1";
@@ -53,6 +52,7 @@ pub(crate) struct StandIn<'a> {
     pub(crate) name: &'a [u8],
 }
 
+// Kinds of entries that are no records. The lower numbers are `RecordKind::code`.
 const REMOVED: u8 = 3;
 const STAND_IN: u8 = 4;
 
@@ -61,25 +61,13 @@ const STAND_IN_FIELDS: usize = 13;
 
 /// Appends a record.
 pub(crate) fn put(out: &mut Vec<u8>, kind: RecordKind, key: RecordKey, bytes: &[u8]) {
-    append(out, kind_code(kind), key, bytes);
-}
-
-fn kind_code(kind: RecordKind) -> u8 {
-    match kind {
-        RecordKind::Put => 0,
-        RecordKind::Delete => 1,
-        RecordKind::Note => 2,
-    }
-}
-
-fn kind_of(code: u8) -> Option<RecordKind> {
-    [RecordKind::Put, RecordKind::Delete, RecordKind::Note].into_iter().find(|kind| kind_code(*kind) == code)
+    append(out, kind.code(), key, bytes);
 }
 
 /// Appends a stand-in.
 pub(crate) fn put_stand_in(out: &mut Vec<u8>, stand_in: &StandIn<'_>) {
     let mut bytes = Vec::with_capacity(STAND_IN_FIELDS + stand_in.name.len());
-    bytes.push(kind_code(stand_in.kind));
+    bytes.push(stand_in.kind.code());
     for number in [stand_in.file, stand_in.offset, stand_in.len] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
@@ -92,7 +80,7 @@ fn stand_in(key: RecordKey, body: &[u8]) -> Option<StandIn<'_>> {
     let (kind, numbers) = fields.split_first()?;
     let mut numbers = numbers.chunks_exact(4).map(|n| u32::from_le_bytes(n.try_into().expect("four bytes")));
     let (file, offset, len) = (numbers.next()?, numbers.next()?, numbers.next()?);
-    Some(StandIn { kind: kind_of(*kind)?, key, file, offset, len, name })
+    Some(StandIn { kind: RecordKind::from_code(*kind)?, key, file, offset, len, name })
 }
 
 /// Appends an entry with the keys of removed records.
@@ -147,7 +135,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(HistoryEntry<'_>, usize)> {
     let entry = match fields.kind {
         REMOVED => HistoryEntry::Removed(body),
         STAND_IN => HistoryEntry::StandIn(stand_in(key, body)?),
-        code => HistoryEntry::Record(kind_of(code)?, key, body),
+        code => HistoryEntry::Record(RecordKind::from_code(code)?, key, body),
     };
     Some((entry, RECORD_HEADER + body.len()))
 }

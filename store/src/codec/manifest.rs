@@ -6,30 +6,23 @@
 use bincode::{Decode, Encode};
 
 use super::{DecodeError, VERSION};
-use crate::Revision;
-use crate::space::alarm::Alarms;
+use crate::types::alarm::Alarms;
+use crate::types::state::DurableState;
+use crate::{LeaseId, Revision};
 
-/// The checkpointed state: the log position, the engine's token, leases and alarms.
+/// The checkpointed state, and the engine's token that reopens its history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// The random id of the data, constant for the life of the directory. Every log segment carries it.
     pub(crate) cluster: u64,
     /// Number of checkpoints.
     pub(crate) generation: u64,
-    /// The log's sequence number up to which the engine has every commit.
-    pub(crate) seq: u64,
-    /// The revision at the checkpoint.
-    pub(crate) revision: i64,
-    /// The compacted revision at the checkpoint.
-    pub(crate) compacted: i64,
-    /// The leases at the checkpoint, with their times to live in seconds.
-    pub(crate) leases: Vec<(i64, i64)>,
+    /// The state after the newest commit up to which the engine has every one.
+    pub(crate) state: DurableState,
     /// The engine's name, as in `--engine`.
     pub(crate) engine: String,
     /// The engine's token, with which it reopens this state.
     pub(crate) token: Vec<u8>,
-    /// The alarms at the checkpoint.
-    pub(crate) alarms: Alarms,
     /// The revision up to which superseded records are removed from the engine.
     pub(crate) swept: i64,
 }
@@ -53,7 +46,10 @@ struct ManifestV1 {
 impl ManifestV1 {
     fn with(self, alarms: Alarms, swept: i64) -> Manifest {
         let Self { cluster, generation, seq, revision, compacted, leases, engine, token } = self;
-        Manifest { cluster, generation, seq, revision, compacted, leases, engine, token, alarms, swept }
+        let leases = leases.into_iter().map(|(id, ttl)| (LeaseId(id), ttl)).collect();
+        let (revision, compacted) = (Revision(revision), Revision(compacted));
+        let state = DurableState { seq, revision, compacted, alarms, leases };
+        Manifest { cluster, generation, state, engine, token, swept }
     }
 }
 
@@ -63,8 +59,10 @@ const MAGIC: &[u8; 8] = b"kstoreMF";
 /// Encodes a manifest file.
 pub(crate) fn encode(manifest: &Manifest) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    let Manifest { cluster, generation, seq, revision, compacted, leases, engine, token, alarms, swept } =
-        manifest.clone();
+    let Manifest { cluster, generation, state, engine, token, swept } = manifest.clone();
+    let DurableState { seq, revision, compacted, alarms, leases } = state;
+    let leases = leases.into_iter().map(|(id, ttl)| (id.0, ttl)).collect();
+    let (revision, compacted) = (revision.0, compacted.0);
     let v1 = ManifestV1 { cluster, generation, seq, revision, compacted, leases, engine, token };
     super::put_as(&mut out, CURRENT, &(v1, alarms.bits(), swept));
     seal(out)
@@ -111,7 +109,7 @@ fn decode_body(bytes: &[u8]) -> Result<Manifest, DecodeError> {
 mod tests {
     use super::*;
     use crate::Alarm;
-    use crate::space::alarm::AlarmChange;
+    use crate::types::alarm::AlarmChange;
 
     fn v1() -> ManifestV1 {
         ManifestV1 {

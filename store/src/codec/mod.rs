@@ -1,12 +1,14 @@
-//! Encoding and decoding of all stored bytes, one file per kind of record. Pure: no files, no clock.
+//! Encoding and decoding of all stored bytes, one file per kind of record.
 //!
-//! A version of a key has etcd's own encoding (`kv`). Other records use bincode, pinned to 2.0.1, whose layout has a
-//! specification. Each such record starts with a version byte, so that another encoding can replace it.
+//! A version of a key has etcd's own encoding (`types::kv_encoding`). Other records use bincode, pinned to 2.0.1, whose
+//! layout has a specification. Each such record starts with a version byte, so that another encoding can replace it.
+//!
+//! Promise: decoding what was encoded gives the same value, and decoding any bytes ends with a value or an error, within
+//! memory that is proportional to them. Never here: files, clocks, and the meaning of a record for the store.
 
 pub(crate) mod etcd;
 pub(crate) mod frame;
 pub(crate) mod history;
-pub(crate) mod kv;
 pub(crate) mod manifest;
 pub(crate) mod record;
 

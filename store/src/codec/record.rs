@@ -5,11 +5,14 @@
 //! malformed.
 
 use bincode::{BorrowDecode, Encode};
+use bytes::Bytes;
 
 use super::{DecodeError, VERSION};
-use crate::mvcc::commit::{Commit, LeaseChange};
-use crate::mvcc::event::EventKind;
-use crate::space::alarm::Alarms;
+use crate::types::alarm::Alarms;
+use crate::types::commit::{Commit, LeaseChange};
+use crate::types::event::{EventKind, Events};
+use crate::types::record::{Record, RecordKey, RecordKind};
+use crate::{LeaseId, Revision};
 
 /// The version with alarms.
 const WITH_ALARMS: u8 = 2;
@@ -41,6 +44,49 @@ impl<'a> LogRecordV1<'a> {
     fn with(self, alarms: Option<Alarms>) -> LogRecord<'a> {
         let Self { seq, revision, changes, note, leases, compacted } = self;
         LogRecord { seq, revision, changes, note, leases, compacted, alarms }
+    }
+}
+
+impl LogRecord<'_> {
+    /// The history record with this key, if the commit made it. A commit without changes has no revision of its own, and
+    /// so no record.
+    pub(crate) fn record(&self, key: RecordKey) -> Option<Record> {
+        if Revision(self.revision) != key.main || self.changes.is_empty() {
+            return None;
+        }
+        let (kind, bytes) = if key.is_note() {
+            (RecordKind::Note, self.note?)
+        } else {
+            match self.changes.get(key.sub as usize)? {
+                LogChange::Put(bytes) => (RecordKind::Put, *bytes),
+                LogChange::Delete(bytes) => (RecordKind::Delete, *bytes),
+            }
+        };
+        Some(Record { key, kind, bytes: Bytes::copy_from_slice(bytes) })
+    }
+
+    /// The commit without its changes of keys and its note, which need decoding.
+    pub(crate) fn effects(&self) -> Commit {
+        let leases = self.leases.iter().map(|change| match *change {
+            LogLease::Granted { id, ttl } => LeaseChange::Granted(LeaseId(id), ttl),
+            LogLease::Gone { id } => LeaseChange::Gone(LeaseId(id)),
+        });
+        Commit {
+            seq: self.seq,
+            revision: Revision(self.revision),
+            events: Events::default(),
+            note: None,
+            leases: leases.collect(),
+            compacted: self.compacted.map(Revision),
+            alarms: self.alarms,
+        }
+    }
+
+    /// The history records that the commit made, in order, as `Commit::records` has them.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Record> {
+        let main = Revision(self.revision);
+        let changes = (0..).take(self.changes.len()).map(move |sub| RecordKey::new(main, sub));
+        changes.chain([RecordKey::note(main)]).filter_map(|key| self.record(key))
     }
 }
 
@@ -104,8 +150,8 @@ mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::*;
-    use crate::mvcc::event::Event;
-    use crate::mvcc::kv::Stamp;
+    use crate::types::event::Event;
+    use crate::types::kv::Stamp;
     use crate::{KeyValue, LeaseId, Revision};
 
     proptest! {

@@ -1,6 +1,12 @@
 //! The interface to the file system. The log, the manifest and the segment engine access all files through it, so that
 //! a simulated disk can lose, tear and refuse writes as a real one may. The traits state what an operation guarantees
-//! before a sync. `private` sets the permissions of the files, and `own_files` tells them from files of others.
+//! before a sync.
+//!
+//! `real` is the operating system's file system, `sim` the simulated one. `private` sets the permissions of the files,
+//! `own_files` tells them from files of others, and `space` watches the free space and keeps a reserve file.
+//!
+//! Promise: an operation returns what the system reported; no error is hidden and nothing is retried. Never here: what
+//! a file contains.
 
 pub(crate) mod own_files;
 pub(crate) mod private;
@@ -8,6 +14,7 @@ pub(crate) mod real;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), expect(dead_code, reason = "fuzzers need a part of it"))]
 pub(crate) mod sim;
+pub(crate) mod space;
 
 use std::fmt::Debug;
 use std::io;

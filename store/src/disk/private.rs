@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::disk::own_files;
-use crate::error::OpenError;
+use crate::types::error::OpenError;
 
 /// Mode of every file that the store creates.
 pub(crate) const FILE_MODE: u32 = 0o600;

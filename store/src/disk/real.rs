@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Disk, File, private};
-use crate::error::OpenError;
+use crate::types::error::OpenError;
 
 /// The operating system's file system.
 #[derive(Debug)]

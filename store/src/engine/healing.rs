@@ -5,18 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
-use crate::background::feed::Feed;
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Repairable, Scan, ScrubOutcome};
 use crate::engine::damage::DamagedRecord;
-use crate::engine::recall::RecalledRecord;
-use crate::metrics::Counter;
-use crate::mvcc::commit::RecordKey;
-use crate::mvcc::core::Core;
+use crate::engine::feed::Feed;
+use crate::types::metrics::Counter;
+use crate::types::record::{Record, RecordKey};
 use crate::wal::{self, WalSegments};
 use crate::{KeyValue, Revision};
 
@@ -27,11 +25,24 @@ const REMEMBERED: usize = 4_096;
 /// Healed records that are logged one by one; the metric counts all.
 const LOGGED: u64 = 100;
 
+/// The copy of a record, whole or in part, that was found in memory.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RecalledRecord {
+    /// The whole record.
+    Whole(Record),
+    /// Only the record's identity. Its bytes are the name: see [`LostRecord::name`].
+    Named(Record),
+}
+
+/// Searches memory for copies of these records. It is slow, and called only for damaged records.
+pub(crate) type Recall = dyn Fn(&BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> + Send + Sync;
+
 /// The wrapped engine, the sources of copies, and the records without a copy.
 pub(crate) struct HealingEngine {
-    inner: Arc<dyn Engine>,
+    inner: Arc<dyn Repairable>,
     log: OnceLock<Arc<WalSegments>>,
-    memory: OnceLock<Weak<Core>>,
+    /// Finds copies in memory. Unset during recovery, and in a store in memory, whose engine is never damaged.
+    recall: OnceLock<Box<Recall>>,
     /// Notified when a record is lost: the background worker quarantines it.
     feed: Arc<Feed>,
     /// Lost records. The lock is held while copies are searched, so that several readers of one record search once.
@@ -51,7 +62,7 @@ struct LostRecords {
 }
 
 impl HealingEngine {
-    pub(crate) fn new(inner: Arc<dyn Engine>, feed: Arc<Feed>) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Repairable>, feed: Arc<Feed>) -> Self {
         let quarantined = inner.quarantined().into_iter().take(REMEMBERED);
         let known = quarantined.map(|lost| (lost.key, DamagedRecord::of(&lost))).collect();
         let healed = Counter::default();
@@ -59,7 +70,7 @@ impl HealingEngine {
         Self {
             inner,
             log: OnceLock::new(),
-            memory: OnceLock::new(),
+            recall: OnceLock::new(),
             feed,
             lost: Mutex::new(LostRecords { known, fresh: BTreeSet::new() }),
             unsealed: AtomicBool::new(false),
@@ -72,9 +83,9 @@ impl HealingEngine {
         self.log.set(segments).expect("a store has one log");
     }
 
-    /// Sets the core, in whose memory copies are searched.
-    pub(crate) fn set_memory(&self, core: Weak<Core>) {
-        self.memory.set(core).expect("a store has one core");
+    /// Sets how copies are found in memory.
+    pub(crate) fn set_recall(&self, recall: Box<Recall>) {
+        assert!(self.recall.set(recall).is_ok(), "a store has one published state");
     }
 
     /// The lost records that compaction has not removed, by revision.
@@ -97,19 +108,14 @@ impl HealingEngine {
         self.unsealed.swap(false, Ordering::AcqRel)
     }
 
-    /// Searches memory for copies of these records.
-    fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, RecalledRecord> {
-        let core = self.memory.get().and_then(Weak::upgrade);
-        core.map(|core| core.recall(keys)).unwrap_or_default()
-    }
-
     /// Copies of damaged records, and the names of the records without a copy that memory knows.
     fn copies(
         &self,
         keys: &BTreeSet<RecordKey>,
     ) -> (BTreeMap<RecordKey, Record>, BTreeMap<RecordKey, Record>) {
         let (mut copies, mut names) = (BTreeMap::new(), BTreeMap::new());
-        for (key, known) in self.recall(keys) {
+        let recalled = self.recall.get().map(|recall| recall(keys)).unwrap_or_default();
+        for (key, known) in recalled {
             match known {
                 RecalledRecord::Whole(record) => copies.insert(key, record),
                 RecalledRecord::Named(record) => names.insert(key, record),
@@ -248,10 +254,6 @@ impl Engine for HealingEngine {
                 other => return other,
             }
         }
-    }
-
-    fn repair(&self, record: &Record) -> Result<(), EngineError> {
-        self.inner.repair(record)
     }
 
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {

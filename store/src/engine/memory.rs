@@ -7,9 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKind, Scan};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Repairable, Scan};
 use crate::Revision;
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::{Record, RecordKey, RecordKind};
 
 /// Revisions per block: few enough that a fork's copy of the newest block is small, many enough that a fork of a long
 /// history copies few pointers.
@@ -149,3 +149,5 @@ impl Engine for MemoryEngine {
 
     fn close(&self) {}
 }
+
+impl Repairable for MemoryEngine {}

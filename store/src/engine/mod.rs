@@ -1,14 +1,18 @@
 //! The engine interface: a map from record keys to immutable bytes that stores the history. An engine knows nothing of
 //! keys, transactions or watchers. It is disposable: its content can be rebuilt from an older state and the log.
 //!
-//! `segments`, `sled` and `memory` are the engines, `reader` reads versions from any of them. `healing` repairs damaged
-//! records from copies in memory, which `recall` finds, or in the log; `damage` describes records without a copy.
+//! `segments`, `sled` and `memory` are the engines, `reader` reads versions from any of them, and `feed` is the queue of
+//! synced commits to them. `healing` repairs damaged records from copies in memory or in the log; `damage` describes
+//! records without a copy.
+//!
+//! Promise: a record is returned as it was written, or its damage is; durable is what a seal covered. Never here: which
+//! records are visible or superseded (the levels above decide), and a wait for the log.
 
 pub(crate) mod damage;
+pub(crate) mod feed;
 pub(crate) mod healing;
 pub(crate) mod memory;
 pub(crate) mod reader;
-mod recall;
 pub(crate) mod segments;
 pub(crate) mod sled;
 #[cfg(test)]
@@ -24,26 +28,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::Revision;
-use crate::mvcc::commit::RecordKey;
-
-/// The kind of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecordKind {
-    /// A version of a key.
-    Put,
-    /// The deletion of a key.
-    Delete,
-    /// The note of a revision.
-    Note,
-}
-
-/// One immutable record of the history.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) key: RecordKey,
-    pub(crate) kind: RecordKind,
-    pub(crate) bytes: Bytes,
-}
+use crate::types::record::{Record, RecordKey};
 
 /// A part of the history in order; it contains whole revisions.
 #[derive(Debug, Default)]
@@ -110,7 +95,7 @@ pub(crate) enum EngineError {
 impl EngineError {
     /// Whether the disk is full: the operation may be repeated when there is space.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Io(error) if crate::space::disk_space::is_full(error))
+        matches!(self, Self::Io(error) if crate::disk::space::is_full(error))
     }
 }
 
@@ -141,12 +126,6 @@ pub(crate) trait Engine: Send + Sync {
         self.scan(from, to, budget)
     }
 
-    /// Repairs a damaged record in place, if it still exists. Callable from any thread. An engine that cannot do so
-    /// leaves the record as it is.
-    fn repair(&self, _record: &Record) -> Result<(), EngineError> {
-        Ok(())
-    }
-
     /// The revisions below `below` that have notes, ascending.
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError>;
 
@@ -165,12 +144,39 @@ pub(crate) trait Engine: Send + Sync {
     /// Does one bounded step of defragmentation.
     fn defragment(&self) -> Result<DefragmentOutcome, EngineError>;
 
+    /// Reads about this many more bytes of the files, to find damage before a reader does. Called from the thread that
+    /// feeds the engine.
+    fn scrub(&self, _bytes: u64) -> Result<ScrubOutcome, EngineError> {
+        Ok(ScrubOutcome { complete: true, damaged: false })
+    }
+
+    /// Bytes of files that the next seals delete, even if nothing changes.
+    fn retired(&self) -> u64 {
+        0
+    }
+
+    /// Bytes that the engine occupies.
+    fn size(&self) -> EngineSize;
+
+    /// Closes the engine's files. No other method is called afterwards.
+    fn close(&self);
+}
+
+/// What `healing` needs of an engine to replace damaged records; only `healing` calls it. The default bodies are those of
+/// an engine that cannot replace records.
+pub(crate) trait Repairable: Engine {
+    /// Repairs a damaged record in place, if it still exists. Callable from any thread. An engine that cannot do so
+    /// leaves the record as it is.
+    fn repair(&self, _record: &Record) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// The record as it was written, if another read succeeds or if a single bit is flipped.
     fn correct(&self, _key: RecordKey) -> Result<Option<Record>, EngineError> {
         Ok(None)
     }
 
-    /// Rewrites a damaged record at another location. Called from the thread that feeds the engine, like the next three
+    /// Rewrites a damaged record at another location. Called from the thread that feeds the engine, like the next two
     /// methods.
     fn rewrite(&self, record: &Record) -> Result<(), EngineError> {
         self.repair(record)
@@ -186,11 +192,6 @@ pub(crate) trait Engine: Send + Sync {
     /// until then.
     fn skip_damaged(&self, _key: RecordKey) {}
 
-    /// Reads about this many more bytes of the files, to find damage before a reader does.
-    fn scrub(&self, _bytes: u64) -> Result<ScrubOutcome, EngineError> {
-        Ok(ScrubOutcome { complete: true, damaged: false })
-    }
-
     /// The quarantined records.
     fn quarantined(&self) -> Vec<LostRecord> {
         Vec::new()
@@ -205,15 +206,4 @@ pub(crate) trait Engine: Send + Sync {
     fn repaired(&self) -> u64 {
         0
     }
-
-    /// Bytes of files that the next seals delete, even if nothing changes.
-    fn retired(&self) -> u64 {
-        0
-    }
-
-    /// Bytes that the engine occupies.
-    fn size(&self) -> EngineSize;
-
-    /// Closes the engine's files. No other method is called afterwards.
-    fn close(&self);
 }

@@ -1,10 +1,10 @@
 //! Reading all records of an engine once while it is opened. Unlike a scan, the records arrive in no order, and several
 //! threads prepare them.
 
-use super::{Engine, EngineError, RecordKind};
+use super::{Engine, EngineError};
 use crate::Revision;
-use crate::mvcc::commit::RecordKey;
 use crate::mvcc::index::Version;
+use crate::types::record::{RecordKey, RecordKind};
 
 /// A record read while an engine is opened.
 #[derive(Clone, Copy, Debug)]

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, RecordKind, Scan};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Repairable, Scan};
 use crate::Revision;
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, private};
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::{Record, RecordKey, RecordKind};
 
 /// Bytes of sled's page cache. The newest versions are in the index; the cache serves history.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -92,11 +92,7 @@ pub(crate) fn decode_key(bytes: &[u8]) -> Option<RecordKey> {
 }
 
 fn encode_value(record: &Record) -> Vec<u8> {
-    let kind = match record.kind {
-        RecordKind::Put => 0,
-        RecordKind::Delete => 1,
-        RecordKind::Note => 2,
-    };
+    let kind = record.kind.code();
     let mut bytes = Vec::with_capacity(HEADER + record.bytes.len());
     bytes.push(kind);
     bytes.extend_from_slice(&checksum(kind, record.key, &record.bytes).to_le_bytes());
@@ -115,12 +111,7 @@ fn checksum(kind: u8, key: RecordKey, bytes: &[u8]) -> u32 {
 pub(crate) fn decode_value(key: RecordKey, bytes: &[u8]) -> Result<Record, EngineError> {
     let parts = bytes.split_first().and_then(|(kind, rest)| Some((*kind, rest.split_first_chunk::<4>()?)));
     let (tag, (crc, body)) = parts.ok_or(EngineError::Damaged(key))?;
-    let kind = match tag {
-        0 => RecordKind::Put,
-        1 => RecordKind::Delete,
-        2 => RecordKind::Note,
-        _ => return Err(EngineError::Damaged(key)),
-    };
+    let kind = RecordKind::from_code(tag).ok_or(EngineError::Damaged(key))?;
     if checksum(tag, key, body) != u32::from_le_bytes(*crc) {
         return Err(EngineError::Damaged(key));
     }
@@ -252,15 +243,6 @@ impl Engine for SledEngine {
         Ok(Scan { records, next: to.next() })
     }
 
-    fn repair(&self, record: &Record) -> Result<(), EngineError> {
-        let (db, key) = (self.opened()?.db, encode_key(record.key));
-        if let Some(damaged) = db.get(key).map_err(failed)? {
-            // No repair if it was removed meanwhile.
-            let _ = db.compare_and_swap(key, Some(damaged), Some(encode_value(record))).map_err(failed)?;
-        }
-        Ok(())
-    }
-
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
         let mut notes = Vec::new();
         for found in self.range(RecordKey::new(Revision(0), 0), RecordKey::note(below.previous()))? {
@@ -313,6 +295,17 @@ impl Engine for SledEngine {
         if let Err(error) = private::set_modes(&self.dir) {
             tracing::warn!(%error, "cannot set the modes of sled's files");
         }
+    }
+}
+
+impl Repairable for SledEngine {
+    fn repair(&self, record: &Record) -> Result<(), EngineError> {
+        let (db, key) = (self.opened()?.db, encode_key(record.key));
+        if let Some(damaged) = db.get(key).map_err(failed)? {
+            // No repair if it was removed meanwhile.
+            let _ = db.compare_and_swap(key, Some(damaged), Some(encode_value(record))).map_err(failed)?;
+        }
+        Ok(())
     }
 }
 

@@ -12,11 +12,11 @@ use bytes::Bytes;
 use kstore_nondet::Rng;
 use parking_lot::Mutex;
 
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Record, Scan};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, Repairable, Scan};
 use crate::Revision;
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::{Record, RecordKey};
 
 /// The storage of a stub engine over restarts. Clones share the same storage.
 #[derive(Clone, Debug)]
@@ -126,7 +126,7 @@ impl StubStorage {
     }
 
     /// Opens the engine, at least as new as `token`. Without a token, its content is dropped.
-    pub(crate) fn open(&self, token: Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError> {
+    pub(crate) fn open(&self, token: Option<&[u8]>) -> Result<Arc<dyn Repairable>, EngineError> {
         let mut medium = self.0.lock();
         if medium.malice.refuses_to_open {
             return Err(EngineError::Corrupt("it does not open".to_owned()));
@@ -235,3 +235,5 @@ impl Engine for StubEngine {
 
     fn close(&self) {}
 }
+
+impl Repairable for StubEngine {}

@@ -11,11 +11,11 @@ use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use super::memory::MemoryEngine;
 use super::segments::SegmentsEngine;
 use super::sled::SledEngine;
-use super::{DefragmentOutcome, Engine, Record, RecordKind};
+use super::{DefragmentOutcome, Engine};
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
-use crate::mvcc::commit::RecordKey;
 use crate::tests::conformance::cases;
+use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{Limits, Revision};
 
 #[derive(Clone, Debug)]

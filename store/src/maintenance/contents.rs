@@ -5,22 +5,19 @@ use bytes::Bytes;
 
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 use crate::codec::etcd::parse_key;
-use crate::engine::{Record, RecordKind};
-use crate::limits::LEASE_TTL_MAX_SECONDS;
-use crate::mvcc::commit::RecordKey;
 use crate::snapshot::bbolt::read::ReadError;
 use crate::snapshot::layout;
-use crate::space::alarm::{AlarmChange, Alarms};
+use crate::types::alarm::AlarmChange;
+use crate::types::limits::LEASE_TTL_MAX_SECONDS;
+use crate::types::record::{Record, RecordKey, RecordKind};
+use crate::types::state::DurableState;
 use crate::{KeyValue, LeaseId, Revision};
 
 /// The content of a snapshot apart from its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SnapshotContents {
-    pub(super) revision: Revision,
-    pub(super) compacted: Revision,
-    /// Leases with their granted times to live in seconds.
-    pub(super) leases: Vec<(LeaseId, i64)>,
-    pub(super) alarms: Alarms,
+    /// The state; a snapshot has no sequence number, so that is zero.
+    pub(super) state: DurableState,
     /// Number of versions and tombstones.
     pub(super) records: u64,
     /// Whether the snapshot has users, because it comes from an etcd with authentication. kstore does not restore them.
@@ -43,21 +40,14 @@ pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<SnapshotC
     if !image.buckets().any(|name| name == layout::KEY.as_bytes()) {
         return Err(wrong(ReadError::Foreign("it has no history")));
     }
-    let mut contents = SnapshotContents {
-        revision: Revision::FIRST,
-        compacted: Revision::NEVER_COMPACTED,
-        leases: Vec::new(),
-        alarms: Alarms::default(),
-        records: 0,
-        has_users: false,
-    };
+    let mut contents = SnapshotContents { state: DurableState::default(), records: 0, has_users: false };
     let mut visit = |name: &str, take: &mut ParseEntry<'_>| {
         let visited = image.visit(name.as_bytes(), &mut |key, value| take(&mut contents, key, value));
         visited.map_err(wrong)
     };
     visit(layout::KEY, &mut |contents, key, value| {
         let (revision, record) = parse_record(key, value)?;
-        contents.revision = contents.revision.max(revision);
+        contents.state.revision = contents.state.revision.max(revision);
         match record {
             Some(record) => {
                 contents.records += 1;
@@ -68,12 +58,13 @@ pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<SnapshotC
     })?;
     visit(layout::NOTES, &mut |_, key, value| sink(parse_note(key, value)?))?;
     visit(layout::LEASE, &mut |contents, key, value| {
-        contents.leases.push(parse_lease(key, value)?);
+        let (id, ttl) = parse_lease(key, value)?;
+        contents.state.leases.insert(id, ttl);
         Ok(())
     })?;
     visit(layout::ALARM, &mut |contents, key, _| {
         let alarm = layout::decode_alarm(key).ok_or("an alarm is malformed")?;
-        contents.alarms = contents.alarms.after(AlarmChange::Raise(alarm));
+        contents.state.alarms = contents.state.alarms.after(AlarmChange::Raise(alarm));
         Ok(())
     })?;
     visit(layout::META, &mut |contents, key, value| parse_meta(contents, key, value))?;
@@ -81,9 +72,8 @@ pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<SnapshotC
         contents.has_users = true;
         Ok(())
     })?;
-    contents.leases.sort_unstable();
     // Compaction may have removed the newest records.
-    contents.revision = contents.revision.max(contents.compacted);
+    contents.state.revision = contents.state.revision.max(contents.state.compacted);
     Ok(contents)
 }
 
@@ -141,6 +131,6 @@ fn parse_meta(contents: &mut SnapshotContents, key: &[u8], value: &[u8]) -> Resu
         Some((key, false)) if key.main >= Revision(0) && key.main <= HIGHEST => key.main,
         Some(_) | None => return Err("the compacted revision is malformed".to_owned()),
     };
-    contents.compacted = contents.compacted.max(compacted);
+    contents.state.compacted = contents.state.compacted.max(compacted);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Layout of a data directory: engine names and the locations of their files.
+//! Engines of a data directory: the location of their files, and new ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,25 +11,9 @@ use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError};
 use crate::{EngineKind, Limits};
 
-/// The engine's name, as in the manifest.
-pub(super) fn engine_name(kind: EngineKind) -> &'static str {
-    match kind {
-        EngineKind::Segments => "segments",
-        EngineKind::Sled => "sled",
-        EngineKind::Memory => "memory",
-    }
-}
-
 /// The directory of the sled database.
 pub(super) fn sled_dir(engine: &Path) -> PathBuf {
     engine.join("sled")
-}
-
-/// The engine with this name.
-pub(super) fn engine_kind(name: &str) -> Option<EngineKind> {
-    [EngineKind::Segments, EngineKind::Sled, EngineKind::Memory]
-        .into_iter()
-        .find(|kind| engine_name(*kind) == name)
 }
 
 /// Creates a new engine in a directory without engine files.

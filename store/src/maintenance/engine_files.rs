@@ -11,12 +11,11 @@ use bytes::Bytes;
 use super::data_dir;
 use super::survey::{Problems, RecordMap};
 use crate::codec::history::{self, FILE_HEADER, HistoryEntry, RECORD_HEADER};
-use crate::codec::kv;
 use crate::disk::{Disk, File, read_all, read_full};
-use crate::engine::Record;
 use crate::engine::segments::{file_name, file_number};
 use crate::engine::sled::{self as sled_engine, SEAL_KEY};
-use crate::mvcc::commit::RecordKey;
+use crate::types::kv_encoding;
+use crate::types::record::{Record, RecordKey};
 use crate::{EngineKind, Revision};
 
 /// The records found in an engine's files.
@@ -287,12 +286,12 @@ impl FoundRecords {
 
 /// Whether a damaged version is, as far as it can be read, one of that revision.
 fn names_revision(body: &[u8], main: Revision) -> bool {
-    kv::decode(body).is_none_or(|fields| fields.stamp.mod_revision == main)
+    kv_encoding::decode(body).is_none_or(|fields| fields.stamp.mod_revision == main)
 }
 
 /// The key in an encoded version, which may be damaged behind it.
 fn key_in(version: &[u8]) -> Option<Bytes> {
-    version.get(kv::key(version)).filter(|key| !key.is_empty()).map(Bytes::copy_from_slice)
+    version.get(kv_encoding::key(version)).filter(|key| !key.is_empty()).map(Bytes::copy_from_slice)
 }
 
 fn find_sled(dir: &Path, problems: &mut Problems) -> EngineRecords {

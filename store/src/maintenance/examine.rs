@@ -8,7 +8,7 @@ use super::restore::Progress;
 use super::state::SurveyedState;
 use super::survey::{LogRange, Problem, Problems, Survey, SurveyError};
 use crate::codec::etcd::EtcdRecord;
-use crate::engine::{Record, RecordKind};
+use crate::types::record::{Record, RecordKind};
 use crate::{Alarm, KeyValue, Revision};
 
 /// Status of a data directory.
@@ -75,7 +75,7 @@ fn examine_keys(
 ) -> VerifyReport {
     let state = SurveyedState::of(&mut survey);
     let mut check = Verifier {
-        compacted: state.compacted,
+        compacted: state.durable.compacted,
         engine: survey.dir.join("engine"),
         keys: BTreeMap::new(),
         records: 0,
@@ -83,7 +83,7 @@ fn examine_keys(
         problems: std::mem::take(&mut survey.problems),
     };
     let whole = state.whole_upto();
-    if whole < state.revision {
+    if whole < state.durable.revision {
         let detail = format!("records of revision {} are missing", whole.next());
         check.problems.add(&check.engine, None, detail);
     }
@@ -102,16 +102,16 @@ fn examine_keys(
     let existing = check.keys.iter().filter(|(_, known)| !known.dead);
     existing.for_each(|(key, _)| visit(key));
     let status = DirectoryStatus {
-        engine: super::data_dir::engine_name(survey.engine),
+        engine: survey.engine.name(),
         identity: survey.cluster,
-        revision: state.revision,
-        compacted: state.compacted,
+        revision: state.durable.revision,
+        compacted: state.durable.compacted,
         keys: check.keys.values().filter(|known| !known.dead).count() as u64,
         records: check.records,
         record_bytes: check.bytes,
-        leases: state.leases() as u64,
-        alarms: state.alarms.iter().collect(),
-        checkpoint: survey.manifest.as_ref().map_or(0, |manifest| manifest.seq),
+        leases: state.durable.leases.len() as u64,
+        alarms: state.durable.alarms.iter().collect(),
+        checkpoint: survey.manifest.as_ref().map_or(0, |manifest| manifest.state.seq),
         engine_bytes: survey.found.bytes,
         log: survey.log,
     };

@@ -12,8 +12,8 @@ use super::state::SurveyedState;
 use super::survey::{Problem, Survey, SurveyError};
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, File, read_full};
-use crate::engine::Record;
 use crate::snapshot::build::Builder;
+use crate::types::record::Record;
 use crate::{SnapshotError, SnapshotInfo, Store};
 
 /// Why a snapshot file could not be written.
@@ -75,13 +75,15 @@ pub(super) fn save_from(
         return Err(ExportError::Damaged { first: first.clone() });
     }
     let whole = state.whole_upto();
-    if whole < state.revision {
+    if whole < state.durable.revision {
         return Err(SnapshotError::Damaged { revision: whole.next() }.into());
     }
     let unreadable = |error: io::Error| Err(SnapshotError::Unreadable(error.to_string()));
     create(disk, to, |to| match build(&survey, &state, to, &unreadable, progress)? {
         (info, lost) if lost.is_empty() => Ok(info),
-        (_, lost) => Err(SnapshotError::Damaged { revision: lost.newest().unwrap_or(state.revision) }),
+        (_, lost) => {
+            Err(SnapshotError::Damaged { revision: lost.newest().unwrap_or(state.durable.revision) })
+        }
     })
 }
 
@@ -141,12 +143,13 @@ fn build(
         }
     }
     progress(total, total);
-    let (lost, mut closing) = (finder.finish(state), state.closing());
+    let (lost, mut durable) = (finder.finish(state), state.durable.clone());
+    durable.compacted = durable.compacted.min(durable.revision);
     if !lost.is_empty() {
         // Neither a read of the past nor a watch may cross a gap.
-        closing.compacted = closing.revision;
+        durable.compacted = durable.revision;
     }
-    Ok((builder.finish(&closing)?, lost))
+    Ok((builder.finish(survey.cluster, &durable)?, lost))
 }
 
 /// The file's name until it is complete.

@@ -6,10 +6,10 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::state::SurveyedState;
-use crate::codec::kv;
-use crate::engine::{Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
-use crate::{Revision, limits};
+use crate::Revision;
+use crate::types::kv_encoding;
+use crate::types::limits;
+use crate::types::record::{Record, RecordKey, RecordKind};
 
 /// What a salvage could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl LossFinder {
         if self.keys.is_empty() || record.kind == RecordKind::Note {
             return;
         }
-        let key = record.bytes.get(kv::key(&record.bytes)).unwrap_or_default();
+        let key = record.bytes.get(kv_encoding::key(&record.bytes)).unwrap_or_default();
         if let Some(kept) = self.keys.get_mut(key) {
             *kept = Some(record.key.main);
         }
@@ -153,7 +153,7 @@ fn lost_revisions(state: &SurveyedState, lost: &BTreeMap<RecordKey, Option<Bytes
         }
     }
     let mut gaps = Vec::new();
-    let start = state.compacted.max(Revision::FIRST).next();
+    let start = state.durable.compacted.max(Revision::FIRST).next();
     let (mut next, mut next_sub) = (start, 0);
     for key in state.records.range(RecordKey::new(start, 0)..).map(|(key, _)| key).filter(changes) {
         if key.main >= next {
@@ -167,8 +167,8 @@ fn lost_revisions(state: &SurveyedState, lost: &BTreeMap<RecordKey, Option<Bytes
         }
         next_sub = key.sub + 1;
     }
-    if next <= state.revision {
-        gaps.push(RevisionRange { first: next, last: state.revision });
+    if next <= state.durable.revision {
+        gaps.push(RevisionRange { first: next, last: state.durable.revision });
     }
     gaps.extend(incomplete.into_iter().map(|at| RevisionRange { first: at, last: at }));
     joined(gaps)

@@ -1,5 +1,8 @@
 //! Offline operations on the directory of a closed store, and on snapshot files. Each function takes the directory's
 //! lock where needed, and blocks until it is done.
+//!
+//! Promise: what is read is never changed, and an interrupted operation leaves a directory that either is as before or
+//! says what to do. Never here: anything that an open store needs; the levels below do not know this one.
 
 mod contents;
 mod data_dir;
@@ -27,7 +30,6 @@ pub use export::{ExportError, SalvageReport, salvage, save, snapshot_to_file};
 pub use fuzz::fuzz_restore;
 pub use losses::{Losses, LostVersion, RevisionRange};
 pub use rescue::{RescueError, RescueReport, rescue};
-pub(crate) use restore::MARK;
 pub use restore::{Progress, Restore, RestoreError, RestoreReport, restore};
 pub use snapshot_file::{SnapshotFileError, SnapshotStatus, snapshot_status};
 pub use survey::{LogRange, Problem, SurveyError};

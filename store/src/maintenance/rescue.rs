@@ -11,8 +11,8 @@ use super::export::{ExportError, SalvageReport, salvage};
 use super::restore::{Progress, Restore, RestoreError, RestoreReport, restore};
 use crate::EngineKind;
 use crate::disk::real::DirLock;
-use crate::error::OpenError;
-use crate::recovery::manifest;
+use crate::manifest;
+use crate::types::error::OpenError;
 
 /// Most names to try for the directory of the damaged files.
 const NAMES: u32 = 100;

@@ -16,9 +16,11 @@ use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 use crate::codec::manifest::Manifest;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, private};
-use crate::engine::{Engine, EngineError, Record};
-use crate::error::OpenError;
-use crate::recovery::manifest;
+use crate::engine::{Engine, EngineError};
+use crate::manifest;
+use crate::types::error::OpenError;
+use crate::types::record::Record;
+use crate::types::state::DurableState;
 use crate::wal::{ReplayResult, Wal, WalSegments};
 use crate::{EngineKind, Limits, Revision};
 
@@ -134,9 +136,6 @@ pub(super) fn restore_from(
     restored
 }
 
-/// Name of the marker file that a directory has while a restore is in progress.
-pub(crate) const MARK: &str = "RESTORING";
-
 /// The log's sequence number of the restored state, before the first record that will be logged.
 const SEQ: u64 = 1;
 
@@ -165,7 +164,7 @@ impl Target<'_> {
     fn prepare(&self) -> Result<(), RestoreError> {
         let occupied = || RestoreError::Occupied { dir: self.dir.to_owned() };
         let names = self.disk.list(self.dir).map_err(self.error())?;
-        let marked = names.iter().any(|name| name == MARK);
+        let marked = names.iter().any(|name| name == manifest::RESTORING);
         if names.iter().any(|name| manifest::is_manifest(name)) {
             return Err(occupied());
         }
@@ -176,7 +175,7 @@ impl Target<'_> {
         let make = || {
             self.disk.create_dir(&self.wal())?;
             self.disk.create_dir(&self.engine())?;
-            self.disk.create(&self.dir.join(MARK))?.sync()?;
+            self.disk.create(&self.dir.join(manifest::RESTORING))?.sync()?;
             self.disk.sync_dir(self.dir)?;
             self.clear_files()
         };
@@ -202,7 +201,7 @@ impl Target<'_> {
     }
 
     fn unmark(&self) -> io::Result<()> {
-        self.disk.remove(&self.dir.join(MARK))?;
+        self.disk.remove(&self.dir.join(manifest::RESTORING))?;
         self.disk.sync_dir(self.dir)
     }
 
@@ -216,17 +215,13 @@ impl Target<'_> {
         // A log without a manifest: no store opens this directory until the restore is done.
         self.begin_log(cluster).map_err(self.error())?;
         let (contents, token) = self.fill_engine(snapshot, progress)?;
-        let (revision, compacted) = bumped(&contents, bump)?;
+        let (revision, compacted) = bumped(&contents.state, bump)?;
         let manifest = Manifest {
             cluster,
             generation: 1,
-            seq: SEQ,
-            revision: revision.0,
-            compacted: compacted.0,
-            leases: contents.leases.iter().map(|(id, ttl)| (id.0, *ttl)).collect(),
-            engine: data_dir::engine_name(self.engine).to_owned(),
+            state: DurableState { seq: SEQ, revision, compacted, ..contents.state },
+            engine: self.engine.name().to_owned(),
             token,
-            alarms: contents.alarms,
             swept: Revision::NEVER_COMPACTED.0,
         };
         manifest::replace(&**self.disk, self.dir, &manifest)
@@ -236,7 +231,7 @@ impl Target<'_> {
             revision,
             compacted,
             records: contents.records,
-            leases: contents.leases.len() as u64,
+            leases: manifest.state.leases.len() as u64,
             users_left_out: contents.has_users,
         })
     }
@@ -276,11 +271,11 @@ fn engine_error(error: EngineError) -> io::Error {
 }
 
 /// The store's first revision and compacted revision.
-fn bumped(contents: &SnapshotContents, bump: u64) -> Result<(Revision, Revision), RestoreError> {
+fn bumped(state: &DurableState, bump: u64) -> Result<(Revision, Revision), RestoreError> {
     if bump == 0 {
-        return Ok((contents.revision, contents.compacted));
+        return Ok((state.revision, state.compacted));
     }
-    let moved = i64::try_from(bump).ok().and_then(|bump| contents.revision.0.checked_add(bump));
+    let moved = i64::try_from(bump).ok().and_then(|bump| state.revision.0.checked_add(bump));
     let revision = moved.map(Revision).filter(|moved| *moved <= HIGHEST);
     let revision = revision.ok_or(RestoreError::Bump(bump))?;
     Ok((revision, revision))

@@ -11,7 +11,7 @@ use crate::Revision;
 use crate::codec::etcd::parse_key;
 use crate::disk::real::RealDisk;
 use crate::disk::{File, read_full};
-use crate::mvcc::hash::CASTAGNOLI;
+use crate::read::hash::CASTAGNOLI;
 use crate::snapshot::bbolt::read::{Image, ReadError};
 use crate::snapshot::layout;
 

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use super::data_dir;
 use super::engine_files::{self, EngineRecords, read_around};
+use crate::EngineKind;
 use crate::codec::frame::SegmentHeader;
 use crate::codec::manifest::{Manifest, decode};
-use crate::codec::record::{LogChange, LogRecord};
+use crate::codec::record::LogRecord;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::disk::{Disk, read_all};
-use crate::engine::{Record, RecordKind};
-use crate::error::OpenError;
-use crate::mvcc::commit::RecordKey;
-use crate::recovery::manifest;
+use crate::manifest;
+use crate::types::commit::Commit;
+use crate::types::error::OpenError;
+use crate::types::record::{Record, RecordKey};
 use crate::wal::{self, SegmentBytes, WalSegments, read_around_damage};
-use crate::{EngineKind, Revision};
 
 /// A problem found in a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,13 +75,15 @@ impl Problems {
 /// A commit of the log with its records.
 #[derive(Debug)]
 pub(super) struct LogCommit {
-    pub(super) seq: u64,
-    pub(super) revision: Revision,
-    /// Granted and ended leases.
-    pub(super) leases: Vec<crate::codec::record::LogLease>,
-    pub(super) compacted: Option<Revision>,
-    pub(super) alarms: Option<crate::space::alarm::Alarms>,
+    /// The commit, without events: a record of it may be damaged.
+    pub(super) commit: Commit,
     pub(super) records: Vec<Record>,
+}
+
+impl LogCommit {
+    fn of(record: LogRecord<'_>) -> Self {
+        Self { commit: record.effects(), records: record.records().collect() }
+    }
 }
 
 /// The range of records in a log.
@@ -141,7 +143,8 @@ impl Survey {
         }
         let engine_dir = dir.join("engine");
         let engine = engine_of(manifest.as_ref(), &engine_dir);
-        let token = manifest.as_ref().filter(|manifest| manifest.seq > 0).map(|manifest| &manifest.token[..]);
+        let token =
+            manifest.as_ref().filter(|manifest| manifest.state.seq > 0).map(|manifest| &manifest.token[..]);
         let found =
             engine_files::find(&**disk, &engine_dir, engine, token, &mut problems).map_err(io(engine_dir))?;
         let mut survey = Self {
@@ -171,7 +174,7 @@ impl Survey {
         }
         let logged = &mut self.logged;
         let read = wal::replay(segments, self.cluster, first - 1, &mut |record| {
-            logged.push(take(record)?);
+            logged.push(LogCommit::of(record));
             Ok(())
         });
         match read {
@@ -185,9 +188,9 @@ impl Survey {
                 self.read_around_damage(segments);
             }
         }
-        self.log.last = self.logged.last().map_or(first - 1, |logged| logged.seq);
+        self.log.last = self.logged.last().map_or(first - 1, |logged| logged.commit.seq);
         if let Some(manifest) = &self.manifest {
-            let seq = manifest.seq;
+            let seq = manifest.state.seq;
             if first > seq + 1 || self.log.last < seq {
                 let detail = format!(
                     "the log has records {first} to {}, but record {seq} was checkpointed",
@@ -209,7 +212,7 @@ impl Survey {
             let bytes = read.inspect_err(|error| problems.add(&path, None, error.to_string())).ok()?;
             Some(SegmentBytes { first_seq, bytes })
         });
-        let (found, missing) = read_around_damage(readable, self.cluster, &mut |record| take(record).ok());
+        let (found, missing) = read_around_damage(readable, self.cluster, &mut LogCommit::of);
         self.logged = found.into_values().collect();
         for (first, last) in missing {
             let detail = format!("records {first} to {last} of the log are missing or damaged");
@@ -222,31 +225,6 @@ impl Survey {
 fn owner(segments: &WalSegments, first: u64) -> Option<u64> {
     let bytes = read_all(&*segments.open(first).ok()?).ok()?;
     SegmentHeader::decode(&bytes).map(|header| header.cluster)
-}
-
-fn take(record: LogRecord<'_>) -> Result<LogCommit, String> {
-    let main = Revision(record.revision);
-    let copy = bytes::Bytes::copy_from_slice;
-    let changes = record.changes.iter().zip(0..).map(|(change, sub)| {
-        let (kind, bytes) = match change {
-            LogChange::Put(bytes) => (RecordKind::Put, bytes),
-            LogChange::Delete(bytes) => (RecordKind::Delete, bytes),
-        };
-        Record { key: RecordKey::new(main, sub), kind, bytes: copy(bytes) }
-    });
-    let note = record.note.iter().map(|note| Record {
-        key: RecordKey::note(main),
-        kind: RecordKind::Note,
-        bytes: copy(note),
-    });
-    Ok(LogCommit {
-        seq: record.seq,
-        revision: main,
-        records: if record.changes.is_empty() { Vec::new() } else { changes.chain(note).collect() },
-        leases: record.leases,
-        compacted: record.compacted.map(Revision),
-        alarms: record.alarms,
-    })
 }
 
 /// The newest intact manifest. Changes nothing, unlike opening a store.
@@ -273,7 +251,7 @@ fn manifests(disk: &dyn Disk, dir: &Path, problems: &mut Problems) -> Result<Opt
 }
 
 fn engine_of(manifest: Option<&Manifest>, dir: &Path) -> EngineKind {
-    let named = manifest.and_then(|manifest| data_dir::engine_kind(&manifest.engine));
+    let named = manifest.and_then(|manifest| EngineKind::of_name(&manifest.engine));
     let guess = || if data_dir::sled_dir(dir).exists() { EngineKind::Sled } else { EngineKind::Segments };
     named.unwrap_or_else(guess)
 }

@@ -4,10 +4,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::mvcc::commit::RecordKey;
 use crate::mvcc::index::{Index, VersionRef};
-use crate::mvcc::range::{Range, RangeResult, SortOrder, SortTarget};
 use crate::mvcc::staged::StagedView;
+use crate::types::range::{Range, RangeResult, SortOrder, SortTarget};
+use crate::types::record::RecordKey;
 use crate::{KeyValue, RangeError, Revision};
 
 /// A selected version: in memory, or to be read from the engine.

@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::mvcc::commit::{Commit, RecordKey};
-use crate::mvcc::event::Event;
+use crate::types::commit::Commit;
+use crate::types::event::Event;
+use crate::types::record::RecordKey;
 use crate::{Limits, Revision};
 
 /// Commits of consecutive revisions, up to the newest.

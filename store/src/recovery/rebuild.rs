@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::KeyValue;
-use crate::codec::kv::key;
+use crate::engine::EngineError;
 use crate::engine::reader::{LoadedRecord, PreparedVersions};
-use crate::engine::{EngineError, RecordKind};
-use crate::lease::table::LeaseTable;
 use crate::mvcc::index::{Index, IndexBuilder, Version, alike, lead};
+use crate::txn::lease_table::LeaseTable;
+use crate::types::kv_encoding::key;
+use crate::types::record::RecordKind;
 
 /// An index that is being rebuilt. It is usable after [`Rebuild::finish`].
 #[derive(Debug, Default)]

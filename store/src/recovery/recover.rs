@@ -9,36 +9,36 @@ use std::sync::Arc;
 use kstore_nondet::{Nondet, Rng};
 use tokio::time::Instant;
 
-use crate::background::checkpoint::{Background, BackgroundEnv, EngineCoverage};
+use crate::background::compact::Sweeper;
+use crate::background::worker::{BackgroundWorker, EngineCoverage, WorkerEnv};
 use crate::codec::manifest::Manifest;
-use crate::codec::record::{LogChange, LogLease, LogRecord};
+use crate::codec::record::{LogChange, LogRecord};
 use crate::disk::real::{DirLock, RealDisk};
+use crate::disk::space::{DiskSpace, is_full};
 use crate::disk::{Disk, private};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::reader::{self, LoadCallbacks};
 use crate::engine::segments::{self, SegmentsEngine};
 use crate::engine::sled::SledEngine;
-use crate::engine::{Engine, EngineError};
-use crate::error::OpenError;
-use crate::lease::clock::duration;
-use crate::lease::table::LeaseTable;
-use crate::mvcc::commit::{Commit, LeaseChange};
-use crate::mvcc::compact::Sweeper;
-use crate::mvcc::core::{Core, PublishedState};
-use crate::mvcc::event::{Event, EventKind};
+use crate::engine::{Engine, EngineError, Repairable};
+use crate::manifest;
 use crate::mvcc::index::Index;
 use crate::mvcc::window::Window;
-use crate::recovery::manifest;
+use crate::published::core::{Core, PublishedState};
+use crate::published::lease_clock::duration;
 use crate::recovery::rebuild::{self, Rebuild};
 use crate::runtime::committer::Committer;
 use crate::runtime::driver::Driver;
 use crate::runtime::log::Log;
 use crate::runtime::threads::Threads;
-use crate::runtime::writer::{Writer, WriterState};
-use crate::space::alarm::Alarms;
-use crate::space::disk_space::{DiskSpace, is_full};
+use crate::runtime::writer::Writer;
+use crate::txn::lease_table::LeaseTable;
+use crate::types::commit::{Commit, LeaseChange};
+use crate::types::error::OpenError;
+use crate::types::event::{Event, EventKind};
+use crate::types::state::DurableState;
 use crate::wal::{self, ReplayResult, Wal, WalSegments};
-use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision, maintenance};
+use crate::{Config, Durability, EngineKind, KeyValue, Limits, Revision};
 
 /// Opens the store that `config` describes.
 pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError> {
@@ -47,8 +47,7 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
     if config.durability == Durability::Memory {
         let engine = Arc::new(MemoryEngine::default());
         let core = Core::new(empty(), engine.clone(), identity(&rng), config.limits);
-        let recovered = WriterState { seq: 0, leases: LeaseTable::default() };
-        let writer = Writer::new(Arc::new(core), rng, recovered);
+        let writer = Writer::new(Arc::new(core), rng, LeaseTable::default());
         return Ok(Driver::in_memory(writer, engine, Sweeper::new(Revision::NEVER_COMPACTED)));
     }
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
@@ -61,7 +60,7 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
 }
 
 /// Opens a test's own engine, given the manifest's token.
-pub(crate) type OpenEngine<'a> = &'a dyn Fn(Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError>;
+pub(crate) type OpenEngine<'a> = &'a dyn Fn(Option<&[u8]>) -> Result<Arc<dyn Repairable>, EngineError>;
 
 /// Opens a store without threads, on any disk and with any engine.
 #[cfg(test)]
@@ -96,7 +95,7 @@ struct RecoveredStore {
     core: Arc<Core>,
     committer: Committer,
     log: Log,
-    background: Background,
+    background: BackgroundWorker,
 }
 
 impl RecoveredStore {
@@ -109,27 +108,13 @@ impl RecoveredStore {
 
 /// The published state of a new store.
 fn empty() -> PublishedState {
-    PublishedState {
-        revision: Revision::FIRST,
-        compacted: Revision::NEVER_COMPACTED,
-        seq: 0,
-        alarms: Alarms::default(),
-        index: Index::default(),
-        window: Window::after(Revision::FIRST),
-    }
+    let state = DurableState::default();
+    PublishedState { window: Window::after(state.revision), index: Index::default(), state }
 }
 
 /// A random id for new data; never zero.
 pub(crate) fn identity(rng: &Rng) -> u64 {
     rng.next_u64() | 1
-}
-
-fn engine_name(kind: EngineKind) -> &'static str {
-    match kind {
-        EngineKind::Segments => "segments",
-        EngineKind::Sled => "sled",
-        EngineKind::Memory => "memory",
-    }
 }
 
 /// Recovers the store in `dir`. If the file system is full, deletes the reserve file and tries again.
@@ -180,30 +165,25 @@ fn try_recover(
     let state = site.load(&found)?;
     let RecoveredState { manifest, core, leases, replayed, backlog } = state;
     let core = Arc::new(core);
+    debug_assert_eq!(core.visible().state.seq, replayed.last_seq, "the whole log is published");
     core.set_log(segments.clone());
-    core.healing.set_memory(Arc::downgrade(&core));
+    core.share_copies();
     let wal = Wal::begin(segments.clone(), manifest.cluster, rng.fork("wal"), &replayed, &config.limits);
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
     leases.iter().for_each(|(id, ttl)| core.leases.begin(id, ttl, now + duration(ttl)));
-    core.granted.seed(leases.iter());
-    let place = BackgroundEnv { disk, dir: dir.to_owned(), segments, engine: config.engine };
-    let background = Background::new(core.clone(), place, manifest, stored(&leases, &replayed, backlog));
-    let writer =
-        Writer::new(core.clone(), rng.fork("leases"), WriterState { seq: replayed.last_seq, leases });
+    let env = WorkerEnv { disk, dir: dir.to_owned(), segments, engine: config.engine };
+    let background = BackgroundWorker::new(core.clone(), env, manifest, coverage(&replayed, backlog));
+    let writer = Writer::new(core.clone(), rng.fork("leases"), leases);
     let log = Log::new(core.clone(), wal, config.durability);
     Ok(RecoveredStore { core, committer: Committer::new(writer), log, background })
 }
 
-/// The engine's progress after recovery.
-fn stored(leases: &LeaseTable, replayed: &ReplayResult, backlog: Option<Vec<Arc<Commit>>>) -> EngineCoverage {
+/// Which commits the engine has after recovery.
+fn coverage(replayed: &ReplayResult, backlog: Option<Vec<Arc<Commit>>>) -> EngineCoverage {
     match backlog {
         Some(backlog) => EngineCoverage::AsInManifest { backlog },
-        None => EngineCoverage::All {
-            seq: replayed.last_seq,
-            leases: leases.iter().collect(),
-            log_bytes: replayed.bytes,
-        },
+        None => EngineCoverage::All { log_bytes: replayed.bytes },
     }
 }
 
@@ -215,7 +195,7 @@ fn manifests(
     rng: &Rng,
     segments: &WalSegments,
 ) -> Result<manifest::FoundManifests, OpenError> {
-    let engine = engine_name(config.engine);
+    let engine = config.engine.name();
     if let Some(found) = manifest::load(disk, dir)? {
         return if found.newest.engine == engine {
             Ok(found)
@@ -228,14 +208,12 @@ fn manifests(
         return Err(OpenError::Damaged { file: dir.join("MANIFEST"), detail });
     }
     let names = disk.list(dir).map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
-    if names.iter().any(|name| name == maintenance::MARK) {
+    if names.iter().any(|name| name == manifest::RESTORING) {
         let detail = "a restore into this directory did not finish: run it again".to_owned();
-        return Err(OpenError::Damaged { file: dir.join(maintenance::MARK), detail });
+        return Err(OpenError::Damaged { file: dir.join(manifest::RESTORING), detail });
     }
     let newest = Manifest {
         cluster: identity(rng),
-        revision: Revision::FIRST.0,
-        compacted: Revision::NEVER_COMPACTED.0,
         swept: Revision::NEVER_COMPACTED.0,
         engine: engine.to_owned(),
         ..Manifest::default()
@@ -280,11 +258,7 @@ impl RecoverySource<'_> {
     /// complete, an empty one. Replay of the log adds the missing commits.
     fn load(&self, found: &manifest::FoundManifests) -> Result<RecoveredState, OpenError> {
         let scratch = Manifest {
-            seq: 0,
-            revision: Revision::FIRST.0,
-            compacted: Revision::NEVER_COMPACTED.0,
-            leases: Vec::new(),
-            alarms: Alarms::default(),
+            state: DurableState::default(),
             swept: Revision::NEVER_COMPACTED.0,
             token: Vec::new(),
             ..found.newest.clone()
@@ -294,7 +268,7 @@ impl RecoverySource<'_> {
         let mut lost = None;
         self.remove_unnamed(found)?;
         for base in candidates.into_iter().flatten() {
-            if base.seq == 0 && lost.is_some() {
+            if base.state.seq == 0 && lost.is_some() {
                 self.set_aside()?;
             }
             match self.rebuild(found, base) {
@@ -306,7 +280,7 @@ impl RecoverySource<'_> {
                 // An I/O error does not depend on the state: an older one would fail in the same way.
                 Err(LoadError::Engine(EngineError::Io(source))) => return Err(self.engine_io(source)),
                 Err(LoadError::Engine(error @ (EngineError::Corrupt(_) | EngineError::Damaged(_)))) => {
-                    tracing::error!(%error, seq = base.seq, "cannot open this state of the history engine");
+                    tracing::error!(%error, seq = base.state.seq, "cannot open this state of the history engine");
                     lost.get_or_insert(error);
                 }
             }
@@ -378,10 +352,10 @@ impl RecoverySource<'_> {
         &self,
         base: &Manifest,
         reader: &mut LoadCallbacks<'_>,
-    ) -> Result<Arc<dyn Engine>, EngineError> {
+    ) -> Result<Arc<dyn Repairable>, EngineError> {
         let limits: &Limits = &self.config.limits;
-        let token = (base.seq > 0).then_some(&base.token[..]);
-        let engine: Arc<dyn Engine> = match (self.engine, self.config.engine) {
+        let token = (base.state.seq > 0).then_some(&base.token[..]);
+        let engine: Arc<dyn Repairable> = match (self.engine, self.config.engine) {
             (Some(open), _) => open(token)?,
             (None, EngineKind::Segments) => {
                 let disk = self.disk.clone();
@@ -392,7 +366,7 @@ impl RecoverySource<'_> {
             (None, EngineKind::Sled) => Arc::new(SledEngine::open(&self.dir.join("sled"), token)?),
             (None, EngineKind::Memory) => Arc::new(MemoryEngine::default()),
         };
-        reader::read(&*engine, Revision(base.revision), reader)?;
+        reader::read(&*engine, base.state.revision, reader)?;
         Ok(engine)
     }
 
@@ -403,12 +377,10 @@ impl RecoverySource<'_> {
         let engine =
             self.open_engine(base, &mut LoadCallbacks { prepare: rebuild::prepare, take: &mut take })?;
         let mut leases = LeaseTable::default();
-        base.leases.iter().for_each(|(id, ttl)| leases.grant(LeaseId(*id), *ttl));
+        base.state.leases.iter().for_each(|(id, ttl)| leases.grant(*id, *ttl));
         let index = rebuild.finish(&mut leases);
-        let (revision, compacted) = (Revision(base.revision), Revision(base.compacted));
-        let window = Window::after(revision);
-        let visible =
-            PublishedState { revision, compacted, seq: base.seq, alarms: base.alarms, index, window };
+        let window = Window::after(base.state.revision);
+        let visible = PublishedState { state: base.state.clone(), index, window };
         Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
     }
 
@@ -451,14 +423,14 @@ impl RecoverySource<'_> {
                 }
             }
         };
-        let replayed = wal::replay(self.segments, newest.cluster, base.seq, &mut visit);
+        let replayed = wal::replay(self.segments, newest.cluster, base.state.seq, &mut visit);
         if let Some(error) = refused {
             // The engine failed, not the log.
             return Err(LoadError::Engine(error));
         }
         let replayed = replayed?;
-        if replayed.last_seq < newest.seq {
-            let detail = format!("it ends before record {}, which was checkpointed", newest.seq);
+        if replayed.last_seq < newest.state.seq {
+            let detail = format!("it ends before record {}, which was checkpointed", newest.state.seq);
             let file = self.segments.path(replayed.last_seq + 1);
             return Err(LoadError::Open(OpenError::Damaged { file, detail }));
         }
@@ -495,7 +467,7 @@ impl From<EngineError> for LoadError {
 fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<Arc<Commit>, String> {
     let (commit, current) = {
         let visible = core.visible();
-        (revive(&visible, record)?, visible.revision)
+        (revive(&visible, record)?, visible.state.revision)
     };
     let expected = if commit.events.is_empty() { current } else { current.next() };
     if commit.revision != expected {
@@ -534,17 +506,5 @@ fn revive(visible: &PublishedState, record: &LogRecord<'_>) -> Result<Commit, St
         }
         events.push(Arc::new(event));
     }
-    let leases = record.leases.iter().map(|change| match *change {
-        LogLease::Granted { id, ttl } => LeaseChange::Granted(LeaseId(id), ttl),
-        LogLease::Gone { id } => LeaseChange::Gone(LeaseId(id)),
-    });
-    Ok(Commit {
-        seq: record.seq,
-        revision,
-        events: events.into(),
-        note,
-        leases: leases.collect(),
-        compacted: record.compacted.map(Revision),
-        alarms: record.alarms,
-    })
+    Ok(Commit { events: events.into(), note, ..record.effects() })
 }

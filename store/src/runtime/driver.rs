@@ -6,18 +6,17 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::Revision;
+use crate::background::compact::Sweeper;
 use crate::engine::memory::MemoryEngine;
-use crate::error::Stopped;
-use crate::image::{ImageError, StoreImage};
-use crate::limits::JOB_BYTES;
-use crate::mvcc::compact::Sweeper;
-use crate::mvcc::core::Core;
+use crate::published::core::Core;
 use crate::runtime::queue::Job;
 use crate::runtime::request::{Rejection, Request, Response};
 #[cfg(test)]
 use crate::runtime::stepped::{Pending, SteppedStore};
 use crate::runtime::threads::Threads;
 use crate::runtime::writer::Writer;
+use crate::types::error::Stopped;
+use crate::types::limits::JOB_BYTES;
 
 /// Runs requests against the store, in the mode in which the store was opened.
 pub(crate) struct Driver {
@@ -49,17 +48,21 @@ impl Driver {
         Self { core, mode: DriverMode::Memory(Box::new(Memory { writer, sweeper, engine })) }
     }
 
-    /// Takes an image of the store's current content.
-    pub(crate) fn image(&self) -> Result<StoreImage, ImageError> {
+    /// Runs `read` on the components of a store in memory, while no write and no removal is in progress. None if the
+    /// store is on disk.
+    pub(crate) fn with_memory<T>(
+        &self,
+        read: impl FnOnce(&Writer, &MemoryEngine, &Sweeper) -> T,
+    ) -> Option<T> {
         match &self.mode {
             DriverMode::Memory(memory) => {
                 let sweeper = memory.sweeper.lock();
                 let writer = memory.writer.lock();
-                Ok(StoreImage::take(&self.core, &writer, &memory.engine, &sweeper)?)
+                Some(read(&writer, &memory.engine, &sweeper))
             }
             #[cfg(test)]
-            DriverMode::SteppedStore(_) => Err(ImageError::OnDisk),
-            DriverMode::Threads(_) => Err(ImageError::OnDisk),
+            DriverMode::SteppedStore(_) => None,
+            DriverMode::Threads(_) => None,
         }
     }
 

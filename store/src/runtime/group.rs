@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::mvcc::commit::{Commit, LeaseChange};
-use crate::mvcc::core::Core;
+use crate::published::core::Core;
 use crate::runtime::request::Response;
+use crate::types::commit::{Commit, LeaseChange};
 
 /// Commits that are logged with one sync, and the answers waiting for that sync. A request that changed nothing adds an
 /// answer but no commit: its result depends on staged commits, so it is sent only after they are durable.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::Durability;
-use crate::background::feed::Feed;
-use crate::invariants;
-use crate::mvcc::commit::Commit;
-use crate::mvcc::core::Core;
+use crate::engine::feed::Feed;
+use crate::published::core::Core;
 use crate::runtime::group::Group;
+use crate::types::commit::Commit;
+use crate::types::invariants;
 use crate::wal::Wal;
 
 /// The write-ahead log with its sync schedule, and the commits that wait to be given to the engine.

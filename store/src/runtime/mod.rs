@@ -5,7 +5,8 @@
 //! waits for the log), `log` (writes, syncs, publishes, replies). `threads` starts and ends all threads; `stepped`
 //! replaces them in tests.
 //!
-//! Not here: what a transaction means (`txn`), the log's files (`wal`), and work that no caller waits for
+//! Promise: requests are evaluated in one order, and neither a reply nor a change is visible before the sync that covers
+//! it. Never here: what a transaction means (`txn`), the log's files (`wal`), and work that no caller waits for
 //! (`background`).
 
 pub(crate) mod committer;

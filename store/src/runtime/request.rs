@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::error::{AlarmError, CompactError, LeaseError, TxnError};
-use crate::lease::{LeaseGranted, LeaseRenewed};
-use crate::space::alarm::AlarmChange;
+use crate::types::alarm::AlarmChange;
+use crate::types::error::{AlarmError, CompactError, LeaseError, TxnError};
+use crate::types::lease::{LeaseGranted, LeaseRenewed};
 use crate::{LeaseId, Revision, Txn, TxnResult};
 
 /// A request to the writer. The caller supplies times, since the writer's thread has no clock.
@@ -63,7 +63,7 @@ macro_rules! refused {
             fn from(refused: Rejection) -> Self {
                 match refused {
                     Rejection::Busy => Self::Busy,
-                    Rejection::Stopped => Self::Stopped(crate::error::Stopped),
+                    Rejection::Stopped => Self::Stopped(crate::types::error::Stopped),
                 }
             }
         })*

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::background::checkpoint::Background;
-use crate::background::feed::{Wait, Work};
 use crate::background::supervisor::Supervisor;
-use crate::mvcc::core::Core;
+use crate::background::worker::BackgroundWorker;
+use crate::engine::feed::{Wait, Work};
+use crate::published::core::Core;
 use crate::runtime::committer::Committer;
 use crate::runtime::group::Group;
 use crate::runtime::log::Log;
@@ -31,7 +31,7 @@ pub(crate) struct SteppedStore {
 pub(crate) type Pending = oneshot::Receiver<Response>;
 
 impl SteppedStore {
-    pub(crate) fn new(core: Arc<Core>, committer: Committer, log: Log, background: Background) -> Self {
+    pub(crate) fn new(core: Arc<Core>, committer: Committer, log: Log, background: BackgroundWorker) -> Self {
         let supervisor = Supervisor::new(core.clone(), background);
         Self { core, committer, log, supervisor, waiting: VecDeque::new() }
     }

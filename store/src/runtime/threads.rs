@@ -8,18 +8,19 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::background::checkpoint::Background;
-use crate::background::feed::Wait;
 use crate::background::supervisor::{LogBudgetExceeded, Supervisor};
+use crate::background::worker::BackgroundWorker;
 use crate::disk::real::DirLock;
-use crate::mvcc::core::Core;
+use crate::engine::Engine;
+use crate::engine::feed::Wait;
+use crate::published::core::Core;
 use crate::runtime::committer::Committer;
 use crate::runtime::group::Group;
 use crate::runtime::log::Log;
 use crate::runtime::log_handover::{LogHandover, WakeReason};
 use crate::runtime::queue::{Job, Queue};
 use crate::runtime::request::{Rejection, Request};
-use crate::space::alarm::AlarmChange;
+use crate::types::alarm::AlarmChange;
 
 /// The state that the store's threads share.
 pub(crate) struct Shared {
@@ -50,7 +51,7 @@ impl Threads {
         core: Arc<Core>,
         committer: Committer,
         log: Log,
-        background: Background,
+        background: BackgroundWorker,
         lock: Option<DirLock>,
     ) -> io::Result<Self> {
         let queue = Queue::new(&core.limits);

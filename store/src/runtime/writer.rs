@@ -8,19 +8,20 @@ use bytes::Bytes;
 use kstore_nondet::Rng;
 use tokio::time::Instant;
 
-use crate::error::{CompactError, LeaseError, Stopped, TxnError};
-use crate::lease::clock::duration;
-use crate::lease::table::LeaseTable;
-use crate::lease::{LeaseGranted, LeaseRenewed};
-use crate::mvcc::commit::{Commit, LeaseChange};
-use crate::mvcc::core::Core;
-use crate::mvcc::event::Event;
 use crate::mvcc::staged::Overlay;
+use crate::published::core::Core;
+use crate::published::lease_clock::duration;
+use crate::published::quota::{self, LEASE_COST};
 use crate::runtime::group::Group;
 use crate::runtime::request::{Request, Response};
-use crate::space::alarm::{Alarm, AlarmChange, Alarms};
-use crate::space::quota::{self, LEASE_COST};
 use crate::txn::execute::Execution;
+use crate::txn::lease_table::LeaseTable;
+use crate::types::alarm::{Alarm, AlarmChange, Alarms};
+use crate::types::commit::{Commit, LeaseChange};
+use crate::types::error::{CompactError, LeaseError, Stopped, TxnError};
+use crate::types::event::Event;
+use crate::types::lease::{LeaseGranted, LeaseRenewed};
+use crate::types::state::DurableState;
 use crate::{LeaseId, Revision, Txn, TxnResult};
 
 /// Evaluates requests on staged state, and collects their commits.
@@ -39,27 +40,20 @@ pub(crate) struct Writer {
     deadlines: Vec<Instant>,
 }
 
-/// The writer's state after recovery.
-pub(crate) struct WriterState {
-    pub(crate) seq: u64,
-    pub(crate) leases: LeaseTable,
-}
-
 impl Writer {
-    pub(crate) fn new(core: Arc<Core>, rng: Rng, recovered: WriterState) -> Self {
-        let (revision, compacted, alarms) = {
-            let visible = core.visible();
-            (visible.revision, visible.compacted, visible.alarms)
-        };
+    /// Creates the writer of a store in which nothing is staged: it starts at the published state, whose leases are
+    /// `leases`.
+    pub(crate) fn new(core: Arc<Core>, rng: Rng, leases: LeaseTable) -> Self {
+        let DurableState { seq, revision, compacted, alarms, leases: _ } = core.visible().state;
         Self {
             core,
             rng,
             overlay: Overlay::default(),
-            leases: recovered.leases,
+            leases,
             revision,
             compacted,
             alarms,
-            seq: recovered.seq,
+            seq,
             staged: Vec::new(),
             deadlines: Vec::new(),
         }
@@ -119,7 +113,7 @@ impl Writer {
     ) -> (T, Vec<Arc<Event>>) {
         let core = self.core.clone();
         let visible = core.visible();
-        self.overlay.forget(visible.revision);
+        self.overlay.forget(visible.state.revision);
         let mut execution = Execution {
             index: &visible.index,
             overlay: &mut self.overlay,

@@ -3,12 +3,13 @@
 use std::io::{self, Seek, SeekFrom, Write};
 
 use super::layout::{self, EMPTY};
-use super::{SnapshotError, SnapshotInfo, SnapshotMeta};
+use super::{SnapshotError, SnapshotInfo};
 use crate::Revision;
 use crate::codec::etcd::{EtcdRecord, revision_bytes};
-use crate::engine::{EngineError, Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
+use crate::engine::EngineError;
 use crate::snapshot::bbolt::tree::{Pages, Tree};
+use crate::types::record::{Record, RecordKey, RecordKind};
+use crate::types::state::DurableState;
 
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;
@@ -64,18 +65,22 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
     }
 
     /// Completes the image. `to` is positioned after it and flushed; the caller makes it durable.
-    pub(crate) fn finish(mut self, closing: &SnapshotMeta) -> Result<SnapshotInfo, SnapshotError> {
+    pub(crate) fn finish(
+        mut self,
+        cluster: u64,
+        state: &DurableState,
+    ) -> Result<SnapshotInfo, SnapshotError> {
         let keys = std::mem::take(&mut self.keys).finish(&mut self.pages);
         let notes = std::mem::take(&mut self.notes).finish(&mut self.pages);
-        let mut buckets = vec![(layout::KEY, keys), (layout::NOTES, notes), self.leases(closing)?];
+        let mut buckets = vec![(layout::KEY, keys), (layout::NOTES, notes), self.leases(state)?];
         buckets.extend(EMPTY.map(|name| self.small(name, &[])));
         // Low free space concerns this file system, not the data.
-        let alarms = closing.alarms.iter().filter(|alarm| closing.alarms.is_kept(*alarm));
-        let alarms = alarms.map(|alarm| layout::encode_alarm(closing.cluster, alarm));
+        let alarms = state.alarms.iter().filter(|alarm| state.alarms.is_kept(*alarm));
+        let alarms = alarms.map(|alarm| layout::encode_alarm(cluster, alarm));
         let alarms: Vec<_> = alarms.collect();
         let alarms: Vec<_> = alarms.iter().map(|key| (key.as_slice(), Vec::new())).collect();
         buckets.push(self.small(layout::ALARM, &alarms));
-        buckets.push(self.small(layout::META, &meta(closing)));
+        buckets.push(self.small(layout::META, &meta(cluster, state)));
         buckets.push(self.small(layout::AUTH, &[(layout::AUTH_REVISION, 1_u64.to_be_bytes().to_vec())]));
         buckets.push(self.small(layout::CLUSTER, &[(layout::CLUSTER_VERSION, layout::VERSION.to_vec())]));
         buckets.sort_unstable();
@@ -85,12 +90,12 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
         self.to.write_all(&metas)?;
         self.to.seek(SeekFrom::Start(self.start + self.info.bytes))?;
         self.to.flush()?;
-        Ok(SnapshotInfo { revision: closing.revision, compacted: closing.compacted, ..self.info })
+        Ok(SnapshotInfo { revision: state.revision, compacted: state.compacted, ..self.info })
     }
 
-    fn leases(&mut self, closing: &SnapshotMeta) -> io::Result<(&'static str, u64)> {
+    fn leases(&mut self, state: &DurableState) -> io::Result<(&'static str, u64)> {
         // etcd orders leases by unsigned bytes.
-        let mut leases = closing.leases.clone();
+        let mut leases: Vec<_> = state.leases.iter().map(|(id, ttl)| (*id, *ttl)).collect();
         leases.sort_unstable_by_key(|(id, _)| id.0 as u64);
         let mut tree = Tree::default();
         for (id, ttl) in leases {
@@ -105,13 +110,13 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
 ///
 /// Compaction is written as scheduled, not as finished. etcd compacts again when it opens the file, and so removes
 /// versions that this store keeps a little longer.
-fn meta(closing: &SnapshotMeta) -> Vec<(&'static [u8], Vec<u8>)> {
+fn meta(cluster: u64, state: &DurableState) -> Vec<(&'static [u8], Vec<u8>)> {
     let mut entries: Vec<(&[u8], Vec<u8>)> = vec![
-        (layout::CONF_STATE, format!(r#"{{"voters":[{}],"auto_leave":false}}"#, closing.cluster).into()),
-        (layout::CONSISTENT_INDEX, (closing.revision.0 as u64).to_be_bytes().to_vec()),
+        (layout::CONF_STATE, format!(r#"{{"voters":[{cluster}],"auto_leave":false}}"#).into()),
+        (layout::CONSISTENT_INDEX, (state.revision.0 as u64).to_be_bytes().to_vec()),
     ];
-    if closing.compacted > Revision::NEVER_COMPACTED {
-        let compacted = revision_bytes(RecordKey::new(closing.compacted, 0)).to_vec();
+    if state.compacted > Revision::NEVER_COMPACTED {
+        let compacted = revision_bytes(RecordKey::new(state.compacted, 0)).to_vec();
         entries.push((layout::SCHEDULED_COMPACTION, compacted));
     }
     entries.push((layout::TERM, layout::FIRST_TERM.to_be_bytes().to_vec()));

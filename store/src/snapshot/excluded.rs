@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::{SnapshotError, SnapshotMeta};
+use super::SnapshotError;
 use crate::KeyValue;
 use crate::engine::damage::DamagedRecord;
-use crate::engine::{Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
 use crate::mvcc::index::Index;
+use crate::types::record::{Record, RecordKey, RecordKind};
+use crate::types::state::DurableState;
 
 /// The records that a snapshot leaves out.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl ExcludedRecords {
     pub(super) fn plan(
         index: &Index,
         damage: BTreeMap<RecordKey, DamagedRecord>,
-        closing: &mut SnapshotMeta,
+        state: &mut DurableState,
     ) -> Result<Self, SnapshotError> {
         let mut left_out = Self::default();
         for (record, damaged) in damage {
@@ -44,11 +44,11 @@ impl ExcludedRecords {
                 // Compacted: no read needs it.
                 continue;
             }
-            let next = places.next().filter(|next| next.main <= closing.revision);
+            let next = places.next().filter(|next| next.main <= state.revision);
             let next = next.ok_or(SnapshotError::Damaged { revision: record.main })?;
             let begins = left_out.begins.entry(key).or_insert(next);
             *begins = next.max(*begins);
-            closing.compacted = closing.compacted.max(next.main);
+            state.compacted = state.compacted.max(next.main);
         }
         Ok(left_out)
     }

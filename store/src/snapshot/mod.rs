@@ -1,5 +1,8 @@
 //! Snapshots: the state at one revision with its history, as a database that etcd's tools open. `build` writes it from
 //! records, `layout` has etcd's buckets, and `bbolt` is the file format. `maintenance::restore` reads it.
+//!
+//! Promise: a snapshot is of one revision, is what etcd's tools expect of a backup, and blocks no writer. Never here:
+//! where the file is, and its sync (the caller's).
 
 pub(crate) mod bbolt;
 pub(crate) mod build;
@@ -11,12 +14,11 @@ mod tests;
 use std::collections::BTreeSet;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
+use crate::Revision;
 use crate::engine::EngineError;
-use crate::error::Stopped;
-use crate::mvcc::core::Core;
-use crate::mvcc::history::History;
-use crate::space::alarm::Alarms;
-use crate::{LeaseId, Revision};
+use crate::published::core::Core;
+use crate::read::history::History;
+use crate::types::error::Stopped;
 use build::Builder;
 use excluded::ExcludedRecords;
 
@@ -68,17 +70,6 @@ impl From<EngineError> for SnapshotError {
     }
 }
 
-/// The state of a snapshot apart from its history.
-#[derive(Clone, Debug)]
-pub(crate) struct SnapshotMeta {
-    pub(crate) cluster: u64,
-    pub(crate) revision: Revision,
-    pub(crate) compacted: Revision,
-    /// Leases with their times to live, ascending by id.
-    pub(crate) leases: Vec<(LeaseId, i64)>,
-    pub(crate) alarms: Alarms,
-}
-
 /// Writes a snapshot of the current state. Blocks no writer. Leaves damaged records out (see `left_out`).
 pub(crate) fn snapshot(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
     let start = to.stream_position()?;
@@ -107,20 +98,14 @@ pub(crate) fn snapshot(core: &Core, to: &mut (impl Write + Seek)) -> Result<Snap
 fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
     core.check_serving()?;
     let pin = core.pins.pin();
-    let damage = core.healing.lost();
-    let (closing, left_out) = {
+    let damage = core.engine.lost();
+    let (state, left_out) = {
         let visible = core.visible();
-        let mut closing = SnapshotMeta {
-            cluster: core.cluster,
-            revision: visible.revision,
-            compacted: visible.compacted,
-            leases: core.granted.list(),
-            alarms: visible.alarms,
-        };
-        let left_out = ExcludedRecords::plan(&visible.index, damage, &mut closing)?;
-        (closing, left_out)
+        let mut state = visible.state.clone();
+        let left_out = ExcludedRecords::plan(&visible.index, damage, &mut state)?;
+        (state, left_out)
     };
-    let mut history = History::upto(core, closing.revision, pin);
+    let mut history = History::upto(core, state.revision, pin);
     history.skip(left_out.records.clone());
     let mut builder = Builder::begin(to)?;
     while let Some(records) = history.step()? {
@@ -129,13 +114,13 @@ fn write(core: &Core, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, Snap
             builder.record(record)?;
         }
     }
-    Ok(SnapshotInfo { left_out: left_out.records.len() as u64, ..builder.finish(&closing)? })
+    Ok(SnapshotInfo { left_out: left_out.records.len() as u64, ..builder.finish(core.cluster, &state)? })
 }
 
 /// Reads the whole history to find all damage in it.
 fn find_damage(core: &Core) -> Result<(), SnapshotError> {
     let mut history = History::upto(core, core.revision(), core.pins.pin());
-    let mut known: BTreeSet<_> = core.healing.lost().into_keys().collect();
+    let mut known: BTreeSet<_> = core.engine.lost().into_keys().collect();
     loop {
         core.check_serving()?;
         history.skip(known.clone());

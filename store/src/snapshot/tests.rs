@@ -12,11 +12,11 @@ use super::layout;
 use crate::codec::etcd::revision_bytes;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
-use crate::mvcc::commit::RecordKey;
 use crate::snapshot::bbolt::read::Image;
 use crate::tests::conformance::block_on;
 use crate::tests::etcd::{Etcd, PEER, output, program};
 use crate::tests::samples::{fill, image, memory};
+use crate::types::record::RecordKey;
 use crate::{Alarm, KeyRange, LeaseId, Op, Range, Revision, SnapshotError, Txn, maintenance};
 
 #[test]

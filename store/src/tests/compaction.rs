@@ -10,7 +10,8 @@ use kstore_nondet::{Nondet, Rng};
 
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, SimDisk};
-use crate::recovery::manifest;
+use crate::engine::Engine;
+use crate::manifest;
 use crate::{
     CompactError, Config, EngineKind, EventKind, KeyRange, Op, Range, RangeError, Revision, Store, Txn,
     WatchRequest,

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use kstore_nondet::Nondet;
 
+use crate::engine::Engine;
 use crate::engine::sled::SledEngine;
-use crate::engine::{Engine, Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::{Record, RecordKey, RecordKind};
 use crate::{
     Config, EngineKind, KeyRange, KeyValue, Limits, Op, OpenError, Range, Revision, Stamp, Store, Txn,
 };

@@ -78,13 +78,13 @@ fn a_damaged_record_is_repaired_from_the_log() {
         assert_eq!((2..60).map(|at| value_at(&store, at).unwrap()).collect::<Vec<_>>(), before);
         assert_eq!(store.alarms(), []);
         // The record was repaired in place, so reading it needs no log.
-        let engine = &store.driver().core().healing;
+        let engine = &store.driver().core().engine;
         let wal = Path::new(DIR).join("wal");
         for (name, _) in disk.files(&wal) {
             disk.remove(&wal.join(name)).unwrap();
         }
         assert!(
-            crate::engine::Engine::get(&**engine, crate::mvcc::commit::RecordKey::new(Revision(7), 0))
+            crate::engine::Engine::get(&**engine, crate::types::record::RecordKey::new(Revision(7), 0))
                 .is_ok()
         );
         assert_eq!(store.hash_kv(Revision(0)).unwrap(), expected);

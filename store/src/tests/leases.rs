@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{CrashPolicy, SimDisk};
-use crate::lease::LeaseRenewed;
 use crate::runtime::request::{Request, Response};
+use crate::types::lease::LeaseRenewed;
 use crate::{
     Config, KeyRange, LeaseError, LeaseId, Op, Put, Range, Revision, Store, Txn, TxnError, WatchRequest,
 };
@@ -290,7 +290,7 @@ fn a_renewal_before_the_grants_publication_counts_from_its_answer() {
 #[test]
 fn a_lease_with_more_keys_than_a_commit_is_revoked_in_several_revisions() {
     let mut config = Config::memory();
-    config.limits.commit_bytes = 10 * (crate::mvcc::event::Event::COST + 8);
+    config.limits.commit_bytes = 10 * (crate::types::event::Event::COST + 8);
     block_on(async {
         for revoke in [true, false] {
             let store = Store::open(config.clone(), Nondet::simulated(1)).await.unwrap();

@@ -10,6 +10,7 @@ mod crash;
 mod disk_space;
 mod engines;
 pub(crate) mod etcd;
+mod format;
 mod fuzz;
 mod hash;
 mod healing;

@@ -222,7 +222,7 @@ fn the_used_bytes_are_the_same_after_a_restart() {
 fn a_deletion_larger_than_a_commit_is_refused_and_smaller_ranges_are_not() {
     block_on(async {
         let mut config = Config::memory();
-        config.limits.commit_bytes = 50 * (crate::mvcc::event::Event::COST + 4);
+        config.limits.commit_bytes = 50 * (crate::types::event::Event::COST + 4);
         let store = Store::open(config, Nondet::simulated(1)).await.unwrap();
         for at in 0..80 {
             store.put(format!("k{at:03}"), "v").await.unwrap();

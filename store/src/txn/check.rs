@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::{Delete, Op, Put, Txn};
+use crate::types::txn::{Delete, Op, Put, Txn};
 use crate::{End, KeyRange, Limits, TxnError};
 
 /// Validates a transaction. Returns the number of bytes that it carries.

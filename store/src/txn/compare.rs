@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::{Compare, CompareOp, Op, Target, Txn};
 use crate::mvcc::staged::StagedView;
+use crate::types::txn::{Compare, CompareOp, Op, Target, Txn};
 use crate::{End, KeyValue, LeaseId, Revision};
 
 /// The chosen branch, with the paths of its nested transactions in order.

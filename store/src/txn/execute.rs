@@ -6,15 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::compare::{BranchPath, decide};
-use super::{Delete, DeleteResult, Op, OpResult, Put, PutResult, Txn, TxnResult};
-use crate::lease::table::LeaseTable;
-use crate::mvcc::commit::RecordKey;
-use crate::mvcc::event::{Event, EventKind};
 use crate::mvcc::index::{Index, Version, VersionRef};
-use crate::mvcc::kv::Stamp;
-use crate::mvcc::range::{Range, RangeResult};
 use crate::mvcc::staged::{Overlay, StagedView};
 use crate::mvcc::view::{self, SelectedVersion, Selection};
+use crate::txn::lease_table::LeaseTable;
+use crate::types::event::{Event, EventKind};
+use crate::types::kv::Stamp;
+use crate::types::range::{Range, RangeResult};
+use crate::types::record::RecordKey;
+use crate::types::txn::{Delete, DeleteResult, Op, OpResult, Put, PutResult, Txn, TxnResult};
 use crate::{End, KeyRange, KeyValue, RangeError, Revision, TxnError};
 
 /// Reads an old version.

@@ -11,7 +11,7 @@ use crate::Limits;
 use crate::codec::frame::{self, GroupSpan, LogPosition, SEGMENT_HEADER, SegmentHeader, group_len};
 use crate::codec::record;
 use crate::disk::File;
-use crate::mvcc::commit::Commit;
+use crate::types::commit::Commit;
 
 /// Size of a sync note, which is a group without records.
 const NOTE_BYTES: u64 = group_len(0) as u64;

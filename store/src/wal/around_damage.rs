@@ -21,7 +21,7 @@ pub(crate) type MissingRecords = (u64, u64);
 pub(crate) fn read_around_damage<T>(
     segments: impl Iterator<Item = SegmentBytes>,
     cluster: u64,
-    take: &mut dyn FnMut(LogRecord<'_>) -> Option<T>,
+    take: &mut dyn FnMut(LogRecord<'_>) -> T,
 ) -> (BTreeMap<u64, T>, Vec<MissingRecords>) {
     let mut found = BTreeMap::new();
     let mut segments = segments.peekable();
@@ -33,9 +33,7 @@ pub(crate) fn read_around_damage<T>(
         let is_last = segments.peek().is_none();
         read_segment(&segment, cluster, is_last, &mut |record| {
             let seq = record.seq;
-            if let Some(taken) = take(record) {
-                found.insert(seq, taken);
-            }
+            found.insert(seq, take(record));
         });
     }
     let missing = first.map(|first| gaps(first, found.keys())).unwrap_or_default();

@@ -3,15 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
-
 use super::segment::WalSegments;
 use crate::Revision;
 use crate::codec::frame::{SEGMENT_HEADER, SegmentHeader, decode_group};
-use crate::codec::record::{self, LogChange, LogRecord};
+use crate::codec::record;
 use crate::disk::read_all;
-use crate::engine::{Record, RecordKind};
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::{Record, RecordKey};
 
 /// Finds the records with these keys, as far as the log has them. It reads whole files, so it is slow; damage is rare.
 pub(crate) fn find(segments: &WalSegments, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Record> {
@@ -36,7 +33,7 @@ fn find_in(bytes: &[u8], keys: &BTreeSet<RecordKey>, found: &mut BTreeMap<Record
             let (record, len) = record::decode(rest).ok()?;
             let main = Revision(record.revision);
             for key in keys.range(RecordKey::new(main, 0)..=RecordKey::note(main)) {
-                if let Some(copy) = part(&record, *key) {
+                if let Some(copy) = record.record(*key) {
                     found.insert(*key, copy);
                 }
             }
@@ -45,20 +42,4 @@ fn find_in(bytes: &[u8], keys: &BTreeSet<RecordKey>, found: &mut BTreeMap<Record
         offset = group.end;
     }
     None
-}
-
-/// The record with this key in a logged commit.
-fn part(record: &LogRecord<'_>, key: RecordKey) -> Option<Record> {
-    if Revision(record.revision) != key.main || record.changes.is_empty() {
-        return None;
-    }
-    let (kind, bytes) = if key.is_note() {
-        (RecordKind::Note, record.note?)
-    } else {
-        match record.changes.get(key.sub as usize)? {
-            LogChange::Put(bytes) => (RecordKind::Put, *bytes),
-            LogChange::Delete(bytes) => (RecordKind::Delete, *bytes),
-        }
-    };
-    Some(Record { key, kind, bytes: Bytes::copy_from_slice(bytes) })
 }

@@ -2,7 +2,10 @@
 //! can be rebuilt from it.
 //!
 //! `append` writes, `replay` reads and decides what a crash left, `around_damage` reads what is left of a damaged log,
-//! `segment` manages the files. `codec` has the encoding.
+//! `segment` manages the files, `find` searches single records. `codec` has the encoding.
+//!
+//! Promise: what was synced is replayed after any crash, in order and complete, or the damage is reported. Never here:
+//! whose turn it is to write (`runtime::log`), and the meaning of a commit.
 
 mod append;
 mod around_damage;

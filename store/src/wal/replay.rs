@@ -8,7 +8,7 @@ use super::segment::WalSegments;
 use crate::codec::frame::{ALIGN, DecodedGroup, GROUP_MAGIC, SEGMENT_HEADER, SegmentHeader, decode_group};
 use crate::codec::record::{self, LogRecord};
 use crate::disk::read_all;
-use crate::error::OpenError;
+use crate::types::error::OpenError;
 
 /// Result of a replay.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::codec::frame::SegmentHeader;
+use crate::disk::space::{DiskSpace, is_full};
 use crate::disk::{Disk, File, write_zeros};
-use crate::space::disk_space::{DiskSpace, is_full};
 
 const SUFFIX: &str = ".wal";
 /// Suffix of a file that is not a segment yet; its name is a number.

@@ -9,8 +9,8 @@ use super::{ReplayResult, Wal, WalSegments, replay};
 use crate::codec::frame::SEGMENT_HEADER;
 use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
-use crate::error::OpenError;
-use crate::mvcc::commit::Commit;
+use crate::types::commit::Commit;
+use crate::types::error::OpenError;
 use crate::{Limits, Revision};
 
 const DIR: &str = "/wal";

@@ -11,6 +11,7 @@ mod informer_dependencies;
 mod informer_features;
 mod kind_rules;
 mod module_comment;
+mod module_floors;
 mod plural_alone;
 mod property_cases;
 mod property_files;
@@ -40,7 +41,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 24] = [
+pub(crate) const ALL: [Rule; 25] = [
     module_comment::RULE,
     file_length::RULE,
     unfinished_work::RULE,
@@ -61,6 +62,7 @@ pub(crate) const ALL: [Rule; 24] = [
     readme_examples::RULE,
     crate_edges::RULE,
     crate_levels::RULE,
+    module_floors::RULE,
     tidy_dependencies::RULE,
     server_dependencies::RULE,
     informer_dependencies::RULE,

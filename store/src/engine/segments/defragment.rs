@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use super::files::{FinishedFile, Tail, file_bytes, walk};
 use super::{EngineError, Inner, Location, Removal};
 use crate::codec::history::{self, HistoryEntry};
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::RecordKey;
 
 /// Whether less than half of a file's bytes are live, so that it is worth copying. Each byte is then written at most
 /// about twice in all.

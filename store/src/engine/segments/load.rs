@@ -10,7 +10,7 @@ use super::repair::{FileRepair, FindCopy, ReplacedRanges, repair_entries};
 use super::{EngineError, Location, QuarantinedRecord, Removal};
 use crate::codec::history::{self, FileList, HistoryEntry};
 use crate::engine::reader::{LoadCallbacks, LoadedRecord, PrepareVersions, PreparedVersions};
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::RecordKey;
 
 /// Most loading threads, regardless of the machine: each holds a run of files in memory.
 const AT_ONCE: usize = 4;

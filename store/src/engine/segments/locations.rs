@@ -5,7 +5,7 @@ use std::ops::RangeBounds;
 
 use super::Location;
 use crate::Revision;
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::RecordKey;
 
 /// Rows per chunk. Removing a row moves half of them on average.
 const CHUNK: usize = if cfg!(test) { 8 } else { 256 };

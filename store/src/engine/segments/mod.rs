@@ -26,10 +26,10 @@ pub(crate) use self::files::{remove_unnamed, set_aside};
 use self::locations::LocationMap;
 pub(crate) use self::repair::FindCopy;
 use super::reader::LoadCallbacks;
-use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Record, Scan, ScrubOutcome};
+use super::{DefragmentOutcome, Engine, EngineError, EngineSize, LostRecord, Repairable, Scan, ScrubOutcome};
 use crate::codec::history::{self, FileList, HistoryEntry, RECORD_HEADER, StandIn};
 use crate::disk::{Disk, File, read_full};
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::{Record, RecordKey};
 use crate::{Limits, Revision};
 
 /// An engine that stores history in append-only segment files.
@@ -274,18 +274,6 @@ impl Engine for SegmentsEngine {
         Ok(scan)
     }
 
-    fn repair(&self, record: &Record) -> Result<(), EngineError> {
-        let Some((location, file)) = self.find(record.key) else { return Ok(()) };
-        let mut bytes = Vec::with_capacity(location.len as usize);
-        history::put(&mut bytes, record.kind, record.key, &record.bytes);
-        if bytes.len() != location.len as usize {
-            return Err(EngineError::Damaged(record.key));
-        }
-        // The same bytes at the same offset, so a token that names the file stays valid.
-        file.write_at(u64::from(location.offset), &bytes)?;
-        Ok(file.sync()?)
-    }
-
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
         let inner = self.inner.read();
         let keys = inner.locations.range(..RecordKey::new(below, 0)).map(|row| row.key());
@@ -313,6 +301,34 @@ impl Engine for SegmentsEngine {
             DefragmentStep::Copied { more: false } => DefragmentOutcome::Idle,
             DefragmentStep::Damaged(keys) => DefragmentOutcome::Damaged(keys),
         })
+    }
+
+    fn scrub(&self, bytes: u64) -> Result<ScrubOutcome, EngineError> {
+        scrub::step(&self.inner, &mut self.tail.lock(), &mut self.scrub.lock(), bytes)
+    }
+
+    fn retired(&self) -> u64 {
+        self.inner.read().files.retired()
+    }
+
+    fn size(&self) -> EngineSize {
+        self.inner.read().files.size()
+    }
+
+    fn close(&self) {}
+}
+
+impl Repairable for SegmentsEngine {
+    fn repair(&self, record: &Record) -> Result<(), EngineError> {
+        let Some((location, file)) = self.find(record.key) else { return Ok(()) };
+        let mut bytes = Vec::with_capacity(location.len as usize);
+        history::put(&mut bytes, record.kind, record.key, &record.bytes);
+        if bytes.len() != location.len as usize {
+            return Err(EngineError::Damaged(record.key));
+        }
+        // The same bytes at the same offset, so a token that names the file stays valid.
+        file.write_at(u64::from(location.offset), &bytes)?;
+        Ok(file.sync()?)
     }
 
     fn correct(&self, key: RecordKey) -> Result<Option<Record>, EngineError> {
@@ -380,20 +396,6 @@ impl Engine for SegmentsEngine {
     fn repaired(&self) -> u64 {
         self.repaired
     }
-
-    fn scrub(&self, bytes: u64) -> Result<ScrubOutcome, EngineError> {
-        scrub::step(&self.inner, &mut self.tail.lock(), &mut self.scrub.lock(), bytes)
-    }
-
-    fn retired(&self) -> u64 {
-        self.inner.read().files.retired()
-    }
-
-    fn size(&self) -> EngineSize {
-        self.inner.read().files.size()
-    }
-
-    fn close(&self) {}
 }
 
 type RecordRead = (RecordKey, Location, Arc<dyn File>);

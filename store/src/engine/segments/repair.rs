@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use super::files::name;
 use super::{EngineError, Location};
 use crate::codec::history::{self, FILE_HEADER};
-use crate::engine::Record;
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::{Record, RecordKey};
 
 /// Finds a copy of a record in the log. Callable from any thread.
 pub(crate) type FindCopy<'a> = &'a (dyn Fn(RecordKey) -> Option<Record> + Sync);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::RecordKey;
 use crate::{KeyValue, Revision};
 
 /// The bounds of a compaction.

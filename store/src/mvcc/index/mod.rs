@@ -18,7 +18,7 @@ pub(crate) use restore::IndexBuilder;
 
 use self::leaf::Leaf;
 use self::tree::{CompactStep, Node};
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::RecordKey;
 use crate::{End, KeyRange, Revision};
 pub(crate) use leaf::{alike, lead};
 

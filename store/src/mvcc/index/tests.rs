@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
 use super::{Index, IndexBuilder, Version, VersionRef};
-use crate::mvcc::kv::Stamp;
+use crate::types::kv::Stamp;
 use crate::{KeyRange, KeyValue, Revision};
 
 /// For each key, whether it exists from each revision on.

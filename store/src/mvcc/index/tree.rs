@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::leaf::Leaf;
 use super::{CompactionBound, KeyEntry, Version};
 use crate::Revision;
-use crate::mvcc::commit::RecordKey;
+use crate::types::record::RecordKey;
 
 /// Entries at which a leaf splits. Large enough that a scan reads dense memory, small enough that an insert moves few
 /// entries. Tests use deep trees with few keys.

@@ -5,9 +5,9 @@ use super::workload::{Step, churn, delete, everything, put};
 use crate::codec::frame::group_len;
 use crate::disk::sim::{CrashPolicy, Fault, Operation, OperationKind};
 use crate::engine::stub::StubFaults;
-use crate::mvcc::commit::RecordKey;
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
+use crate::types::record::RecordKey;
 use crate::{KeyRange, OpenError};
 
 const HONEST: StubFaults = StubFaults { lies: false, refuses_to_open: false };

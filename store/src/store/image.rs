@@ -1,0 +1,114 @@
+//! Images: copies of a store in memory at one revision. Store and image share their data until either changes it, and
+//! any number of stores can start from an image. An image is in memory only; `snapshot` writes etcd's file format.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kstore_nondet::Nondet;
+use tokio::time::Instant;
+
+use crate::background::compact::Sweeper;
+use crate::engine::memory::MemoryEngine;
+use crate::mvcc::index::Index;
+use crate::mvcc::window::Window;
+use crate::published::core::{Core, PublishedState};
+use crate::recovery::recover::identity;
+use crate::runtime::driver::Driver;
+use crate::runtime::writer::Writer;
+use crate::txn::lease_table::LeaseTable;
+use crate::types::error::Stopped;
+use crate::types::state::DurableState;
+use crate::{LeaseId, Limits, Revision};
+
+/// A copy of a store in memory at one revision: all keys with their history, notes, leases with their remaining times,
+/// alarms and limits. It is immutable and cheap to clone, runs no task and needs no runtime.
+#[derive(Clone)]
+pub struct StoreImage(Arc<ImageContents>);
+
+struct ImageContents {
+    state: DurableState,
+    index: Index,
+    /// The engine's records, shared copy-on-write.
+    engine: MemoryEngine,
+    /// The revision up to which all superseded records are removed.
+    swept: Revision,
+    leases: LeaseTable,
+    /// Remaining time of each lease.
+    left: Vec<(LeaseId, Duration)>,
+    limits: Limits,
+}
+
+impl std::fmt::Debug for StoreImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreImage").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+/// Why an image of a store could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The store is on disk.
+    #[error(
+        "a store on disk has no image in memory: use Store::snapshot, or a store that is opened with Config::memory()"
+    )]
+    OnDisk,
+    /// The store was closed, or has failed.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl StoreImage {
+    /// The newest revision in the image.
+    pub fn revision(&self) -> Revision {
+        self.0.state.revision
+    }
+
+    /// Takes an image of the store that `driver` runs.
+    pub(crate) fn of(driver: &Driver) -> Result<Self, ImageError> {
+        let core = driver.core();
+        let image = driver.with_memory(|writer, engine, sweeper| Self::take(core, writer, engine, sweeper));
+        Ok(image.ok_or(ImageError::OnDisk)??)
+    }
+
+    /// Takes the image. The caller holds the writer, so that no write is in progress.
+    fn take(core: &Core, writer: &Writer, engine: &MemoryEngine, sweeper: &Sweeper) -> Result<Self, Stopped> {
+        core.check_serving()?;
+        let leases = writer.leases().clone();
+        let now = Instant::now();
+        let left =
+            |id| core.leases.deadline(id).map(|deadline| (id, deadline.saturating_duration_since(now)));
+        let left = leases.iter().filter_map(|(id, _)| left(id)).collect();
+        let visible = core.visible();
+        Ok(Self(Arc::new(ImageContents {
+            state: visible.state.clone(),
+            index: visible.index.clone(),
+            engine: engine.fork(),
+            swept: sweeper.done(),
+            leases,
+            left,
+            limits: core.limits.clone(),
+        })))
+    }
+
+    /// Creates a store from this image. Each lease gets its remaining time from the image, counted from now.
+    pub(crate) fn driver(&self, nondet: &Nondet) -> Driver {
+        let contents = &*self.0;
+        let rng = nondet.rng.fork("store");
+        let visible = PublishedState {
+            state: contents.state.clone(),
+            index: contents.index.clone(),
+            // The engine has every commit, so the window starts empty.
+            window: Window::after(contents.state.revision),
+        };
+        let engine = Arc::new(contents.engine.fork());
+        let core = Core::new(visible, engine.clone(), identity(&rng), contents.limits.clone());
+        let now = Instant::now();
+        for (id, left) in &contents.left {
+            let ttl = contents.leases.ttl(*id).unwrap_or_default();
+            core.leases.begin(*id, ttl, now + *left);
+        }
+        core.update_usage(0);
+        let writer = Writer::new(Arc::new(core), rng, contents.leases.clone());
+        Driver::in_memory(writer, engine, Sweeper::new(contents.swept))
+    }
+}
