@@ -174,6 +174,13 @@ pub const SELECTOR_REQUIREMENTS: usize = 1000;
 /// Values that a list compares before other tasks run: less than a millisecond.
 pub const SELECTION_CHECKS: usize = 16_384;
 
+/// Values whose comparison takes as long as reading a change from the history.
+pub const CHANGE_CHECKS: usize = 64;
+
+/// Values of a watch's selectors that the task which feeds all watches compares with a change; a watch with more compares
+/// them in its own task. Selectors of programs have a handful.
+pub const FED_REQUIREMENTS: usize = 8;
+
 /// Items in one chunk of a streamed gRPC list: large enough to amortise framing, small enough to start early.
 pub const LIST_CHUNK_ITEMS: usize = 500;
 
@@ -239,6 +246,20 @@ pub const STALLED_ANSWER: Duration = Duration::from_secs(30);
 /// How long the clients of all answers on a connection must have taken nothing before it may be closed for another
 /// connection, and how long a connection without credentials may be busy before that.
 pub const STALLED_CONNECTION: Duration = Duration::from_secs(2);
+
+/// The part of all connections, as a divisor, that one user may have on a server without a free one. Beyond it a
+/// connection of the user is closed for a new one.
+pub const USER_CONNECTIONS: usize = 8;
+
+/// Connections that are kept for health checks and administrators, if there are as many times sixteen.
+pub const KEPT_CONNECTIONS: usize = 32;
+
+/// How long such a connection may be idle, and how long it is open before it may be closed for the next one. Long enough for
+/// a handshake and a request over a slow link.
+pub const KEPT_CONNECTION: Duration = Duration::from_secs(2);
+
+/// The pause before a new connection looks again for one to close. No event tells that a connection has made no progress.
+pub const SLOT_RETRY: Duration = Duration::from_millis(250);
 
 /// Bytes from which on an answer, or a part of it, counts against the budgets of unsent bytes. Smaller ones are bounded by
 /// the number of streams.

@@ -7,7 +7,7 @@ use super::audited;
 use super::call_body::CallBody;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::audit::{self, Operation, Trail};
-use crate::authn::UserInfo;
+use crate::authn::{MASTERS, UserInfo};
 use crate::body_budget::BodyBudget;
 use crate::error::to_grpc;
 use axum::Router;
@@ -54,6 +54,13 @@ impl CallAuthenticator {
     /// An authenticator for the calls of a front end; `budget` is shared with REST bodies.
     pub(crate) fn new(grpc: Grpc, budget: BodyBudget) -> Self {
         Self { grpc, budget }
+    }
+
+    /// Whether a request, which need not be a call, is one of an administrator.
+    pub(crate) async fn is_administrator(&self, parts: &Parts) -> bool {
+        let (peer, path) = (parts.extensions.get(), parts.uri.path());
+        let found = self.grpc.pipeline.authenticate(peer, &parts.headers, path).await;
+        found.is_ok_and(|user| user.groups.iter().any(|group| group == MASTERS))
     }
 
     /// Serves a call, or refuses it if its caller cannot be authenticated.
