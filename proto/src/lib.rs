@@ -1,14 +1,16 @@
 //! The `.proto` files of kstore, etcd and Kubernetes' key management services, and the code generated from
 //! them. The proto files document the messages. [`ProgressDemand`] is not part of a wire protocol: it connects
-//! a client and a server in one process.
+//! a client and a server in one process. [`MessageBoundary`] finds the messages among the bytes of a call.
 
 /// The README, whose example compiles as a documentation test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod message_boundary;
 mod progress;
 
+pub use message_boundary::MessageBoundary;
 pub use progress::ProgressDemand;
 
 /// The gRPC API of kstore.
