@@ -88,9 +88,19 @@ fn output(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         .collect();
     let mut variables = pod("env", &["sleep", "60"]);
     variables["spec"]["containers"][0]["env"] = Value::from(env);
+    // The path of a mount is made of the same variables.
+    let mut path = variables.clone();
+    path["metadata"]["name"] = json!("path");
+    path["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+    path["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "v", "mountPath": "/m", "subPathExpr": "$(V39)"}]);
+    let mut open = pod("parentheses", &["sleep", "60"]);
+    open["spec"]["containers"][0]["env"] = json!([{"name": "V", "value": "$(".repeat(500_000)}]);
     let file = "dd if=/dev/zero of=/f bs=1M count=30";
     let pods = vec![
         variables,
+        path,
+        open,
         script("tar", &format!("{file}; tar cf - {}", "/f ".repeat(300))),
         script("cat", &format!("{file}; cat {}", "/f ".repeat(200))),
         script("for", &format!("for i in {}; do true; done", "$(seq 1 100000) ".repeat(200))),
