@@ -5,6 +5,7 @@
 use super::Grpc;
 use super::audited;
 use super::call_body::CallBody;
+use super::item_bounds::ItemBound;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::audit::{self, Operation, Trail};
 use crate::authn::{MASTERS, UserInfo};
@@ -101,7 +102,13 @@ impl CallAuthenticator {
             _ => CallBody::of_one_message(body, share, user.is_anonymous()),
         };
         parts.extensions.insert(Authenticated(user));
-        let response = router.oneshot(Request::from_parts(parts, body)).await?;
+        let response = match ItemBound::of(parts.uri.path()) {
+            None => router.oneshot(Request::from_parts(parts, body)).await?,
+            Some(bound) => match bound.read(body).await {
+                Ok(body) => router.oneshot(Request::from_parts(parts, body)).await?,
+                Err(status) => status.into_http::<Body>(),
+            },
+        };
         Ok(match slot {
             None => response,
             Some(slot) => slot.until_sent(response),
