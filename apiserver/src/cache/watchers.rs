@@ -306,3 +306,50 @@ fn deliver(listeners: &Listeners, change: &Arc<Change>, wake_ups: &mut WakeUps) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config_map;
+
+    #[test]
+    fn a_queue_beyond_its_bounds_is_cleared() {
+        let change = |revision| Arc::new(Change::new(revision, Some(config_map("a", revision)), None));
+        let changes = [change(1), change(2)];
+        let deliver = |queue: &Queue, change: &Arc<Change>| {
+            queue.push(Delivery { selector: 0, seen: EventType::Added, change: change.clone() });
+        };
+        let keep = |queue: &Queue, change: &Arc<Change>| queue.push_unevaluated(change);
+        for push in [&deliver as &dyn Fn(&Queue, &Arc<Change>), &keep] {
+            let queue = Queue::default();
+            for number in 0..=limits::WATCH_BACKLOG_CHANGES {
+                assert!(!matches!(queue.take(0, || 1), QueueContent::Overrun), "{number}");
+                push(&queue, &changes[number % 2]);
+            }
+            assert!(matches!(queue.take(0, || 1), QueueContent::Overrun));
+            assert!(queue.inner.lock().deliveries.is_empty() && queue.inner.lock().unevaluated.is_empty());
+        }
+    }
+
+    #[test]
+    fn unevaluated_changes_are_taken_by_whole_revisions_before_later_deliveries() {
+        let queue = Queue::default();
+        let change = |revision| Arc::new(Change::new(revision, Some(config_map("a", revision)), None));
+        for revision in [1, 2, 2, 3] {
+            let change = change(revision);
+            queue.push_unevaluated(&change);
+            queue.push_unevaluated(&change);
+        }
+        queue.push(Delivery { selector: 0, seen: EventType::Added, change: change(4) });
+        let mut taken = Vec::new();
+        loop {
+            match queue.take(4, || 1) {
+                QueueContent::Unevaluated(changes, reached) => taken.push((changes.len(), reached)),
+                QueueContent::Deliveries(deliveries) => break assert_eq!(deliveries.len(), 1),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(taken, [(1, 1), (2, 2), (1, 3)]);
+        assert_eq!(queue.inner.lock().bytes, 0);
+    }
+}

@@ -174,4 +174,18 @@ mod tests {
         assert_eq!(read(refused).await, tonic::Code::ResourceExhausted as i32);
         assert_eq!(budget.free(), 100 * KIB);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_message_does_not_arrive_ends() {
+        let budget = MemoryBudget::new(KIB, KIB, 0);
+        let silent = || Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>());
+        let began = tokio::time::Instant::now();
+        let ended = read(CallBody::of_one_message(silent(), budget.share("ann"), false)).await;
+        assert_eq!(
+            (ended, began.elapsed()),
+            (tonic::Code::DeadlineExceeded as i32, limits::BODY_TIME)
+        );
+        let endless = read(CallBody::of_messages(silent(), budget.share("ann"), false));
+        assert!(tokio::time::timeout(10 * limits::BODY_TIME, endless).await.is_err());
+    }
 }

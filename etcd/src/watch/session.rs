@@ -346,3 +346,38 @@ async fn tick(ticks: &mut Option<Interval>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use kstore_nondet::Nondet;
+    use kstore_store::{Config, Store};
+    use prost::Message;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::limits::WATCHES;
+
+    #[tokio::test]
+    async fn watches_of_all_streams_are_bounded() {
+        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
+        let node = Node::new(store, ("here", "http://here"), CancellationToken::new());
+        let others = node.watches.clone().try_acquire_many_owned(WATCHES as u32 - 1).unwrap();
+        let open = || {
+            let create = WatchCreateRequest { key: "k".into(), ..Default::default() };
+            let request = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+            Session::new(node.clone(), stream::iter([Ok(request)]).chain(stream::pending()).boxed())
+        };
+        let first = async |session: &mut Session| {
+            let bytes = session.next().await.unwrap();
+            // After the prefix of the message.
+            WatchResponse::decode(&bytes[5..]).unwrap()
+        };
+        let mut one = open();
+        assert!(!first(&mut one).await.canceled);
+        let refused = first(&mut open()).await;
+        assert_eq!((refused.canceled, refused.cancel_reason.as_str()), (true, error::TOO_MANY_REQUESTS.text));
+        drop((one, others));
+        assert!(!first(&mut open()).await.canceled);
+    }
+}
