@@ -61,7 +61,7 @@ pub(crate) async fn accept(
             Ok((socket, slot)) => {
                 let activity = slot.activity.clone();
                 let service = Service { activity: activity.clone(), ..service.clone() };
-                let serving = open(socket, tls.clone(), service, stop.clone());
+                let serving = Box::pin(open(socket, tls.clone(), service, stop.clone()));
                 open_connections.spawn(async move {
                     activity.evicted.run_until_cancelled(serving).await;
                     drop(slot);

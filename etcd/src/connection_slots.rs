@@ -98,7 +98,8 @@ impl ConnectionSlots {
     fn try_slot(self: &Arc<Self>) -> Option<ConnectionSlot> {
         let mut open = self.open();
         if open.activities.len() >= self.capacity {
-            let idle = open.activities.iter().filter_map(|(id, activity)| Some((activity.idle_since()?, *id)));
+            let idle =
+                open.activities.iter().filter_map(|(id, activity)| Some((activity.idle_since()?, *id)));
             let (_, id) = idle.min()?;
             open.activities.remove(&id)?.evicted.cancel();
         }

@@ -112,7 +112,16 @@ impl Watch {
 
     /// A watch that ends at once, with the reason in its stream.
     pub fn ended(cache: Arc<Cache>, filters: Vec<Filter>, end: WatchEnd) -> Self {
-        Self { cache, filters, source: Source::Ended(end), initial: None, revision: 0, repeats: false, is_behind: false, checks: 0 }
+        Self {
+            cache,
+            filters,
+            source: Source::Ended(end),
+            initial: None,
+            revision: 0,
+            repeats: false,
+            is_behind: false,
+            checks: 0,
+        }
     }
 
     async fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
@@ -130,7 +139,16 @@ impl Watch {
             let found = snapshot.select_in_steps(filter, "", 0).await.entries;
             initial.extend(found.into_iter().map(|entry| (selector, entry)));
         }
-        Self { cache, filters, source, initial: Some(initial), revision, repeats: false, is_behind: false, checks: 0 }
+        Self {
+            cache,
+            filters,
+            source,
+            initial: Some(initial),
+            revision,
+            repeats: false,
+            is_behind: false,
+            checks: 0,
+        }
     }
 
     async fn from_revision(
@@ -141,7 +159,16 @@ impl Watch {
     ) -> Result<Self, WatchEnd> {
         let resumed = cache.state.write().resume(&filters, revision, repeats);
         if let Some(source) = resumed {
-            return Ok(Self { cache, filters, source, initial: None, revision, repeats: false, is_behind: false, checks: 0 });
+            return Ok(Self {
+                cache,
+                filters,
+                source,
+                initial: None,
+                revision,
+                repeats: false,
+                is_behind: false,
+                checks: 0,
+            });
         }
         let history = cache.storage.watch(ROOT, revision - i64::from(repeats)).await;
         let history = history.map_err(|error| WatchEnd::of(error, revision))?;

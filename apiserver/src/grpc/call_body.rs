@@ -181,10 +181,7 @@ mod tests {
         let silent = || Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>());
         let began = tokio::time::Instant::now();
         let ended = read(CallBody::of_one_message(silent(), budget.share("ann"), false)).await;
-        assert_eq!(
-            (ended, began.elapsed()),
-            (tonic::Code::DeadlineExceeded as i32, limits::BODY_TIME)
-        );
+        assert_eq!((ended, began.elapsed()), (tonic::Code::DeadlineExceeded as i32, limits::BODY_TIME));
         let endless = read(CallBody::of_messages(silent(), budget.share("ann"), false));
         assert!(tokio::time::timeout(10 * limits::BODY_TIME, endless).await.is_err());
     }

@@ -27,7 +27,9 @@ impl ItemBound {
     /// The bound of the call at a path, if its message has a repeated field.
     pub(super) fn of(path: &str) -> Option<Self> {
         match path.strip_prefix("/kstore.v1.Kstore/")? {
-            "Watch" => Some(Self { field: 1, most: limits::WATCH_SELECTORS, what: "a watch has 1 to 128 selectors" }),
+            "Watch" => {
+                Some(Self { field: 1, most: limits::WATCH_SELECTORS, what: "a watch has 1 to 128 selectors" })
+            }
             "Transact" => Some(Self {
                 field: 1,
                 most: limits::TRANSACTION_OPERATIONS,
@@ -60,7 +62,10 @@ impl ItemBound {
         };
         let message = bytes.get(PREFIX..).unwrap_or_default();
         if kstore_proto::count_fields(message, self.field, self.most) > self.most {
-            return Err(crate::error::to_grpc(&Status::bad_request(format!("{}: this one has more", self.what))));
+            return Err(crate::error::to_grpc(&Status::bad_request(format!(
+                "{}: this one has more",
+                self.what
+            ))));
         }
         Ok(ReadBody { bytes: Some(bytes), _reserved: body })
     }

@@ -80,7 +80,8 @@ impl Connections {
     fn try_slot(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let mut open = self.open.lock();
         let is_full = open.activities.len() >= self.capacity;
-        let victim = if is_full { open.victim().or_else(|| open.victim_of_user(self.capacity)) } else { None };
+        let victim =
+            if is_full { open.victim().or_else(|| open.victim_of_user(self.capacity)) } else { None };
         let is_kept = is_full && victim.is_none();
         if is_kept && open.kept.len() >= self.kept {
             let id = open.victim_of_kept()?;

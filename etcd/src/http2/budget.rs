@@ -7,8 +7,8 @@ use kstore_store::{End, Op, Range, Txn};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{
-    BODY_BYTES, BODY_BYTES_OF_ALL, SCAN_KEYS, SCANS, SCANS_PER_CONNECTION, SMALL_PART_BYTES,
-    UNTAKEN_BYTES,    UNTAKEN_BYTES_PER_CONNECTION,
+    BODY_BYTES, BODY_BYTES_OF_ALL, SCAN_KEYS, SCANS, SCANS_PER_CONNECTION, SMALL_PART_BYTES, UNTAKEN_BYTES,
+    UNTAKEN_BYTES_PER_CONNECTION,
 };
 
 /// Permits of a connection's and of the server's budget; dropping them releases the budget. None for what is not counted.
@@ -139,9 +139,8 @@ impl ConnectionBudget {
     /// Acquires budget for a response that cannot be refused any more: at most what is left.
     pub(super) fn acquire_remaining(&self, bytes: usize) -> BudgetPermits {
         let semaphores = [&self.untaken, &self.all.untaken].into_iter();
-        let left = semaphores.filter_map(|semaphore| {
-            take_permits(semaphore, bytes.min(semaphore.available_permits()))
-        });
+        let left = semaphores
+            .filter_map(|semaphore| take_permits(semaphore, bytes.min(semaphore.available_permits())));
         left.collect()
     }
 
@@ -252,7 +251,8 @@ mod tests {
         let mut held: Vec<BodyPermits> = Vec::new();
         for share in &shares {
             let mut body = BodyPermits::default();
-            let whole = share.acquire_body(&mut body, BODY_BYTES / 2) && share.acquire_body(&mut body, BODY_BYTES / 2);
+            let whole = share.acquire_body(&mut body, BODY_BYTES / 2)
+                && share.acquire_body(&mut body, BODY_BYTES / 2);
             assert!(!share.acquire_body(&mut body, BODY_BYTES));
             held.extend(whole.then_some(body));
         }

@@ -174,9 +174,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 
     /// Whether no frames should be processed until a write finishes, data is sent, or other tasks have run.
     fn is_busy(&self) -> bool {
-        self.outbox.is_full()
-            || self.writes.len() >= limits::WRITES
-            || self.keys_read >= limits::KEYS_AT_ONCE
+        self.outbox.is_full() || self.writes.len() >= limits::WRITES || self.keys_read >= limits::KEYS_AT_ONCE
     }
 
     fn poll_stop(&mut self, cx: &mut Context<'_>) {
@@ -362,7 +360,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 Request::Other(watch::open(node, complete, (id, &self.parts.0), budget))
             }
             ParsedRequest::Other(request) => {
-                if !complete && MethodIndex::of(request.uri().path()).is_some_and(MethodIndex::has_one_request) {
+                if !complete
+                    && MethodIndex::of(request.uri().path()).is_some_and(MethodIndex::has_one_request)
+                {
                     self.incomplete.insert(id, Instant::now());
                 }
                 let budget = self.outbox.share.streamed();

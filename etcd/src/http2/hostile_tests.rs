@@ -26,7 +26,13 @@ enum ClientReads {
 async fn service() -> Service {
     let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
     let node = Node::new(store, ("here", "http://here"), CancellationToken::new());
-    Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default(), activity: Arc::default() }
+    Service {
+        node,
+        router: Router::new(),
+        calls: Calls::default(),
+        budget: Budget::default(),
+        activity: Arc::default(),
+    }
 }
 
 async fn act(mut io: DuplexStream, sent: &[u8], reads: ClientReads) {
@@ -189,7 +195,11 @@ async fn bodies_that_never_end_are_bounded() {
     let connection = serve(&sent, ClientReads::All).await;
     assert!(connection.streams.len() <= limits::BODY_BYTES / limits::MESSAGE_BYTES);
     drop(connection.streams);
-    assert_eq!(connection.outbox.share.free_body_bytes(), limits::BODY_BYTES, "what is given up is free again");
+    assert_eq!(
+        connection.outbox.share.free_body_bytes(),
+        limits::BODY_BYTES,
+        "what is given up is free again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -451,7 +461,14 @@ async fn a_stream_whose_window_is_never_opened_is_reset_on_a_connection_that_is_
         let (mut read, mut write) = tokio::io::split(&mut io);
         let calls = async {
             for stream in (3..).step_by(2) {
-                write.write_all(&call_of(stream, RANGE, &RangeRequest { limit: 1, count_only: true, ..all_keys() })).await.unwrap();
+                write
+                    .write_all(&call_of(
+                        stream,
+                        RANGE,
+                        &RangeRequest { limit: 1, count_only: true, ..all_keys() },
+                    ))
+                    .await
+                    .unwrap();
                 tokio::time::sleep(std::time::Duration::from_secs(5)).await;
             }
         };

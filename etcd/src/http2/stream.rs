@@ -29,7 +29,7 @@ pub(super) struct Stream {
     /// Bytes of data that were sent on the stream.
     pub(super) sent: u64,
     /// Bytes that were sent at the last check, and when that number last grew, while data waits for the stream's window.
-    stall: Option<(u64, Instant)>,
+    pub(super) stall: Option<(u64, Instant)>,
 }
 
 /// A header block that continues in further frames.

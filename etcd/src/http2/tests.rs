@@ -41,8 +41,13 @@ impl Client {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
         let stop = CancellationToken::new();
         let node = Node::new(store, ("here", "http://here"), stop.clone());
-        let service =
-            Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default(), activity: Arc::default() };
+        let service = Service {
+            node,
+            router: Router::new(),
+            calls: Calls::default(),
+            budget: Budget::default(),
+            activity: Arc::default(),
+        };
         let (io, end) = duplex(1 << 20);
         let server = {
             let stop = stop.clone();

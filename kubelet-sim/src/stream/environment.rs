@@ -142,7 +142,9 @@ impl Streams {
     ) -> Result<Option<String>, TooLarge> {
         let Some(source) = &variable.value_from else {
             let text = variable.value.as_deref().unwrap_or_default();
-            return expand(text, |name| env.get(name).map(Cow::Borrowed)).map(Some).map_err(|TooLong| ARGUMENTS);
+            return expand(text, |name| env.get(name).map(Cow::Borrowed))
+                .map(Some)
+                .map_err(|TooLong| ARGUMENTS);
         };
         if let Some(field) = &source.field_ref {
             return Ok(downward(pod, field));

@@ -53,7 +53,10 @@ fn is_loop(line: &str) -> bool {
 fn is_async(before: &[&str], line: &str) -> bool {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let function = before.iter().rev().find(|earlier| {
-        indent(earlier) < indent(line) && earlier.contains("fn ") && earlier.contains('(') && !earlier.trim_start().starts_with("//")
+        indent(earlier) < indent(line)
+            && earlier.contains("fn ")
+            && earlier.contains('(')
+            && !earlier.trim_start().starts_with("//")
     });
     function.is_some_and(|function| function.contains("async fn "))
 }

@@ -329,7 +329,8 @@ async fn costly_selectors_are_evaluated_by_their_own_watch_in_steps() {
     let begin = cache.fresh().await.unwrap();
     let start = async |filter: Filter, start| Watch::start(cache.clone(), vec![filter], start).await.unwrap();
     let mut live = start(costly(), WatchStart::State).await;
-    let unmatched = Filter { labels: kstore_api::selector::label::Selector::parse("l0,l1").unwrap(), ..costly() };
+    let unmatched =
+        Filter { labels: kstore_api::selector::label::Selector::parse("l0,l1").unwrap(), ..costly() };
     let mut quiet = start(unmatched, WatchStart::State).await;
     for number in 0..CHANGES {
         put(&cache, &[maps()], &number.to_string()).await;

@@ -67,23 +67,24 @@ fn programs(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         script("doubling", "a=x; while true; do a=$a$a; done"),
         script("printf", "printf \"$(seq 1 100000)%s\" $(seq 1 100000)"),
         script("recursion", "export X='sh -c \"$X\"'; sh -c \"$X\""),
-        script("endless", "while true; do x=$(while true; do y=$(while true; do z=$(seq 1 1000); done); done); done"),
+        script(
+            "endless",
+            "while true; do x=$(while true; do y=$(while true; do z=$(seq 1 1000); done); done); done",
+        ),
     ];
     run(target, scale, pods).boxed()
 }
 
-
-
-
 /// Programs and pods that collect output.
-pub(super) const OUTPUT: Attack =
-    Attack::new("programs that collect", MEMORY, output).with_flags(ONE_NODE);
+pub(super) const OUTPUT: Attack = Attack::new("programs that collect", MEMORY, output).with_flags(ONE_NODE);
 
 fn output(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
     let env: Vec<Value> = (0..40)
         .map(|number: u32| match number.checked_sub(1) {
             None => json!({"name": "V0", "value": "0123456789"}),
-            Some(before) => json!({"name": format!("V{number}"), "value": format!("$(V{before})$(V{before})")}),
+            Some(before) => {
+                json!({"name": format!("V{number}"), "value": format!("$(V{before})$(V{before})")})
+            }
         })
         .collect();
     let mut variables = pod("env", &["sleep", "60"]);
@@ -158,8 +159,7 @@ fn log_streams(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
 }
 
 /// A Deployment of a million replicas.
-pub(super) const REPLICAS: Attack =
-    Attack::new("a million replicas", 512, replicas).with_flags(ONE_NODE);
+pub(super) const REPLICAS: Attack = Attack::new("a million replicas", 512, replicas).with_flags(ONE_NODE);
 
 fn replicas(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
     async move {

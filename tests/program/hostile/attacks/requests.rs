@@ -130,7 +130,9 @@ pub(super) const YAML_ALIASES: Attack = Attack::new("YAML aliases", 256, yaml_al
 fn yaml_aliases(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
     async move {
         let eve = target.user("eve", "edit").await;
-        let mut yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: y-}\na0: &a0 [x,x,x,x,x,x,x,x]\n".to_owned();
+        let mut yaml =
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: y-}\na0: &a0 [x,x,x,x,x,x,x,x]\n"
+                .to_owned();
         for level in 1..6 {
             let aliases = vec![format!("*a{}", level - 1); 8].join(",");
             yaml += &format!("a{level}: &a{level} [{aliases}]\n");

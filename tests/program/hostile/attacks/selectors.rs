@@ -76,9 +76,9 @@ fn watches(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
             held.push(watch(&longest).await.unwrap().into_inner());
         }
         sent += watches * longest.len();
-        let reading = held.into_iter().map(|mut events| async move {
-            while let Ok(Some(_)) = events.message().await {}
-        });
+        let reading = held
+            .into_iter()
+            .map(|mut events| async move { while let Ok(Some(_)) = events.message().await {} });
         let reading = join_all(reading);
         let end = Instant::now() + scale.time();
         let writing = join_all((0..4).map(|_| async {
