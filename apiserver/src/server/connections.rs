@@ -135,12 +135,14 @@ impl OpenConnections {
         (count > (capacity / USER_CONNECTIONS).max(1)).then_some(idlest)
     }
 
-    /// The oldest connection in a kept slot that had its time and serves no administrator at present.
+    /// The oldest connection in a kept slot that was answered, or had its time and serves no administrator at present.
     fn victim_of_kept(&self) -> Option<u64> {
         let mut kept = self.kept.iter().filter(|(_, activity)| {
-            let is_busy = activity.idle_since().is_none() && activity.stalled_since().is_none();
-            let is_of_administrator = is_busy && !activity.is_anonymous();
-            !is_of_administrator && activity.age() >= KEPT_CONNECTION
+            let has_had_its_time = activity.age() >= KEPT_CONNECTION;
+            match activity.idle_since() {
+                Some((was_answered, _)) => was_answered || has_had_its_time,
+                None => has_had_its_time && (activity.is_anonymous() || activity.stalled_since().is_some()),
+            }
         });
         kept.next().map(|(id, _)| *id)
     }

@@ -69,9 +69,9 @@ fn stalled_objects(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
     .boxed()
 }
 
-/// Limit of open files in attacks on connections, and connections beyond it.
+/// Limit of open files in attacks on connections, and connections beyond those that it allows.
 const FILES: u32 = 512;
-const CONNECTIONS: usize = 600;
+const CONNECTIONS: usize = 430;
 
 /// Connections without credentials whose answers have no window.
 pub(super) const WINDOW_ZERO: Attack =

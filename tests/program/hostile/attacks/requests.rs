@@ -56,7 +56,7 @@ fn varint(out: &mut Vec<u8>, mut value: usize) {
     out.push(u8::try_from(value).unwrap());
 }
 
-/// A JSON patch whose moves nest 300,000 levels.
+/// A JSON patch whose moves nest 250,000 levels.
 pub(super) const PATCH_DEPTH: Attack = Attack::new("nesting by moves", 256, patch_depth);
 
 fn patch_depth(target: &Target, _: Scale) -> BoxFuture<'_, usize> {
@@ -68,7 +68,7 @@ fn patch_depth(target: &Target, _: Scale) -> BoxFuture<'_, usize> {
         let nested = (0..LEVELS).fold(json!({}), |inner, _| json!({"k": inner}));
         let deepest = "/k".repeat(LEVELS);
         let mut operations = vec![json!({"op": "add", "path": "/a", "value": {}})];
-        for _ in 0..3_000 {
+        for _ in 0..2_500 {
             operations.push(json!({"op": "add", "path": "/b", "value": nested}));
             operations.push(json!({"op": "move", "from": "/a", "path": format!("/b{deepest}/k")}));
             operations.push(json!({"op": "move", "from": "/b", "path": "/a"}));

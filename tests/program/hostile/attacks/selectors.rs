@@ -20,7 +20,7 @@ fn longest() -> String {
 
 /// A selector of three megabytes.
 fn too_long() -> String {
-    format!("a in ({})", (0..400_000).map(|number| format!("v{number}")).collect::<Vec<_>>().join(","))
+    format!("a in ({})", (0..350_000).map(|number| format!("v{number}")).collect::<Vec<_>>().join(","))
 }
 
 fn config_maps(user: &User) -> pb::Ref {
