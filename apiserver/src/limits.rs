@@ -1,6 +1,10 @@
 //! All bounds of the apiserver, by name, each with its reason. The code that enforces a bound documents what
 //! happens at it.
 
+mod connections;
+
+pub use connections::*;
+
 use std::time::Duration;
 
 /// Bytes of the largest request body: Kubernetes' own limit. A larger body is refused with 413.
@@ -174,6 +178,12 @@ pub const SELECTOR_REQUIREMENTS: usize = 1000;
 /// Values that a list compares before other tasks run: less than a millisecond.
 pub const SELECTION_CHECKS: usize = 16_384;
 
+/// Values whose comparison takes as long as reading a change.
+pub const CHANGE_CHECKS: usize = 64;
+
+/// Values of a watch's selectors that the task which feeds all watches compares. A watch with more does it in its own task.
+pub const FED_REQUIREMENTS: usize = 8;
+
 /// Items in one chunk of a streamed gRPC list: large enough to amortise framing, small enough to start early.
 pub const LIST_CHUNK_ITEMS: usize = 500;
 
@@ -214,45 +224,6 @@ pub const REQUESTS_WAITING: usize = 4000;
 /// How long a request waits to be served before it is refused with 429. Kubernetes: a quarter of the request
 /// timeout.
 pub const PLACE_WAIT: Duration = Duration::from_secs(15);
-
-/// Open connections, if the limit of open files allows as many. At the bound, an idle connection is closed
-/// for a new one. Far above the number that clients of a large cluster open.
-pub const CONNECTIONS: usize = 8192;
-
-/// The timeout of a TLS handshake. Kubernetes: none of its own, about 10 s in Go's server.
-pub const HANDSHAKE: Duration = Duration::from_secs(10);
-
-/// The timeout for the first request on a new connection; over HTTP/1.1 also for the complete head of each
-/// later request. Kubernetes: 32 s.
-pub const FIRST_REQUEST: Duration = Duration::from_secs(32);
-
-/// How long a connection may be idle before it is closed. Kubernetes: 90 s.
-pub const IDLE_CONNECTION: Duration = Duration::from_secs(90);
-
-/// How long a client may take to close a connection that the server ends, counted from its last answer.
-pub const CONNECTION_FAREWELL: Duration = Duration::from_secs(5);
-
-/// How long the client of an answer may take no byte of it. The stream is reset then, or the connection closed if it is
-/// HTTP/1.1: an answer that nobody takes would occupy memory for as long as its client wants.
-pub const STALLED_ANSWER: Duration = Duration::from_secs(30);
-
-/// How long the clients of all answers on a connection must have taken nothing before it may be closed for another
-/// connection, and how long a connection without credentials may be busy before that.
-pub const STALLED_CONNECTION: Duration = Duration::from_secs(2);
-
-/// Bytes from which on an answer, or a part of it, counts against the budgets of unsent bytes. Smaller ones are bounded by
-/// the number of streams.
-pub const UNSENT_FROM: usize = 16 * 1024;
-
-/// Bytes of an answer that are passed to its connection before earlier ones are sent: a few round trips of a fast network.
-pub const UNSENT_AHEAD: usize = 256 * 1024;
-
-/// Bytes of answers in memory that clients have not taken, all together. Further large answers wait, or are refused
-/// with 429 if they exist as a whole.
-pub const UNSENT_BYTES: usize = 256 * 1024 * 1024;
-
-/// The same of one user: twenty of the largest objects.
-pub const UNSENT_BYTES_OF_USER: usize = 32 * 1024 * 1024;
 
 /// How long an HTTP/2 client may be silent before it is pinged, so that the watches of vanished clients end.
 pub const PING_INTERVAL: Duration = Duration::from_secs(30);

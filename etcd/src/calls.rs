@@ -112,6 +112,11 @@ impl MethodIndex {
     pub(crate) fn of(path: &str) -> Option<Self> {
         METHODS.binary_search_by_key(&path, |(path, _)| path).ok().map(Self)
     }
+
+    /// Whether a call of the method has one request message.
+    pub(crate) fn has_one_request(self) -> bool {
+        METHODS[self.0].1 != MethodKind::BidiStream
+    }
 }
 
 impl Default for Calls {

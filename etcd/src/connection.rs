@@ -10,12 +10,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::calls::Calls;
+use crate::connection_slots::{ConnectionActivity, ConnectionSlots};
 use crate::http2::{self, Budget, DetectedProtocol, Http2, PrefixedIo};
 use crate::limits;
 use crate::listener::{Listener, Socket};
@@ -30,8 +30,10 @@ pub(crate) struct Service {
     pub(crate) router: Router,
     /// Counters of calls.
     pub(crate) calls: Calls,
-    /// Memory budget for the responses of all connections.
+    /// Memory budget of all connections.
     pub(crate) budget: Budget,
+    /// Activity of this connection.
+    pub(crate) activity: Arc<ConnectionActivity>,
 }
 
 /// Accepts connections until `stop` is cancelled, then lets open calls finish.
@@ -44,23 +46,25 @@ pub(crate) async fn accept(
 ) {
     let tls = tls.map(TlsAcceptor::from);
     let open_connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(connections.clamp(1, limits::CONNECTIONS)));
+    let slots = ConnectionSlots::new(connections.min(limits::CONNECTIONS));
     loop {
         let next = async {
-            let place = places.clone().acquire_owned().await;
-            (place, listener.accept().await)
+            let socket = listener.accept().await?;
+            std::io::Result::Ok((socket, slots.slot().await))
         };
-        let (place, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
             next = next => next,
         };
         match accepted {
-            Ok(socket) => {
-                let serving = open(socket, tls.clone(), service.clone(), stop.clone());
+            Ok((socket, slot)) => {
+                let activity = slot.activity.clone();
+                let service = Service { activity: activity.clone(), ..service.clone() };
+                let serving = Box::pin(open(socket, tls.clone(), service, stop.clone()));
                 open_connections.spawn(async move {
-                    serving.await;
-                    drop(place);
+                    activity.evicted.run_until_cancelled(serving).await;
+                    drop(slot);
                 });
             }
             Err(error) => {
@@ -139,7 +143,9 @@ async fn serve_http1<T>(
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Service { router, calls, .. } = service;
+    let Service { router, calls, activity, .. } = service;
+    // hyper closes the connection if no request arrives, so it is idle for a short time only.
+    activity.has_streams(1);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         calls.clone().route(router.clone(), request).map(Ok::<_, Infallible>)
     });

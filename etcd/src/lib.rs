@@ -17,6 +17,7 @@ mod check;
 mod cluster;
 mod codec;
 mod connection;
+mod connection_slots;
 mod convert;
 mod error;
 mod http2;

@@ -41,16 +41,25 @@ pub(crate) const ABUSE_TOKENS_PER_SECOND: u32 = 1_000;
 /// writes, and refuses more.
 pub(crate) const WRITES: usize = 5_000;
 
-/// Bytes of one connection's incomplete request bodies; calls beyond it are refused.
+/// Bytes of one connection's incomplete requests; calls beyond it are refused, and streams reset.
 pub(crate) const BODY_BYTES: usize = 128 << 20;
+
+/// Bytes of the incomplete requests of all connections, since they share one server's memory.
+pub(crate) const BODY_BYTES_OF_ALL: usize = 4 * BODY_BYTES;
+
+/// Keys that a connection reads before other tasks run: about a millisecond. A single read may be larger.
+pub(crate) const KEYS_AT_ONCE: usize = 10_000;
 
 /// Bytes of responses that the client of one connection has not taken. Further reads without budget are refused, and
 /// results of writes wait in the store. A single response may be larger.
 pub(crate) const UNTAKEN_BYTES_PER_CONNECTION: usize = 256 << 20;
 
 /// Bytes of responses that the clients of all connections have not taken, since they share one server's memory.
-/// Responses that fit into a connection's outbox do not count.
+/// Responses that fit into a connection's outbox do not count. Parts of streamed responses do.
 pub(crate) const UNTAKEN_BYTES: usize = 1 << 30;
+
+/// Bytes up to which a part of a streamed response does not wait because of what other connections have not taken.
+pub(crate) const SMALL_PART_BYTES: usize = 16 << 10;
 
 /// Unbounded range reads in the transactions of one connection that are in progress or whose results wait to be
 /// written. One transaction may have as many. Each result may refer to every key of the store. Transactions beyond it
@@ -70,8 +79,8 @@ pub(crate) const ANSWER_MAX: usize = i32::MAX as usize;
 /// it may take twice as long.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(60);
 
-/// Time for which a client may take nothing of its waiting responses; then the connection ends. It is checked every
-/// [`PING_AFTER`].
+/// Time for which a client may take nothing of its waiting responses; then the connection ends. If only single streams wait
+/// for the client, they are reset. It is checked every [`PING_AFTER`].
 pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(60);
 
 /// Bytes that a queued piece of a request's body costs in addition to its length. Pieces below this size are copied, so
@@ -97,8 +106,14 @@ pub(crate) const PING_AFTER: Duration = Duration::from_secs(60);
 /// Time for the client to answer the ping; etcd's value.
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Concurrent connections; each costs buffers. Further ones wait to be accepted.
+/// Concurrent connections; each costs buffers. For further ones, idle connections are closed, or they wait to be accepted.
 pub(crate) const CONNECTIONS: usize = 16_384;
+
+/// How long a connection has no call before it may be closed for another one.
+pub(crate) const IDLE_FOR: Duration = Duration::from_secs(2);
+
+/// The pause before a new connection looks again for an idle one.
+pub(crate) const SLOT_RETRY: Duration = Duration::from_millis(250);
 
 /// Time for a client to finish its TLS handshake. Slower connections are closed, since they count as open.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -111,6 +126,13 @@ pub(crate) const DRAIN: Duration = Duration::from_millis(800);
 
 /// Watches on one stream; each costs a queue. Further ones are refused.
 pub(crate) const WATCHES_PER_STREAM: usize = 65_536;
+
+/// Watches on all streams, since they share one server's memory: several times as many as an API server of a large cluster has.
+/// Further ones are refused.
+pub(crate) const WATCHES: usize = 4 * WATCHES_PER_STREAM;
+
+/// Hashes of the history that are computed concurrently; each reads all of it. Further ones wait.
+pub(crate) const HASHES: usize = 2;
 
 /// Revisions of history in one watch response; etcd's value.
 pub(crate) const HISTORY_REVISIONS: usize = 1_000;

@@ -132,8 +132,14 @@ impl Maintenance for Node {
 impl Node {
     /// Hashes the history on a blocking thread, because that reads all of it.
     async fn hash_history(&self, revision: Revision) -> Result<HashKv, EtcdError> {
+        let permit = self.hashes.clone().acquire_owned().await.map_err(|_| error::STOPPED)?;
         let store = self.store.clone();
-        let hashed = tokio::task::spawn_blocking(move || store.hash_kv(revision)).await;
+        let hashed = tokio::task::spawn_blocking(move || {
+            // A call that was cancelled is computed to its end, and counts as long.
+            let _permit = permit;
+            store.hash_kv(revision)
+        });
+        let hashed = hashed.await;
         hashed.map_err(|_| error::STOPPED)?.map_err(EtcdError::from)
     }
 }

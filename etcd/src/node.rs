@@ -7,6 +7,7 @@ use kstore_store::{Revision, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::limits;
 use crate::snapshot;
 
 /// The raft term in every header. kstore has no raft; a new etcd of one member has this term.
@@ -33,6 +34,10 @@ pub(crate) struct Node {
     pub(crate) url: Arc<str>,
     /// Permits for concurrent snapshots.
     pub(crate) snapshots: Arc<Semaphore>,
+    /// Permits for concurrent hashes of the history.
+    pub(crate) hashes: Arc<Semaphore>,
+    /// Permits for watches.
+    pub(crate) watches: Arc<Semaphore>,
     /// Shared by the clones of the node; each further clone is an open watch stream.
     streams: Arc<WatchStream>,
     /// Cancelled when streams must end.
@@ -49,8 +54,10 @@ impl Node {
         // Any fixed function suffices, as long as the two ids differ.
         let member = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
         let (snapshots, streams) = (snapshot::permits(), Arc::default());
-        let (name, url) = (name.into(), url.into());
-        Self { store, cluster, member: member.max(1), name, url, snapshots, streams, stop }
+        let [hashes, watches] =
+            [limits::HASHES, limits::WATCHES].map(|permits| Arc::new(Semaphore::new(permits)));
+        let (name, url, member) = (name.into(), url.into(), member.max(1));
+        Self { store, cluster, member, name, url, snapshots, hashes, watches, streams, stop }
     }
 
     /// Counts a watch stream until the returned guard is dropped.

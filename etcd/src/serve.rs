@@ -91,7 +91,7 @@ fn service(store: Store, told: (&str, &str), more: ExtraMetrics, stop: &Cancella
     let node = Node::new(store, told, stop.clone());
     let calls = Calls::default();
     let router = router(&node, &calls, more);
-    Service { node, router, calls, budget: Budget::default() }
+    Service { node, router, calls, budget: Budget::default(), activity: Arc::default() }
 }
 
 fn router(node: &Node, calls: &Calls, extra_metrics: ExtraMetrics) -> Router {

@@ -16,6 +16,7 @@ pub mod backoff;
 pub mod behavior;
 pub mod chosen_run;
 pub mod config;
+mod expansion;
 mod fault;
 mod identities;
 pub mod image;

@@ -1,15 +1,20 @@
 //! The `.proto` files of kstore, etcd and Kubernetes' key management services, and the code generated from
 //! them. The proto files document the messages. [`ProgressDemand`] is not part of a wire protocol: it connects
-//! a client and a server in one process.
+//! a client and a server in one process. [`MessageBoundary`] finds the messages among the bytes of a call, and
+//! [`count_fields`] counts the items of a message before it is decoded.
 
 /// The README, whose example compiles as a documentation test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod message_boundary;
 mod progress;
+mod repeated;
 
+pub use message_boundary::MessageBoundary;
 pub use progress::ProgressDemand;
+pub use repeated::count_fields;
 
 /// The gRPC API of kstore.
 pub mod kstore {

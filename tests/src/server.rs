@@ -145,11 +145,28 @@ impl Server {
     ///
     /// The process has ended, or the system is not Linux.
     pub fn resident_bytes(&self) -> usize {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(path).expect("the server runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
-        let kib = line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number");
-        kib * 1024
+        self.memory("VmRSS:").expect("the server runs")
+    }
+
+    /// The most bytes that were resident since the start, or since [`Server::forget_peak`]; `None` if the process has ended.
+    pub fn peak_bytes(&self) -> Option<usize> {
+        self.memory("VmHWM:")
+    }
+
+    /// Begins [`Server::peak_bytes`] anew.
+    ///
+    /// # Panics
+    ///
+    /// The process has ended, or the system is not Linux.
+    pub fn forget_peak(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").expect("the server runs");
+    }
+
+    /// A line of the process's memory in bytes; `None` if the process has ended.
+    fn memory(&self, name: &str) -> Option<usize> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim().trim_end_matches(" kB").parse::<usize>().ok()? * 1024)
     }
 
     /// Sends SIGKILL, which the process cannot handle, and waits for its end.

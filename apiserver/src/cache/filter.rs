@@ -75,6 +75,12 @@ impl Filter {
         crate::selectors::requirements(&self.labels, &self.fields)
     }
 
+    /// The number of values that the cache's feeding task compares with a change that reaches the filter: the required
+    /// value of the indexed field is found by the index.
+    pub(super) fn cost_of_feeding(&self) -> usize {
+        self.requirements() - usize::from(self.indexed().is_some())
+    }
+
     /// Whether the filter has label or field requirements, or hides objects that are not initialized. The remaining items of a list cannot be counted
     /// then without evaluating them.
     pub fn selects(&self) -> bool {

@@ -16,8 +16,9 @@ use super::entry::Entry;
 use super::filter::Filter;
 use super::kind::Kind;
 use super::selection::Snapshot;
-use super::watchers::{Delivery, Queue, QueueContent};
+use super::watchers::{Delivery, Listening, Queue, QueueContent};
 use super::{Cache, ROOT};
+use crate::limits;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError};
 use kstore_api::kind::Resource;
 use std::collections::BTreeSet;
@@ -76,14 +77,18 @@ pub struct Watch {
     /// Whether the client may have seen only a part of the changes of `revision`, so that they must be
     /// repeated.
     repeats: bool,
+    /// Whether changes are left in the queue that can be taken at once.
+    is_behind: bool,
+    /// Values that were compared with the history since other tasks ran.
+    checks: usize,
 }
 
 /// The source of a watch's changes.
 enum Source {
     /// Reads the storage's history until the kept recent changes reach back far enough.
     History(Box<dyn RawWatch>),
-    /// Registered with the cache under this id.
-    Live { id: u64, queue: Arc<Queue> },
+    /// Registered with the cache under this id. `repeated` are deliveries of the revision from which the watch resumes.
+    Live { id: u64, queue: Arc<Queue>, repeated: Vec<Delivery> },
     /// The watch could not begin.
     Ended(WatchEnd),
 }
@@ -107,7 +112,16 @@ impl Watch {
 
     /// A watch that ends at once, with the reason in its stream.
     pub fn ended(cache: Arc<Cache>, filters: Vec<Filter>, end: WatchEnd) -> Self {
-        Self { cache, filters, source: Source::Ended(end), initial: None, revision: 0, repeats: false }
+        Self {
+            cache,
+            filters,
+            source: Source::Ended(end),
+            initial: None,
+            revision: 0,
+            repeats: false,
+            is_behind: false,
+            checks: 0,
+        }
     }
 
     async fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
@@ -125,7 +139,16 @@ impl Watch {
             let found = snapshot.select_in_steps(filter, "", 0).await.entries;
             initial.extend(found.into_iter().map(|entry| (selector, entry)));
         }
-        Self { cache, filters, source, initial: Some(initial), revision, repeats: false }
+        Self {
+            cache,
+            filters,
+            source,
+            initial: Some(initial),
+            revision,
+            repeats: false,
+            is_behind: false,
+            checks: 0,
+        }
     }
 
     async fn from_revision(
@@ -136,11 +159,21 @@ impl Watch {
     ) -> Result<Self, WatchEnd> {
         let resumed = cache.state.write().resume(&filters, revision, repeats);
         if let Some(source) = resumed {
-            return Ok(Self { cache, filters, source, initial: None, revision, repeats: false });
+            return Ok(Self {
+                cache,
+                filters,
+                source,
+                initial: None,
+                revision,
+                repeats: false,
+                is_behind: false,
+                checks: 0,
+            });
         }
         let history = cache.storage.watch(ROOT, revision - i64::from(repeats)).await;
         let history = history.map_err(|error| WatchEnd::of(error, revision))?;
-        Ok(Self { cache, filters, source: Source::History(history), initial: None, revision, repeats })
+        let source = Source::History(history);
+        Ok(Self { cache, filters, source, initial: None, revision, repeats, is_behind: false, checks: 0 })
     }
 
     /// Takes the initial objects: (selector, object) in order of selectors and keys, as of
@@ -194,9 +227,15 @@ impl Watch {
             Source::Ended(end) => return Err(end.clone()),
             Source::Live { queue, .. } => {
                 let queue = queue.clone();
+                if std::mem::take(&mut self.is_behind) {
+                    // Other tasks run before further changes are evaluated.
+                    tokio::task::yield_now().await;
+                }
                 let batch = self.take()?;
                 if batch.deliveries.is_empty() {
-                    queue.woken().await;
+                    if !self.is_behind {
+                        queue.woken().await;
+                    }
                     return Ok(None);
                 }
                 batch
@@ -207,9 +246,14 @@ impl Watch {
                     (self.source, self.repeats) = (live, false);
                     return Ok(None);
                 }
+                if self.checks >= limits::SELECTION_CHECKS {
+                    self.checks = 0;
+                    tokio::task::yield_now().await;
+                }
                 let raw = history.next().await.ok_or(WatchEnd::Closed)?;
                 let raw = raw.map_err(|error| WatchEnd::of(error, self.revision))?;
                 let repeated = std::mem::take(&mut self.repeats) && raw.revision <= self.revision;
+                self.checks += raw.events.len() * (limits::CHANGE_CHECKS + requirements(&self.filters));
                 let mut deliveries = self.deliveries(&raw);
                 if repeated {
                     if self.is_cut_by_compaction(&raw) {
@@ -225,18 +269,29 @@ impl Watch {
         Ok((!batch.deliveries.is_empty()).then_some(batch))
     }
 
+    /// Takes what is queued; of changes that are still to be evaluated, as many as are cheap.
     fn take(&mut self) -> Result<Batch, WatchEnd> {
-        let Source::Live { queue, .. } = &self.source else { unreachable!("only live watches have a queue") };
+        let Source::Live { queue, repeated, .. } = &mut self.source else {
+            unreachable!("only live watches have a queue")
+        };
+        if !repeated.is_empty() {
+            self.is_behind = true;
+            return Ok(Batch { deliveries: std::mem::take(repeated), revision: self.revision });
+        }
         // The revision is loaded first: all changes of the cache up to it are in the queue.
         let revision = self.cache.revision();
-        match queue.take(revision) {
-            QueueContent::Deliveries(deliveries) => {
-                self.revision = revision.max(self.revision);
-                Ok(Batch { deliveries: deliveries.into(), revision: self.revision })
+        let most = || limits::SELECTION_CHECKS / (1 + requirements(&self.filters));
+        let (deliveries, reached) = match queue.take(revision, most) {
+            QueueContent::Deliveries(deliveries) => (deliveries.into(), revision),
+            QueueContent::Unevaluated(changes, reached) => {
+                (changes.iter().flat_map(|change| seen(&self.filters, change)).collect(), reached)
             }
-            QueueContent::Overrun => Err(WatchEnd::Overrun),
-            QueueContent::Closed => Err(WatchEnd::Closed),
-        }
+            QueueContent::Overrun => return Err(WatchEnd::Overrun),
+            QueueContent::Closed => return Err(WatchEnd::Closed),
+        };
+        self.revision = reached.max(self.revision);
+        self.is_behind = reached < revision;
+        Ok(Batch { deliveries, revision: self.revision })
     }
 
     /// Whether compaction removed a state that decides which events the changes of a revision are. The
@@ -297,18 +352,15 @@ impl super::CacheState {
         let queue = Arc::new(Queue::default());
         let id = self.next_listener;
         self.next_listener += filters.len() as u64;
+        let cost: usize = filters.iter().map(Filter::cost_of_feeding).sum();
+        let evaluates = cost > limits::FED_REQUIREMENTS;
         for (selector, filter) in (0u32..).zip(filters) {
             if let Some(kind) = self.kinds.get_mut(super::root(filter.resource)) {
-                kind.watchers.add(
-                    id + u64::from(selector),
-                    selector,
-                    filter.clone(),
-                    revision,
-                    queue.clone(),
-                );
+                let listening = Listening { selector, evaluates, after: revision, queue: &queue };
+                kind.watchers.add(id + u64::from(selector), filter.clone(), listening);
             }
         }
-        Source::Live { id, queue }
+        Source::Live { id, queue, repeated: Vec::new() }
     }
 
     /// Registers the watch, with the missed changes from the kinds' rings in its queue. `None` if a ring does
@@ -327,16 +379,19 @@ impl super::CacheState {
             return None;
         }
         let changes = kinds().flat_map(|kind| kind.recent.after(revision - i64::from(repeats)));
-        let mut missed: Vec<(u64, Delivery)> = changes
-            .flat_map(|(number, change)| seen(filters, change).map(move |seen| (number, seen)))
-            .collect();
+        let mut missed: Vec<(u64, Arc<Change>)> =
+            changes.map(|(number, change)| (number, change.clone())).collect();
         // In the order of the changes, across kinds.
         missed.sort_by_key(|(number, _)| *number);
-        let mut missed: Vec<Delivery> = missed.into_iter().map(|(_, delivery)| delivery).collect();
-        let newer = missed.split_off(missed.partition_point(|missed| missed.change.revision <= revision));
-        let source = self.register(filters, revision);
-        let Source::Live { queue, .. } = &source else { unreachable!("a registered watch is live") };
-        again(missed).into_iter().chain(newer).for_each(|delivery| queue.push(delivery));
+        let newer = missed.partition_point(|(_, change)| change.revision <= revision);
+        let first = missed[..newer].iter().flat_map(|(_, change)| seen(filters, change)).collect();
+        let mut source = self.register(filters, revision);
+        let Source::Live { queue, repeated, .. } = &mut source else {
+            unreachable!("a registered watch is live")
+        };
+        *repeated = again(first);
+        // The watch evaluates them: under the lock of the cache, that would delay everybody.
+        missed[newer..].iter().for_each(|(_, change)| queue.push_unevaluated(change));
         Some(source)
     }
 }
@@ -353,6 +408,11 @@ fn again(mut deliveries: Vec<Delivery>) -> Vec<Delivery> {
         }
     }
     deliveries
+}
+
+/// The number of values with which a change is compared.
+fn requirements(filters: &[Filter]) -> usize {
+    filters.iter().map(Filter::requirements).sum()
 }
 
 /// The deliveries of a change to the filters that it matches, in their order.

@@ -1,5 +1,9 @@
 //! The watchers of one kind, indexed so that a change costs only as much as the watchers it concerns; and the
 //! bounded queue between the cache and one watch. The watch as a client sees it is in `watch`.
+//!
+//! The one task that feeds the cache evaluates the selectors of a watch only if they are cheap. For a watch with more
+//! requirements it queues changes without evaluating them, and the watch's own task does that: one client's selectors must
+//! not delay the writes and watches of all others.
 
 use super::change::{Change, EventType};
 use super::entry::Entry;
@@ -34,7 +38,10 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct Backlog {
+    /// Changes that the watch has to evaluate; all of them are older than `deliveries`.
+    unevaluated: VecDeque<Arc<Change>>,
     deliveries: VecDeque<Delivery>,
+    /// Bytes of both.
     bytes: usize,
     overrun: bool,
     closed: bool,
@@ -45,6 +52,8 @@ struct Backlog {
 pub(super) enum QueueContent {
     /// All queued deliveries, in order; possibly none.
     Deliveries(VecDeque<Delivery>),
+    /// The oldest queued changes, in order, to be evaluated by the watch; and the revision up to which they are complete.
+    Unevaluated(VecDeque<Arc<Change>>, i64),
     /// The watch fell behind, and its queued deliveries were dropped.
     Overrun,
     /// The cache has closed, and everything was delivered.
@@ -60,11 +69,19 @@ impl Queue {
         }
         backlog.bytes += delivery.change.weight();
         backlog.deliveries.push_back(delivery);
-        if backlog.bytes > limits::WATCH_BACKLOG_BYTES
-            || backlog.deliveries.len() > limits::WATCH_BACKLOG_CHANGES
-        {
-            *backlog = Backlog { overrun: true, ..Backlog::default() };
+        backlog.bound();
+    }
+
+    /// Appends a change that the watch evaluates itself, unless it is the last one already: several filters of a watch may
+    /// get the same change. Does not wake the watch.
+    pub(super) fn push_unevaluated(&self, change: &Arc<Change>) {
+        let mut backlog = self.inner.lock();
+        if backlog.overrun || backlog.unevaluated.back().is_some_and(|last| Arc::ptr_eq(last, change)) {
+            return;
         }
+        backlog.bytes += change.weight();
+        backlog.unevaluated.push_back(change.clone());
+        backlog.bound();
     }
 
     /// Wakes the watch. Must be called after the cache has reached the revision of the queued changes:
@@ -91,12 +108,17 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Takes the deliveries up to a revision. It must be the cache's revision just before the call, so that
-    /// no revision is split.
-    pub(super) fn take(&self, revision: i64) -> QueueContent {
+    /// Takes the deliveries up to a revision, or, if there are older changes to evaluate, the first of these: about `most`.
+    /// The revision must be the cache's just before the call, so that no revision is split.
+    pub(super) fn take(&self, revision: i64, most: impl FnOnce() -> usize) -> QueueContent {
         let mut backlog = self.inner.lock();
         if backlog.overrun {
             return QueueContent::Overrun;
+        }
+        match backlog.unevaluated.front() {
+            Some(change) if change.revision <= revision => return backlog.take_unevaluated(revision, most()),
+            Some(_) => return QueueContent::Deliveries(VecDeque::new()),
+            None => {}
         }
         if backlog.deliveries.is_empty() && backlog.closed {
             return QueueContent::Closed;
@@ -113,14 +135,53 @@ impl Queue {
     }
 }
 
+impl Backlog {
+    /// Drops everything if a bound is exceeded.
+    fn bound(&mut self) {
+        let changes = self.unevaluated.len() + self.deliveries.len();
+        if self.bytes > limits::WATCH_BACKLOG_BYTES || changes > limits::WATCH_BACKLOG_CHANGES {
+            *self = Self { overrun: true, ..Self::default() };
+        }
+    }
+
+    /// Takes the first changes up to a revision: at least one revision, and no part of another.
+    fn take_unevaluated(&mut self, revision: i64, most: usize) -> QueueContent {
+        let (mut taken, mut last) = (0, i64::MIN);
+        for change in self.unevaluated.iter().take_while(|change| change.revision <= revision) {
+            if taken >= most && change.revision != last {
+                break;
+            }
+            (taken, last) = (taken + 1, change.revision);
+        }
+        let changes: VecDeque<_> = self.unevaluated.drain(..taken).collect();
+        self.bytes -= changes.iter().map(|change| change.weight()).sum::<usize>();
+        let is_all = self.unevaluated.is_empty() && self.deliveries.is_empty();
+        QueueContent::Unevaluated(changes, if is_all { revision } else { last })
+    }
+}
+
 /// One filter of one watch.
 #[derive(Debug)]
 struct Listener {
     selector: u32,
+    /// Whether the watch evaluates its filters itself.
+    evaluates: bool,
     filter: Filter,
     /// The revision up to which the watch has all changes.
     after: i64,
     queue: Arc<Queue>,
+}
+
+/// How a filter of a watch is fed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listening<'q> {
+    /// The index of the filter in its watch.
+    pub(super) selector: u32,
+    /// Whether the watch evaluates its filters itself.
+    pub(super) evaluates: bool,
+    /// The revision up to which the watch has all changes.
+    pub(super) after: i64,
+    pub(super) queue: &'q Arc<Queue>,
 }
 
 /// Listeners by id. Boxed, because most watched objects have one listener, and a node of the map has space for eleven.
@@ -138,8 +199,9 @@ pub(super) struct Watchers {
 
 impl Watchers {
     /// Registers a filter under an id that is unique in this set.
-    pub(super) fn add(&mut self, id: u64, selector: u32, filter: Filter, after: i64, queue: Arc<Queue>) {
-        let listener = Listener { selector, after, queue, filter };
+    pub(super) fn add(&mut self, id: u64, filter: Filter, listening: Listening<'_>) {
+        let Listening { selector, evaluates, after, queue } = listening;
+        let listener = Listener { selector, evaluates, after, queue: queue.clone(), filter };
         let filter = &listener.filter;
         let slot = if filter.only_key().is_some() {
             self.by_object.entry((filter.namespace.clone(), filter.name.clone())).or_default()
@@ -235,9 +297,59 @@ fn remove_from<K: Ord>(map: &mut BTreeMap<K, Listeners>, key: &K, id: u64) {
 
 fn deliver(listeners: &Listeners, change: &Arc<Change>, wake_ups: &mut WakeUps) {
     for listener in listeners.values().filter(|l| change.revision > l.after) {
-        if let Some(seen) = change.seen_by(&listener.filter) {
+        if listener.evaluates {
+            listener.queue.push_unevaluated(change);
+            wake_ups.add(&listener.queue);
+        } else if let Some(seen) = change.seen_by(&listener.filter) {
             listener.queue.push(Delivery { selector: listener.selector, seen, change: change.clone() });
             wake_ups.add(&listener.queue);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config_map;
+
+    #[test]
+    fn a_queue_beyond_its_bounds_is_cleared() {
+        let change = |revision| Arc::new(Change::new(revision, Some(config_map("a", revision)), None));
+        let changes = [change(1), change(2)];
+        let deliver = |queue: &Queue, change: &Arc<Change>| {
+            queue.push(Delivery { selector: 0, seen: EventType::Added, change: change.clone() });
+        };
+        let keep = |queue: &Queue, change: &Arc<Change>| queue.push_unevaluated(change);
+        for push in [&deliver as &dyn Fn(&Queue, &Arc<Change>), &keep] {
+            let queue = Queue::default();
+            for number in 0..=limits::WATCH_BACKLOG_CHANGES {
+                assert!(!matches!(queue.take(0, || 1), QueueContent::Overrun), "{number}");
+                push(&queue, &changes[number % 2]);
+            }
+            assert!(matches!(queue.take(0, || 1), QueueContent::Overrun));
+            assert!(queue.inner.lock().deliveries.is_empty() && queue.inner.lock().unevaluated.is_empty());
+        }
+    }
+
+    #[test]
+    fn unevaluated_changes_are_taken_by_whole_revisions_before_later_deliveries() {
+        let queue = Queue::default();
+        let change = |revision| Arc::new(Change::new(revision, Some(config_map("a", revision)), None));
+        for revision in [1, 2, 2, 3] {
+            let change = change(revision);
+            queue.push_unevaluated(&change);
+            queue.push_unevaluated(&change);
+        }
+        queue.push(Delivery { selector: 0, seen: EventType::Added, change: change(4) });
+        let mut taken = Vec::new();
+        loop {
+            match queue.take(4, || 1) {
+                QueueContent::Unevaluated(changes, reached) => taken.push((changes.len(), reached)),
+                QueueContent::Deliveries(deliveries) => break assert_eq!(deliveries.len(), 1),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(taken, [(1, 1), (2, 2), (1, 3)]);
+        assert_eq!(queue.inner.lock().bytes, 0);
     }
 }

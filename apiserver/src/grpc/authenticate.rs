@@ -5,9 +5,10 @@
 use super::Grpc;
 use super::audited;
 use super::call_body::CallBody;
+use super::item_bounds::ItemBound;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::audit::{self, Operation, Trail};
-use crate::authn::UserInfo;
+use crate::authn::{MASTERS, UserInfo};
 use crate::body_budget::BodyBudget;
 use crate::error::to_grpc;
 use axum::Router;
@@ -56,6 +57,13 @@ impl CallAuthenticator {
         Self { grpc, budget }
     }
 
+    /// Whether a request, which need not be a call, is one of an administrator.
+    pub(crate) async fn is_administrator(&self, parts: &Parts) -> bool {
+        let (peer, path) = (parts.extensions.get(), parts.uri.path());
+        let found = self.grpc.pipeline.authenticate(peer, &parts.headers, path).await;
+        found.is_ok_and(|user| user.groups.iter().any(|group| group == MASTERS))
+    }
+
     /// Serves a call, or refuses it if its caller cannot be authenticated.
     pub(crate) async fn serve<B>(
         self,
@@ -94,7 +102,13 @@ impl CallAuthenticator {
             _ => CallBody::of_one_message(body, share, user.is_anonymous()),
         };
         parts.extensions.insert(Authenticated(user));
-        let response = router.oneshot(Request::from_parts(parts, body)).await?;
+        let response = match ItemBound::of(parts.uri.path()) {
+            None => router.oneshot(Request::from_parts(parts, body)).await?,
+            Some(bound) => match bound.read(body).await {
+                Ok(body) => router.oneshot(Request::from_parts(parts, body)).await?,
+                Err(status) => status.into_http::<Body>(),
+            },
+        };
         Ok(match slot {
             None => response,
             Some(slot) => slot.until_sent(response),

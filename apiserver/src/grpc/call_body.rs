@@ -5,12 +5,10 @@ use crate::memory_shares::{MemoryShare, Reserved};
 use axum::BoxError;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use kstore_proto::MessageBoundary;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::time::{Sleep, sleep};
-
-/// Bytes before each message of a call: a flag and the length.
-const PREFIX: usize = 5;
 
 /// The body of a call. Its bytes are reserved as they arrive, until tonic has decoded them.
 pub(super) struct CallBody<B> {
@@ -72,49 +70,6 @@ impl<B> CallBody<B> {
         let busy = || tonic::Status::resource_exhausted("too many request bodies are being read");
         self.reserved.merge(more.ok_or_else(busy)?);
         Ok(())
-    }
-}
-
-/// Finds the ends of messages among the bytes of a call.
-#[derive(Debug, Default)]
-struct MessageBoundary {
-    /// Bytes of the present message's prefix, as far as they have arrived.
-    prefix: [u8; PREFIX],
-    arrived: usize,
-    /// Bytes of the present message that are still to come after its prefix.
-    left: usize,
-}
-
-impl MessageBoundary {
-    /// Whether all messages so far are complete.
-    fn is_between(&self) -> bool {
-        self.arrived == 0
-    }
-
-    /// Takes bytes. Returns the length of the longest message that begins in them.
-    fn pass(&mut self, mut bytes: &[u8]) -> usize {
-        let mut longest = 0;
-        while !bytes.is_empty() {
-            if self.arrived < PREFIX {
-                let taken = bytes.len().min(PREFIX - self.arrived);
-                self.prefix[self.arrived..self.arrived + taken].copy_from_slice(&bytes[..taken]);
-                self.arrived += taken;
-                bytes = &bytes[taken..];
-                if self.arrived < PREFIX {
-                    break;
-                }
-                let [_, length @ ..] = self.prefix;
-                self.left = u32::from_be_bytes(length) as usize;
-                longest = longest.max(self.left);
-            }
-            let taken = bytes.len().min(self.left);
-            self.left -= taken;
-            bytes = &bytes[taken..];
-            if self.left == 0 {
-                self.arrived = 0;
-            }
-        }
-        longest
     }
 }
 
@@ -218,5 +173,16 @@ mod tests {
         let refused = CallBody::of_messages(body(vec![claimed]), share(), false);
         assert_eq!(read(refused).await, tonic::Code::ResourceExhausted as i32);
         assert_eq!(budget.free(), 100 * KIB);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_message_does_not_arrive_ends() {
+        let budget = MemoryBudget::new(KIB, KIB, 0);
+        let silent = || Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>());
+        let began = tokio::time::Instant::now();
+        let ended = read(CallBody::of_one_message(silent(), budget.share("ann"), false)).await;
+        assert_eq!((ended, began.elapsed()), (tonic::Code::DeadlineExceeded as i32, limits::BODY_TIME));
+        let endless = read(CallBody::of_messages(silent(), budget.share("ann"), false));
+        assert!(tokio::time::timeout(10 * limits::BODY_TIME, endless).await.is_err());
     }
 }

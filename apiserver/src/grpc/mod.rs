@@ -9,6 +9,7 @@ mod create;
 mod deadline;
 mod delete;
 mod get;
+mod item_bounds;
 mod list;
 mod patch;
 mod seats;

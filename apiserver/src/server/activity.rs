@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Activity {
     /// The address of the client.
     pub(super) address: IpAddr,
+    /// Whether the connection has a kept slot: it serves health checks and administrators only.
+    pub(super) is_kept: bool,
     opened: Instant,
     in_flight: AtomicUsize,
     /// Answers of which the client has something to take.
@@ -40,9 +42,10 @@ pub(super) struct Activity {
 
 impl Activity {
     /// The activity of a connection that is open from now on.
-    pub(super) fn new(address: IpAddr) -> Self {
+    pub(super) fn new(address: IpAddr, is_kept: bool) -> Self {
         Self {
             address,
+            is_kept,
             opened: Instant::now(),
             in_flight: AtomicUsize::new(0),
             untaken: AtomicUsize::new(0),
@@ -88,7 +91,17 @@ impl Activity {
         let (in_flight, untaken) =
             (self.in_flight.load(Ordering::Acquire), self.untaken.load(Ordering::Acquire));
         let is_stalled = untaken > 0 && untaken >= in_flight && !self.is_upgraded.load(Ordering::Acquire);
-        is_stalled.then(|| self.opened + Duration::from_millis(self.taken.load(Ordering::Acquire)))
+        is_stalled.then(|| self.last_taken())
+    }
+
+    /// How long the connection is open.
+    pub(super) fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// When the client last took a part of an answer; the time of the opening, if it never did.
+    pub(super) fn last_taken(&self) -> Instant {
+        self.opened + Duration::from_millis(self.taken.load(Ordering::Acquire))
     }
 
     /// The time since which a request is in flight on a connection without credentials; `None` for other connections.
@@ -117,14 +130,18 @@ impl Activity {
     }
 
     /// Waits until the connection has been idle for too long: for [`limits::FIRST_REQUEST`] before its first
-    /// request, for [`limits::IDLE_CONNECTION`] between requests.
+    /// request, for [`limits::IDLE_CONNECTION`] between requests, and in a kept slot for [`limits::KEPT_CONNECTION`].
     pub(super) async fn idle_for_too_long(&self) {
+        let (first, later) = match self.is_kept {
+            true => (limits::KEPT_CONNECTION, limits::KEPT_CONNECTION),
+            false => (limits::FIRST_REQUEST, limits::IDLE_CONNECTION),
+        };
         loop {
             let wait = match self.idle_since() {
                 // The earliest time at which it could have been idle for too long.
-                None => limits::IDLE_CONNECTION,
+                None => later,
                 Some((has_answered, since)) => {
-                    let limit = if has_answered { limits::IDLE_CONNECTION } else { limits::FIRST_REQUEST };
+                    let limit = if has_answered { later } else { first };
                     match limit.checked_sub(since.elapsed()) {
                         None | Some(Duration::ZERO) => return,
                         Some(left) => left,
@@ -176,7 +193,7 @@ mod tests {
     use tokio::time::timeout;
 
     fn activity() -> Arc<Activity> {
-        Arc::new(Activity::new(Ipv4Addr::LOCALHOST.into()))
+        Arc::new(Activity::new(Ipv4Addr::LOCALHOST.into(), false))
     }
 
     /// How long the connection may stay idle from now on.

@@ -115,6 +115,62 @@ async fn calls_without_the_content_type_of_grpc_are_bounded_like_others() {
     }
 }
 
+/// The code of a call with this message.
+async fn raw_call(channel: &Channel, path: &str, message: &[u8]) -> Code {
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let body = Bytes::from([&[0], &length[..], message].concat());
+    let body = tonic::body::Body::new(Full::new(body).map_err(|never| match never {}));
+    let request = Request::builder().method(Method::POST).header("content-type", "application/grpc");
+    let request = request.uri(format!("http://server{path}")).body(body).unwrap();
+    let response = channel.clone().oneshot(request).await.unwrap();
+    match response.headers().get("grpc-status") {
+        Some(code) => Code::from_bytes(code.as_bytes()),
+        None => {
+            let trailers = response.into_body().collect().await.unwrap().trailers().cloned();
+            Code::from_bytes(trailers.unwrap()["grpc-status"].as_bytes())
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_of_messages_are_counted_before_they_are_decoded() {
+    let server = start().await;
+    let nobody = connect(&server, user("ann", "system:authenticated")).await;
+    for call in ["Watch", "Transact"] {
+        let path = format!("/kstore.v1.Kstore/{call}");
+        let empty = [0x0a, 0].repeat(1_400_000);
+        assert_eq!(raw_call(&nobody, &path, &empty).await, Code::InvalidArgument, "{call}");
+        let few = [0x0a, 0].repeat(128);
+        assert_eq!(raw_call(&nobody, &path, &few).await, Code::InvalidArgument, "{call}: without a resource");
+    }
+}
+
+/// Every call of the protocol, found by its descriptor, bounds what callers without credentials may send.
+#[tokio::test(start_paused = true)]
+async fn every_call_bounds_messages_without_credentials() {
+    let server = start().await;
+    let stranger = connect(&server, anonymous()).await;
+    let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../proto/proto/kstore/v1/kstore.proto");
+    let text = std::fs::read_to_string(proto).unwrap();
+    let calls = text.lines().filter_map(|line| line.trim().strip_prefix("rpc ")?.split('(').next());
+    let calls = calls.map(|call| format!("/kstore.v1.Kstore/{call}"));
+    let others = [
+        "/grpc.health.v1.Health/Check",
+        "/grpc.health.v1.Health/Watch",
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    ];
+    let mut count = 0;
+    for path in calls.chain(others.map(str::to_owned)) {
+        let code = raw_call(&stranger, &path, &vec![b'x'; 64 * 1024]).await;
+        // A tunnel is refused before its message is read.
+        let refused = [Code::ResourceExhausted, Code::PermissionDenied];
+        assert!(refused.contains(&code), "{path}: {code:?}");
+        assert!(code == Code::ResourceExhausted || path.ends_with("/Tunnel"), "{path}: {code:?}");
+        count += 1;
+    }
+    assert!(count >= 15, "{count} calls");
+}
+
 #[tokio::test(start_paused = true)]
 async fn health_watches_without_credentials_are_bounded_in_number_and_time() {
     let server = start().await;

@@ -110,6 +110,8 @@ where
         }
         let body = DiscardingBody::new(&parts.headers, body, stopped.clone());
         let bad_host = host_problem(&parts);
+        // Boxed, because they are rare: otherwise the future of every request would be larger.
+        let gate = served.is_kept.then(|| Box::new(KeptSlotGate { grpc: grpc.clone(), parts: parts.clone() }));
         let request = Request::from_parts(parts, body);
         let answering = match (bad_host, grpc.clone().filter(|_| is_call(&request))) {
             (Some(problem), _) => Either::Left(std::future::ready(problem)),
@@ -118,9 +120,14 @@ where
         };
         let (activity, unsent) = (served.clone(), unsent.clone());
         async move {
-            let response = match answering {
-                Either::Left(refused) => refused.await,
-                Either::Right(answering) => answering.await.unwrap_or_else(|never| match never {}),
+            let refused = match gate {
+                Some(gate) => Box::pin(gate.refusal()).await,
+                None => None,
+            };
+            let response = match (refused, answering) {
+                (Some(refused), _) => refused,
+                (None, Either::Left(refused)) => refused.await,
+                (None, Either::Right(answering)) => answering.await.unwrap_or_else(|never| match never {}),
             };
             Ok::<_, Infallible>(observe_end((response, &caller), record, in_flight, (&activity, &unsent)))
         }
@@ -171,6 +178,30 @@ async fn drained(activity: &Activity) {
             return;
         }
     }
+}
+
+/// Decides whether a connection in a kept slot serves a request.
+struct KeptSlotGate {
+    grpc: Option<CallAuthenticator>,
+    parts: http::request::Parts,
+}
+
+impl KeptSlotGate {
+    /// The refusal of a request that is neither a health check nor an administrator's.
+    async fn refusal(self) -> Option<Response<Body>> {
+        let is_administrator = match &self.grpc {
+            _ if is_health_check(self.parts.uri.path()) => true,
+            Some(grpc) => grpc.is_administrator(&self.parts).await,
+            None => false,
+        };
+        let text = "the server has no connections left: close some, or try again later";
+        (!is_administrator).then(|| refusal(&Status::too_many_requests(text, 1)))
+    }
+}
+
+/// Whether a path is one that supervisors ask.
+fn is_health_check(path: &str) -> bool {
+    ["/livez", "/readyz", "/healthz"].contains(&path) || path == "/grpc.health.v1.Health/Check"
 }
 
 /// The refusal of an HTTP/1.1 request that does not say once for which host it is, in the words of Go's server.

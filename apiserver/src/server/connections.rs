@@ -3,11 +3,14 @@
 //!
 //! A full server accepts a new connection by closing another one, so that peers that are silent, take nothing, or ask without
 //! credentials cannot lock out others. The order is [`Closable`]'s, then: connections of the address with the most connections,
-//! and the connection without progress for the longest time. A connection that serves a user is closed only if the user has more
-//! than three quarters of all connections.
+//! and the connection without progress for the longest time. A connection that serves a user is closed only if no other user has
+//! as many, and they are more than its share.
+//!
+//! A few slots are kept back: a connection that gets one serves only health checks and administrators, and those that do
+//! neither are closed for the next one. So a supervisor and an administrator reach a server whose users hold all connections.
 
 use super::activity::Activity;
-use crate::limits::STALLED_CONNECTION;
+use crate::limits::{KEPT_CONNECTION, KEPT_CONNECTIONS, SLOT_RETRY, STALLED_CONNECTION, USER_CONNECTIONS};
 use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -32,8 +35,10 @@ enum Closable {
 /// The open connections of one listener.
 #[derive(Debug)]
 pub(super) struct Connections {
-    /// The largest number of open connections.
+    /// The largest number of open connections, without the kept slots.
     capacity: usize,
+    /// The number of slots that are kept back.
+    kept: usize,
     open: Mutex<OpenConnections>,
     left: Notify,
 }
@@ -43,16 +48,20 @@ struct OpenConnections {
     next: u64,
     /// Activities of open connections, in the order of their arrival.
     activities: BTreeMap<u64, Arc<Activity>>,
+    /// The same of the connections in kept slots.
+    kept: BTreeMap<u64, Arc<Activity>>,
 }
 
 impl Connections {
     /// No connections yet; at most `capacity` may be open.
     pub(super) fn new(capacity: usize) -> Arc<Self> {
-        Arc::new(Self { capacity: capacity.max(1), open: Mutex::default(), left: Notify::new() })
+        let kept = KEPT_CONNECTIONS.min(capacity / 16);
+        let capacity = (capacity - kept).max(1);
+        Arc::new(Self { capacity, kept, open: Mutex::default(), left: Notify::new() })
     }
 
     /// Waits for a slot for a connection from `address`. If all are taken, another connection is closed; if
-    /// none may be closed, the call waits until one may or ends. Cancel safe.
+    /// none may be closed, the connection gets a kept slot. Without a free one the call waits. Cancel safe.
     pub(super) async fn slot(self: &Arc<Self>, address: IpAddr) -> ConnectionSlot {
         loop {
             let left = self.left.notified();
@@ -63,23 +72,37 @@ impl Connections {
             tokio::select! {
                 biased;
                 () = left => {}
-                () = sleep(STALLED_CONNECTION) => {}
+                () = sleep(SLOT_RETRY) => {}
             }
         }
     }
 
     fn try_slot(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let mut open = self.open.lock();
-        if open.activities.len() >= self.capacity {
-            let id = open.victim().or_else(|| open.victim_of_user(self.capacity))?;
-            let victim = open.activities.remove(&id)?;
-            victim.evicted.cancel();
+        let is_full = open.activities.len() >= self.capacity;
+        let victim =
+            if is_full { open.victim().or_else(|| open.victim_of_user(self.capacity)) } else { None };
+        let is_kept = is_full && victim.is_none();
+        if is_kept && open.kept.len() >= self.kept {
+            let id = open.victim_of_kept()?;
+            evict(&mut open.kept, id);
+        }
+        if let Some(id) = victim {
+            evict(&mut open.activities, id);
         }
         let id = open.next;
         open.next += 1;
-        let activity = Arc::new(Activity::new(address));
-        open.activities.insert(id, activity.clone());
+        let activity = Arc::new(Activity::new(address, is_kept));
+        let slots = if is_kept { &mut open.kept } else { &mut open.activities };
+        slots.insert(id, activity.clone());
         Some(ConnectionSlot { connections: self.clone(), id, activity })
+    }
+}
+
+/// Ends a connection in favour of another one.
+fn evict(activities: &mut BTreeMap<u64, Arc<Activity>>, id: u64) {
+    if let Some(victim) = activities.remove(&id) {
+        victim.evicted.cancel();
     }
 }
 
@@ -97,16 +120,31 @@ impl OpenConnections {
         closable.min().map(|(_, id)| id)
     }
 
-    /// The oldest connection of a user that has more than three quarters of all connections.
+    /// A connection of the user with the most connections, if they are more than its share: the one whose client has taken
+    /// nothing for the longest time.
     fn victim_of_user(&self, capacity: usize) -> Option<u64> {
-        let mut by_user: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+        let mut by_user: BTreeMap<String, (usize, Reverse<(Instant, u64)>)> = BTreeMap::new();
         for (id, activity) in &self.activities {
             if let Some(user) = &*activity.user.lock() {
-                by_user.entry(user.username.clone()).or_insert((0, *id)).0 += 1;
+                let idlest = Reverse((activity.last_taken(), *id));
+                let of_user = by_user.entry(user.username.clone()).or_insert((0, idlest));
+                *of_user = (of_user.0 + 1, of_user.1.max(idlest));
             }
         }
-        let (count, oldest) = by_user.into_values().max()?;
-        (count > capacity - capacity / 4).then_some(oldest)
+        let (count, Reverse((_, idlest))) = by_user.into_values().max()?;
+        (count > (capacity / USER_CONNECTIONS).max(1)).then_some(idlest)
+    }
+
+    /// The oldest connection in a kept slot that was answered, or had its time and serves no administrator at present.
+    fn victim_of_kept(&self) -> Option<u64> {
+        let mut kept = self.kept.iter().filter(|(_, activity)| {
+            let has_had_its_time = activity.age() >= KEPT_CONNECTION;
+            match activity.idle_since() {
+                Some((was_answered, _)) => was_answered || has_had_its_time,
+                None => has_had_its_time && (activity.is_anonymous() || activity.stalled_since().is_some()),
+            }
+        });
+        kept.next().map(|(id, _)| *id)
     }
 }
 
@@ -131,7 +169,9 @@ pub(super) struct ConnectionSlot {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         // An evicted connection has lost its slot already.
-        if self.connections.open.lock().activities.remove(&self.id).is_some() {
+        let mut open = self.connections.open.lock();
+        let slots = if self.activity.is_kept { &mut open.kept } else { &mut open.activities };
+        if slots.remove(&self.id).is_some() {
             self.connections.left.notify_one();
         }
     }
@@ -139,6 +179,7 @@ impl Drop for ConnectionSlot {
 
 #[cfg(test)]
 mod tests {
+    use super::super::activity::InFlight;
     use super::*;
     use crate::authn::UserInfo;
     use std::net::Ipv4Addr;
@@ -239,21 +280,51 @@ mod tests {
         }
     }
 
+    /// Connections of these users with a request in flight each.
+    async fn busy(connections: &Arc<Connections>, users: &[&str]) -> Vec<(ConnectionSlot, InFlight)> {
+        let mut slots = Vec::new();
+        for user in users {
+            let slot = connections.slot(HERE).await;
+            log_in(&slot, user);
+            let request = slot.activity.begin(false);
+            slots.push((slot, request));
+        }
+        slots
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_user_with_most_connections_does_not_lock_out_others() {
-        let connections = Connections::new(8);
-        let mut slots = Vec::new();
-        for user in ["ann", "eve", "eve", "eve", "eve", "eve", "eve", "eve"] {
-            slots.push(connections.slot(HERE).await);
-            log_in(slots.last().unwrap(), user);
-        }
-        let requests: Vec<_> = slots.iter().map(|slot| slot.activity.begin(false)).collect();
-        let new = timeout(Duration::from_secs(1), connections.slot(THERE)).await.unwrap();
-        let request = new.activity.begin(false);
-        log_in(&new, "bob");
-        assert!(is_open(&slots[0]) && !is_open(&slots[1]));
-        // Six of eight are no more than three quarters.
-        assert!(timeout(Duration::from_secs(1), connections.slot(THERE)).await.is_err());
-        drop((requests, request));
+        let connections = Connections::new(15);
+        let users: Vec<_> = (0..15).map(|n| if n % 3 == 0 { "ann" } else { "eve" }).collect();
+        let slots = busy(&connections, &users).await;
+        // Eve has ten, of which the second has taken nothing for the longest time.
+        sleep(Duration::from_secs(1)).await;
+        slots[1].1.waits_for_client();
+        slots[1].1.waits_for_server();
+        let new = timeout(Duration::from_millis(1), connections.slot(THERE)).await.unwrap();
+        assert!(!new.activity.is_kept && is_open(&new));
+        let closed: Vec<_> = (0..15).filter(|n| !is_open(&slots[*n].0)).collect();
+        assert_eq!(closed, [2], "one of the user with most connections");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slots_are_kept_for_health_checks_and_administrators() {
+        let connections = Connections::new(32);
+        assert_eq!((connections.capacity, connections.kept), (30, 2));
+        // Each user has its share, and all clients take their answers.
+        let users: Vec<_> = (0..30).map(|n| format!("user-{}", n / 3)).collect();
+        let users: Vec<_> = users.iter().map(String::as_str).collect();
+        let slots = busy(&connections, &users).await;
+        let kept = [connections.slot(THERE).await, connections.slot(THERE).await];
+        assert!(kept.iter().all(|slot| slot.activity.is_kept && is_open(slot)));
+        assert!(timeout(KEPT_CONNECTION / 2, connections.slot(THERE)).await.is_err(), "they have their time");
+        log_in(&kept[0], "admin");
+        let request = kept[0].activity.begin(false);
+        let next = timeout(2 * KEPT_CONNECTION, connections.slot(THERE)).await.unwrap();
+        assert!(is_open(&kept[0]) && !is_open(&kept[1]) && next.activity.is_kept);
+        drop((request, kept));
+        assert_eq!(connections.open.lock().kept.len(), 1);
+        drop(slots);
+        assert!(!connections.slot(THERE).await.activity.is_kept);
     }
 }

@@ -11,12 +11,18 @@ use bytes::Bytes;
 use http::Request;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
+use kstore_proto::MessageBoundary;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::budget::{BodyPermits, ConnectionBudget, StreamBudget};
 use super::stream::{ResponseEnd, ResponsePart};
 use crate::connection::Service;
-use crate::limits::{ANSWER_BYTES, PIECE_BYTES, STREAM_WINDOW};
+use crate::limits::{ANSWER_BYTES, CHUNK_BYTES, PIECE_BYTES, REQUEST_TIME, STREAM_WINDOW};
+
+/// Calls whose responses have large parts, for which budget is reserved before they are made.
+const LARGE: [&str; 2] = ["/etcdserverpb.KV/RangeStream", "/etcdserverpb.Maintenance/Snapshot"];
 
 /// Channel for the parts of responses, each with its stream id.
 pub(super) type PartSender = mpsc::Sender<(u32, ResponsePart)>;
@@ -26,10 +32,14 @@ pub(super) struct Bridge {
     body: Option<mpsc::UnboundedSender<Bytes>>,
     /// Bytes of the body that the request's task has not read.
     queued: Arc<AtomicUsize>,
+    boundary: MessageBoundary,
+    /// Budget for the message that is not complete, and when it began.
+    held: BodyPermits,
+    partial_since: Option<Instant>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// Error: the client sends faster than the request's task reads.
+/// Error: the client sends faster than the request's task reads, or there is no budget for an incomplete message.
 #[derive(Debug)]
 pub(super) struct BodyOverflow;
 
@@ -39,11 +49,11 @@ impl Bridge {
         service: &Service,
         request: Request<()>,
         complete: bool,
-        id: u32,
-        parts: &PartSender,
+        (id, parts): (u32, &PartSender),
+        budget: StreamBudget,
     ) -> Self {
         let (service, parts) = (service.clone(), parts.clone());
-        Self::begin(complete, |body| route(service, request.map(|()| body), id, parts))
+        Self::begin(complete, |body| route(service, request.map(|()| body), (id, parts), budget))
     }
 
     /// Starts the task that `answer` creates from the request's body, which is empty if the request is `complete`.
@@ -56,11 +66,19 @@ impl Bridge {
         let queued = Arc::<AtomicUsize>::default();
         let body = RequestBody { pieces: receiver, queued: queued.clone() };
         let task = AbortOnDropHandle::new(tokio::spawn(answer(body)));
-        Self { body: (!complete).then_some(sender), queued, _task: task }
+        let (boundary, held, partial_since) = Default::default();
+        Self { body: (!complete).then_some(sender), queued, boundary, held, partial_since, _task: task }
     }
 
     /// Passes on a piece of the body, and whether it is the last one.
-    pub(super) fn push(&mut self, piece: Bytes, last: bool) -> Result<(), BodyOverflow> {
+    pub(super) fn push(
+        &mut self,
+        piece: Bytes,
+        last: bool,
+        budget: &ConnectionBudget,
+    ) -> Result<(), BodyOverflow> {
+        self.boundary.pass(&piece);
+        self.hold_partial(budget)?;
         if self.queued.fetch_add(cost(&piece), Relaxed) > STREAM_WINDOW {
             return Err(BodyOverflow);
         }
@@ -75,6 +93,28 @@ impl Bridge {
         }
         Ok(())
     }
+
+    /// Acquires budget for the message that is not complete: the request's task holds its bytes until it is.
+    fn hold_partial(&mut self, budget: &ConnectionBudget) -> Result<(), BodyOverflow> {
+        let partial = self.boundary.partial();
+        if partial < self.held.bytes() {
+            self.held = BodyPermits::default();
+        }
+        let more = partial - self.held.bytes();
+        if more > 0 && !budget.acquire_body(&mut self.held, more) {
+            return Err(BodyOverflow);
+        }
+        self.partial_since = match (partial, self.partial_since) {
+            (0, _) => None,
+            (_, since) => Some(since.unwrap_or_else(Instant::now)),
+        };
+        Ok(())
+    }
+
+    /// Whether a message has been incomplete for too long.
+    pub(super) fn is_overdue(&self, now: Instant) -> bool {
+        self.partial_since.is_some_and(|since| now >= since + REQUEST_TIME)
+    }
 }
 
 /// Bytes that a queued piece counts: small pieces take more memory than their length.
@@ -87,7 +127,16 @@ fn detached(piece: Bytes) -> Bytes {
     if piece.len() < PIECE_BYTES { Bytes::copy_from_slice(&piece) } else { piece }
 }
 
-async fn route(service: Service, request: Request<RequestBody>, id: u32, parts: PartSender) {
+async fn route(
+    service: Service,
+    request: Request<RequestBody>,
+    (id, parts): (u32, PartSender),
+    budget: StreamBudget,
+) {
+    let is_large = LARGE.contains(&request.uri().path());
+    // Budget for the next part, before it is made: many streams whose clients take nothing hold no part each.
+    let reserve = async || if is_large { budget.acquire(CHUNK_BYTES).await } else { Vec::new() };
+    let mut reserved = reserve().await;
     let (head, mut body) = service.calls.route(service.router, request).await.into_parts();
     // A closed channel means that the connection has ended.
     if body.is_end_stream() {
@@ -105,15 +154,21 @@ async fn route(service: Service, request: Request<RequestBody>, id: u32, parts: 
         let Ok(frame) = frame else { break };
         match frame.into_data() {
             Ok(data) => {
+                let mut held = match is_large {
+                    true => budget.fit(reserved, data.len()),
+                    false => budget.acquire(data.len()).await,
+                };
                 let cost = data.len().min(ANSWER_BYTES) as u32;
-                let permit = room.clone().acquire_many_owned(cost).await.ok();
-                if parts.send((id, ResponsePart::Data(data, [permit, None]))).await.is_err() {
+                held.extend(room.clone().acquire_many_owned(cost).await.ok());
+                if parts.send((id, ResponsePart::Data(data, held))).await.is_err() {
                     return;
                 }
+                reserved = reserve().await;
             }
             Err(frame) => tail = frame.into_trailers().map_or(ResponseEnd::Bare, ResponseEnd::Trailers),
         }
     }
+    drop(reserved);
     let _ = parts.send((id, ResponsePart::ResponseEnd(tail))).await;
 }
 
@@ -150,7 +205,9 @@ impl Body for RequestBody {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::Budget;
     use super::*;
+    use crate::limits::BODY_BYTES;
 
     #[tokio::test]
     async fn small_body_pieces_count_their_memory() {
@@ -159,6 +216,26 @@ mod tests {
             std::future::pending::<()>().await;
         });
         let most = STREAM_WINDOW / PIECE_BYTES + 2;
-        assert!((0..most).any(|_| bridge.push(Bytes::from_static(b"x"), false).is_err()));
+        let budget = ConnectionBudget::of(Budget::default());
+        assert!((0..most).any(|_| bridge.push(Bytes::from_static(b"x"), false, &budget).is_err()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn incomplete_messages_count_against_the_budget_and_become_overdue() {
+        let budget = ConnectionBudget::of(Budget::default());
+        let read_all = |mut body: RequestBody| async move { while body.next().await.is_some() {} };
+        let mut bridge = Bridge::begin(false, read_all);
+        let mut push = async |bytes: &[u8]| {
+            bridge.push(Bytes::copy_from_slice(bytes), false, &budget).unwrap();
+            tokio::task::yield_now().await;
+            (budget.free_body_bytes(), bridge.is_overdue(Instant::now() + REQUEST_TIME))
+        };
+        assert_eq!(push(&[0, 0, 0, 0, 9, 1]).await, (BODY_BYTES - 6, true));
+        assert_eq!(push(&[2; 7]).await, (BODY_BYTES - 13, true));
+        assert_eq!(push(&[3]).await, (BODY_BYTES, false), "the message is complete");
+        assert_eq!(push(&[0]).await, (BODY_BYTES - 1, true));
+        let mut rest = BodyPermits::default();
+        assert!(budget.acquire_body(&mut rest, BODY_BYTES - 1));
+        assert!(bridge.push(Bytes::from_static(b"1"), false, &budget).is_err());
     }
 }

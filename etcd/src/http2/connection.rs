@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -16,15 +15,16 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use kstore_nondet::HashMap;
+use kstore_store::OpResult;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::poll_read_buf;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status};
 
 use super::bridge::{BodyOverflow, Bridge, PartSender};
-use super::budget::BudgetPermits;
+use super::budget::{BodyPermits, BudgetPermits};
 use super::call::{self, Method, RevisedResult, StartedCall};
 use super::frame::{self, HEAD, Head, Kind, PAYLOAD_BYTES, PREFACE, Reason, Setting, WINDOW};
 use super::hpack::Decoder;
@@ -58,8 +58,6 @@ pub(super) struct Connection<T> {
     /// Streams with data that waits for space in the connection's window or outbox, each once, in round-robin order.
     /// Some may have ended.
     blocked: VecDeque<u32>,
-    /// Budget for the bodies of requests that arrive in several frames.
-    bodies: Arc<Semaphore>,
     rate_limiter: RateLimiter,
     writes: FuturesUnordered<BoxFuture<'static, FinishedWrite>>,
     parts: (PartSender, mpsc::Receiver<(u32, ResponsePart)>),
@@ -74,6 +72,8 @@ pub(super) struct Connection<T> {
     ping_sent: bool,
     /// When the incomplete requests of calls started, by stream; the first is the oldest.
     incomplete: BTreeMap<u32, Instant>,
+    /// Keys that were read since other tasks ran.
+    keys_read: usize,
     /// Bytes that the client had taken at the last check, and when that number last grew, while responses wait for the
     /// client.
     stall: Option<(u64, Instant)>,
@@ -101,7 +101,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             block: None,
             streams: HashMap::default(),
             blocked: VecDeque::new(),
-            bodies: Arc::new(Semaphore::new(limits::BODY_BYTES)),
             rate_limiter: RateLimiter::new(Instant::now()),
             writes: FuturesUnordered::new(),
             parts: mpsc::channel(limits::PARTS),
@@ -112,6 +111,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             liveness_timer: Box::pin(tokio::time::sleep(limits::PING_AFTER)),
             ping_sent: false,
             incomplete: BTreeMap::new(),
+            keys_read: 0,
             stall: None,
         }
     }
@@ -121,11 +121,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     pub(super) async fn run(mut self) -> io::Result<()> {
         debug_assert!(self.inbox.starts_with(PREFACE), "the caller saw it");
         self.inbox.advance(PREFACE.len());
-        poll_fn(|cx| self.poll(cx)).await
+        poll_fn(|cx| {
+            let polled = self.poll(cx);
+            self.service.activity.has_streams(self.streams.len());
+            polled
+        })
+        .await
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_stop(cx);
+        self.keys_read = 0;
         loop {
             if let Err(ConnectionError(reason)) = self.take_frames() {
                 frame::go_away(&mut self.outbox.bytes, self.last, reason);
@@ -154,6 +160,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 return Poll::Ready(Ok(()));
             }
             if stays_full || stays_busy {
+                if self.keys_read >= limits::KEYS_AT_ONCE {
+                    // The next frames are processed after other tasks have run.
+                    cx.waker().wake_by_ref();
+                }
                 return Poll::Pending;
             }
             if ready!(self.poll_read(cx))? == 0 {
@@ -162,9 +172,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    /// Whether no frames should be processed until a write finishes or data is sent.
+    /// Whether no frames should be processed until a write finishes, data is sent, or other tasks have run.
     fn is_busy(&self) -> bool {
-        self.outbox.is_full() || self.writes.len() >= limits::WRITES
+        self.outbox.is_full() || self.writes.len() >= limits::WRITES || self.keys_read >= limits::KEYS_AT_ONCE
     }
 
     fn poll_stop(&mut self, cx: &mut Context<'_>) {
@@ -342,14 +352,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 if !complete {
                     self.incomplete.insert(id, Instant::now());
                 }
-                Request::Call(method, BytesMut::new(), None)
+                Request::Call(method, BytesMut::new(), BodyPermits::default())
             }
             ParsedRequest::Watch => {
                 MethodIndex::of(watch::PATH).map(|place| self.service.calls.count_started(place));
-                Request::Other(watch::open(self.service.node.clone(), complete, id, &self.parts.0))
+                let (node, budget) = (self.service.node.clone(), self.outbox.share.streamed());
+                Request::Other(watch::open(node, complete, (id, &self.parts.0), budget))
             }
             ParsedRequest::Other(request) => {
-                Request::Other(Bridge::open(&self.service, *request, complete, id, &self.parts.0))
+                if !complete
+                    && MethodIndex::of(request.uri().path()).is_some_and(MethodIndex::has_one_request)
+                {
+                    self.incomplete.insert(id, Instant::now());
+                }
+                let budget = self.outbox.share.streamed();
+                Request::Other(Bridge::open(&self.service, *request, complete, (id, &self.parts.0), budget))
             }
             ParsedRequest::Refused(method, status) => {
                 let started = self.service.calls.count_started(method.place());
@@ -410,7 +427,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             Request::Taken => {}
             Request::Other(bridge) => {
                 let len = piece.len() as u32;
-                match bridge.push(piece, last) {
+                match bridge.push(piece, last, &self.outbox.share) {
                     Ok(()) if len > 0 && !last => frame::window_update(&mut self.outbox.bytes, id, len),
                     Ok(()) => {}
                     Err(BodyOverflow) => return self.reset_stream(id, Reason::EnhanceYourCalm),
@@ -420,21 +437,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 let method = *method;
                 if last && body.is_empty() {
                     stream.request = Request::Taken;
-                    self.call(id, method, piece, None);
+                    self.call(id, method, piece, BodyPermits::default());
                 } else {
-                    let Ok(more) = self.bodies.clone().try_acquire_many_owned(piece.len() as u32) else {
+                    if !self.outbox.share.acquire_body(held, piece.len()) {
                         self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
                         return Ok(());
-                    };
-                    match held {
-                        Some(held) => held.merge(more),
-                        None => *held = Some(more),
                     }
                     body.extend_from_slice(&piece);
                     if let Err(status) = call::check(body) {
                         self.answer(id, method, Err(status));
                     } else if last {
-                        let (body, held) = (std::mem::take(body).freeze(), held.take());
+                        let (body, held) = (std::mem::take(body).freeze(), std::mem::take(held));
                         stream.request = Request::Taken;
                         self.call(id, method, body, held);
                     }
@@ -444,14 +457,19 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         Ok(())
     }
 
-    /// Starts a call. The permit of its body is held until the call is finished.
-    fn call(&mut self, id: u32, method: Method, body: Bytes, held: Option<OwnedSemaphorePermit>) {
+    /// Starts a call. The budget of its body is held until the call is finished.
+    fn call(&mut self, id: u32, method: Method, body: Bytes, held: BodyPermits) {
         if self.outbox.share.is_exhausted() {
             return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
         }
         let begun = call::check(&body).and_then(|()| call::begin(&self.service.node, method, body));
         match begun {
-            Ok(StartedCall::Finished(answered)) => self.answer(id, method, Ok(answered)),
+            Ok(StartedCall::Finished(answered)) => {
+                if let OpResult::Range(range) = &answered.1 {
+                    self.keys_read += 1 + usize::try_from(range.count).unwrap_or(0).max(range.kvs.len());
+                }
+                self.answer(id, method, Ok(answered));
+            }
             Ok(StartedCall::Write(txn, single)) => {
                 let Some(scans) = self.outbox.share.acquire_scans(&txn) else {
                     return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));

@@ -28,6 +28,7 @@ pub(super) enum Reason {
     StreamClosed = 5,
     FrameSize = 6,
     RefusedStream = 7,
+    Cancel = 8,
     Compression = 9,
     EnhanceYourCalm = 11,
 }

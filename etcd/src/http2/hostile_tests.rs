@@ -1,5 +1,7 @@
 //! Tests with hostile clients, and bounds on the resources that they can use. `tests` has ordinary protocol errors.
 
+use std::sync::Arc;
+
 use axum::Router;
 use kstore_nondet::Nondet;
 use kstore_proto::etcd::etcdserverpb::{RangeRequest, RequestOp, TxnRequest, request_op};
@@ -24,7 +26,13 @@ enum ClientReads {
 async fn service() -> Service {
     let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
     let node = Node::new(store, ("here", "http://here"), CancellationToken::new());
-    Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default() }
+    Service {
+        node,
+        router: Router::new(),
+        calls: Calls::default(),
+        budget: Budget::default(),
+        activity: Arc::default(),
+    }
 }
 
 async fn act(mut io: DuplexStream, sent: &[u8], reads: ClientReads) {
@@ -187,7 +195,11 @@ async fn bodies_that_never_end_are_bounded() {
     let connection = serve(&sent, ClientReads::All).await;
     assert!(connection.streams.len() <= limits::BODY_BYTES / limits::MESSAGE_BYTES);
     drop(connection.streams);
-    assert_eq!(connection.bodies.available_permits(), limits::BODY_BYTES, "what is given up is free again");
+    assert_eq!(
+        connection.outbox.share.free_body_bytes(),
+        limits::BODY_BYTES,
+        "what is given up is free again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -373,7 +385,7 @@ async fn a_call_with_an_incomplete_request_times_out() {
         Connection::new(end, BytesMut::from(&sent[..]), service().await, CancellationToken::new());
     let mut after = async |time| {
         let _ = tokio::time::timeout(time, poll_fn(|cx| connection.poll(cx))).await;
-        (connection.streams.len(), connection.incomplete.len(), connection.bodies.available_permits())
+        (connection.streams.len(), connection.incomplete.len(), connection.outbox.share.free_body_bytes())
     };
     assert_eq!(after(limits::REQUEST_TIME / 2).await, (1, 1, limits::BODY_BYTES - 3));
     assert_eq!(after(limits::REQUEST_TIME).await, (0, 0, limits::BODY_BYTES));
@@ -435,4 +447,68 @@ async fn a_vanished_client_is_detected_within_minutes() {
     let most = limits::PING_AFTER + limits::PING_TIMEOUT + std::time::Duration::from_secs(1);
     assert!(most < std::time::Duration::from_secs(120));
     assert!(tokio::time::timeout(most, poll_fn(|cx| connection.poll(cx))).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_window_is_never_opened_is_reset_on_a_connection_that_is_alive() {
+    let (mut io, end) = duplex(1 << 16);
+    // The large response waits for its stream's window, which is used up; the connection's window is wide.
+    let wide = raw(8, 0, 0, &1_000_000_u32.to_be_bytes());
+    let sent = [wide, call_of(1, RANGE, &all_keys())].concat();
+    let mut connection =
+        Connection::new(end, BytesMut::from(&sent[..]), large_service().await, CancellationToken::new());
+    let client = async {
+        let (mut read, mut write) = tokio::io::split(&mut io);
+        let calls = async {
+            for stream in (3..).step_by(2) {
+                write
+                    .write_all(&call_of(
+                        stream,
+                        RANGE,
+                        &RangeRequest { limit: 1, count_only: true, ..all_keys() },
+                    ))
+                    .await
+                    .unwrap();
+                tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+            }
+        };
+        let mut sink = tokio::io::sink();
+        let _ = tokio::join!(calls, tokio::io::copy(&mut read, &mut sink));
+    };
+    let served = poll_fn(|cx| {
+        let polled = connection.poll(cx);
+        let is_waiting = connection.streams.contains_key(&1);
+        if is_waiting || connection.last == 0 { polled.map(|_| "ended") } else { Poll::Ready("reset") }
+    });
+    let began = Instant::now();
+    tokio::select! {
+        biased;
+        served = served => assert_eq!(served, "reset"),
+        () = client => unreachable!("the client goes on"),
+    }
+    let took = began.elapsed();
+    assert!(took >= limits::STALLED_AFTER && took <= 3 * limits::STALLED_AFTER, "{took:?}");
+    assert!(!connection.outbox.share.is_used());
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_of_many_keys_let_other_tasks_run() {
+    let service = service().await;
+    for first in (0..1_000).step_by(100) {
+        let puts = (first..first + 100).map(|n: u32| Op::put(n.to_be_bytes().to_vec(), "v"));
+        service.node.store.txn(Txn::of(puts.collect())).await.unwrap();
+    }
+    let count = RangeRequest { count_only: true, ..all_keys() };
+    let sent: Vec<u8> = (0..100).flat_map(|n| call_of(2 * n + 1, RANGE, &count)).collect();
+    let (_io, end) = duplex(1 << 20);
+    let mut connection = Connection::new(end, BytesMut::from(&sent[..]), service, CancellationToken::new());
+    let mut polls = 0;
+    while connection.last < 199 {
+        let polled = poll_fn(|cx| Poll::Ready(connection.poll(cx))).await;
+        assert!(polled.is_pending());
+        polls += 1;
+        assert!(connection.last <= 2 * polls * (limits::KEYS_AT_ONCE as u32 / 1_000 + 1), "{polls}");
+        tokio::task::yield_now().await;
+    }
+    assert!((5..=15).contains(&polls), "{polls}");
 }

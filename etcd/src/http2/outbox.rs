@@ -141,7 +141,7 @@ impl Outbox {
         let prefix = [&[0], &length.to_be_bytes()[..]].concat();
         let at_once = size <= OUTBOX_BYTES && (size as i64) <= self.window.min(stream.window);
         let held = match refusable {
-            _ if at_once => [None, None],
+            _ if at_once => Vec::new(),
             Refusable::Yes => self.share.acquire(size).ok_or_else(|| Status::from(TOO_MANY_REQUESTS))?,
             Refusable::No => self.share.acquire_remaining(size),
         };
@@ -149,6 +149,7 @@ impl Outbox {
         if at_once {
             self.window -= size as i64;
             stream.window -= size as i64;
+            stream.sent += size as u64;
             self.framed += size as u64;
             let mut framed =
                 FrameSink { out: &mut self.bytes, stream: id, rest: size, room: 0, payload: self.payload };
@@ -188,6 +189,7 @@ impl Outbox {
                         let part = data.split_to(data.len().min(most as usize));
                         self.window -= part.len() as i64;
                         stream.window -= part.len() as i64;
+                        stream.sent += part.len() as u64;
                         self.framed += part.len() as u64;
                         frame::data(&mut self.bytes, id, part.len());
                         self.bytes.extend_from_slice(&part);
@@ -287,7 +289,7 @@ mod tests {
     fn data_waits_for_the_windows_of_stream_and_connection() {
         let mut outbox = Outbox::default();
         let mut stream = Stream::new(Request::Taken, true, 10);
-        stream.waiting.push_back(ResponsePart::Data(Bytes::from(vec![7; 100_000]), [None, None]));
+        stream.waiting.push_back(ResponsePart::Data(Bytes::from(vec![7; 100_000]), Vec::new()));
         stream.waiting.push_back(ResponsePart::ResponseEnd(ResponseEnd::Bare));
         assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
         assert_eq!(data(&outbox.bytes, 1).0.len(), 10);
@@ -316,7 +318,7 @@ mod tests {
         let mut outbox = Outbox::default();
         assert!(outbox.widen(1 << 30));
         let mut stream = Stream::new(Request::Taken, true, 1 << 30);
-        stream.waiting.push_back(ResponsePart::Data(Bytes::from(vec![7; 3 * OUTBOX_BYTES]), [None, None]));
+        stream.waiting.push_back(ResponsePart::Data(Bytes::from(vec![7; 3 * OUTBOX_BYTES]), Vec::new()));
         assert_eq!(outbox.pump(1, &mut stream), PumpResult::Blocked);
         assert!(outbox.is_full() && outbox.unsent().len() < 2 * OUTBOX_BYTES);
         outbox.advance(outbox.unsent().len());

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use tonic::Status;
 
 use super::bridge::Bridge;
-use super::budget::BudgetPermits;
+use super::budget::{BodyPermits, BudgetPermits};
 use super::call::Method;
 use crate::calls::CallStart;
+use crate::limits::STALLED_AFTER;
 
 /// One stream of a connection.
 pub(super) struct Stream {
@@ -25,6 +26,10 @@ pub(super) struct Stream {
     pub(super) is_queued: bool,
     /// The call's start, for the access log.
     pub(super) started: CallStart,
+    /// Bytes of data that were sent on the stream.
+    pub(super) sent: u64,
+    /// Bytes that were sent at the last check, and when that number last grew, while data waits for the stream's window.
+    pub(super) stall: Option<(u64, Instant)>,
 }
 
 /// A header block that continues in further frames.
@@ -38,8 +43,8 @@ pub(super) struct HeaderBlock {
 
 /// The receiver of a request's body.
 pub(super) enum Request {
-    /// A call to answer when its body is complete; with the body's permit.
-    Call(Method, BytesMut, Option<OwnedSemaphorePermit>),
+    /// A call to answer when its body is complete; with the body's budget.
+    Call(Method, BytesMut, BodyPermits),
     /// Another task, which gets the body in pieces.
     Other(Bridge),
     /// The response is on its way, so the rest of the body is dropped.
@@ -83,6 +88,19 @@ impl Stream {
             waiting: VecDeque::new(),
             is_queued: false,
             started: CallStart::default(),
+            sent: 0,
+            stall: None,
         }
+    }
+
+    /// Whether data waits for the stream's window, and the client has not widened it for too long. The connection may be
+    /// alive by other streams meanwhile.
+    pub(super) fn is_stalled(&mut self, now: Instant) -> bool {
+        match self.stall {
+            _ if self.waiting.is_empty() || self.window > 0 => self.stall = None,
+            Some((before, since)) if self.sent <= before => return now >= since + STALLED_AFTER,
+            _ => self.stall = Some((self.sent, now)),
+        }
+        false
     }
 }

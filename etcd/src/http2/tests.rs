@@ -1,6 +1,8 @@
 //! Tests of the connection on the level of frames, with clients that break rules. The crate's other tests use ordinary
 //! clients.
 
+use std::sync::Arc;
+
 use axum::Router;
 use kstore_nondet::Nondet;
 use kstore_proto::etcd::etcdserverpb::{self as pb, RangeResponse};
@@ -39,8 +41,13 @@ impl Client {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
         let stop = CancellationToken::new();
         let node = Node::new(store, ("here", "http://here"), stop.clone());
-        let service =
-            Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default() };
+        let service = Service {
+            node,
+            router: Router::new(),
+            calls: Calls::default(),
+            budget: Budget::default(),
+            activity: Arc::default(),
+        };
         let (io, end) = duplex(1 << 20);
         let server = {
             let stop = stop.clone();

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tonic::Status;
 
 use super::bridge::{Bridge, PartSender, RequestBody};
+use super::budget::StreamBudget;
 use super::call::{self, PREFIX};
 use super::stream::{ResponseEnd, ResponsePart};
 use crate::limits::ANSWER_BYTES;
@@ -20,18 +21,23 @@ use crate::watch::{Requests, Session};
 pub(super) const PATH: &str = "/etcdserverpb.Watch/Watch";
 
 /// Starts a watch stream.
-pub(super) fn open(node: Node, complete: bool, id: u32, parts: &PartSender) -> Bridge {
+pub(super) fn open(
+    node: Node,
+    complete: bool,
+    (id, parts): (u32, &PartSender),
+    budget: StreamBudget,
+) -> Bridge {
     let parts = parts.clone();
-    Bridge::begin(complete, |body| serve(Session::new(node, requests(body)), id, parts))
+    Bridge::begin(complete, |body| serve(Session::new(node, requests(body)), (id, parts), budget))
 }
 
-async fn serve(mut session: Session, id: u32, parts: PartSender) {
+async fn serve(mut session: Session, (id, parts): (u32, PartSender), budget: StreamBudget) {
     let room = Arc::new(Semaphore::new(ANSWER_BYTES));
     let mut part = ResponsePart::Accepted;
     // A closed channel means that the connection has ended.
     while parts.send((id, part)).await.is_ok() {
         part = match session.next().await {
-            Ok(bytes) => data(bytes, &room).await,
+            Ok(bytes) => data(bytes, &room, &budget).await,
             Err(status) => {
                 let _ = parts.send((id, ResponsePart::ResponseEnd(ResponseEnd::Failed(status)))).await;
                 return;
@@ -41,10 +47,11 @@ async fn serve(mut session: Session, id: u32, parts: PartSender) {
 }
 
 /// Waits until the client has taken enough of the earlier responses.
-async fn data(bytes: Bytes, room: &Arc<Semaphore>) -> ResponsePart {
+async fn data(bytes: Bytes, room: &Arc<Semaphore>, budget: &StreamBudget) -> ResponsePart {
+    let mut held = budget.acquire(bytes.len()).await;
     let cost = bytes.len().min(ANSWER_BYTES) as u32;
-    let held = room.clone().acquire_many_owned(cost).await.ok();
-    ResponsePart::Data(bytes, [held, None])
+    held.extend(room.clone().acquire_many_owned(cost).await.ok());
+    ResponsePart::Data(bytes, held)
 }
 
 /// Decodes the messages of a body.

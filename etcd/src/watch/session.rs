@@ -11,6 +11,7 @@ use kstore_proto::etcd::etcdserverpb::{
     watch_request::RequestUnion,
 };
 use kstore_store::{Events, KeyRange, Revision, WatchError, WatchHandle, Watcher};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tonic::Status;
 
@@ -30,6 +31,7 @@ const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream
 struct StreamWatch {
     handle: WatchHandle,
     abort: AbortHandle,
+    _permit: OwnedSemaphorePermit,
     prev_kv: bool,
     fragment: bool,
     /// Whether the client requested progress notifications.
@@ -136,7 +138,7 @@ impl Session {
     }
 
     fn create(&mut self, create: WatchCreateRequest) {
-        let (id, watcher) = match self.begin(&create) {
+        let (id, watcher, permit) = match self.begin(&create) {
             Ok(begun) => begun,
             Err(reason) => {
                 let refused = WatchResponse {
@@ -164,6 +166,7 @@ impl Session {
         let watch = StreamWatch {
             handle,
             abort,
+            _permit: permit,
             prev_kv: create.prev_kv,
             fragment: create.fragment,
             notify: create.progress_notify,
@@ -174,10 +177,14 @@ impl Session {
     }
 
     /// Registers a watch with the store, or returns the error text.
-    fn begin(&mut self, create: &WatchCreateRequest) -> Result<(i64, Watcher), &'static str> {
-        if self.watches.len() >= WATCHES_PER_STREAM {
+    fn begin(
+        &mut self,
+        create: &WatchCreateRequest,
+    ) -> Result<(i64, Watcher, OwnedSemaphorePermit), &'static str> {
+        let permit = self.node.watches.clone().try_acquire_owned();
+        let Some(permit) = permit.ok().filter(|_| self.watches.len() < WATCHES_PER_STREAM) else {
             return Err(error::TOO_MANY_REQUESTS.text);
-        }
+        };
         if create.start_revision < 0 {
             return Err(error::COMPACTED.text);
         }
@@ -194,7 +201,7 @@ impl Session {
                 if create.watch_id == 0 {
                     self.next_id = id + 1;
                 }
-                Ok((id, watcher))
+                Ok((id, watcher, permit))
             }
             Err(WatchError::EmptyRange) => Err(EMPTY_RANGE),
             Err(WatchError::Compacted { .. }) => Err(error::COMPACTED.text),
@@ -337,5 +344,40 @@ async fn tick(ticks: &mut Option<Interval>) {
     match ticks {
         Some(ticks) => drop(ticks.tick().await),
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use kstore_nondet::Nondet;
+    use kstore_store::{Config, Store};
+    use prost::Message;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::limits::WATCHES;
+
+    #[tokio::test]
+    async fn watches_of_all_streams_are_bounded() {
+        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
+        let node = Node::new(store, ("here", "http://here"), CancellationToken::new());
+        let others = node.watches.clone().try_acquire_many_owned(WATCHES as u32 - 1).unwrap();
+        let open = || {
+            let create = WatchCreateRequest { key: "k".into(), ..Default::default() };
+            let request = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+            Session::new(node.clone(), stream::iter([Ok(request)]).chain(stream::pending()).boxed())
+        };
+        let first = async |session: &mut Session| {
+            let bytes = session.next().await.unwrap();
+            // After the prefix of the message.
+            WatchResponse::decode(&bytes[5..]).unwrap()
+        };
+        let mut one = open();
+        assert!(!first(&mut one).await.canceled);
+        let refused = first(&mut open()).await;
+        assert_eq!((refused.canceled, refused.cancel_reason.as_str()), (true, error::TOO_MANY_REQUESTS.text));
+        drop((one, others));
+        assert!(!first(&mut open()).await.canceled);
     }
 }

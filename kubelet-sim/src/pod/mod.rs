@@ -10,6 +10,7 @@ pub(crate) mod process_end;
 mod raw;
 pub mod source;
 mod step;
+mod sub_path;
 #[cfg(test)]
 mod tests;
 

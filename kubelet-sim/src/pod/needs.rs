@@ -3,6 +3,7 @@
 
 use super::object::{ClaimEntry, PodObject};
 use super::source::{SourceKey, SourceKind, SourceState, Sources};
+use super::sub_path;
 use crate::behavior::{self, ImageUser};
 use std::collections::BTreeSet;
 
@@ -213,7 +214,7 @@ pub fn container(pod: &PodObject, index: usize, sources: &Sources) -> Readiness 
                 }
             }
         }
-        if let Some(problem) = needs.sub_paths.iter().find_map(|path| sub_path_problem(path, &needs.values)) {
+        if let Some(problem) = sub_path::problem(&needs.sub_paths, &needs.values) {
             return Readiness::Blocked(vec![problem]);
         }
     }
@@ -234,73 +235,6 @@ fn env_problem(pod: &PodObject, need: &EnvNeed, state: &SourceState) -> Option<S
         }
         (SourceState::Present(_) | SourceState::Unbound, _) => None,
     }
-}
-
-/// The kubelet's error for a `subPathExpr`: a variable without a value, or a path that leaves the volume.
-fn sub_path_problem(expr: &str, values: &[(String, EnvValue)]) -> Option<String> {
-    let mut missing = BTreeSet::new();
-    let path = expand(expr, |name| {
-        let text = match values.iter().rposition(|(known, _)| known == name) {
-            Some(place) => text_of(values, place),
-            None => Some(String::new()),
-        };
-        if text.as_deref() == Some("") {
-            missing.insert(name.to_owned());
-        }
-        // The text of a filled-in value does not matter here: it comes from the cluster, not from the pod's
-        // author.
-        text.unwrap_or_else(|| "value".to_owned())
-    });
-    if !missing.is_empty() {
-        let missing: Vec<String> = missing.into_iter().collect();
-        return Some(format!("missing value for {}", missing.join(", ")));
-    }
-    if path.starts_with('/') {
-        return Some(format!("error SubPath `{path}` must not be an absolute path"));
-    }
-    path.split('/')
-        .any(|part| part == "..")
-        .then(|| format!("unable to provision SubPath `{path}`: must not contain '..'"))
-}
-
-/// The text of a variable, with earlier variables expanded; `None` if the kubelet fills it in.
-fn text_of(values: &[(String, EnvValue)], place: usize) -> Option<String> {
-    let EnvValue::Text(text) = &values[place].1 else { return None };
-    let before = &values[..place];
-    let mut filled = false;
-    let text = expand(text, |name| match before.iter().rposition(|(known, _)| known == name) {
-        Some(earlier) => text_of(before, earlier).unwrap_or_else(|| {
-            filled = true;
-            String::new()
-        }),
-        None => format!("$({name})"),
-    });
-    if filled && text.is_empty() { None } else { Some(text) }
-}
-
-/// Expands `$(NAME)` in `text`; `$$` is a dollar.
-fn expand(text: &str, mut value: impl FnMut(&str) -> String) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        out.push_str(before);
-        let name = after.strip_prefix('(').and_then(|inside| inside.split_once(')'));
-        rest = match (name, after.strip_prefix('$')) {
-            (Some((name, rest)), _) => {
-                out.push_str(&value(name));
-                rest
-            }
-            (None, Some(rest)) => {
-                out.push('$');
-                rest
-            }
-            (None, None) => {
-                out.push('$');
-                after
-            }
-        };
-    }
-    out + rest
 }
 
 /// The kubelet's error for a container with `runAsNonRoot`. An image without a scripted user runs as root.

@@ -2,6 +2,7 @@
 //! client does not read, and requests that never end. `etcd/src/http2/hostile_tests.rs` tests the same limits
 //! and more without a process.
 
+use super::frames::{PREFACE, frame};
 use crate::SERVER;
 use hyper_util::rt::TokioIo;
 use kstore_proto::etcd::etcdserverpb::kv_client::KvClient;
@@ -18,7 +19,6 @@ use tonic::transport::{Channel, Endpoint};
 
 const RANGE: &str = "/etcdserverpb.KV/Range";
 const PUT: &str = "/etcdserverpb.KV/Put";
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const VALUES: usize = 4;
 const VALUE_BYTES: usize = 1 << 20;
@@ -56,7 +56,7 @@ async fn connect(socket: &Path) -> UnixStream {
     timeout(PATIENCE, connected).await.expect("the program listens")
 }
 
-async fn client(socket: &Path) -> KvClient<Channel> {
+pub(super) async fn client(socket: &Path) -> KvClient<Channel> {
     connect(socket).await;
     let socket = socket.to_owned();
     let connect = tower::service_fn(move |_| {
@@ -65,11 +65,6 @@ async fn client(socket: &Path) -> KvClient<Channel> {
     });
     let channel = Endpoint::from_static("http://localhost").connect_with_connector(connect).await.unwrap();
     KvClient::new(channel).max_decoding_message_size(2 * VALUES * VALUE_BYTES)
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let [_, a, b, c] = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    [&[a, b, c, kind, flags][..], &stream.to_be_bytes(), payload].concat()
 }
 
 /// The headers of a call, without the end of its stream.

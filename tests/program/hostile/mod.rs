@@ -2,9 +2,10 @@
 //! that they can do. Each test is one attack, with bounds on time and load. Attacks that need no sockets are in
 //! `hostile` of the binary `sim`.
 
-mod answers;
+mod attacks;
 mod etcd_port;
 mod files;
+mod frames;
 mod identity;
 mod load;
 mod program;

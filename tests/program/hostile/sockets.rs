@@ -20,12 +20,17 @@ pub(super) fn https(server: &Server) -> Https {
     Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap())
 }
 
+/// A script in `dir` that runs a program with a low limit of open files.
+pub(super) fn few_files(dir: &std::path::Path, program: &str, files: u32) -> String {
+    let script = dir.join("few-files.sh");
+    std::fs::write(&script, format!("#!/bin/sh\nulimit -Hn {files}\nexec {program} \"$@\"\n")).unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(&script).status().unwrap().success());
+    script.to_str().unwrap().to_owned()
+}
+
 /// Starts the program with a low limit of open files.
 fn with_few_files(dir: &std::path::Path) -> Server {
-    let script = dir.join("few-files.sh");
-    std::fs::write(&script, format!("#!/bin/sh\nulimit -Hn {FILES}\nexec {SERVER} \"$@\"\n")).unwrap();
-    assert!(Command::new("chmod").arg("+x").arg(&script).status().unwrap().success());
-    Launch::on_disk(script.to_str().unwrap(), dir).start().unwrap()
+    Launch::on_disk(&few_files(dir, SERVER, FILES), dir).start().unwrap()
 }
 
 #[tokio::test]

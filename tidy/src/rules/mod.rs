@@ -1,10 +1,12 @@
 //! The rules, one a file. A rule is a function from the tree to its offences.
 
 mod biased_select;
+mod bounded_output;
 mod cited_files;
 mod crate_edges;
 mod crate_levels;
 mod file_length;
+mod front_end_limits;
 mod fuzz_corpora;
 mod gate_checks;
 mod informer_dependencies;
@@ -18,6 +20,7 @@ mod property_files;
 mod property_tests;
 mod pure_decisions;
 mod readme_examples;
+mod recursion_depth;
 mod release_in_code;
 mod release_in_documents;
 mod server_dependencies;
@@ -25,6 +28,7 @@ mod smoke_steps;
 mod test_modules;
 mod tidy_dependencies;
 mod unfinished_work;
+mod yielding_loops;
 
 use crate::offence::Offence;
 use crate::tree::Tree;
@@ -41,7 +45,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 25] = [
+pub(crate) const ALL: [Rule; 29] = [
     module_comment::RULE,
     file_length::RULE,
     unfinished_work::RULE,
@@ -49,6 +53,10 @@ pub(crate) const ALL: [Rule; 25] = [
     pure_decisions::RULE,
     kind_rules::RULE,
     plural_alone::RULE,
+    recursion_depth::RULE,
+    bounded_output::RULE,
+    yielding_loops::RULE,
+    front_end_limits::RULE,
     release_in_code::RULE,
     release_in_documents::RULE,
     property_tests::RULE,

@@ -314,3 +314,39 @@ async fn a_cache_whose_task_panics_repeatedly_closes() {
     tokio::time::timeout(limits::RESTART_BACKOFF_CAP, &mut task).await.unwrap().unwrap();
     assert!(cache.is_closed());
 }
+
+/// A filter with as many requirements as a request may have; objects without labels match.
+fn costly() -> Filter {
+    let labels: Vec<_> = (0..limits::SELECTOR_REQUIREMENTS).map(|number| format!("!l{number}")).collect();
+    let labels = kstore_api::selector::label::Selector::parse(&labels.join(",")).unwrap();
+    Filter { labels, ..Filter::all(maps()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn costly_selectors_are_evaluated_by_their_own_watch_in_steps() {
+    const CHANGES: usize = 40;
+    let cache = cache().await;
+    let begin = cache.fresh().await.unwrap();
+    let start = async |filter: Filter, start| Watch::start(cache.clone(), vec![filter], start).await.unwrap();
+    let mut live = start(costly(), WatchStart::State).await;
+    let unmatched =
+        Filter { labels: kstore_api::selector::label::Selector::parse("l0,l1").unwrap(), ..costly() };
+    let mut quiet = start(unmatched, WatchStart::State).await;
+    for number in 0..CHANGES {
+        put(&cache, &[maps()], &number.to_string()).await;
+    }
+    let end = cache.fresh().await.unwrap();
+    let mut resumed = start(costly(), WatchStart::After(begin)).await;
+    let want = deliveries(&mut start(Filter::all(maps()), WatchStart::After(begin)).await, CHANGES).await;
+    let step = limits::SELECTION_CHECKS / (1 + limits::SELECTOR_REQUIREMENTS);
+    for watch in [&mut live, &mut resumed] {
+        let first = watch.next().await.unwrap();
+        assert_eq!(first.deliveries.len(), step);
+        assert_eq!(first.revision, first.deliveries[step - 1].change.revision);
+        let rest = deliveries(watch, CHANGES - step).await;
+        assert_eq!((rest, watch.revision()), (want[step..].to_vec(), end));
+    }
+    assert!(quiet.progress().unwrap().deliveries.is_empty());
+    let none = tokio::time::timeout(std::time::Duration::from_secs(1), quiet.next()).await;
+    assert!(none.is_err() && quiet.revision() == end, "{none:?}");
+}

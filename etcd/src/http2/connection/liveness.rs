@@ -1,4 +1,4 @@
-//! Liveness of a connection's client: it must answer pings, complete its requests, and take its responses.
+//! Liveness of a connection's client: it must answer pings, complete its requests, and take its responses, on each stream.
 
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use super::super::stream::{Request, Stream};
-use super::{Connection, frame, limits};
+use super::{Connection, Reason, frame, limits};
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     /// Refuses overdue requests, and pings a silent client. Ready if the client did not answer, or takes nothing.
@@ -16,9 +16,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         while self.liveness_timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             self.refuse_incomplete(now);
+            self.reset_stalled(now);
             if self.is_stalled(now) {
                 return Poll::Ready(());
             }
+            // What was added to the outbox is written by the next poll.
+            cx.waker().wake_by_ref();
             let due = self.last_received + limits::PING_AFTER;
             if now < due {
                 self.liveness_timer.as_mut().reset(due);
@@ -40,10 +43,30 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             && now >= since + limits::REQUEST_TIME
         {
             self.incomplete.remove(&id);
-            if let Some(Stream { request: Request::Call(method, ..), .. }) = self.streams.get(&id) {
-                let status = Status::deadline_exceeded("the request did not come to its end in time");
-                self.answer(id, *method, Err(status));
+            let status = Status::deadline_exceeded("the request did not come to its end in time");
+            match self.streams.get(&id) {
+                Some(Stream { request: Request::Call(method, ..), .. }) => {
+                    self.answer(id, *method, Err(status));
+                }
+                Some(Stream { request: Request::Other(_), .. }) => self.refuse(id, status),
+                Some(Stream { request: Request::Taken, .. }) | None => {}
             }
+        }
+    }
+
+    /// Resets streams whose client takes nothing of their responses, or leaves a message incomplete.
+    fn reset_stalled(&mut self, now: Instant) {
+        let mut stalled: Vec<u32> = Vec::new();
+        for (id, stream) in &mut self.streams {
+            let is_overdue = matches!(&stream.request, Request::Other(bridge) if bridge.is_overdue(now));
+            if stream.is_stalled(now) || is_overdue {
+                stalled.push(*id);
+            }
+        }
+        stalled.sort_unstable();
+        for id in stalled {
+            self.remove_stream(id);
+            frame::reset(&mut self.outbox.bytes, id, Reason::Cancel);
         }
     }
 

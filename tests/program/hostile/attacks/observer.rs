@@ -1,0 +1,78 @@
+//! [`Observer`]: a supervisor that asks for `/livez`, and another tenant that writes, while an attack goes on. They have a thread
+//! and a runtime of their own, since they would otherwise wait for the attacker's tasks.
+
+use super::figures::Latencies;
+use kstore_tests::Https;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{Instant, sleep, timeout};
+
+/// The pause between two requests of each.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long one request is waited for. A refused one counts as if it took as long.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Requests of each at least, however late they are answered.
+const REQUESTS: usize = 5;
+
+/// The observing thread.
+pub(super) struct Observer {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<[Latencies; 2]>,
+}
+
+impl Observer {
+    /// Begins to observe. `write` is the complete request of a write.
+    pub(super) fn begin(https: &Https, write: (Https, String)) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (supervisor, is_over) = (https.without_certificate(), stop.clone());
+        let livez = "GET /livez HTTP/1.1\r\nHost: kstore\r\nConnection: close\r\n\r\n".to_owned();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let (livez, writes) = tokio::join!(
+                    repeat(&supervisor, &livez, "200", &is_over),
+                    repeat(&write.0, &write.1, "201", &is_over)
+                );
+                [livez, writes].map(Latencies::of)
+            })
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends after the requests that are in flight. Returns the latencies of `/livez` and of writes.
+    pub(super) async fn end(self) -> [Latencies; 2] {
+        self.stop.store(true, Ordering::Relaxed);
+        tokio::task::spawn_blocking(|| self.thread.join().unwrap()).await.unwrap()
+    }
+}
+
+/// Repeats a request, each over a new connection.
+async fn repeat(https: &Https, request: &str, code: &str, is_over: &AtomicBool) -> Vec<Duration> {
+    let mut durations = Vec::new();
+    while durations.len() < REQUESTS || !is_over.load(Ordering::Relaxed) {
+        let asked = Instant::now();
+        let answered = timeout(LONGEST, send(https, request)).await;
+        let answer = answered.unwrap_or_default();
+        let is_good = answer.split(' ').nth(1) == Some(code);
+        if !is_good {
+            println!("refused after {:?}: {}", asked.elapsed(), answer.lines().next().unwrap_or("no answer"));
+        }
+        durations.push(if is_good { asked.elapsed() } else { LONGEST });
+        sleep(PAUSE).await;
+    }
+    durations
+}
+
+/// Sends a complete request and returns its answer, as far as it comes.
+pub(super) async fn send(https: &Https, request: &str) -> String {
+    let Ok(mut tls) = https.try_connect().await else { return String::new() };
+    let _ = tls.write_all(request.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _ = tls.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
