@@ -45,6 +45,8 @@ class Server:
         self.local = threading.local()
         self.version = self.request("GET", "/version").body["gitVersion"]
         self.resources = self._discover()
+        # Resource versions of the stored objects.
+        self.versions = {}
 
     def _discover(self):
         """For each (apiVersion, kind) its (plural, whether it is in a namespace)."""
@@ -115,10 +117,18 @@ class Server:
         path = f"{self.collection(base.kind, base.namespace or cases.STORED_NAMESPACE)}/{base.stored['metadata']['name']}"
         query = {"fieldManager": cases.MANAGER, "fieldValidation": case.validation, "dryRun": "All"}
         if case.verb == "update":
-            return self.request("PUT", path, case.text(), JSON, query)
+            return self.request("PUT", path, self._with_version(case), JSON, query)
         if case.verb == "merge":
             return self.request("PATCH", path, case.text(), MERGE, query)
         return self.request("PATCH", path, case.text(), APPLY, {**query, "fieldManager": "compare-apply", "force": "true"})
+
+    def _with_version(self, case):
+        """The text of an update with the stored object's resource version, without which some kinds refuse it."""
+        version = self.versions.get(id(case.base))
+        text = case.text()
+        if version and isinstance(case.body.get("metadata"), dict) and '"metadata": {' in text:
+            return text.replace('"metadata": {', f'"metadata": {{"resourceVersion": "{version}", ', 1)
+        return text
 
     def prepare(self, bases):
         """Creates the namespaces and the stored objects. Returns the bases of kinds that the server serves, and complaints."""
@@ -137,7 +147,8 @@ class Server:
                 continue
             served.append(base)
             if base.stored is not None:
-                self._post(self.collection(base.kind, base.namespace or cases.STORED_NAMESPACE), base.stored, complaints)
+                made = self._post(self.collection(base.kind, base.namespace or cases.STORED_NAMESPACE), base.stored, complaints)
+                self.versions[id(base)] = made.get("metadata", {}).get("resourceVersion")
         order = {id(base): index for index, base in enumerate(bases)}
         return sorted(served, key=lambda base: order[id(base)]), complaints
 
@@ -153,6 +164,7 @@ class Server:
         if answer.code not in (201, 409):
             said = answer.body.get("message", "") if isinstance(answer.body, dict) else answer.body
             complaints.append(f"{value.get('kind', path)} {value['metadata'].get('name')} is not created: {answer.code} {said}")
+        return answer.body if answer.code == 201 else {}
 
     def finish(self, bases):
         """Deletes what `prepare` created, as far as that goes without controllers."""
