@@ -202,6 +202,15 @@ impl ErrorList {
         }
     }
 
+    /// Replaces values that are shown as `null`, where the function has another text for the error's path.
+    pub(crate) fn replace_nulls(&mut self, value_at: impl Fn(&str) -> Option<String>) {
+        for error in self.errors.iter_mut().filter(|error| error.value.as_deref() == Some("null")) {
+            if let Some(value) = value_at(&error.field) {
+                error.value = Some(value);
+            }
+        }
+    }
+
     /// Appends one error.
     pub fn push(&mut self, error: FieldError) {
         if !self.is_full() {

@@ -150,7 +150,7 @@ fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), St
                 unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
             };
             let value: Value = serde_json::from_slice(&body.bytes).map_err(refused)?;
-            if expected.custom.is_some() && value.is_object() && object::kind(&value).is_empty() {
+            if lacks_kind(expected, &value) {
                 let text = String::from_utf8_lossy(&body.bytes);
                 return Err(unrecognized(format!("Object 'Kind' is missing in '{text}'")));
             }
@@ -158,6 +158,9 @@ fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), St
         }
         Format::Yaml => {
             let document = yaml::parse(&body.bytes, BODY_BYTES).map_err(unrecognized)?;
+            if lacks_kind(expected, &document.value) {
+                return Err(unrecognized(format!("Object 'Kind' is missing in '{}'", document.value)));
+            }
             Ok((document.value, document.repeated))
         }
         Format::Protobuf => {
@@ -169,6 +172,11 @@ fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), St
             Ok((value, Vec::new()))
         }
     }
+}
+
+/// Whether an object of a custom kind does not say its kind, which for built-in kinds is taken from the URL.
+fn lacks_kind(expected: Expected<'_>, value: &Value) -> bool {
+    expected.custom.is_some() && value.is_object() && object::kind(value).is_empty()
 }
 
 /// The beginning of a body for an error message: JSON as text, other bytes in hexadecimal.

@@ -5,11 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::check::{IMMUTABLE, grammar};
+use crate::admission::review::go_json;
 use crate::field::{ErrorList, Path};
 use crate::limits::DATA_MAX;
 use crate::meta;
 use crate::name;
 use crate::object::{semantically_equal, text};
+use crate::schema::scalar::json_kind;
 
 const FROZEN: &str = "field is immutable when `immutable` is set";
 const REDACTED: &str = "<secret contents redacted>";
@@ -110,7 +112,15 @@ fn json_entry(errors: &mut ErrorList, data: &Value, key: &str) {
         return;
     };
     let bytes = STANDARD.decode(encoded).unwrap_or_default();
-    if let Err(fault) = serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes) {
-        errors.invalid(&path, REDACTED, fault.to_string());
-    }
+    let fault = match go_json::parse(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(other) => {
+            format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                json_kind(&other)
+            )
+        }
+        Err(fault) => fault,
+    };
+    errors.invalid(&path, REDACTED, fault);
 }

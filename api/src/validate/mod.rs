@@ -19,6 +19,7 @@ pub(crate) mod ratchet;
 mod resource;
 mod selector;
 pub(crate) mod service;
+mod shown;
 pub(crate) mod volume;
 pub(crate) mod warning;
 pub(crate) mod workload;
@@ -41,6 +42,7 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     metadata::create(resource, object, &mut errors);
     (resource.rules.content)(object, None, &mut errors);
     (resource.rules.create)(object, &mut errors);
+    shown::as_in_go(resource, object, &mut errors);
     errors
 }
 
@@ -48,6 +50,7 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
 pub fn review(resource: &Resource, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     (resource.rules.content)(object, None, &mut errors);
+    shown::as_in_go(resource, object, &mut errors);
     errors
 }
 
@@ -66,6 +69,7 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
         let before = judge(resource, subresource, old, old);
         ratchet::drop_tolerated(resource, (new, &mut errors), (old, &before));
     }
+    shown::as_in_go(resource, new, &mut errors);
     errors
 }
 

@@ -72,6 +72,20 @@ fn condition<'v>(definition: &'v Value, kind: &str) -> &'v Value {
 }
 
 #[test]
+fn an_object_of_a_custom_kind_says_its_kind_as_json_and_as_yaml() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        let text = r#"{"apiVersion":"shop.example.com/v1","metadata":{"name":"a"},"spec":{"watts":5}}"#;
+        for form in ["application/json", "application/yaml"] {
+            let refused = cluster.rest().call_as("POST", LAMPS, form, text.to_owned()).await;
+            let said = refused.json()["message"].as_str().unwrap().to_owned();
+            let want = format!("Object 'Kind' is missing in '{text}'");
+            assert!(refused.code == 400 && said.contains(&want), "{form}: {} {said}", refused.code);
+        }
+    });
+}
+
+#[test]
 fn a_kind_is_served_by_every_endpoint_from_the_revision_of_its_definition() {
     simulate(Setup::api_alone(), async |cluster| {
         assert_eq!(call(cluster, "GET", LAMPS, &Value::Null).await.code, 404);

@@ -4,7 +4,7 @@
 mod answer;
 pub(super) mod codec;
 mod error;
-pub(super) mod go_json;
+pub(crate) mod go_json;
 mod patch;
 mod request;
 pub mod transport;
