@@ -20,7 +20,7 @@ mod run;
 mod store;
 
 pub(crate) use access::{
-    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS,
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, FlagError, FlagValues, REQUEST_LIMITS,
     access, audit_webhook, known_plugin,
 };
 pub use access::{

@@ -387,6 +387,7 @@ fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet)
         configured_plugins: crate::access::configured_plugins(&access.admission, &nondet.rng)?,
         opt_in: access.apis.opt_in.clone(),
         explain_bytes: access.explain_bytes,
+        event_ttl: access.event_ttl,
         ..Settings::default()
     })
 }

@@ -80,6 +80,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         audit,
         encryption: None,
         explain_bytes: None,
+        event_ttl: config.event_ttl,
         opt_in: config.apis.opt_in.clone(),
     };
     let api_listener = ApiListener {
