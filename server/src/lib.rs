@@ -29,6 +29,7 @@ mod retention;
 mod run;
 mod salvage;
 mod shutdown;
+mod signing;
 mod socket_file;
 mod store_cmd;
 mod telemetry;
@@ -54,6 +55,9 @@ pub fn main(cli: Cli) -> ExitCode {
         // Before logging starts: the process that `run` replaces by the command writes no log.
         return run::guard::exec(exec);
     }
+    if let Some(Command::EndMarked(marked)) = &cli.command {
+        return run::watcher::end_marked(marked);
+    }
     telemetry::init(cli.log_format);
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
@@ -66,7 +70,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Assets(args)) => dropin::make_assets(&args),
         Some(Command::Completion(args)) => pages::completion(args.shell),
         Some(Command::Man(args)) => pages::man(&args.dir),
-        Some(Command::As(_) | Command::ExecGuarded(_)) => unreachable!("returned above"),
+        Some(Command::As(_) | Command::ExecGuarded(_) | Command::EndMarked(_)) => unreachable!("returned above"),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("kstore-server: {}", without_repeats(&format!("{error:#}")));

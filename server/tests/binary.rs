@@ -156,6 +156,11 @@ fn run_returns_the_commands_exit_code_and_provides_a_kubeconfig() {
 /// Starts `run` with a command that prints its process ID and its kubeconfig and then waits forever.
 fn run_waiting() -> (Child, String, PathBuf) {
     let script = "echo $$; echo \"$KUBECONFIG\"; exec sleep 1000";
+    run_script(script)
+}
+
+/// Starts `run` with a script that prints two lines first: the ID of a process, and its kubeconfig.
+fn run_script(script: &str) -> (Child, String, PathBuf) {
     let mut run = binary()
         .args(["run", "--components", "apiserver", "--", "sh", "-c", script])
         .stdout(Stdio::piped())
@@ -188,6 +193,34 @@ fn run_leaves_nothing_behind_even_when_it_is_killed() {
     });
     assert!(gone, "the command still runs");
     assert!(!kubeconfig.exists());
+}
+
+/// Regression: the children of the command, such as an operator in the background, lived on.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_run_takes_the_children_of_its_command_along_and_an_ended_one_leaves_them_alone() {
+    let gone = |id: &str| {
+        (0..20_000).any(|_| {
+            std::thread::yield_now();
+            Command::new("true").status().unwrap();
+            !is_alive(id)
+        })
+    };
+    // In a session of its own, as a daemon, and in a run within the run.
+    let nested = format!("{} run --components apiserver -- sleep 1000 & sleep 1000", env!("CARGO_BIN_EXE_kstore-server"));
+    for child in ["sleep 1000", "setsid sleep 1000", &format!("sh -c '{nested}'")] {
+        let script = format!("{child} & echo $!; echo \"$KUBECONFIG\"; wait");
+        let (mut run, id, _) = run_script(&script);
+        assert!(is_alive(&id));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        assert!(gone(&id), "{child} still runs");
+    }
+    let (mut run, id, _) = run_script("sleep 1000 >/dev/null & echo $!; echo \"$KUBECONFIG\"");
+    assert!(run.wait().unwrap().success());
+    assert!(is_alive(&id), "what the command left running is not ended");
+    let left = rustix::process::Pid::from_raw(id.parse().unwrap()).unwrap();
+    rustix::process::kill_process(left, rustix::process::Signal::KILL).unwrap();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The subcommands of `kstore-server`.
 
 use super::{
-    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, ExecArgs, ExplainArgs, KubeconfigArgs,
+    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, EndMarkedArgs, ExecArgs, ExplainArgs, KubeconfigArgs,
     ManArgs, RunArgs, StoreArgs, basic_auth, certs, dropin, explain, pages, run, store,
 };
 use clap::Subcommand;
@@ -18,7 +18,7 @@ pub enum Command {
     /// Check, save, restore or salvage the store's data while no server runs on it
     #[command(after_help = store::HELP)]
     Store(StoreArgs),
-    /// Show and renew the certificates in a data directory
+    /// Show and renew the certificates in a data directory, and issue certificates of the cluster
     #[command(after_help = certs::CERTS_HELP)]
     Certs(CertsArgs),
     /// Make a kubeconfig with a new client certificate for a user
@@ -42,4 +42,7 @@ pub enum Command {
     /// Replace this process by another program that is killed when its parent exits (used by `run`)
     #[command(name = "exec-guarded", hide = true)]
     ExecGuarded(ExecArgs),
+    /// End the processes that a `run` started, when that `run` was killed (used by `run`)
+    #[command(name = "end-marked", hide = true)]
+    EndMarked(EndMarkedArgs),
 }
