@@ -129,6 +129,12 @@ pub const RECALL_REVISIONS: i64 = 16_384;
 /// Writes that a trace names as those that led to an object: some screens. The earliest ones are left out.
 pub const TRACE_ANCESTORS: usize = 200;
 
+/// Writes of a trace for which the server says what changed: more lines than anybody reads. Each needs two reads.
+pub const TRACE_CHANGES: usize = 500;
+
+/// Bytes of objects that are read to say what changed; the writes after that have no changes.
+pub const TRACE_CHANGE_BYTES: usize = 16 << 20;
+
 /// The depth of a provenance tree: JSON parsers commonly stop at 128 levels, and a write takes two.
 pub const TRACE_DEPTH: usize = 48;
 

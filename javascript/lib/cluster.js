@@ -21,6 +21,8 @@ const ESTABLISH_MILLISECONDS = 30_000;
 const WAIT_MILLISECONDS = 30_000;
 // Kinds that explain nothing: heartbeats, and what tells of other writes.
 const UNEXPLAINED = ['leases', 'events'];
+// For how many writes the server says what changed.
+const EXPLAINED_CHANGES = 200;
 // How many trees and lines `lastWrites` has.
 const LAST_TREES = 5;
 const LAST_LINES = 60;
@@ -361,7 +363,7 @@ class Cluster {
   async #trace(kind, namespace, name) {
     const place = kind.namespaced ? namespace : undefined;
     try {
-      return (await this.request('GET', query('/kstore/v1/trace', { resource: kind.qualified, namespace: place, name }))).writes;
+      return (await this.request('GET', query('/kstore/v1/trace', { resource: kind.qualified, namespace: place, name, changes: EXPLAINED_CHANGES }))).writes;
     } catch (error) {
       if (error instanceof ApiError && error.code === 404) return [];
       throw error;

@@ -33,6 +33,8 @@ Object = Dict[str, Any]
 ESTABLISH_SECONDS = 30.0
 # Kinds that explain nothing: heartbeats, and what tells of other writes.
 UNEXPLAINED = ("leases", "events")
+# For how many writes the server says what changed.
+EXPLAINED_CHANGES = 200
 # How many trees and lines `last_writes` has.
 LAST_TREES = 5
 LAST_LINES = 60
@@ -574,7 +576,7 @@ class Cluster:
         ]
 
     def _trace(self, kind: Kind, namespace: Optional[str], name: str) -> Trace:
-        path = query("/kstore/v1/trace", resource=kind.qualified, namespace=namespace, name=name)
+        path = query("/kstore/v1/trace", resource=kind.qualified, namespace=namespace, name=name, changes=EXPLAINED_CHANGES)
         try:
             return Trace(self.request("GET", path)["writes"])
         except ApiError as error:

@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trace::{Filter, Trace};
 
+/// Updates for which the server says what changed: its own bound.
+const CHANGES: usize = 500;
+
 /// Fetches and prints the causal tree.
 pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let (kind, name) =
@@ -110,7 +113,7 @@ fn shown(trace: Trace, output: ExplainOutput, all: bool) -> anyhow::Result<Strin
 fn query(resource: &FoundKind, namespace: &str, name: &str) -> String {
     let namespace =
         if resource.namespaced { format!("&namespace={}", escape(namespace)) } else { String::new() };
-    format!("/kstore/v1/trace?resource={}{namespace}&name={}", resource.qualified(), escape(name))
+    format!("/kstore/v1/trace?resource={}{namespace}&name={}&changes={CHANGES}", resource.qualified(), escape(name))
 }
 
 /// Percent-encodes all bytes with a meaning in a query.
@@ -153,11 +156,11 @@ mod tests {
         let ask = |kind: &str, name: &str| query(&kinds::built_in(kind).unwrap(), "a b", name);
         assert_eq!(
             ask("deploy", "web"),
-            "/kstore/v1/trace?resource=deployments.apps&namespace=a%20b&name=web"
+            "/kstore/v1/trace?resource=deployments.apps&namespace=a%20b&name=web&changes=500"
         );
         assert_eq!(
             ask("clusterrole", "system:node"),
-            "/kstore/v1/trace?resource=clusterroles.rbac.authorization.k8s.io&name=system:node"
+            "/kstore/v1/trace?resource=clusterroles.rbac.authorization.k8s.io&name=system:node&changes=500"
         );
     }
 
