@@ -253,6 +253,36 @@ fn contradictory_command_lines_are_refused_with_a_hint() {
     }
 }
 
+/// Values that no server can read are named once, with their number, when they are restored.
+#[tokio::test]
+async fn a_restore_names_values_that_no_server_can_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let map = |name: &str| format!("/registry/configmaps/default/{name}");
+    let valid = |name: &str| {
+        format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}}}}"#)
+    };
+    let store = Store::open(Config::durable(path("data")), Nondet::real()).await.unwrap();
+    for (name, value) in [("good", valid("good")), ("healed", "{".into()), ("gone", "{".into())] {
+        store.put(map(name), value).await.unwrap();
+    }
+    store.put(map("healed"), valid("healed")).await.unwrap();
+    store.delete(map("gone")).await.unwrap();
+    for (key, value) in [(map("bad"), "k8s\0nonsense"), (map("worse"), ""), ("/other".into(), "{")] {
+        store.put(key, value).await.unwrap();
+    }
+    store.close().await;
+    let saved = output(&["store", "snapshot", "save", &path("file.db"), "--data-dir", &path("data")]);
+    assert!(saved.status.success(), "{}", text(&saved.stderr));
+    let restored = output(&["store", "snapshot", "restore", &path("file.db"), "--data-dir", &path("restored")]);
+    let said = text(&restored.stderr);
+    assert!(restored.status.success(), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let expected = "kstore-server: 2 stored values cannot be read, and a server will not serve these objects. The first: the stored \
+                    value of /registry/configmaps/default/bad is not a valid object";
+    assert!(said.starts_with(expected) && said.contains("--storage-media-type=application/json"), "{said}");
+}
+
 #[test]
 fn a_store_is_saved_verified_and_restored_without_a_server() {
     let dir = tempfile::tempdir().unwrap();
