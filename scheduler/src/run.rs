@@ -86,13 +86,7 @@ struct LoopMetrics {
 }
 
 /// One run of the scheduler between restarts.
-async fn schedule(
-    client: Client,
-    nondet: Nondet,
-    config: Config,
-    metrics: LoopMetrics,
-    tasks: TaskGroup,
-) {
+async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopMetrics, tasks: TaskGroup) {
     let stop = tasks.stop();
 
     // One stream for all kinds, so that the client sees changes in the server's order.

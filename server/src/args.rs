@@ -18,12 +18,13 @@ mod naming;
 mod number;
 mod pages;
 mod run;
+mod stop;
 mod store;
 mod summary;
 
 pub(crate) use access::{
-    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, FlagError, FlagValues, REQUEST_LIMITS,
-    access, audit_webhook, known_plugin,
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, FlagError, FlagValues,
+    REQUEST_LIMITS, access, audit_webhook, known_plugin,
 };
 pub use access::{
     AccessConfig, AdmissionConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice,
@@ -45,7 +46,9 @@ pub use listen::ListenAddress;
 pub use metrics::MetricsServer;
 pub use pages::{CompletionArgs, ManArgs, Shell};
 pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, RunArgs, Setup, WaitFor};
+pub use stop::StopArgs;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
+pub(crate) use summary::of_other_tools;
 
 use crate::telemetry::LogFormat;
 use access::AccessArgs;
@@ -373,7 +376,9 @@ pub enum UsageError {
     #[error(transparent)]
     Flag(#[from] FlagError),
     /// `run` without a command, where a shell could read nothing.
-    #[error("say which command to run: kstore-server run -- CMD; without one `run` opens a shell, which needs a terminal")]
+    #[error(
+        "say which command to run: kstore-server run -- CMD; without one `run` opens a shell, which needs a terminal"
+    )]
     NoCommand,
     /// Standard input given as two manifest files.
     #[error("--crd and --manifest can read standard input (-) only once")]

@@ -155,7 +155,8 @@ mod tests {
         let address = ServerAddress { url: "https://db.example:6443", ca_pem: None, tls_server_name: None };
         let admin = pki.client(&pki::ADMIN).unwrap();
         let path = dir.path().join("admin.kubeconfig");
-        std::fs::write(&path, kubeconfig::render(&address, "kstore-db", "kubernetes-admin", &admin).unwrap()).unwrap();
+        std::fs::write(&path, kubeconfig::render(&address, "kstore-db", "kubernetes-admin", &admin).unwrap())
+            .unwrap();
         let facts = |name: &str| {
             let text = std::fs::read(dir.path().join(format!("pki/{name}.crt"))).unwrap();
             let (_, pem) = x509_parser::pem::parse_x509_pem(&text).unwrap();
@@ -171,7 +172,10 @@ mod tests {
             assert_eq!((&before.1, &before.2), (&after.1, &after.2));
         }
         let written = Kubeconfig::read(&path).unwrap();
-        assert_eq!((written.server.as_str(), written.cluster.as_str()), ("https://db.example:6443", "kstore-db"));
+        assert_eq!(
+            (written.server.as_str(), written.cluster.as_str()),
+            ("https://db.example:6443", "kstore-db")
+        );
         let renewed = std::fs::read(dir.path().join("pki/admin.crt")).unwrap();
         assert_eq!(written.identity.unwrap().certificate, renewed);
         let authority = certs(&format!("kstore-server certs renew ca --data-dir {shown}")).unwrap_err();

@@ -90,7 +90,8 @@ mod tests {
         let user = "system:kube-scheduler \"#1\"";
         let server =
             ServerAddress { url: "https://[::1]:6443", ca_pem: Some(b"ca"), tls_server_name: Some("name") };
-        let value: Value = serde_yaml_ng::from_str(&render(&server, "kstore-a", user, &credential).unwrap()).unwrap();
+        let value: Value =
+            serde_yaml_ng::from_str(&render(&server, "kstore-a", user, &credential).unwrap()).unwrap();
         let name = format!("{user}@kstore-a");
         assert_eq!(value["current-context"], name);
         let cluster = json!({

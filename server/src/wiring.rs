@@ -416,10 +416,7 @@ impl KubeconfigWriter<'_> {
     /// Writes all kubeconfigs of a data directory. Returns the path of the admin's.
     fn write_all(&self, dir: &Path, admin: &str) -> anyhow::Result<PathBuf> {
         for identity in [pki::CONTROLLERS, pki::SCHEDULER, pki::KUBELET_SIM] {
-            write_kubeconfig(
-                &dir.join(format!("{}.kubeconfig", identity.file)),
-                &self.text(&identity)?,
-            )?;
+            write_kubeconfig(&dir.join(format!("{}.kubeconfig", identity.file)), &self.text(&identity)?)?;
         }
         let path = dir.join("admin.kubeconfig");
         write_kubeconfig(&path, admin)?;

@@ -207,7 +207,10 @@ fn a_killed_run_takes_the_children_of_its_command_along_and_an_ended_one_leaves_
         })
     };
     // In a session of its own, as a daemon, and in a run within the run.
-    let nested = format!("{} run --components apiserver -- sleep 1000 & sleep 1000", env!("CARGO_BIN_EXE_kstore-server"));
+    let nested = format!(
+        "{} run --components apiserver -- sleep 1000 & sleep 1000",
+        env!("CARGO_BIN_EXE_kstore-server")
+    );
     for child in ["sleep 1000", "setsid sleep 1000", &format!("sh -c '{nested}'")] {
         let script = format!("{child} & echo $!; echo \"$KUBECONFIG\"; wait");
         let (mut run, id, _) = run_script(&script);
@@ -260,7 +263,9 @@ async fn a_restore_names_values_that_no_server_can_read() {
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let map = |name: &str| format!("/registry/configmaps/default/{name}");
     let valid = |name: &str| {
-        format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}}}}"#)
+        format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}}}}"#
+        )
     };
     let store = Store::open(Config::durable(path("data")), Nondet::real()).await.unwrap();
     for (name, value) in [("good", valid("good")), ("healed", "{".into()), ("gone", "{".into())] {
@@ -274,7 +279,8 @@ async fn a_restore_names_values_that_no_server_can_read() {
     store.close().await;
     let saved = output(&["store", "snapshot", "save", &path("file.db"), "--data-dir", &path("data")]);
     assert!(saved.status.success(), "{}", text(&saved.stderr));
-    let restored = output(&["store", "snapshot", "restore", &path("file.db"), "--data-dir", &path("restored")]);
+    let restored =
+        output(&["store", "snapshot", "restore", &path("file.db"), "--data-dir", &path("restored")]);
     let said = text(&restored.stderr);
     assert!(restored.status.success(), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");

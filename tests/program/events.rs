@@ -36,8 +36,7 @@ async fn events_of_both_groups_end_after_event_ttl_in_the_store_and_in_an_etcd()
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("map")});
         maps.create("default", &map).await.unwrap();
         until("both events have ended", async || {
-            let gone =
-                core.get("default", "core").await.is_err() && new.get("default", "new").await.is_err();
+            let gone = core.get("default", "core").await.is_err() && new.get("default", "new").await.is_err();
             gone.then_some(())
         })
         .await;

@@ -169,10 +169,15 @@ impl ChangeList {
                     self.compare(&joined(path, &short(name)), &old[name], &new[name], depth - 1);
                 }
             }
-            _ if depth > 0 && is_list(old) && is_list(new) && let Some((old, new)) = by_name(old, new) => {
+            _ if depth > 0
+                && is_list(old)
+                && is_list(new)
+                && let Some((old, new)) = by_name(old, new) =>
+            {
                 for name in old.keys().chain(new.keys()).copied().collect::<BTreeSet<_>>() {
                     let path = format!("{path}[{}]", short(name));
-                    let of = |items: &BTreeMap<&str, &'v Value>| items.get(name).copied().unwrap_or(&Value::Null);
+                    let of =
+                        |items: &BTreeMap<&str, &'v Value>| items.get(name).copied().unwrap_or(&Value::Null);
                     self.compare(&path, of(&old), of(&new), depth - 1);
                 }
             }
@@ -265,7 +270,8 @@ mod tests {
 
     #[test]
     fn a_line_names_what_changed_and_leaves_times_out() {
-        let pod = json!({"spec": {"containers": [{"name": "c", "image": "a:1"}]}, "status": {"phase": "Pending"}});
+        let pod =
+            json!({"spec": {"containers": [{"name": "c", "image": "a:1"}]}, "status": {"phase": "Pending"}});
         let with = |pointer: &[(&str, Value)]| {
             let mut changed = pod.clone();
             for (path, value) in pointer {
@@ -280,9 +286,7 @@ mod tests {
             }
             changed
         };
-        let condition = |kind: &str, status: &str, reason: &str| {
-            json!([{"type": kind, "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}])
-        };
+        let condition = |kind: &str, status: &str, reason: &str| json!([{"type": kind, "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
         for (old, new, expected) in [
             (&[][..], &[][..], &[][..]),
             (&[("spec/replicas", json!(3))], &[("spec/replicas", json!(2))], &["replicas 3→2"]),
@@ -321,7 +325,8 @@ mod tests {
     #[test]
     fn values_of_secrets_are_hidden_and_lines_are_bounded() {
         let secret = |password: &str| {
-            let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": password, "note": password});
+            let annotations =
+                json!({"kubectl.kubernetes.io/last-applied-configuration": password, "note": password});
             json!({"metadata": {"annotations": annotations}, "data": {"password": password}, "type": "Opaque"})
         };
         let changes = between(&secret("old-secret"), &secret("new-secret"), true);
@@ -331,6 +336,9 @@ mod tests {
         assert_eq!((changes.len(), changes[6].as_str()), (7, "… and 94 more"));
         assert_eq!(changes[0], format!("data.k00 a→{}…", "b".repeat(40)));
         let deep = |leaf: u64| (0..100).fold(json!(leaf), |inner, _| json!({"a": inner}));
-        assert_eq!(between(&json!({"spec": deep(1)}), &json!({"spec": deep(2)}), false), ["a.a.a.a.a.a.a.a changed"]);
+        assert_eq!(
+            between(&json!({"spec": deep(1)}), &json!({"spec": deep(2)}), false),
+            ["a.a.a.a.a.a.a.a changed"]
+        );
     }
 }

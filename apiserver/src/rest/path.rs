@@ -180,9 +180,10 @@ impl Paths {
                 self.health.render(&mut Page::new(&mut page));
                 metrics_page(parts, page)
             }
-            "/kstore/v1/trace" => {
-                self.trace(parts, user).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
-            }
+            "/kstore/v1/trace" => self
+                .trace(parts, user)
+                .await
+                .map_or_else(|status| refusal(&status), |tree| json(parts, &tree)),
             "/.well-known/openid-configuration" => match self.pipeline.tokens() {
                 Some(tokens) => json(parts, &tokens.configuration(&self.advertised)),
                 None => not_found(),

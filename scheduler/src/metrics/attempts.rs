@@ -46,8 +46,10 @@ const SLI_DURATION: Metric = Metric::histogram(
      attempts.",
 );
 
-const POD_ATTEMPTS: Metric =
-    Metric::histogram("scheduler_pod_scheduling_attempts", "Number of attempts to successfully schedule a pod.");
+const POD_ATTEMPTS: Metric = Metric::histogram(
+    "scheduler_pod_scheduling_attempts",
+    "Number of attempts to successfully schedule a pod.",
+);
 
 /// Upper bounds of the durations of attempts and of the algorithm: kube-scheduler's, doubled from 1 ms.
 const ATTEMPT_BOUNDS: &[f64] = &[
@@ -168,9 +170,9 @@ impl AttemptMetrics {
 fn result_of(failure: &SchedulingFailure) -> AttemptResult {
     match failure {
         SchedulingFailure::Unfit(_) => AttemptResult::Unschedulable,
-        SchedulingFailure::BindFailed | SchedulingFailure::VolumesFailed | SchedulingFailure::DevicesFailed => {
-            AttemptResult::Error
-        }
+        SchedulingFailure::BindFailed
+        | SchedulingFailure::VolumesFailed
+        | SchedulingFailure::DevicesFailed => AttemptResult::Error,
     }
 }
 

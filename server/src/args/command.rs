@@ -1,8 +1,9 @@
 //! The subcommands of `kstore-server`.
 
 use super::{
-    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, EndMarkedArgs, ExecArgs, ExplainArgs, KubeconfigArgs,
-    ManArgs, RunArgs, StoreArgs, basic_auth, certs, dropin, explain, pages, run, store,
+    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, EndMarkedArgs, ExecArgs, ExplainArgs,
+    KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs, basic_auth, certs, dropin, explain, pages, run,
+    stop, store,
 };
 use clap::Subcommand;
 
@@ -15,6 +16,9 @@ pub enum Command {
     /// Print what led to an object and what followed from it, as a tree
     #[command(after_help = explain::HELP)]
     Explain(ExplainArgs),
+    /// End the server that runs on a data directory, in order
+    #[command(after_help = stop::HELP)]
+    Stop(StopArgs),
     /// Check, save, restore or salvage the store's data while no server runs on it
     #[command(after_help = store::HELP)]
     Store(StoreArgs),

@@ -53,9 +53,29 @@ pub(super) fn in_short_help(arg: Arg) -> Arg {
     arg.hide_short_help(!is_daily)
 }
 
+/// What to do instead of a command that other tools have, such as `kind create cluster`; `None` for other words.
+pub(crate) fn of_other_tools(word: &str) -> Option<String> {
+    let instead = match word {
+        "start" | "up" | "serve" | "server" | "create" | "launch" | "init" => {
+            "without a command kstore-server starts the server; `kstore-server run -- CMD` is a cluster for one command"
+        }
+        "down" | "delete" | "kill" | "shutdown" => {
+            "`kstore-server stop --data-dir DIR` ends a server, and Ctrl-C where it runs in the foreground"
+        }
+        "get" | "apply" | "describe" | "logs" | "exec" | "wait" | "scale" => {
+            "kubectl does that, with the kubeconfig that the server names when it is ready"
+        }
+        "status" | "verify" | "snapshot" | "salvage" => "it is a command of `kstore-server store`",
+        _ => return None,
+    };
+    Some(format!("there is no command `{word}`: {instead}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Cli;
+    use super::of_other_tools;
+    use clap::Parser as _;
     use clap::{Command, CommandFactory as _};
 
     /// Widest line that cannot be broken: a flag with its value, and an example.
@@ -66,6 +86,25 @@ mod tests {
     /// The flags that a text of help lists.
     fn flags(text: &str) -> usize {
         text.lines().filter(|line| line.trim_start().starts_with('-')).count()
+    }
+
+    #[test]
+    fn words_of_other_tools_are_answered_and_are_no_commands() {
+        for (word, said) in [
+            ("start", "without a command kstore-server starts the server"),
+            ("up", "without a command kstore-server starts the server"),
+            ("create", "without a command kstore-server starts the server"),
+            ("delete", "`kstore-server stop --data-dir DIR` ends a server"),
+            ("snapshot", "`kstore-server store`"),
+        ] {
+            let text = of_other_tools(word).unwrap();
+            assert!(
+                text.starts_with(&format!("there is no command `{word}`: ")) && text.contains(said),
+                "{text}"
+            );
+            assert!(Cli::try_parse_from(["kstore-server", word]).is_err(), "{word}");
+        }
+        assert_eq!(of_other_tools("run"), None);
     }
 
     #[test]

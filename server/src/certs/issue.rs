@@ -42,7 +42,9 @@ fn check(names: &[String]) -> anyhow::Result<()> {
         !name.is_empty() && name.len() <= 253 && name.chars().all(is_plain) && name != "." && name != ".."
     };
     match names.iter().find(|name| !is_name(name)) {
-        Some(wrong) => bail!("{wrong:?} is neither a host name nor an address, such as localhost or 127.0.0.1"),
+        Some(wrong) => {
+            bail!("{wrong:?} is neither a host name nor an address, such as localhost or 127.0.0.1")
+        }
         None => Ok(()),
     }
 }
@@ -99,7 +101,9 @@ fn check_issuer(certificate: &str, ca: &str) -> anyhow::Result<()> {
 
 fn write(folder: &Path, credential: &Credential, ca: &str) -> anyhow::Result<()> {
     // The key first: a certificate in the folder always has its key.
-    for (name, text) in [("tls.key", &credential.key_pem[..]), ("tls.crt", &credential.certificate_pem), ("ca.crt", ca)] {
+    for (name, text) in
+        [("tls.key", &credential.key_pem[..]), ("tls.crt", &credential.certificate_pem), ("ca.crt", ca)]
+    {
         let path = folder.join(name);
         write_private(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -130,7 +134,8 @@ mod tests {
         check_issuer(&read("tls.crt"), pki.ca_pem()).unwrap();
         let certificate = read("tls.crt");
         let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()).unwrap();
-        let names = format!("{:?}", pem.parse_x509().unwrap().subject_alternative_name().unwrap().unwrap().value);
+        let names =
+            format!("{:?}", pem.parse_x509().unwrap().subject_alternative_name().unwrap().unwrap().value);
         for name in ["DNSName(\"localhost\")", "DNSName(\"hooks.default.svc\")", "IPAddress"] {
             assert!(names.contains(name), "{names}");
         }

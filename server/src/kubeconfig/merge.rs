@@ -128,7 +128,8 @@ fn merge(existing: &str, source: &str, folder: &Path) -> anyhow::Result<Merged> 
         _ => serde_yaml_ng::from_str(existing).context("it is no kubeconfig")?,
     };
     let source: Value = serde_yaml_ng::from_str(source).context("the server's kubeconfig is no YAML")?;
-    let context = source["current-context"].as_str().context("the server's kubeconfig has no current context")?;
+    let context =
+        source["current-context"].as_str().context("the server's kubeconfig has no current context")?;
     let refers = named(&source["contexts"], context).context("the server's kubeconfig lacks its context")?;
     let name = |kind: &str| refers["context"][kind].as_str().map(str::to_owned);
     let names = [name("cluster"), name("user"), Some(context.to_owned())];
@@ -207,7 +208,10 @@ contexts:
     fn entries_are_added_or_replaced_and_those_of_others_stay() {
         let folder = Path::new("/data");
         let first = merge(OTHERS, &ours(1), folder).unwrap();
-        assert_eq!(first.summary(), r#"added context "kstore-a" and made it the current one; it was "kind-kind""#);
+        assert_eq!(
+            first.summary(),
+            r#"added context "kstore-a" and made it the current one; it was "kind-kind""#
+        );
         let second = merge(&first.text, &ours(2), folder).unwrap();
         assert_eq!(second.summary(), r#"replaced context "kstore-a", the current one"#);
         let value: Value = serde_yaml_ng::from_str(&second.text).unwrap();

@@ -15,6 +15,7 @@ use crate::wiring::{self, Cluster};
 use anyhow::Context;
 use manifests::SourcedObject;
 use setup::StoredObject;
+use source::SourceCopy;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
@@ -22,7 +23,6 @@ use std::path::Path;
 use std::pin::{Pin, pin};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
-use source::SourceCopy;
 use tokio::process::{Child, Command};
 use watcher::{Mark, Watcher};
 
@@ -45,7 +45,13 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         let mark = Mark::new(std::env::var(watcher::VARIABLE).ok());
         // Without a watcher the command's children live on if this process is killed; nothing else depends on it.
         let watcher = Watcher::start(&mark, copy.as_ref().map(SourceCopy::folder)).ok();
-        let outcome = run_marked(&config, Contents { objects, wait: setup.wait, timeout: setup.timeout }, &command, &mark).await;
+        let outcome = run_marked(
+            &config,
+            Contents { objects, wait: setup.wait, timeout: setup.timeout },
+            &command,
+            &mark,
+        )
+        .await;
         if let Some(watcher) = watcher {
             watcher.dismiss().await;
         }

@@ -29,7 +29,9 @@ impl UnreadableValues {
         let (_, reason) = self.0.first_key_value()?;
         let what = match self.0.len() {
             1 => "1 stored value cannot be read, and a server will not serve this object".to_owned(),
-            count => format!("{count} stored values cannot be read, and a server will not serve these objects"),
+            count => {
+                format!("{count} stored values cannot be read, and a server will not serve these objects")
+            }
         };
         Some(format!(
             "{what}. The first: {reason}. Save the snapshot from a kube-apiserver with --storage-media-type=application/json, or \

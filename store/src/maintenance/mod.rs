@@ -28,8 +28,6 @@ pub use fuzz::fuzz_restore;
 pub use losses::{Losses, LostVersion, RevisionRange};
 pub use rescue::{RescueError, RescueReport, rescue};
 pub(crate) use restore::MARK;
-pub use restore::{
-    Progress, Restore, RestoreError, RestoreReport, VisitVersion, restore, restore_visiting,
-};
+pub use restore::{Progress, Restore, RestoreError, RestoreReport, VisitVersion, restore, restore_visiting};
 pub use snapshot_file::{SnapshotFileError, SnapshotStatus, snapshot_status};
 pub use survey::{LogRange, Problem, SurveyError};

@@ -10,7 +10,7 @@ use proptest::sample::Index;
 use sha2::{Digest, Sha256};
 
 use super::fuzz::{BytesFile, fuzz_restore};
-use super::restore::restore_from;
+use super::restore::{Observers, restore_from};
 use super::snapshot_file::SnapshotFile;
 use super::{Restore, RestoreError, RestoreReport, SnapshotFileError, restore, snapshot_status};
 use crate::disk::Disk;
