@@ -39,6 +39,7 @@ mod identity;
 pub mod kinds;
 pub mod limits;
 pub mod listed_certificate;
+mod load_progress;
 pub mod lookup;
 mod memory_shares;
 pub mod metrics;
@@ -72,6 +73,7 @@ mod unread_body;
 pub mod version;
 
 pub use fairness::RequestLimits;
+pub use load_progress::LoadProgress;
 pub use pipeline::LocalComponents;
 pub use restart::TaskRestarts;
 pub use server::{ApiServer, FRONT_PROXY, InProcess, Options, ServerImage, StartError, WatchBatches};

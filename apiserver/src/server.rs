@@ -239,7 +239,7 @@ impl ApiServer {
         image: Option<&ServerImage>,
         spawn: Box<dyn FnOnce(Task) + Send + '_>,
     ) -> Result<Self, StartError> {
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Arc::new(Metrics::counting(&options.settings.load_progress));
         let storage = metrics.measure(encrypted(storage, &options.settings));
         let (ServerMemory { cache, provenance }, follow) = match image {
             None => {

@@ -18,6 +18,7 @@ mod external;
 mod files;
 mod kubeconfig;
 mod listen;
+mod load_report;
 mod memory_file;
 mod metrics_server;
 mod open_files;
