@@ -49,6 +49,7 @@ mod percent_encoding;
 mod persistent_index;
 mod persistent_map;
 pub mod pipeline;
+pub mod plain_http;
 mod pod_references;
 pub mod provenance;
 mod rate_limited;

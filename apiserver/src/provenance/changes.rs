@@ -220,15 +220,15 @@ fn is_list(value: &Value) -> bool {
     value.is_array() || value.is_null()
 }
 
+/// The items of a list by their names.
+type Named<'v> = BTreeMap<&'v str, &'v Value>;
+
 /// The items of two lists by their names; `None` if they have none, or a name twice.
-fn by_name<'v>(
-    old: &'v Value,
-    new: &'v Value,
-) -> Option<(BTreeMap<&'v str, &'v Value>, BTreeMap<&'v str, &'v Value>)> {
+fn by_name<'v>(old: &'v Value, new: &'v Value) -> Option<(Named<'v>, Named<'v>)> {
     let of = |list: &'v Value| {
         let items = list.as_array().map_or(&[][..], Vec::as_slice);
         let named = items.iter().map(|item| Some((item.get("name")?.as_str()?, item)));
-        let named = named.collect::<Option<BTreeMap<_, _>>>()?;
+        let named = named.collect::<Option<Named<'v>>>()?;
         (named.len() == items.len()).then_some(named)
     };
     Some((of(old)?, of(new)?))

@@ -85,7 +85,7 @@ mod tests {
 
     /// The flags that a text of help lists.
     fn flags(text: &str) -> usize {
-        text.lines().filter(|line| line.trim_start().starts_with('-')).count()
+        text.lines().filter(|line| line.starts_with("  ") && line.trim_start().starts_with('-')).count()
     }
 
     #[test]

@@ -101,9 +101,8 @@ fn check_issuer(certificate: &str, ca: &str) -> anyhow::Result<()> {
 
 fn write(folder: &Path, credential: &Credential, ca: &str) -> anyhow::Result<()> {
     // The key first: a certificate in the folder always has its key.
-    for (name, text) in
-        [("tls.key", &credential.key_pem[..]), ("tls.crt", &credential.certificate_pem), ("ca.crt", ca)]
-    {
+    let (key, certificate) = (credential.key_pem.as_str(), credential.certificate_pem.as_str());
+    for (name, text) in [("tls.key", key), ("tls.crt", certificate), ("ca.crt", ca)] {
         let path = folder.join(name);
         write_private(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     }
