@@ -162,7 +162,7 @@ def test_a_serving_certificate_is_trusted_by_the_authority_and_by_webhooks(view)
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
     webhook = {
         "name": "refusing.example.com",
-        "clientConfig": {"url": f"https://localhost:{server.server_port}/", "caBundle": files.ca_bundle},
+        "clientConfig": {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": files.ca_bundle},
         "rules": [rule],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": view.namespace}},
         "admissionReviewVersions": ["v1"],
