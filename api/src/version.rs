@@ -21,10 +21,8 @@ pub const MINOR: u64 = 36;
 /// Oldest minor version whose clients and components the release supports.
 pub const MINOR_COMPATIBLE: u64 = MINOR - 1;
 
-/// Semantic version of the API, in documents and in the status of simulated nodes.
-pub const API: &str = concat!("v", kubernetes_release!(), ".0");
-
-/// Semantic version of the Kubernetes programs whose flags and recorded answers kstore follows.
+/// Semantic version of Kubernetes: that of the programs whose flags and recorded answers kstore follows. The server, simulated
+/// nodes, documents and the drop-in programs all report it, so that clients see one version.
 pub const PROGRAMS: &str = concat!("v", kubernetes_release!(), ".2");
 
 #[cfg(test)]

@@ -133,6 +133,12 @@ pub const RECALL_REVISIONS: i64 = 16_384;
 /// Writes that a trace names as those that led to an object: some screens. The earliest ones are left out.
 pub const TRACE_ANCESTORS: usize = 200;
 
+/// Writes of a trace for which the server says what changed: more lines than anybody reads. Each needs two reads.
+pub const TRACE_CHANGES: usize = 500;
+
+/// Bytes of objects that are read to say what changed; the writes after that have no changes.
+pub const TRACE_CHANGE_BYTES: usize = 16 << 20;
+
 /// The depth of a provenance tree: JSON parsers commonly stop at 128 levels, and a write takes two.
 pub const TRACE_DEPTH: usize = 48;
 
@@ -319,12 +325,15 @@ pub const ETCD_READERS: usize = 1024;
 /// does not answer. Kubernetes' own interval.
 pub const ETCD_PROGRESS: Duration = Duration::from_millis(100);
 
-/// Keys that are written within this time share a lease, and live up to this much longer than requested. As
-/// in Kubernetes.
-pub const ETCD_LEASE_SHARE: Duration = Duration::from_secs(60);
+/// How long Events live, if the settings do not say otherwise: kube-apiserver's default.
+pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// Keys of one lease: etcd deletes all of them at once. Kubernetes' default.
-pub const ETCD_LEASE_KEYS: usize = 1000;
+/// Longest time for which expiring keys share a lease, so that thousands of events do not need thousands of leases. Kubernetes'
+/// default.
+pub const LEASE_SHARE: Duration = Duration::from_secs(60);
+
+/// Keys of one lease: an expired lease deletes all its keys in one revision, which watchers receive as a whole. Kubernetes' default.
+pub const LEASE_KEYS: usize = 1000;
 
 /// Concurrent streams of one tunnel; more are refused with 503. A stream is a followed log, a shell, or a
 /// forwarded connection: people open them, not controllers.

@@ -45,7 +45,6 @@ use crate::outbound::{Network, Outbound, ServiceBackends};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Registry, View, WriteContext};
 use crate::request::{Action, Request, Target};
-use crate::service_ranges::ServiceRanges;
 use crate::token::Tokens;
 use futures::FutureExt as _;
 use heavy::Heavy;
@@ -266,10 +265,10 @@ impl Pipeline {
         }
     }
 
-    /// Sets the address ranges of Services.
+    /// Changes settings of the registry.
     #[must_use]
-    pub fn with_service_ranges(self, ranges: ServiceRanges) -> Self {
-        Self { registry: self.registry.with_service_ranges(ranges), ..self }
+    pub(crate) fn with_registry(self, change: impl FnOnce(Registry) -> Registry) -> Self {
+        Self { registry: change(self.registry), ..self }
     }
 
     /// The key for tokens of service accounts.

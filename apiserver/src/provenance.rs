@@ -1,6 +1,7 @@
 //! Provenance: the author and causes of each write. Every commit carries them as a note, and `explain`
 //! derives a tree from the notes. It is not an audit log: requests that write nothing are not in it.
 
+pub(crate) mod changes;
 mod chunk;
 mod log;
 mod note;

@@ -30,6 +30,7 @@ use crate::outbound::Outbound;
 use crate::pipeline::{LocalComponents, Pipeline};
 use crate::provenance::Provenance;
 use crate::rate_limited::RateLimited;
+use crate::registry::Registry;
 use crate::rest::Rest;
 use crate::restart;
 use crate::service_ranges::ServiceRanges;
@@ -238,7 +239,7 @@ impl ApiServer {
         image: Option<&ServerImage>,
         spawn: Box<dyn FnOnce(Task) + Send + '_>,
     ) -> Result<Self, StartError> {
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Arc::new(Metrics::counting(&options.settings.load_progress));
         let storage = metrics.measure(encrypted(storage, &options.settings));
         let (ServerMemory { cache, provenance }, follow) = match image {
             None => {
@@ -274,8 +275,8 @@ impl ApiServer {
         append_access_metrics(&pipeline, bearers.clone(), modes);
         let pipeline =
             pipeline.with_bearers(bearers).with_plugins(settings.plugins, &settings.configured_plugins);
-        let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
-        let pipeline = pipeline.with_local_components(options.local_components);
+        let pipeline = pipeline.with_registry(registry_settings(options.service_ranges, settings.event_ttl));
+        let pipeline = pipeline.with_tokens(options.tokens).with_local_components(options.local_components);
         let pipeline = pipeline.with_request_limits(settings.request_limits);
         let anonymous = settings.anonymous.unwrap_or_else(|| options.anonymous.into());
         let pipeline = Arc::new(pipeline.with_anonymous(anonymous));
@@ -422,6 +423,15 @@ impl ApiServer {
             None => {}
         }
     }
+}
+
+/// Applies the settings of the registry: ranges of Service addresses, and how long Events live.
+fn registry_settings(
+    ranges: ServiceRanges,
+    event_ttl: Option<Duration>,
+) -> impl FnOnce(Registry) -> Registry {
+    let event_ttl = event_ttl.unwrap_or(limits::EVENT_TTL);
+    move |registry| registry.with_service_ranges(ranges).with_event_ttl(event_ttl)
 }
 
 /// The background work of a started API server until the storage closes: finishes the deletion of

@@ -8,8 +8,10 @@ use crate::authz::Modes;
 use crate::encryption::Encryption;
 use crate::fairness::RequestLimits;
 use crate::kinds::Kinds;
+use crate::load_progress::LoadProgress;
 use kstore_api::kind::OptIn;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Settings besides [`crate::Options`]. By default: RBAC, tokens of service accounts only, the admission
 /// plugins that Kubernetes enables by default, and maintained endpoints of the Service `default/kubernetes`.
@@ -39,6 +41,10 @@ pub struct Settings {
     pub opt_in: OptIn,
     /// Bytes of provenance in memory; `None`: [`crate::limits::TRACE_BYTES`].
     pub explain_bytes: Option<usize>,
+    /// Counts the stored objects that the start has read, if somebody waits for it.
+    pub load_progress: Arc<LoadProgress>,
+    /// How long Events live; `None`: [`crate::limits::EVENT_TTL`].
+    pub event_ttl: Option<Duration>,
     /// Whether the endpoints of the Service `default/kubernetes` are left as they are.
     pub leaves_endpoints: bool,
 }

@@ -1,7 +1,7 @@
 //! `/version`: the version of the Kubernetes API that is served. The server's own version is the build
 //! metadata.
 
-use kstore_api::version::{API, MAJOR, MINOR, MINOR_COMPATIBLE};
+use kstore_api::version::{MAJOR, MINOR, MINOR_COMPATIBLE, PROGRAMS};
 use serde_json::{Value, json};
 
 /// The document of `/version`.
@@ -26,7 +26,7 @@ pub fn document() -> Value {
 
 /// The semantic version that clients parse: that of the API, with the server's own as build metadata.
 pub fn git_version() -> String {
-    format!("{API}+kstore-{}", env!("CARGO_PKG_VERSION"))
+    format!("{PROGRAMS}+kstore-{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// The architecture, as Kubernetes names it.

@@ -72,6 +72,7 @@ async fn start_pair(binary: &Binary) -> anyhow::Result<Duration> {
         identity: None,
         token: None,
         namespace: "default".to_owned(),
+        cluster: "kstore".to_owned(),
     };
     let data = dir.path().display();
     let url = format!("http://127.0.0.1:{client}");

@@ -28,6 +28,8 @@ pub struct Kubeconfig {
     pub token: Option<String>,
     /// The namespace of the context, or `default`.
     pub namespace: String,
+    /// The name of the cluster in the file.
+    pub cluster: String,
 }
 
 /// A client certificate.
@@ -119,6 +121,7 @@ impl Kubeconfig {
             identity,
             token,
             namespace,
+            cluster: context.cluster,
         })
     }
 }

@@ -7,6 +7,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { Api, MANAGER, query } = require('./api');
 const { findServer } = require('./binary');
+const { issue } = require('./certificate');
 const { ApiError, KstoreError, UsageError, WaitTimeout } = require('./errors');
 const { expectation } = require('./expectation');
 const { objectsOf } = require('./manifests');
@@ -20,6 +21,8 @@ const ESTABLISH_MILLISECONDS = 30_000;
 const WAIT_MILLISECONDS = 30_000;
 // Kinds that explain nothing: heartbeats, and what tells of other writes.
 const UNEXPLAINED = ['leases', 'events'];
+// For how many writes the server says what changed.
+const EXPLAINED_CHANGES = 200;
 // How many trees and lines `lastWrites` has.
 const LAST_TREES = 5;
 const LAST_LINES = 60;
@@ -107,7 +110,7 @@ class Cluster {
     this.#views.add(view);
     view.kubeconfig = path.join(this.#process.directory, `kubeconfig-${name}`);
     const text = fs.readFileSync(this.#process.kubeconfig, 'utf8');
-    const named = text.replace('\n    cluster: kstore\n', `\n    cluster: kstore\n    namespace: ${name}\n`);
+    const named = text.replace(/\n    cluster: \S+\n/, (line) => `${line}    namespace: ${name}\n`);
     fs.writeFileSync(view.kubeconfig, named, { mode: 0o600 });
     return view;
   }
@@ -143,6 +146,12 @@ class Cluster {
     // JSON is YAML.
     fs.writeFileSync(file, JSON.stringify(config, undefined, 2), { mode: 0o600 });
     return file;
+  }
+
+  async servingCertificate(names = ['localhost', '127.0.0.1', '::1']) {
+    this.#running();
+    const folder = path.join(this.#process.directory, `certificate-${randomBytes(8).toString('hex')}`);
+    return issue(this.#process.program, this.kubeconfig, folder, names);
   }
 
   async kubectl(args, { input = '', timeout = KUBECTL_MILLISECONDS } = {}) {
@@ -354,7 +363,7 @@ class Cluster {
   async #trace(kind, namespace, name) {
     const place = kind.namespaced ? namespace : undefined;
     try {
-      return (await this.request('GET', query('/kstore/v1/trace', { resource: kind.qualified, namespace: place, name }))).writes;
+      return (await this.request('GET', query('/kstore/v1/trace', { resource: kind.qualified, namespace: place, name, changes: EXPLAINED_CHANGES }))).writes;
     } catch (error) {
       if (error instanceof ApiError && error.code === 404) return [];
       throw error;

@@ -101,6 +101,13 @@ export class Cluster {
   kubeconfigOf(serviceAccount: string, options?: { namespace?: string; clusterRole?: string | null }): Promise<string>;
 
   /**
+   * A certificate of the cluster's authority for a server of the test, such as a webhook; for this machine if no names are given. The API
+   * server calls a webhook by `url` under the URL's host name, and by `service` under NAME.NAMESPACE.svc. The component controllers must run:
+   * it signs.
+   */
+  servingCertificate(names?: readonly string[]): Promise<ServingCertificate>;
+
+  /**
    * What the installed kubectl prints with these arguments, in this namespace; for what has no method here, such as `exec`. Rejects with
    * KstoreError, with what it says on standard error, if it fails or takes longer than `timeout` milliseconds (60,000 if not given).
    */
@@ -182,6 +189,15 @@ export class Cluster {
 
   /** What the server has logged; only warnings, unless RUST_LOG asks for more. */
   log(): string;
+}
+
+/** The files of a serving certificate (PEM); they go with the cluster. */
+export interface ServingCertificate {
+  readonly certificate: string;
+  readonly key: string;
+  readonly authority: string;
+  /** The authority as `caBundle` of a webhook's `clientConfig` has it: PEM in base64. */
+  readonly caBundle: string;
 }
 
 /** A program that `Cluster.operator` started. */

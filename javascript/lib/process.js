@@ -38,6 +38,7 @@ class ServerProcess {
   #stopped;
 
   constructor(program, flags, directory) {
+    this.program = program;
     this.directory = directory;
     this.kubeconfig = path.join(directory, 'kubeconfig');
     const log = fs.openSync(path.join(directory, 'server.log'), 'w');

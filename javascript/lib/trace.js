@@ -39,7 +39,8 @@ function described(write, withRevision) {
   const user = String(write.user ?? '');
   const actor = user.startsWith('system:') && program ? program : program ? `${user} (${program})` : user;
   const subresource = String(write.verb ?? '').split('/')[1];
-  return `${withRevision ? `#${write.revision}  ` : ''}${actor} ${write.effect} ${write.object}${subresource ? ` [${subresource}]` : ''}`;
+  const changes = withRevision && write.changes ? `  ${write.changes.join(', ')}` : '';
+  return `${withRevision ? `#${write.revision}  ` : ''}${actor} ${write.effect} ${write.object}${subresource ? ` [${subresource}]` : ''}${changes}`;
 }
 
 module.exports = { traceText, revisionsOf };

@@ -2,7 +2,9 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { X509Certificate } = require('node:crypto');
 const fs = require('node:fs');
+const https = require('node:https');
 const { test } = require('node:test');
 const { setTimeout: delay } = require('node:timers/promises');
 const { KstoreError, UsageError, WaitTimeout } = require('kstore');
@@ -127,4 +129,26 @@ test('a service account has a kubeconfig with its own rights', kstore.inNamespac
   });
   await cluster.kubeconfigOf('op', { clusterRole: 'view' });
   assert.match(await cluster.kubectl(get), /^configmap\/a$/m);
+}));
+
+test('a serving certificate is for its names and trusted by the authority', kstore.inNamespace(async (cluster) => {
+  const files = await cluster.servingCertificate();
+  assert.equal(fs.statSync(files.key).mode & 0o777, 0o600);
+  const options = { cert: fs.readFileSync(files.certificate), key: fs.readFileSync(files.key) };
+  const server = https.createServer(options, (_, answer) => answer.end('served'));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const ca = Buffer.from(files.caBundle, 'base64');
+  const fetched = (host) =>
+    new Promise((resolve, reject) => {
+      const request = https.get({ host, port: server.address().port, ca, agent: false }, (answer) => answer.on('data', resolve));
+      request.on('error', reject);
+    });
+  try {
+    assert.equal(String(await fetched('127.0.0.1')), 'served');
+  } finally {
+    server.close();
+  }
+  const other = await cluster.servingCertificate(['hooks.default.svc']);
+  assert.equal(new X509Certificate(fs.readFileSync(other.certificate)).subjectAltName, 'DNS:hooks.default.svc');
+  await assert.rejects(cluster.servingCertificate(['--help']), { name: 'UsageError', message: /host names and addresses/ });
 }));

@@ -1,5 +1,5 @@
 // Compiled, never run: the types as a test file in TypeScript uses them.
-import { ApiError, Cluster, findServer, WaitTimeout, type ClusterOptions, type KubernetesObject, type Manifest, type Operator } from 'kstore';
+import { ApiError, Cluster, findServer, WaitTimeout, type ClusterOptions, type KubernetesObject, type Manifest, type Operator, type ServingCertificate } from 'kstore';
 import { useCluster as forJest } from 'kstore/jest';
 import { useCluster as forNode } from 'kstore/node-test';
 import { useCluster as forVitest } from 'kstore/vitest';
@@ -16,6 +16,8 @@ for (const fixture of [forNode(options), forJest(), forVitest({})]) {
     const patched: KubernetesObject = await cluster.patch(pods[0], [{ op: 'remove', path: '/data' }], { subresource: 'status' });
     const text: string = (await cluster.logs('p', { tail: 1 })) + (await cluster.kubectl(['get', 'pods'], { input: '' }));
     await cluster.scale(patched, 2);
+    const { certificate, caBundle }: ServingCertificate = await cluster.servingCertificate(['localhost']);
+    console.log(certificate, caBundle);
     const operator: Operator = await cluster.operator(['node', 'operator.js'], { serviceAccount: 'op', env: { A: 'b' } });
     console.log(operator.exitCode, operator.log().length, await operator.wait({ timeout: 1 }));
     await operator.stop();

@@ -51,7 +51,7 @@ impl Default for Config {
             ephemeral_storage: "100Gi".to_owned(),
             pods: 1000,
             labels: BTreeMap::new(),
-            version: kstore_api::version::API.to_owned(),
+            version: kstore_api::version::PROGRAMS.to_owned(),
             pod_network: Network { base: Ipv4Addr::new(10, 128, 0, 0), prefix: 9 },
             node_network: Network { base: Ipv4Addr::new(172, 30, 0, 0), prefix: 16 },
             delays: Delays::default(),

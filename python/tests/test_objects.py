@@ -1,8 +1,12 @@
 """What a cluster does with objects beyond apply, get, delete and wait for one."""
 
+import http.server
 import json
+import os
+import ssl
 import subprocess
 import sys
+import threading
 import time
 
 import kstore
@@ -146,3 +150,58 @@ def test_a_service_account_has_a_kubeconfig_with_its_own_rights(view):
     script = "from kubernetes import config; config.load_kube_config(); print(config.list_kube_config_contexts()[1])"
     shown = subprocess.run([sys.executable, "-c", script], env={"KUBECONFIG": path}, capture_output=True, text=True, check=True)
     assert f"'namespace': '{view.namespace}'" in shown.stdout
+
+
+def test_a_serving_certificate_is_trusted_by_the_authority_and_by_webhooks(view):
+    files = view.serving_certificate()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    server = http.server.HTTPServer(("127.0.0.1", 0), Refusing)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    webhook = {
+        "name": "refusing.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": files.ca_bundle},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": view.namespace}},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    view.apply({**kind, "metadata": {"name": view.namespace}, "webhooks": [webhook]})
+    try:
+
+        def refused():
+            try:
+                view.apply(config_map("refused"))
+            except kstore.ApiError as error:
+                return "refused by the test" in str(error)
+            return False
+
+        # A new configuration is in force a moment later.
+        assert awaited(refused)
+    finally:
+        view.delete(f"validatingwebhookconfiguration/{view.namespace}")
+        server.shutdown()
+    assert os.stat(files.key).st_mode & 0o777 == 0o600
+    assert view.serving_certificate("hooks.default.svc").key != files.key
+    with pytest.raises(kstore.UsageError, match="host names and addresses"):
+        view.serving_certificate("--help")
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """A webhook that refuses everything."""
+
+    def do_POST(self):
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = {"uid": review["request"]["uid"], "allowed": False, "status": {"message": "refused by the test"}}
+        body = json.dumps({**review, "response": answer}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass

@@ -56,6 +56,17 @@ pub(crate) enum FinishedWrite {
     Deallocation,
 }
 
+impl FinishedWrite {
+    /// The bind, and whether the API accepted it; `None` for other writes.
+    pub(crate) fn bind(&self) -> Option<(&Binding, bool)> {
+        match self {
+            Self::Bind(binding, result) => Some((binding, result.is_ok())),
+            Self::Devices(binding, result) => Some((binding, result.is_ok())),
+            Self::Volumes(..) | Self::Condition(_) | Self::Evictions(..) | Self::Deallocation => None,
+        }
+    }
+}
+
 impl Writes {
     pub(crate) fn new(client: Client) -> Self {
         Self { client, tasks: JoinSet::new(), pod_writes: PodWrites::default() }

@@ -1,4 +1,8 @@
-//! [`PreemptionMetrics`]: the metrics of preemption, under kube-scheduler's names.
+//! The scheduler's metrics, under kube-scheduler's names: [`PreemptionMetrics`], and [`AttemptMetrics`] of attempts and queues.
+
+mod attempts;
+
+pub(crate) use attempts::AttemptMetrics;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -205,6 +205,12 @@ impl PodInfo {
         }
     }
 
+    /// Whether the pod would wait for the scheduler of this name if it had no gates.
+    pub fn is_gated_for(&self, scheduler_name: &str) -> bool {
+        let is_open = !self.ended && !self.deleting && self.node_name.is_none();
+        self.gated && is_open && self.scheduler_name == scheduler_name
+    }
+
     /// When the pod started, for comparisons: a pod that has not started counts as started last.
     pub fn start_order(&self) -> Timestamp {
         self.started.unwrap_or(Timestamp::MAX)

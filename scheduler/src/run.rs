@@ -14,13 +14,14 @@ use kstore_informer::{
     Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Clock, Nondet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{FinishedWrite, Writes};
 use crate::devices::DeviceChange;
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
-use crate::metrics::PreemptionMetrics;
+use crate::metrics::{AttemptMetrics, PreemptionMetrics};
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
@@ -68,20 +69,24 @@ pub fn run(
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let (client, supervisor) = (client.agent(AGENT), Supervisor::new("scheduler", &config.metrics));
-    let preemptions = PreemptionMetrics::registered(&config.metrics);
+    let metrics = LoopMetrics {
+        preemptions: PreemptionMetrics::registered(&config.metrics),
+        attempts: AttemptMetrics::registered(&config.scheduler_name, &config.metrics),
+    };
     Box::pin(supervisor.run(stop, move |tasks| {
-        schedule(client.clone(), nondet.clone(), config.clone(), Arc::clone(&preemptions), tasks)
+        schedule(client.clone(), nondet.clone(), config.clone(), metrics.clone(), tasks)
     }))
 }
 
-/// One run of the scheduler between restarts.
-async fn schedule(
-    client: Client,
-    nondet: Nondet,
-    config: Config,
+/// The metrics of the loop, which outlive a restart.
+#[derive(Clone)]
+struct LoopMetrics {
     preemptions: Arc<PreemptionMetrics>,
-    tasks: TaskGroup,
-) {
+    attempts: Arc<AttemptMetrics>,
+}
+
+/// One run of the scheduler between restarts.
+async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopMetrics, tasks: TaskGroup) {
     let stop = tasks.stop();
 
     // One stream for all kinds, so that the client sees changes in the server's order.
@@ -124,7 +129,7 @@ async fn schedule(
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
             writes: Writes::new(client),
-            preemptions,
+            metrics,
             recorder,
             clock: nondet.clock,
         };
@@ -163,7 +168,7 @@ struct SchedulerLoop {
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
-    preemptions: Arc<PreemptionMetrics>,
+    metrics: LoopMetrics,
     recorder: Recorder,
     clock: Clock,
 }
@@ -176,6 +181,7 @@ impl SchedulerLoop {
                 // Lets the informers and the writes run.
                 tokio::task::yield_now().await;
             } else {
+                self.metrics.attempts.queued(self.scheduler.depths());
                 self.wait(stop).await;
             }
         }
@@ -230,9 +236,11 @@ impl SchedulerLoop {
                 break;
             }
             let now = self.clock.now();
+            let began = Instant::now();
             let Some(verdict) = self.scheduler.next(now) else { break };
             decided = true;
-            self.preemptions.observe(&verdict);
+            self.metrics.attempts.decided(&verdict, began.elapsed());
+            self.metrics.preemptions.observe(&verdict);
             match verdict {
                 Action::Bind(binding) => self.writes.bind(binding),
                 Action::BindVolumes(writes) => self.writes.bind_volumes(writes),
@@ -244,10 +252,14 @@ impl SchedulerLoop {
                 }
             }
         }
+        self.metrics.attempts.queued(self.scheduler.depths());
         decided
     }
 
     fn ended(&mut self, done: FinishedWrite) {
+        if let Some((binding, is_accepted)) = done.bind() {
+            self.metrics.attempts.bound(binding, is_accepted, self.clock.now());
+        }
         match done {
             FinishedWrite::Bind(binding, Ok(())) => {
                 self.scheduler.bound(&binding.pod.uid);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kstore_informer::{Causes, Revision};
-use kstore_nondet::{HashMap, Rng};
+use kstore_nondet::{HashMap, HashSet, Rng};
 
 use crate::cache::Cache;
 use crate::decide::{Choice, Outcome, Refusal, Terms, decide};
@@ -70,6 +70,8 @@ pub struct Binding {
     pub cause: Revision,
     /// The time of the decision.
     pub at: Timestamp,
+    /// The time at which the pod was first queued.
+    pub since: Timestamp,
     /// The writes to the pod's resource claims; `None` if there are none.
     pub devices: Option<Arc<DevicePlan>>,
 }
@@ -182,6 +184,8 @@ pub struct Scheduler {
     queue: Queue,
     /// Pods whose bind is in flight, in their newest version.
     binding: HashMap<Uid, QueuedPod>,
+    /// Pods that gates keep out of the queue.
+    gated: HashSet<Uid>,
     /// The pods of `binding` that wait for their volumes.
     waits: VolumeWaits,
     /// The evictions in flight, for which pods are held in the queue.
@@ -201,6 +205,7 @@ impl Scheduler {
             snapshot: Snapshot::default(),
             queue: Queue::default(),
             binding: HashMap::default(),
+            gated: HashSet::default(),
             waits: VolumeWaits::default(),
             evictions: Evictions::default(),
         }
@@ -209,6 +214,15 @@ impl Scheduler {
     /// Processes a change of a pod.
     pub fn pod(&mut self, change: Change<PodInfo>, now: Timestamp) {
         self.observe_eviction(&change, now);
+        match &change {
+            Change::Set(pod) if pod.is_gated_for(&self.name) => {
+                self.gated.insert(Arc::clone(&pod.uid));
+            }
+            Change::Set(pod) | Change::Gone(pod) if !self.gated.is_empty() => {
+                self.gated.remove(&pod.uid);
+            }
+            Change::Set(_) | Change::Gone(_) => {}
+        }
         match change {
             Change::Gone(pod) => self.release(&pod, now),
             Change::Set(pod) if pod.ended => self.release(&pod, now),
@@ -418,9 +432,10 @@ impl Scheduler {
         self.queue.deadline().into_iter().chain(self.waits.deadline()).min()
     }
 
-    /// The number of pods in each queue.
+    /// The number of pods in each queue, and behind gates.
     pub fn depths(&self) -> QueueDepths {
-        self.queue.depths()
+        let depths = self.queue.depths();
+        QueueDepths { gated: depths.gated + self.gated.len(), ..depths }
     }
 
     /// The cache of nodes and pods.
@@ -489,6 +504,7 @@ impl Scheduler {
 
     fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Action {
         let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
+        let since = queued.since;
         let plan = self.volumes(&pod, &choice.node);
         let devices = self.plan_devices(&queued, &choice.node);
         let nominated = self.cache.nominations_mut().remove(&pod.uid);
@@ -498,7 +514,7 @@ impl Scheduler {
         if nominated.is_some_and(|node| node != choice.node) {
             self.wake(ClusterEvent::PodFreed(&pod), cause, now);
         }
-        let binding = Binding { pod, choice, attempts, cause, at: now, devices };
+        let binding = Binding { pod, choice, attempts, cause, at: now, since, devices };
         match plan {
             None => Action::Bind(binding),
             Some(plan) => Action::BindVolumes(self.wait_for_volumes(binding, plan)),

@@ -14,14 +14,17 @@ mod external;
 mod keep;
 mod listen;
 mod metrics;
+mod naming;
 mod number;
 mod pages;
 mod run;
+mod stop;
 mod store;
+mod summary;
 
 pub(crate) use access::{
-    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, FlagError, FlagValues, REQUEST_LIMITS,
-    access, audit_webhook, known_plugin,
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, FlagError, FlagValues,
+    REQUEST_LIMITS, access, audit_webhook, known_plugin,
 };
 pub use access::{
     AccessConfig, AdmissionConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice,
@@ -29,7 +32,7 @@ pub use access::{
 };
 pub use audit::{AuditConfig, AuditDestination};
 pub use basic_auth::BasicAuthArgs;
-pub use certs::{CertsArgs, CertsCommand, KubeconfigArgs, RenewArgs};
+pub use certs::{CertsArgs, CertsCommand, IssueArgs, KubeconfigArgs, RenewArgs};
 pub use command::Command;
 pub use dropin::{AsArgs, AssetsArgs};
 pub use encryption::EncryptionFile;
@@ -42,8 +45,10 @@ pub use keep::{History, Quota};
 pub use listen::ListenAddress;
 pub use metrics::MetricsServer;
 pub use pages::{CompletionArgs, ManArgs, Shell};
-pub use run::{ExecArgs, ManifestPath, RunArgs, Setup, WaitFor};
+pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, RunArgs, Setup, WaitFor};
+pub use stop::StopArgs;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
+pub(crate) use summary::of_other_tools;
 
 use crate::telemetry::LogFormat;
 use access::AccessArgs;
@@ -57,6 +62,7 @@ use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::outbound::{ServiceBackend, ServiceBackends};
 use kstore_controllers::{BadPodNetworks, Blocks, Networks, PodNetworks, Selection};
 use metrics::MetricsArgs;
+use naming::NamingArgs;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -77,31 +83,11 @@ const ETCD_API: &str = "etcd API";
 const EXTERNAL_ETCD: &str = "External etcd";
 const LOGGING: &str = "Logging";
 
-const EXAMPLES: &str = "\
-Examples:
-  kstore-server                                  everything in this process, data in ./kstore-data
-  kubectl --kubeconfig kstore-data/admin.kubeconfig get nodes
-
-  kstore-server --in-memory --listen 127.0.0.1:0 a cluster without disk on a free port
-  kstore-server run -- pytest tests/             a fresh cluster for one command, gone afterwards
-  kstore-server --nodes 1000                     a thousand simulated nodes
-
-  kstore-server --components apiserver           the apiserver alone, and elsewhere …
-  kstore-server --components controllers --kubeconfig kstore-data/controllers.kubeconfig
-
-  kstore-server --components apiserver --etcd-servers http://127.0.0.1:2379
-                                                 one of several apiservers on an etcd
-
-  kstore-server --components store --etcd-listen 127.0.0.1:2379
-                                                 a plain etcd: the store and its API, nothing of Kubernetes
-
-Logging: warnings by default. RUST_LOG=info logs each request, start-up, leadership, compaction and alarms;
-RUST_LOG=info,kstore_apiserver::access=warn leaves requests out; RUST_LOG=kstore_apiserver=debug shows more of one crate.";
-
 /// The parsed command line.
 #[derive(Debug, Parser)]
 #[command(name = "kstore-server", version = crate::VERSION, about = "A Kubernetes-style control plane in one process")]
-#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES, max_term_width = 120)]
+#[command(args_conflicts_with_subcommands = true, after_help = summary::EXAMPLES, max_term_width = 120)]
+#[command(mut_args = summary::in_short_help)]
 pub struct Cli {
     /// Subcommand; without one the server runs.
     #[command(subcommand)]
@@ -193,6 +179,8 @@ pub struct ClusterArgs {
     /// Number of simulated nodes
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::nodes, help_heading = COMPONENTS)]
     nodes: u32,
+    #[command(flatten)]
+    naming: NamingArgs,
     #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
@@ -301,6 +289,8 @@ pub enum Api {
         write_kubeconfig: Option<PathBuf>,
         /// How metrics.k8s.io is served.
         metrics: MetricsServer,
+        /// Name of the cluster in its kubeconfigs; `None`: that of the data directory.
+        name: Option<String>,
     },
     /// No Kubernetes API: this process is a plain etcd.
     Store {
@@ -385,6 +375,11 @@ pub enum UsageError {
     /// A value that cannot be used.
     #[error(transparent)]
     Flag(#[from] FlagError),
+    /// `run` without a command, where a shell could read nothing.
+    #[error(
+        "say which command to run: kstore-server run -- CMD; without one `run` opens a shell, which needs a terminal"
+    )]
+    NoCommand,
     /// Standard input given as two manifest files.
     #[error("--crd and --manifest can read standard input (-) only once")]
     StdinTwice,
@@ -459,6 +454,7 @@ impl ServeArgs {
             encryption: self.encryption.into_file()?,
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(loops, self.cluster.nodes),
+            name: self.cluster.naming.name,
         })
     }
 
@@ -550,6 +546,7 @@ impl ClusterArgs {
             .given()
             .or(self.metrics.given())
             .or(self.memory.given())
+            .or(self.naming.given())
             .map(UsageError::NeedsApiserver);
         other.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
     }

@@ -9,7 +9,7 @@ use crate::metrics_server::WithMetricsServer;
 use crate::phase::Phase;
 use crate::pki::{self, Identity};
 use crate::telemetry::millis;
-use crate::{audit, election, encryption, external, retention, salvage, token_signer, wiring};
+use crate::{audit, election, encryption, external, load_report, retention, salvage, token_signer, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::authz::Modes;
@@ -211,7 +211,9 @@ async fn start_apiserver(
     follow: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send,
 ) -> Result<ApiServer, StartError> {
     let began = Instant::now();
+    let report = load_report::begin(Arc::clone(&options.settings.load_progress));
     let api = ApiServer::start(storage, options, follow).await?;
+    drop(report);
     info!(ms = millis(began), "apiserver started: objects loaded, initial objects created");
     Ok(api)
 }

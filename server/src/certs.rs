@@ -1,5 +1,7 @@
-//! `kstore-server certs`: lists and renews the certificates of a data directory. A server may run on it: it
+//! `kstore-server certs`: lists and renews the certificates of a data directory, and issues others. A server may run on it: it
 //! shows a renewed certificate from the next connection on.
+
+mod issue;
 
 use crate::args::{CertsCommand, RenewArgs};
 use crate::files::write_private;
@@ -24,6 +26,7 @@ pub(crate) fn run(command: &CertsCommand) -> anyhow::Result<ExitCode> {
     match command {
         CertsCommand::Show(dir) => show(&folder(&dir.data_dir)?)?,
         CertsCommand::Renew(args) => renew(args)?,
+        CertsCommand::Issue(args) => issue::issue(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -123,7 +126,7 @@ fn renew_user(pki: &Pki, data_dir: &Path, user: &Identity) -> anyhow::Result<Str
         ca_pem: Some(pki.ca_pem().as_bytes()),
         tls_server_name: server.tls_server_name.as_deref(),
     };
-    let text = kubeconfig::render(&address, user.user, &credential)?;
+    let text = kubeconfig::render(&address, &server.cluster, user.user, &credential)?;
     write_private(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(format!("{} contains it", path.display()))
 }
@@ -152,7 +155,8 @@ mod tests {
         let address = ServerAddress { url: "https://db.example:6443", ca_pem: None, tls_server_name: None };
         let admin = pki.client(&pki::ADMIN).unwrap();
         let path = dir.path().join("admin.kubeconfig");
-        std::fs::write(&path, kubeconfig::render(&address, "kubernetes-admin", &admin).unwrap()).unwrap();
+        std::fs::write(&path, kubeconfig::render(&address, "kstore-db", "kubernetes-admin", &admin).unwrap())
+            .unwrap();
         let facts = |name: &str| {
             let text = std::fs::read(dir.path().join(format!("pki/{name}.crt"))).unwrap();
             let (_, pem) = x509_parser::pem::parse_x509_pem(&text).unwrap();
@@ -168,7 +172,10 @@ mod tests {
             assert_eq!((&before.1, &before.2), (&after.1, &after.2));
         }
         let written = Kubeconfig::read(&path).unwrap();
-        assert_eq!(written.server, "https://db.example:6443");
+        assert_eq!(
+            (written.server.as_str(), written.cluster.as_str()),
+            ("https://db.example:6443", "kstore-db")
+        );
         let renewed = std::fs::read(dir.path().join("pki/admin.crt")).unwrap();
         assert_eq!(written.identity.unwrap().certificate, renewed);
         let authority = certs(&format!("kstore-server certs renew ca --data-dir {shown}")).unwrap_err();

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Name of the lock file; it has the number of the process that holds the lock.
-const LOCK: &str = "server.lock";
+pub(crate) const LOCK: &str = "server.lock";
 
 /// A data directory locked by this process. The system releases the lock when the value is dropped or the
 /// process ends in any way.

@@ -14,6 +14,16 @@ pub(crate) fn unusable(error: &anyhow::Error) -> UnusableFiles {
 /// Replaces the file at `path` by `content`, readable only by its owner, and creates missing directories with
 /// owner-only access. A reader sees the old file or the complete new one, also after a crash.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    write(path, content, None)
+}
+
+/// As [`write_private`], but a file that exists keeps its permissions.
+pub(crate) fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
+    let permissions = fs::metadata(path).ok().map(|file| file.permissions());
+    write(path, content, permissions)
+}
+
+fn write(path: &Path, content: &[u8], permissions: Option<fs::Permissions>) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -21,7 +31,8 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     create_private_directories(directory)?;
     let temporary = sibling(path);
     let mut file = create_private(&temporary)?;
-    let written = file.write_all(content).and_then(|()| file.sync_all());
+    let permitted = permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions));
+    let written = permitted.and_then(|()| file.write_all(content)).and_then(|()| file.sync_all());
     let placed = written.and_then(|()| fs::rename(&temporary, path));
     if placed.is_err() {
         let _ = fs::remove_file(&temporary);

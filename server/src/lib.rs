@@ -18,6 +18,7 @@ mod external;
 mod files;
 mod kubeconfig;
 mod listen;
+mod load_report;
 mod memory_file;
 mod metrics_server;
 mod open_files;
@@ -29,7 +30,9 @@ mod retention;
 mod run;
 mod salvage;
 mod shutdown;
+mod signing;
 mod socket_file;
+mod stop;
 mod store_cmd;
 mod telemetry;
 mod tls;
@@ -40,6 +43,7 @@ pub use args::Cli;
 pub use telemetry::LogFormat;
 
 use args::Command;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 /// The version; release builds from a clone include the commit: `0.1.0 (abcdef123456)`.
@@ -54,11 +58,15 @@ pub fn main(cli: Cli) -> ExitCode {
         // Before logging starts: the process that `run` replaces by the command writes no log.
         return run::guard::exec(exec);
     }
+    if let Some(Command::EndMarked(marked)) = &cli.command {
+        return run::watcher::end_marked(marked);
+    }
     telemetry::init(cli.log_format);
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
         Some(Command::Run(run)) => run::run(*run),
         Some(Command::Explain(args)) => explain::explain(args),
+        Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::Certs(args)) => certs::run(&args.command),
         Some(Command::Kubeconfig(args)) => kubeconfig::user::kubeconfig(&args),
@@ -66,13 +74,26 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Assets(args)) => dropin::make_assets(&args),
         Some(Command::Completion(args)) => pages::completion(args.shell),
         Some(Command::Man(args)) => pages::man(&args.dir),
-        Some(Command::As(_) | Command::ExecGuarded(_)) => unreachable!("returned above"),
+        Some(Command::As(_) | Command::ExecGuarded(_) | Command::EndMarked(_)) => {
+            unreachable!("returned above")
+        }
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("kstore-server: {}", without_repeats(&format!("{error:#}")));
         let is_usage = error.is::<args::UsageError>() || error.is::<args::FlagError>();
         if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
     })
+}
+
+/// Prints why a command line cannot be used, or the help that it asks for, and returns the exit code. `first` is its first word.
+pub fn refuse(error: &clap::Error, first: Option<OsString>) -> ExitCode {
+    let other_tool = first.as_deref().and_then(OsStr::to_str).and_then(args::of_other_tools);
+    match other_tool.filter(|_| error.use_stderr()) {
+        Some(instead) => eprintln!("kstore-server: {instead}"),
+        // Standard error may be closed.
+        None => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE))
 }
 
 /// Exit code of a command line that cannot be used, as clap's.

@@ -12,5 +12,8 @@ fn main() -> ExitCode {
     if let Some(code) = kstore_server::dropin::run(std::env::args_os()) {
         return code;
     }
-    kstore_server::main(kstore_server::Cli::parse())
+    match kstore_server::Cli::try_parse() {
+        Ok(cli) => kstore_server::main(cli),
+        Err(error) => kstore_server::refuse(&error, std::env::args_os().nth(1)),
+    }
 }

@@ -196,6 +196,16 @@ impl Pki {
         Ok(self.leaf_params(identity.user, identity.group, ExtendedKeyUsagePurpose::ClientAuth))
     }
 
+    /// A new serving certificate for these host names and addresses, which is not kept.
+    pub(crate) fn issue_serving(&self, names: &[String]) -> anyhow::Result<Credential> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let common_name = names.first().map(String::as_str).unwrap_or_default();
+        let mut params = self.leaf_params(common_name, None, ExtendedKeyUsagePurpose::ServerAuth);
+        params.subject_alt_names = CertificateParams::new(names)?.subject_alt_names;
+        let certificate_pem = params.signed_by(&key, &self.issuer)?.pem();
+        Ok(Credential { certificate_pem, key_pem: key.serialize_pem() })
+    }
+
     /// Replaces the server's certificate by one for the same names.
     ///
     /// # Errors

@@ -263,6 +263,7 @@ impl Cluster {
             audit,
             access,
             metrics,
+            name,
             ..
         } = &config.api
         else {
@@ -304,9 +305,11 @@ impl Cluster {
         self.api = Some(assembly::everything(parts, &self.core, &self.listeners, &self.loops).await?);
 
         // Written last: an existing kubeconfig works.
-        self.admin_kubeconfig = kubeconfig_of(&pki, address, &pki::ADMIN)?;
+        let name = kubeconfig::cluster_name(name.as_deref(), data_dir.as_ref().map(DataDir::path));
+        let files = KubeconfigWriter { pki: &pki, address, cluster: &name };
+        self.admin_kubeconfig = files.text(&pki::ADMIN)?;
         let admin = &self.admin_kubeconfig;
-        let written = data_dir.as_ref().map(|dir| write_kubeconfigs(dir.path(), &pki, address, admin));
+        let written = data_dir.as_ref().map(|dir| files.write_all(dir.path(), admin));
         let path = written.transpose()?;
         if let Some(copy) = copy {
             write_kubeconfig(copy, &self.admin_kubeconfig)?;
@@ -338,6 +341,11 @@ impl Cluster {
     /// The admin's kubeconfig; empty if the apiserver is elsewhere.
     pub(crate) fn admin_kubeconfig(&self) -> &str {
         &self.admin_kubeconfig
+    }
+
+    /// URL of the etcd API, if it is served.
+    pub(crate) fn etcd_url(&self) -> Option<&str> {
+        self.ready.as_ref()?.etcd.as_deref()
     }
 
     /// A client of the apiserver in this process, as the admin, with the field manager `kstore-server`.
@@ -387,6 +395,7 @@ fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet)
         configured_plugins: crate::access::configured_plugins(&access.admission, &nondet.rng)?,
         opt_in: access.apis.opt_in.clone(),
         explain_bytes: access.explain_bytes,
+        event_ttl: access.event_ttl,
         ..Settings::default()
     })
 }
@@ -395,24 +404,31 @@ fn data_dir(storage: &Storage) -> anyhow::Result<Option<DataDir>> {
     storage.dir().map(|dir| DataDir::open(&dir)).transpose()
 }
 
-/// Writes all kubeconfigs of a data directory. Returns the path of the admin's.
-fn write_kubeconfigs(dir: &Path, pki: &Pki, address: SocketAddr, admin: &str) -> anyhow::Result<PathBuf> {
-    for identity in [pki::CONTROLLERS, pki::SCHEDULER, pki::KUBELET_SIM] {
-        write_kubeconfig(
-            &dir.join(format!("{}.kubeconfig", identity.file)),
-            &kubeconfig_of(pki, address, &identity)?,
-        )?;
-    }
-    let path = dir.join("admin.kubeconfig");
-    write_kubeconfig(&path, admin)?;
-    Ok(path)
+/// Makes the kubeconfigs of a cluster.
+struct KubeconfigWriter<'a> {
+    pki: &'a Pki,
+    address: SocketAddr,
+    /// The cluster's name in the files.
+    cluster: &'a str,
 }
 
-fn kubeconfig_of(pki: &Pki, address: SocketAddr, identity: &Identity) -> anyhow::Result<String> {
-    let url = format!("https://{address}");
-    let ca_pem = Some(pki.ca_pem().as_bytes());
-    let server = ServerAddress { url: &url, ca_pem, tls_server_name: None };
-    kubeconfig::render(&server, identity.user, &pki.client(identity)?)
+impl KubeconfigWriter<'_> {
+    /// Writes all kubeconfigs of a data directory. Returns the path of the admin's.
+    fn write_all(&self, dir: &Path, admin: &str) -> anyhow::Result<PathBuf> {
+        for identity in [pki::CONTROLLERS, pki::SCHEDULER, pki::KUBELET_SIM] {
+            write_kubeconfig(&dir.join(format!("{}.kubeconfig", identity.file)), &self.text(&identity)?)?;
+        }
+        let path = dir.join("admin.kubeconfig");
+        write_kubeconfig(&path, admin)?;
+        Ok(path)
+    }
+
+    fn text(&self, identity: &Identity) -> anyhow::Result<String> {
+        let url = format!("https://{}", self.address);
+        let ca_pem = Some(self.pki.ca_pem().as_bytes());
+        let server = ServerAddress { url: &url, ca_pem, tls_server_name: None };
+        kubeconfig::render(&server, self.cluster, identity.user, &self.pki.client(identity)?)
+    }
 }
 
 fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {

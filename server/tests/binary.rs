@@ -13,6 +13,10 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 #[path = "../../tests/src/ports.rs"]
 mod ports;
 
+/// The first steps of a new user: stop, merge, certificates, mistakes, and what a run leaves behind.
+#[path = "binary/first_use.rs"]
+mod first_use;
+
 /// A running server that is killed on drop.
 struct Server {
     process: Child,
@@ -156,6 +160,11 @@ fn run_returns_the_commands_exit_code_and_provides_a_kubeconfig() {
 /// Starts `run` with a command that prints its process ID and its kubeconfig and then waits forever.
 fn run_waiting() -> (Child, String, PathBuf) {
     let script = "echo $$; echo \"$KUBECONFIG\"; exec sleep 1000";
+    run_script(script)
+}
+
+/// Starts `run` with a script that prints two lines first: the ID of a process, and its kubeconfig.
+fn run_script(script: &str) -> (Child, String, PathBuf) {
     let mut run = binary()
         .args(["run", "--components", "apiserver", "--", "sh", "-c", script])
         .stdout(Stdio::piped())

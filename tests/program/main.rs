@@ -31,6 +31,8 @@ mod etcd_members;
 mod etcd_socket;
 /// Apiservers on a real etcd, where one is installed.
 mod etcd_storage;
+/// How long Events are kept.
+mod events;
 /// The client of kstore.v1 over TLS.
 mod grpc;
 /// Attacks on identities, memory, connections, files and time.

@@ -3,7 +3,7 @@
 
 use crate::SERVER;
 use kstore_client::{Client, Gvr, Kubeconfig};
-use kstore_tests::manifests;
+use kstore_tests::{Launch, manifests};
 use kstore_tests::wait::{PATIENCE, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -246,6 +246,53 @@ fn without_waiting_the_command_starts_at_once_and_ends_when_an_object_is_refused
     write(dir.path(), "map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}");
     let flags = ["--wait=none", "--manifest", "map.yaml"];
     assert!(command(dir.path(), &flags, &["sleep", "0.2"]).status().unwrap().success());
+}
+
+/// The copies of `run --from` in a folder of temporary files.
+fn copies(temporary: &Path) -> usize {
+    let entries = std::fs::read_dir(temporary).unwrap().map(Result::unwrap);
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("kstore-run-")).count()
+}
+
+#[test]
+fn a_run_works_on_a_copy_of_a_cluster_and_leaves_neither_it_nor_its_folder_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let temporary = dir.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    write(dir.path(), "map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: prepared}}");
+    write(dir.path(), "other.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}");
+    let server = Launch::on_disk(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let maps = server.client("test").await.dynamic(Gvr::new("", "v1", "configmaps"));
+        maps.create("default", &json!({"metadata": {"name": "prepared"}})).await.unwrap();
+    });
+    let flags = ["--from", "data", "--etcd-listen", "127.0.0.1:0", "--manifest", "other.yaml"];
+    let refused = command(dir.path(), &flags, &["true"]).env("TMPDIR", &temporary).output().unwrap();
+    assert!(!refused.status.success() && stderr_of(&refused).contains("a server uses it"), "{refused:?}");
+    assert!(server.terminate().success());
+    // Twice: the first run has changed nothing in the original.
+    for _ in 0..2 {
+        let script = "test -n \"$ETCDCTL_ENDPOINTS\" && cat \"$KUBECONFIG\"";
+        let run = command(dir.path(), &flags, &["sh", "-c", script]).env("TMPDIR", &temporary).output().unwrap();
+        assert!(run.status.success(), "{run:?}");
+        assert!(String::from_utf8_lossy(&run.stdout).contains("cluster: kstore\n"), "{run:?}");
+        assert_eq!(copies(&temporary), 0);
+    }
+    let mut killed = command(dir.path(), &flags, &["sh", "-c", "echo; exec sleep 600"]);
+    let mut killed = killed.env("TMPDIR", &temporary).stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(killed.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    assert_eq!(copies(&temporary), 1);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    runtime.block_on(until("the copy is removed", async || (copies(&temporary) == 0).then_some(())));
+    runtime.block_on(async {
+        let run = Running::start(dir.path(), &["--from", "data"]).await;
+        run.get(("", "v1", "configmaps"), "default", "prepared").await;
+        let other = run.client.dynamic(Gvr::new("", "v1", "configmaps")).get("default", "other").await;
+        assert!(other.is_err(), "an earlier run wrote it into its copy");
+        assert!(run.end().success());
+    });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The causal trace of an object: from the deployment that a user created to the status of its pods, as one
 //! tree.
 
+use kstore_apiserver::authn::UserInfo;
 use kstore_tests::{Setup, manifests, simulate};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -97,6 +98,44 @@ fn a_trace_leads_from_the_deployment_to_the_status_of_its_pods() {
         let status_writes =
             writes.iter().filter(|write| write.kind == "deployments" && write.verb.ends_with("/status"));
         assert!(status_writes.count() > 0, "the deployment's status follows from its pods");
+    });
+}
+
+#[test]
+fn a_trace_says_what_each_update_changed_to_users_who_may_read_everything() {
+    simulate(Setup::seed(1), async |cluster| {
+        cluster.create(manifests::deployment("web", 1)).await;
+        cluster.wait_rolled_out("web").await;
+        let secret = "/api/v1/namespaces/default/secrets";
+        let create = |data: &str| {
+            format!(r#"{{"apiVersion": "v1", "kind": "Secret", "metadata": {{"name": "s"}}, "stringData": {{"k": "{data}"}}}}"#)
+        };
+        assert_eq!(cluster.rest().call("POST", secret, create("old-value")).await.code, 201);
+        let replaced = cluster.rest().call("PUT", &format!("{secret}/s"), create("new-value")).await;
+        assert_eq!(replaced.code, 200);
+        let path = |of: &str| format!("/kstore/v1/trace?namespace=default&{of}");
+        let admin = async |of: &str| cluster.rest().call("GET", &path(of), "").await;
+        let web = admin("resource=deployments&name=web&changes=500").await.json().to_string();
+        for change in ["Ready=True", "nodeName=node-", "readyReplicas=1", "Available=True"] {
+            assert!(web.contains(change), "{change} in {web}");
+        }
+        let secret = admin("resource=secrets&name=s&changes=5").await.json().to_string();
+        assert!(secret.contains("data.k changed"), "{secret}");
+        assert!(!secret.contains("bmV3LXZhbHVl") && !secret.contains("new-value"), "{secret}");
+        assert!(!admin("resource=secrets&name=s").await.json().to_string().contains("changes"));
+        let rule = r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "trace"},
+            "rules": [{"nonResourceURLs": ["/kstore/v1/trace"], "verbs": ["get"]}]}"#;
+        let binding = r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "trace"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "trace"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}]}"#;
+        for (kind, object) in [("clusterroles", rule), ("clusterrolebindings", binding)] {
+            let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}");
+            assert_eq!(cluster.rest().call("POST", &path, object).await.code, 201);
+        }
+        let jane = cluster.rest_as(UserInfo::new("jane", None));
+        let seen = jane.call("GET", &path("resource=deployments&name=web&changes=500"), "").await;
+        assert_eq!(seen.code, 200);
+        assert!(!seen.json().to_string().contains("changes"), "she may read no pods");
     });
 }
 

@@ -73,7 +73,7 @@ pub fn frame<'p>(parameters: impl Iterator<Item = &'p BTreeMap<String, String>>)
     for (name, parameter) in shared {
         append(&mut members, &format!("{}:{parameter}", Value::from(name)));
     }
-    let info = json!({"title": "Kubernetes", "version": crate::version::API});
+    let info = json!({"title": "Kubernetes", "version": crate::version::PROGRAMS});
     let schemes = common::security_schemes();
     [
         format!(r#"{{"swagger":"2.0","info":{info},"paths":{{"#),

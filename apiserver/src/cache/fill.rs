@@ -7,6 +7,7 @@ use super::kind::Kind;
 use super::root;
 use super::unreadable::Unreadable;
 use crate::kinds::Kinds;
+use crate::load_progress::LoadProgress;
 use crate::storage::Raw;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,18 +19,23 @@ const THREADS: usize = 4;
 /// Number of objects that are worth a thread.
 const SHARE: usize = 2048;
 
+/// Objects after which the progress is counted.
+const COUNTED: usize = 1000;
+
 /// All stored kinds with their objects as of `revision`, and the values that are not valid objects, in key
 /// order. `items` must be in key order; keys that belong to no kind are ignored.
 pub(super) fn kinds(
     served: &Kinds,
     items: &[Raw],
     revision: i64,
+    progress: &LoadProgress,
 ) -> (BTreeMap<&'static str, Kind>, Vec<Unreadable>) {
+    progress.begin(items.len());
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let mut by_root: BTreeMap<&'static str, Vec<Arc<Entry>>> =
         served.rows().stored().map(|resource| (root(resource), Vec::new())).collect();
     let mut unreadable = Vec::new();
-    for share in shares(served, items, threads.min(items.len() / SHARE)) {
+    for share in shares(served, items, threads.min(items.len() / SHARE), progress) {
         unreadable.extend(share.unreadable);
         for entry in share.entries {
             by_root.get_mut(root(entry.resource)).expect("every stored kind has its place").push(entry);
@@ -48,32 +54,40 @@ struct DecodedShare {
 
 /// Decodes the items with several threads, including this one; one result per share, in the order of the
 /// items.
-fn shares(served: &Kinds, items: &[Raw], threads: usize) -> Vec<DecodedShare> {
+fn shares(
+    served: &Kinds,
+    items: &[Raw],
+    threads: usize,
+    progress: &LoadProgress,
+) -> Vec<DecodedShare> {
     let share = items.len().div_ceil(threads.max(1)).max(1);
     let (own, others) = items.split_at(share.min(items.len()));
     thread::scope(|scope| {
         let begin = |share| {
             let builder = thread::Builder::new().name("kstore-fill".to_owned());
             // If no thread can be started, this thread decodes the share.
-            builder.spawn_scoped(scope, move || entries(served, share)).map_err(|_| share)
+            builder.spawn_scoped(scope, move || entries(served, share, progress)).map_err(|_| share)
         };
         let begun: Vec<_> = others.chunks(share).map(begin).collect();
-        let mut shares = vec![entries(served, own)];
+        let mut shares = vec![entries(served, own, progress)];
         shares.extend(begun.into_iter().map(|begun| match begun {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(share) => entries(served, share),
+            Err(share) => entries(served, share, progress),
         }));
         shares
     })
 }
 
-fn entries(served: &Kinds, items: &[Raw]) -> DecodedShare {
+fn entries(served: &Kinds, items: &[Raw], progress: &LoadProgress) -> DecodedShare {
     let mut share = DecodedShare::default();
-    for (resource, raw) in items.iter().filter_map(|raw| Some((served.of_key(&raw.key)?, raw))) {
-        match Entry::from_raw(resource, raw) {
-            Ok(entry) => share.entries.push(Arc::new(entry)),
-            Err(error) => share.unreadable.push(Unreadable::new(raw, &error)),
+    for chunk in items.chunks(COUNTED) {
+        for (resource, raw) in chunk.iter().filter_map(|raw| Some((served.of_key(&raw.key)?, raw))) {
+            match Entry::from_raw(resource, raw) {
+                Ok(entry) => share.entries.push(Arc::new(entry)),
+                Err(error) => share.unreadable.push(Unreadable::new(raw, &error)),
+            }
         }
+        progress.add(chunk.len());
     }
     share
 }
@@ -102,13 +116,13 @@ mod tests {
     #[test]
     fn the_result_does_not_depend_on_the_number_of_threads() {
         let items = many();
-        let alone = names(shares(&Kinds::built_in(), &items, 1));
+        let alone = names(shares(&Kinds::built_in(), &items, 1, &LoadProgress::default()));
         assert_eq!(alone.len(), 1000, "what is none of ours is left out");
         for threads in [0, 2, 3, 4, 2000] {
-            assert_eq!(names(shares(&Kinds::built_in(), &items, threads)), alone, "{threads} threads");
+            assert_eq!(names(shares(&Kinds::built_in(), &items, threads, &LoadProgress::default())), alone, "{threads} threads");
         }
         assert_eq!(
-            shares(&Kinds::built_in(), &[], 4).into_iter().map(|share| share.entries.len()).sum::<usize>(),
+            shares(&Kinds::built_in(), &[], 4, &LoadProgress::default()).into_iter().map(|share| share.entries.len()).sum::<usize>(),
             0
         );
     }
@@ -120,7 +134,7 @@ mod tests {
             items[at].value = "{".into();
         }
         for threads in [1, 2, 4] {
-            let shares = shares(&Kinds::built_in(), &items, threads);
+            let shares = shares(&Kinds::built_in(), &items, threads, &LoadProgress::default());
             let unreadable = shares.iter().flat_map(|share| &share.unreadable).map(|value| &value.key[..]);
             assert_eq!(
                 unreadable.collect::<Vec<_>>(),
@@ -133,11 +147,13 @@ mod tests {
     #[test]
     fn a_filled_kind_equals_one_with_inserted_objects() {
         let items = many();
-        let (kinds, unreadable) = kinds(&Kinds::built_in(), &items, 9);
+        let progress = LoadProgress::default();
+        let (kinds, unreadable) = kinds(&Kinds::built_in(), &items, 9, &progress);
         assert_eq!(unreadable, []);
+        assert_eq!(progress.get(), (items.len(), items.len()));
         let filled = &kinds["/registry/pods"];
         let mut grown = Kind::of(&[], 9);
-        for entry in entries(&Kinds::built_in(), &items).entries {
+        for entry in entries(&Kinds::built_in(), &items, &progress).entries {
             grown.insert(&entry);
         }
         let pods = kstore_api::kind::lookup("", "v1", "pods").unwrap();

@@ -38,6 +38,7 @@ pub use watchers::Delivery;
 
 use crate::kinds::{Kinds, is_definition};
 use crate::limits;
+use crate::load_progress::LoadProgress;
 use crate::lookup::{Changes, Lookup, Position};
 use crate::metrics::Metrics;
 use crate::restart::Panics;
@@ -116,7 +117,7 @@ impl Cache {
         metrics: Arc<Metrics>,
         observe: impl Fn(&RawBatch) + Send + Sync + 'static,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
-        let (state, revision, watch) = CacheState::read(&storage, &kinds).await?;
+        let (state, revision, watch) = CacheState::read(&storage, &kinds, &metrics.loading).await?;
         let cache = Arc::new(Self {
             storage,
             state: RwLock::new(state),
@@ -282,7 +283,7 @@ impl Cache {
     /// Reads everything again after the history in between was lost. The lost changes are unknown: watches
     /// end, and clients that resume get 410 and list.
     async fn refill(&self) -> Result<Box<dyn RawWatch>, FillError> {
-        let (mut fresh, revision, watch) = CacheState::read(&self.storage, &self.kinds()).await?;
+        let (mut fresh, revision, watch) = CacheState::read(&self.storage, &self.kinds(), &LoadProgress::default()).await?;
         let mut state = self.state.write();
         fresh.next_listener = state.next_listener;
         fresh.reading = state.reading + 1;
@@ -323,13 +324,14 @@ impl CacheState {
     async fn read(
         storage: &SharedStorage,
         kinds: &Kinds,
+        progress: &LoadProgress,
     ) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
         let items =
             page.items.iter().filter_map(|raw| Some((std::str::from_utf8(&raw.key).ok()?, Some(raw))));
         let served = Arc::new(kinds.without_custom().with(items));
-        let (kinds, unreadable) = fill::kinds(&served, &page.items, revision);
+        let (kinds, unreadable) = fill::kinds(&served, &page.items, revision, progress);
         drop(page);
         // All keys, not only ROOT: the cache must receive every revision to know its progress.
         let watch = storage.watch("", revision).await?;

@@ -21,6 +21,7 @@ pub use series::{Counter, Family, Histogram};
 pub use storage::MeasuredStorage;
 pub(crate) use webhooks::{AdmissionWebhooks, ConversionWebhooks};
 
+use crate::load_progress::LoadProgress;
 use crate::restart::TaskRestarts;
 use crate::storage::SharedStorage;
 use crate::version;
@@ -85,6 +86,8 @@ pub struct Metrics {
     read_waits: Family<(&'static str, &'static str), Histogram>,
     queued: [AtomicI64; 2],
     extra_families: Mutex<Vec<ExtraFamilies>>,
+    /// Progress of the start.
+    pub(crate) loading: Arc<LoadProgress>,
 }
 
 /// A function that appends the metric families of another part of the process to a page.
@@ -110,6 +113,7 @@ impl Default for Metrics {
             read_waits: Family::new(|| Histogram::new(&READ_WAITS)),
             queued: Default::default(),
             extra_families: Mutex::default(),
+            loading: Arc::default(),
         }
     }
 }
@@ -124,6 +128,11 @@ impl Drop for QueuedRequest<'_> {
 }
 
 impl Metrics {
+    /// Metrics of a server whose start counts what it reads in `loading`.
+    pub(crate) fn counting(loading: &Arc<LoadProgress>) -> Self {
+        Self { loading: Arc::clone(loading), ..Self::default() }
+    }
+
     /// Registers a function that appends metric families to every page. The families must be whole, and must
     /// differ from all others.
     pub fn append(&self, families: impl Fn(&mut String) + Send + Sync + 'static) {

@@ -18,8 +18,14 @@ pub struct TraceNode {
     pub time: String,
     /// The changed object: `pods/default/web-1`.
     pub object: String,
+    /// The storage key of the object.
+    #[serde(skip)]
+    pub(crate) key: String,
     /// The effect on the object.
     pub effect: Effect,
+    /// What an update changed, in words, if that was asked for and its two states are in the history.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
     /// The API verb of the write.
     pub verb: String,
     /// The user name of the writer.
@@ -117,7 +123,9 @@ fn node_of(
         revision: write.revision,
         time: shown_time(write.time_us),
         object: api_name(object),
+        key: object.to_owned(),
         effect,
+        changes: Vec::new(),
         verb: write.writer.verb.to_owned(),
         user: write.writer.user.to_owned(),
         agent: write.writer.agent.to_owned(),

@@ -3,7 +3,7 @@
 
 use super::quota::JudgedWrite;
 use super::service::{Claims, claims_anything};
-use super::{Registry, View, WriteContext, encode, namespace, put};
+use super::{Registry, View, WriteContext, encode, namespace};
 use crate::cache::Entry;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome};
@@ -85,7 +85,7 @@ impl Registry {
             guards.extend(super::definition_guard(target));
             guards.extend(claims.guards);
             guards.extend(charged.iter().flat_map(|charges| charges.claims.guards.iter().cloned()));
-            let mut writes = vec![put(target, bytes.clone())];
+            let mut writes = vec![self.put(target, bytes.clone())];
             writes.extend(claims.writes);
             writes.extend(charged.iter().flat_map(|charges| charges.claims.writes.iter().cloned()));
             match self.commit(guards, writes, &context).await? {

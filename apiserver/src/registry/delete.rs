@@ -3,7 +3,7 @@
 
 use super::guaranteed_update::{Decoding, UpdateEffect};
 use super::service::claims_anything;
-use super::{Decision, Registry, WriteContext, marked, put};
+use super::{Decision, Registry, WriteContext, marked};
 use crate::cache::Entry;
 use crate::error;
 use crate::limits;
@@ -163,9 +163,11 @@ impl Registry {
                 admit(target, &current).ok()?;
                 match plan_delete(target.resource, &current, options, now) {
                     DeletePlan::Pending => None,
-                    DeletePlan::Mark(next) => Some((put(target, marked(target, entry, &next).ok()?), false)),
+                    DeletePlan::Mark(next) => {
+                        Some((self.put(target, marked(target, entry, &next).ok()?), false))
+                    }
                     DeletePlan::MarkAndRemove(next) => {
-                        Some((put(target, marked(target, entry, &next).ok()?), true))
+                        Some((self.put(target, marked(target, entry, &next).ok()?), true))
                     }
                     DeletePlan::Remove(_) => Some((Write::Delete { key: target.key() }, false)),
                 }

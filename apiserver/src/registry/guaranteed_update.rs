@@ -3,7 +3,7 @@
 
 use super::quota::{Charges, JudgedWrite, QuotaTurn};
 use super::service::claims_anything;
-use super::{Registry, View, WriteContext, encode, entry_of, marked, namespace, put};
+use super::{Registry, View, WriteContext, encode, entry_of, marked, namespace};
 use crate::cache::Entry;
 use crate::error;
 use crate::request::Target;
@@ -254,7 +254,7 @@ impl Registry {
                 return Ok(Attempt::Done(Updated { entry, effect: UpdateEffect::Unchanged }));
             }
             PendingWrite::Put { value, bytes, claims, charged } => {
-                (value, bytes.clone(), claims, charged, put(target, bytes))
+                (value, bytes.clone(), claims, charged, self.put(target, bytes))
             }
             PendingWrite::Remove { last, bytes, claims } => {
                 (last, bytes, claims, None, Write::Delete { key: target.key() })

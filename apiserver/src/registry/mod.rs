@@ -35,6 +35,7 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The context of a write: its provenance note, the leadership term it is fenced by, and the transaction it
 /// belongs to.
@@ -55,6 +56,8 @@ pub struct Registry {
     ranges: ServiceRanges,
     /// `None` if the plugin ResourceQuota is disabled.
     quotas: Option<quota::QuotaAdmission>,
+    /// Lifetime of Events in whole seconds; 0 if unlimited.
+    event_ttl_seconds: u64,
 }
 
 impl Registry {
@@ -65,7 +68,14 @@ impl Registry {
             nondet,
             ranges: ServiceRanges::default(),
             quotas: Some(quota::QuotaAdmission::default()),
+            event_ttl_seconds: limits::EVENT_TTL.as_secs(),
         }
+    }
+
+    /// Sets how long Events live after each write, in whole seconds; less than a second is without end, as with kube-apiserver.
+    #[must_use]
+    pub fn with_event_ttl(self, ttl: Duration) -> Self {
+        Self { event_ttl_seconds: ttl.as_secs(), ..self }
     }
 
     /// Sets the address ranges of Services.
@@ -106,6 +116,13 @@ impl Registry {
             Some(unreadable) => unreadable::status(&unreadable),
             None => not_found(target),
         }
+    }
+
+    /// The write of an object. Events of both groups share their storage, and expire.
+    fn put(&self, target: &Target, value: Bytes) -> Write {
+        let is_event = target.resource.storage_row().is("", "events");
+        let ttl_seconds = if is_event { self.event_ttl_seconds } else { 0 };
+        Write::Put { key: target.key(), value, ttl_seconds }
     }
 
     /// Waits until the cache is current; returns the revision at which it is.
@@ -219,15 +236,6 @@ fn within_limit(target: &Target, bytes: Bytes) -> Result<Bytes, Status> {
         true => Err(error::object_too_large(target, bytes.len())),
         false => Ok(bytes),
     }
-}
-
-/// Lifetime of an object in seconds; 0 if unlimited. Events expire after an hour, as in Kubernetes.
-fn ttl_seconds(resource: &Resource) -> u64 {
-    if resource.storage_row().is("", "events") { 3600 } else { 0 }
-}
-
-fn put(target: &Target, value: Bytes) -> Write {
-    Write::Put { key: target.key(), value, ttl_seconds: ttl_seconds(target.resource) }
 }
 
 fn entry_of(resource: &'static Resource, raw: &Raw) -> Result<Entry, Status> {

@@ -16,8 +16,10 @@ use crate::authn::UserInfo;
 use crate::authz::{Attributes, More, Target};
 use crate::fairness::{DUMPS, Dump};
 use crate::kinds::{CustomVersion, Kinds};
+use crate::limits;
 use crate::metrics::{self, Page, page};
 use crate::pipeline::Pipeline;
+use crate::provenance::changes;
 use crate::version;
 use axum::body::Body;
 use bytes::Bytes;
@@ -178,9 +180,10 @@ impl Paths {
                 self.health.render(&mut Page::new(&mut page));
                 metrics_page(parts, page)
             }
-            "/kstore/v1/trace" => {
-                self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
-            }
+            "/kstore/v1/trace" => self
+                .trace(parts, user)
+                .await
+                .map_or_else(|status| refusal(&status), |tree| json(parts, &tree)),
             "/.well-known/openid-configuration" => match self.pipeline.tokens() {
                 Some(tokens) => json(parts, &tokens.configuration(&self.advertised)),
                 None => not_found(),
@@ -232,9 +235,16 @@ impl Paths {
         verdict
     }
 
+    /// Whether the user may read every object: the objects of a tree are of any kind and namespace.
+    async fn may_read_everything(&self, user: &UserInfo) -> bool {
+        let all = Target::Resource { group: "*", resource: "*", subresource: "", namespace: "", name: "" };
+        let attributes = Attributes { user, verb: "get", target: all, more: More::default() };
+        self.pipeline.authorizer().check(&attributes).await.is_ok()
+    }
+
     /// The causal tree of one object, which the query names by `resource` (plural, optionally `.group`),
-    /// `namespace` and `name`.
-    async fn trace(&self, parts: &Parts) -> Result<Value, Status> {
+    /// `namespace` and `name`. With `changes=N` up to N updates have what they changed, for a caller who may read all objects.
+    async fn trace(&self, parts: &Parts, user: &UserInfo) -> Result<Value, Status> {
         let query = Query::parse(parts.uri.query());
         let (plural, group) = query.get("resource").split_once('.').unwrap_or((query.get("resource"), ""));
         let kinds = self.pipeline.cache().kinds();
@@ -250,7 +260,7 @@ impl Paths {
             namespace => namespace,
         };
         self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
-        let trace = self.pipeline.provenance().trace(&resource.storage_key(namespace, query.get("name")));
+        let mut trace = self.pipeline.provenance().trace(&resource.storage_key(namespace, query.get("name")));
         if trace.writes.is_empty() {
             let mut missing = Status::not_found(resource, query.get("name"));
             if let Some(known) = trace.known_from {
@@ -261,6 +271,10 @@ impl Paths {
                 );
             }
             return Err(missing);
+        }
+        let limit = query.get("changes").parse().unwrap_or(0).min(limits::TRACE_CHANGES);
+        if limit > 0 && self.may_read_everything(user).await {
+            changes::add(&mut trace, self.pipeline.cache().storage(), limit).await;
         }
         let mut answer = json!({"kind": "Trace", "apiVersion": "kstore/v1", "resource": resource.qualified(),
             "namespace": namespace, "name": query.get("name")});

@@ -12,6 +12,7 @@ use crate::authn::{FrontProxies, Peer};
 use crate::grpc::authenticate::{CallAuthenticator, is_call};
 use crate::limits;
 use crate::memory_shares::MemoryBudget;
+use crate::plain_http;
 use crate::rest::respond::refusal;
 use crate::unread_body::DiscardingBody;
 use axum::Router;
@@ -51,17 +52,24 @@ pub(super) struct ListenerState {
     pub(super) clock: Clock,
 }
 
-/// Performs the TLS handshake; `None` if the client does not complete it in time.
+/// Performs the TLS handshake; `None` if the client does not complete it in time, or sends plain HTTP.
 pub(super) async fn handshake(
     acceptor: TlsAcceptor,
-    socket: TcpStream,
+    mut socket: TcpStream,
     address: SocketAddr,
 ) -> Option<TlsStream<TcpStream>> {
     // Small answers must not wait to be combined with others.
     let _ = socket.set_nodelay(true);
-    match tokio::time::timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {
-        Ok(Ok(tls)) => return Some(tls),
-        Ok(Err(error)) => tracing::debug!(%error, %address, "TLS handshake failed"),
+    let accepting = async {
+        match plain_http::refuses(&mut socket).await {
+            true => None,
+            false => Some(acceptor.accept(socket).await),
+        }
+    };
+    match tokio::time::timeout(limits::HANDSHAKE, accepting).await {
+        Ok(Some(Ok(tls))) => return Some(tls),
+        Ok(None) => tracing::debug!(%address, "plain HTTP on a port with TLS"),
+        Ok(Some(Err(error))) => tracing::debug!(%error, %address, "TLS handshake failed"),
         Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
     }
     None

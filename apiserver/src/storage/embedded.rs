@@ -8,6 +8,7 @@
 use super::{
     Commit, CommitError, Guard, Outcome, Page, Raw, RawBatch, RawEvent, RawWatch, ReadError, Storage, Write,
 };
+use crate::limits::LEASE_KEYS;
 use async_trait::async_trait;
 use kstore_store::{
     Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseError, LeaseId, Op, OpResult, Put, Range,
@@ -15,17 +16,7 @@ use kstore_store::{
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// How long a lease accepts further keys, so that thousands of events do not need thousands of leases. Keys
-/// live up to this much longer than requested, as in Kubernetes.
-const LEASE_SHARE: Duration = Duration::from_secs(60);
-
-/// Most keys of one lease; the next key starts another lease. An expired lease deletes all its keys in one
-/// revision, and watchers receive a revision as a whole: a minute of many events would overflow them.
-/// Kubernetes' bound.
-const LEASE_KEYS: usize = 1_000;
 
 /// The lease that new keys with a certain time to live share.
 struct SharedLease {
@@ -61,12 +52,13 @@ impl Embedded {
             shared.keys += 1;
             return Ok(shared.id);
         }
-        let ttl = i64::try_from(ttl_seconds + LEASE_SHARE.as_secs()).unwrap_or(i64::MAX);
+        let share = super::lease_share(ttl_seconds);
+        let ttl = i64::try_from(ttl_seconds.saturating_add(share.as_secs())).unwrap_or(i64::MAX);
         let granted = self.store.lease_grant(ttl, LeaseId::NONE).await.map_err(|error| match error {
             LeaseError::NoSpace => self.no_space(),
             other => CommitError::Failed(other.to_string()),
         })?;
-        let shared = SharedLease { id: granted.id, until: now + LEASE_SHARE, keys: 1 };
+        let shared = SharedLease { id: granted.id, until: now + share, keys: 1 };
         self.leases.lock().insert(ttl_seconds, shared);
         Ok(granted.id)
     }
@@ -231,9 +223,11 @@ impl From<TxnError> for CommitError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::LEASE_SHARE;
     use kstore_api::status::Reason;
     use kstore_nondet::Nondet;
     use kstore_store::{Alarm, Config};
+    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn a_write_without_space_is_507_and_names_the_remedy() {

@@ -7,10 +7,12 @@ mod layer;
 
 pub use layer::Layer;
 
+use crate::limits::LEASE_SHARE;
 use crate::restart::TaskRestarts;
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A key's value at a revision, as stored: JSON without resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +55,12 @@ pub enum Write {
         /// The storage key.
         key: String,
     },
+}
+
+/// How long a lease of keys with this time to live accepts further keys, which then live up to that much longer than requested:
+/// Kubernetes' rule of `leaseManager`, a twentieth of the time, and at most [`LEASE_SHARE`].
+fn lease_share(ttl_seconds: u64) -> Duration {
+    Duration::from_secs(ttl_seconds / 20).min(LEASE_SHARE)
 }
 
 /// Guarded writes that are executed together, at one revision, or not at all.
@@ -238,4 +246,16 @@ pub fn prefix_end(prefix: &str) -> String {
         }
     }
     String::from_utf8(bytes).expect("an ASCII prefix stays ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_share_leases_for_a_twentieth_of_their_time() {
+        for (ttl, share) in [(1, 0), (19, 0), (20, 1), (600, 30), (1200, 60), (3600, 60), (u64::MAX, 60)] {
+            assert_eq!(lease_share(ttl).as_secs(), share, "{ttl}");
+        }
+    }
 }

@@ -92,6 +92,7 @@ fn kubeconfig(address: SocketAddr, pki: &Pki) -> Kubeconfig {
         identity: Some(pki.client.clone()),
         token: Some("secret".into()),
         namespace: "default".into(),
+        cluster: "kstore".into(),
     }
 }
 

@@ -59,7 +59,7 @@ impl RecorderStats {
         let (refused, failed) = (self.refused - before.refused, self.failed - before.failed);
         let stopped = self.stopped - before.stopped;
         if queue + failed > 0 {
-            tracing::warn!(component, queue, failed, refused, spam, stopped, "events were dropped");
+            tracing::warn!(component, queue, failed, refused, spam, stopped, "{}", lost(queue, failed));
         } else {
             tracing::debug!(component, refused, spam, stopped, "events were dropped");
         }
@@ -69,6 +69,15 @@ impl RecorderStats {
     pub(super) fn has_dropped_since(&self, before: &Self) -> bool {
         self.dropped() > before.dropped()
     }
+}
+
+/// What was lost, for people: events that were not recorded change nothing else.
+fn lost(queue: u64, failed: u64) -> String {
+    let reasons =
+        [(queue, "they came faster than the recorder writes them"), (failed, "the API did not accept them")];
+    let reasons = reasons.iter().filter(|(count, _)| *count > 0).map(|(_, reason)| *reason);
+    let reasons = reasons.collect::<Vec<_>>().join(", or ");
+    format!("{} events were dropped: {reasons}; only the record of what happened lacks them", queue + failed)
 }
 
 impl Counters {
@@ -110,5 +119,20 @@ impl Collect for Counters {
             into.add(&DROPPED, &[("component", &self.component), ("why", why)], dropped as f64);
         }
         into.add(&WRITTEN, &[("component", &self.component)], written as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_with_its_reason_and_consequence() {
+        let tail = "only the record of what happened lacks them";
+        let faster =
+            format!("2239 events were dropped: they came faster than the recorder writes them; {tail}");
+        assert_eq!(lost(2239, 0), faster);
+        assert!(lost(1, 2).starts_with("3 events were dropped: they came faster "), "{}", lost(1, 2));
+        assert!(lost(1, 2).ends_with(&format!(", or the API did not accept them; {tail}")), "{}", lost(1, 2));
     }
 }

@@ -9,6 +9,7 @@ The pytest plugin has the fixtures `kstore` and `cluster`. No other package is n
 """
 
 from ._binary import find_server
+from ._certificate import ServingCertificate
 from ._cluster import Cluster
 from ._errors import ApiError, KstoreError, OperatorDied, StartError, UsageError, WaitTimeout
 from ._operator import Operator
@@ -20,6 +21,7 @@ __all__ = [
     "KstoreError",
     "Operator",
     "OperatorDied",
+    "ServingCertificate",
     "StartError",
     "Trace",
     "UsageError",

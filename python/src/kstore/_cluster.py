@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -16,6 +17,7 @@ from urllib.parse import quote
 
 from ._api import MANAGER, Api, Kind, query
 from ._binary import find_server
+from ._certificate import ServingCertificate, issue
 from ._errors import ApiError, KstoreError, OperatorDied, UsageError, WaitTimeout, hide_frames
 from ._expectation import expectation
 from ._manifests import Manifest, objects_of
@@ -31,6 +33,8 @@ Object = Dict[str, Any]
 ESTABLISH_SECONDS = 30.0
 # Kinds that explain nothing: heartbeats, and what tells of other writes.
 UNEXPLAINED = ("leases", "events")
+# For how many writes the server says what changed.
+EXPLAINED_CHANGES = 200
 # How many trees and lines `last_writes` has.
 LAST_TREES = 5
 LAST_LINES = 60
@@ -131,11 +135,11 @@ class Cluster:
         """
         api, process = self._running()
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        view = _View(namespace=name)
+        view = _View(namespace=name, server=self._server)
         view._api, view._process, view._parent = api, process, self
         self._views.append(view)
         view._kubeconfig = process.directory / f"kubeconfig-{name}"
-        text = process.kubeconfig.read_text().replace("\n    cluster: kstore\n", f"\n    cluster: kstore\n    namespace: {name}\n", 1)
+        text = re.sub(r"\n    cluster: \S+\n", rf"\g<0>    namespace: {name}\n", process.kubeconfig.read_text(), count=1)
         view._kubeconfig.touch(mode=0o600)
         view._kubeconfig.write_text(text)
         return view
@@ -212,6 +216,17 @@ class Cluster:
         # JSON is YAML.
         path.write_text(json.dumps(config, indent=2))
         return str(path)
+
+    def serving_certificate(self, *names: str) -> ServingCertificate:
+        """A certificate of the cluster's authority for a server of the test, such as a webhook; for this machine if no name is given.
+
+        The API server calls a webhook by `url` under the URL's host name, and by `service` under NAME.NAMESPACE.svc. The component
+        controllers must run: it signs.
+        """
+        _, process = self._running()
+        folder = process.directory / f"certificate-{uuid.uuid4().hex}"
+        program = self._server or find_server()
+        return issue(program, self.kubeconfig, folder, names or ("localhost", "127.0.0.1", "::1"))
 
     def kubectl(self, *arguments: str, input: Optional[str] = None, timeout: float = KUBECTL_SECONDS) -> str:
         """What the installed kubectl prints with these arguments, in this namespace; for what has no method here, such as `exec`.
@@ -561,7 +576,7 @@ class Cluster:
         ]
 
     def _trace(self, kind: Kind, namespace: Optional[str], name: str) -> Trace:
-        path = query("/kstore/v1/trace", resource=kind.qualified, namespace=namespace, name=name)
+        path = query("/kstore/v1/trace", resource=kind.qualified, namespace=namespace, name=name, changes=EXPLAINED_CHANGES)
         try:
             return Trace(self.request("GET", path)["writes"])
         except ApiError as error:

@@ -11,7 +11,7 @@ Write = Dict[str, Any]
 class Trace:
     """The writes to an object that nothing in their own tree caused, each with all that followed from it.
 
-    `writes` has them as the server tells them: `revision`, `time`, `object`, `effect`, `verb`, `user`, `agent`, `children`. `str()` is a
+    `writes` has them as the server tells them: `revision`, `time`, `object`, `effect`, `changes`, `verb`, `user`, `agent`, `children`. `str()` is a
     tree, one line a write; same writes beside each other are one line with their number.
     """
 
@@ -63,7 +63,8 @@ def _described(write: Write, with_revision: bool = True) -> str:
     actor = program if user.startswith("system:") and program else f"{user} ({program})" if program else user
     subresource = str(write.get("verb", "")).partition("/")[2]
     revision = f"#{write['revision']}  " if with_revision else ""
-    return f"{revision}{actor} {write['effect']} {write['object']}" + (f" [{subresource}]" if subresource else "")
+    changes = "  " + ", ".join(write.get("changes", [])) if with_revision and write.get("changes") else ""
+    return f"{revision}{actor} {write['effect']} {write['object']}" + (f" [{subresource}]" if subresource else "") + changes
 
 
 def _seconds(write: Write) -> float:

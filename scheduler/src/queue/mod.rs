@@ -65,8 +65,10 @@ pub struct QueueDepths {
     pub active: usize,
     /// Pods that back off, for any reason.
     pub backoff: usize,
-    /// Pods that wait for an event or for evictions.
+    /// Pods that were tried and wait for an event or for evictions.
     pub unschedulable: usize,
+    /// Pods that were never tried: something that they need or a gate keeps them out.
+    pub gated: usize,
 }
 
 /// The order of ready pods: highest priority first, then longest waiting, then order of entry.
@@ -91,6 +93,8 @@ pub struct Queue {
     unschedulable: BTreeMap<(Timestamp, u64), Uid>,
     /// The held pods, with the revision of the last event that would have woken each.
     held: BTreeMap<Uid, Option<Revision>>,
+    /// Number of the unschedulable pods that were never tried.
+    untried: usize,
     entries: u64,
 }
 
@@ -321,7 +325,8 @@ impl Queue {
         QueueDepths {
             active: self.active.len(),
             backoff: self.backoff.len() + self.error_backoff.len(),
-            unschedulable: self.unschedulable.len() + self.held.len(),
+            unschedulable: self.unschedulable.len() - self.untried + self.held.len(),
+            gated: self.untried,
         }
     }
 
@@ -369,6 +374,7 @@ impl Queue {
 
     fn park(&mut self, queued: QueuedPod) {
         let place = (queued.queued, queued.entry);
+        self.untried += usize::from(queued.attempts == 0);
         self.unschedulable.insert(place, Arc::clone(&queued.pod.uid));
         self.put(QueuePosition::Unschedulable(place.0, place.1), queued);
     }
@@ -403,6 +409,9 @@ impl Queue {
             QueuePosition::Held => self.held.remove(uid).map(|_| Arc::clone(uid)),
         };
         assert!(found.is_some(), "a pod is at its recorded position");
+        if matches!(place, QueuePosition::Unschedulable(..)) && queued.attempts == 0 {
+            self.untried -= 1;
+        }
         Some((place, queued))
     }
 }

@@ -107,7 +107,7 @@ fn back_off_of_a_woken_pod_is_skipped_without_other_ready_pods() {
     refuse(&mut queue, Plugin::NodeResourcesFit, 0);
     queue.add(cpu_pod("b", "1"), at(0));
     assert_eq!(freed(&mut queue, 0), 1);
-    assert_eq!(queue.depths(), QueueDepths { active: 1, backoff: 1, unschedulable: 0 });
+    assert_eq!(queue.depths(), QueueDepths { active: 1, backoff: 1, ..QueueDepths::default() });
     assert_eq!([pop(&mut queue, 0), pop(&mut queue, 0), pop(&mut queue, 0)], ["b", "a", "-"]);
 }
 
@@ -159,4 +159,21 @@ fn a_removed_pod_is_in_no_queue() {
         (queue.depths(), queue.deadline(), pop(&mut queue, 999)),
         (QueueDepths::default(), None, "-".to_owned())
     );
+}
+
+#[test]
+fn pods_that_were_never_tried_count_as_gated() {
+    let mut queue = Queue::default();
+    let by: PluginSet = [Plugin::DynamicResources].into_iter().collect();
+    for name in ["a", "b"] {
+        queue.add_waiting(cpu_pod(name, "1"), by, at(0));
+    }
+    assert_eq!(queue.depths(), QueueDepths { gated: 2, ..QueueDepths::default() });
+    queue.update(cpu_pod("a", "1"), at(1));
+    assert_eq!(queue.depths().gated, 2, "a change that does not help");
+    queue.remove(&cpu_pod("b", "1").uid);
+    queue.add(cpu_pod("c", "1"), at(2));
+    let tried = queue.pop(at(2)).unwrap();
+    queue.give_back_refused(tried, by, at(2));
+    assert_eq!(queue.depths(), QueueDepths { gated: 1, unschedulable: 1, ..QueueDepths::default() });
 }

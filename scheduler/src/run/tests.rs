@@ -191,6 +191,43 @@ async fn many_victims_are_evicted_concurrently_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn attempts_waits_and_queues_have_kube_schedulers_metrics() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "4"));
+    for (name, cpu) in [("a", "1"), ("b", "1"), ("big", "9")] {
+        fake.put("pods", pod(name, cpu));
+    }
+    let mut gated = pod("gated", "1");
+    gated["spec"]["schedulingGates"] = serde_json::json!([{"name": "example.com/gate"}]);
+    fake.put("pods", gated);
+    let config = Config::default();
+    let registry = config.metrics.clone();
+    let running = start_with(&fake, 1, config);
+    running.settle().await;
+    let mut page = String::new();
+    registry.render(&mut page);
+    for line in [
+        r#"scheduler_pending_pods{queue="active"} 0"#,
+        r#"scheduler_pending_pods{queue="backoff"} 0"#,
+        r#"scheduler_pending_pods{queue="unschedulable"} 1"#,
+        r#"scheduler_pending_pods{queue="gated"} 1"#,
+        r#"scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 2"#,
+        r#"scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1"#,
+        r#"scheduler_schedule_attempts_total{profile="default-scheduler",result="error"} 0"#,
+        r#"scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="16.384"} 2"#,
+        r#"scheduler_scheduling_attempt_duration_seconds_count{profile="default-scheduler",result="unschedulable"} 1"#,
+        "scheduler_scheduling_algorithm_duration_seconds_count 3",
+        r#"scheduler_framework_extension_point_duration_seconds_count{extension_point="Bind",status="Success",profile="default-scheduler"} 2"#,
+        r#"scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"} 2"#,
+        r#"scheduler_pod_scheduling_sli_duration_seconds_bucket{attempts="1",le="5242.88"} 2"#,
+        r#"scheduler_pod_scheduling_attempts_bucket{le="1"} 2"#,
+    ] {
+        assert!(page.lines().any(|other| other == line), "{line} is on the page: {page}");
+    }
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn hundreds_of_pods_are_bound_without_overcommitment_and_deterministically() {
     let mut histories = Vec::new();
     for seed in [7, 7, 8] {

@@ -3,7 +3,7 @@
 use clap::Args;
 
 pub(super) const HELP: &str = "\
-Prints a line for the file of --basic-auth-file: the user, an argon2id hash of the password, the uid and the groups. The password
+Prints a line for the file of --basic-auth-file: the user, an argon2id hash of the password, the uid and the groups. The password \
 is read from the terminal, or is the first line of standard input. The file may change while a server runs.
 
 Examples:

@@ -1,8 +1,9 @@
 //! The subcommands of `kstore-server`.
 
 use super::{
-    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, ExecArgs, ExplainArgs, KubeconfigArgs,
-    ManArgs, RunArgs, StoreArgs, basic_auth, certs, dropin, explain, pages, run, store,
+    AsArgs, AssetsArgs, BasicAuthArgs, CertsArgs, CompletionArgs, EndMarkedArgs, ExecArgs, ExplainArgs,
+    KubeconfigArgs, ManArgs, RunArgs, StopArgs, StoreArgs, basic_auth, certs, dropin, explain, pages, run,
+    stop, store,
 };
 use clap::Subcommand;
 
@@ -15,10 +16,13 @@ pub enum Command {
     /// Print what led to an object and what followed from it, as a tree
     #[command(after_help = explain::HELP)]
     Explain(ExplainArgs),
+    /// End the server that runs on a data directory, in order
+    #[command(after_help = stop::HELP)]
+    Stop(StopArgs),
     /// Check, save, restore or salvage the store's data while no server runs on it
     #[command(after_help = store::HELP)]
     Store(StoreArgs),
-    /// Show and renew the certificates in a data directory
+    /// Show and renew the certificates in a data directory, and issue certificates of the cluster
     #[command(after_help = certs::CERTS_HELP)]
     Certs(CertsArgs),
     /// Make a kubeconfig with a new client certificate for a user
@@ -42,4 +46,7 @@ pub enum Command {
     /// Replace this process by another program that is killed when its parent exits (used by `run`)
     #[command(name = "exec-guarded", hide = true)]
     ExecGuarded(ExecArgs),
+    /// End the processes that a `run` started, when that `run` was killed (used by `run`)
+    #[command(name = "end-marked", hide = true)]
+    EndMarked(EndMarkedArgs),
 }

@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub(super) const ASSETS_HELP: &str = "\
-The programs are links to this one, each with the flags of the original. kube-apiserver runs an apiserver only. Controllers, scheduler
-and simulated nodes are separate programs, or run inside it if its environment has KSTORE_CONTROLLERS=all (or a list, such as
+The programs are links to this one, each with the flags of the original. kube-apiserver runs an apiserver only. Controllers, scheduler \
+and simulated nodes are separate programs, or run inside it if its environment has KSTORE_CONTROLLERS=all (or a list, such as \
 namespace,garbagecollector), KSTORE_SCHEDULER=1 or KSTORE_NODES=N.
 
 Example:

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) const HELP: &str = "\
-Prints first what led to the object, then the writes to it and what followed from them. Each line is one write: the time since
-the first, the revision, the actor, and the change. A write is indented under the write that caused it; repeated writes, such as
+Prints first what led to the object, then the writes to it and what followed from them. Each line is one write: the time since \
+the first, the revision, the actor, and the change. A write is indented under the write that caused it; repeated writes, such as \
 heartbeats, are one line with their number. A large tree is summarized by kind and actor. The exit code is 1 if no write matches.
 
 Examples:

@@ -1,9 +1,10 @@
 //! Flags of `run`: the cluster, its objects before the command starts, and the command.
 
 use super::{
-    Api, CLUSTER_HISTORY, ClusterArgs, Config, ListenAddress, ProcessRole, Quota, SERVING, Storage,
+    Api, CLUSTER_HISTORY, ClusterArgs, Config, EtcdArgs, ListenAddress, ProcessRole, Quota, SERVING, Storage,
     UsageError, time,
 };
+use crate::kubeconfig::CLUSTER;
 use clap::{Args, ValueEnum};
 use kstore_apiserver::outbound::ServiceBackends;
 use std::convert::Infallible;
@@ -16,18 +17,22 @@ use std::time::Duration;
 const OBJECTS: &str = "Objects";
 
 pub(super) const HELP: &str = "\
-Starts a fresh in-memory cluster on a free port, runs CMD with KUBECONFIG set, and ends with CMD's exit code (128+n when
-signal n ended it). Nothing is left behind: on Linux the kubeconfig is in this process's memory and CMD is killed with this
-process, even on SIGKILL. KUBECONFIG can therefore be read but not changed: use `kubectl -n NAMESPACE` rather than
+Starts a fresh in-memory cluster on a free port, runs CMD with KUBECONFIG set, and ends with CMD's exit code (128+n when \
+signal n ended it). Without CMD, in a terminal, it opens a shell. Nothing is left behind: on Linux the kubeconfig is in this \
+process's memory, and if this process is killed, even by SIGKILL, CMD and what it started are killed. KUBECONFIG can therefore be read but not changed: use `kubectl -n NAMESPACE` rather than \
 `kubectl config set-context`, or copy the file first.
 
---crd and --manifest create objects before CMD starts: first all CustomResourceDefinitions of --crd, then the objects of
---manifest in the order in which they are written. An object that exists already is changed by server-side apply. If a file
-cannot be read or an object is refused, CMD does not start and the exit code is 1. If --wait=available does not succeed within
+--crd and --manifest create objects before CMD starts: first all CustomResourceDefinitions of --crd, then the objects of \
+--manifest in the order in which they are written. An object that exists already is changed by server-side apply. If a file \
+cannot be read or an object is refused, CMD does not start and the exit code is 1. If --wait=available does not succeed within \
 --wait-timeout, `run` prints what is not available and why, CMD does not start, and the exit code is 75.
+
+--from begins with a copy of a cluster, which is removed at the end; the original stays as it is. With --etcd-listen the \
+etcd API is served, too, and CMD has its URL in ETCDCTL_ENDPOINTS.
 
 Examples:
   kstore-server run -- kubectl get nodes
+  kstore-server run --from prepared -- make test-e2e
   kstore-server run --nodes 0 --components apiserver -- go test ./...
   kstore-server run --crd config/crd/bases --manifest config/samples -- make test-e2e
   kstore-server run --manifest web.yaml --wait=available -- kubectl get pods
@@ -35,12 +40,18 @@ Examples:
 
 /// Flags of `run`.
 #[derive(Debug, Args)]
+#[command(mut_args = super::summary::in_short_help)]
 pub struct RunArgs {
     /// Address of the API (REST and gRPC, TLS only); port 0 picks a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", help_heading = SERVING)]
     listen: ListenAddress,
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    etcd: EtcdArgs,
+    /// Begin with a copy of a cluster: of a data directory on which no server runs, or of a snapshot of kstore or an etcd
+    #[arg(long, value_name = "DIR|FILE", help_heading = OBJECTS)]
+    from: Option<PathBuf>,
     /// Create the CustomResourceDefinitions in PATH, and skip other objects: a file, a folder (its *.yaml, *.yml and *.json
     /// files, sorted, without subfolders), or - for standard input. May be given several times
     #[arg(long, value_name = "PATH", help_heading = OBJECTS)]
@@ -55,8 +66,8 @@ pub struct RunArgs {
     /// How long --wait=available may take
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, help_heading = OBJECTS)]
     wait_timeout: Duration,
-    /// Command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// Command and its arguments [default: in a terminal, the shell of SHELL]
+    #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
@@ -69,6 +80,17 @@ pub struct ExecArgs {
     /// The command and its arguments
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
+}
+
+/// Arguments of the hidden `end-marked`.
+#[derive(Debug, Args)]
+pub struct EndMarkedArgs {
+    /// The mark of the processes
+    #[arg(long)]
+    pub mark: String,
+    /// A folder to remove afterwards
+    #[arg(long)]
+    pub remove: Option<PathBuf>,
 }
 
 /// Source of manifests.
@@ -120,10 +142,12 @@ pub struct Setup {
     pub wait: WaitFor,
     /// Timeout of [`WaitFor::Available`].
     pub timeout: Duration,
+    /// Directory or snapshot of a cluster to begin with; `None` begins with an empty one.
+    pub from: Option<PathBuf>,
 }
 
 impl RunArgs {
-    /// The cluster's configuration (always in memory, always with an apiserver), its contents, and the command.
+    /// The cluster's configuration (in memory until a copy takes its place, always with an apiserver), its contents, and the command.
     pub fn into_config(self) -> Result<(Config, Setup, Vec<OsString>), UsageError> {
         let ProcessRole::Apiserver(loops) = self.cluster.role()? else {
             return Err(UsageError::NeedsApiserver("run"));
@@ -135,6 +159,7 @@ impl RunArgs {
             manifests: self.manifest,
             wait: self.wait,
             timeout: self.wait_timeout,
+            from: self.from,
         };
         let paths = setup.definitions.iter().chain(&setup.manifests);
         if paths.filter(|path| **path == ManifestPath::Stdin).count() > 1 {
@@ -144,7 +169,7 @@ impl RunArgs {
         let api = Api::Here {
             storage: Storage::Memory,
             listen: self.listen,
-            etcd: None,
+            etcd: self.etcd.into_listen()?,
             quota: Quota::Default,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
@@ -155,6 +180,8 @@ impl RunArgs {
             encryption: None,
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(&loops, nodes),
+            // Not that of the folder of a copy.
+            name: self.cluster.naming.name.or_else(|| Some(CLUSTER.to_owned())),
         };
         Ok((Config { api, loops, controllers, networks, nodes, leader_elect }, setup, self.command))
     }
@@ -180,8 +207,11 @@ mod tests {
         assert_eq!(config.nodes, 1);
         assert_eq!(command, ["kubectl", "get", "pods", "-A"]);
         let (wait, timeout) = (WaitFor::Applied, Duration::from_secs(60));
-        assert_eq!(setup, Setup { definitions: vec![], manifests: vec![], wait, timeout });
-        assert!(parse("--nodes 1").is_err(), "there is no command");
+        assert_eq!(setup, Setup { definitions: vec![], manifests: vec![], wait, timeout, from: None });
+        assert!(parse("--nodes 1").unwrap().2.is_empty(), "the shell takes its place");
+        let (config, setup, _) = parse("--from prepared --etcd-listen 127.0.0.1:0 -- true").unwrap();
+        assert_eq!(setup.from, Some("prepared".into()));
+        assert!(matches!(config.api, Api::Here { etcd: Some(_), .. }));
         assert_eq!(
             parse("--components scheduler -- true").unwrap_err(),
             UsageError::NeedsApiserver("run").to_string()

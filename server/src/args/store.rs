@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
-No server may use the directory at the same time. A running server with --etcd-listen ADDR gives a snapshot to
+No server may use the directory at the same time. A running server with --etcd-listen ADDR gives a snapshot to \
 `etcdctl --endpoints ADDR snapshot save FILE`, in the same file format.
 
 Exit codes: 0 success, 1 failure, 2 invalid command line, 3 done but data is damaged or lost.
@@ -19,10 +19,10 @@ Examples:
   kstore-server store alarm disarm --data-dir /var/lib/kstore";
 
 const RESTORE_HELP: &str = "\
-FILE may come from `kstore-server store snapshot save`, or from `etcdctl snapshot save` with a server of kstore
+FILE may come from `kstore-server store snapshot save`, or from `etcdctl snapshot save` with a server of kstore \
 or etcd. Leases start with their full time to live. Users and roles of an etcd are left out.
 
-Watchers and caches of the lost store must not see other changes under revisions that they already have: raise the
+Watchers and caches of the lost store must not see other changes under revisions that they already have: raise the \
 revision beyond the lost store's last one, with --bump-revision and --mark-compacted.
 
 Examples:
@@ -30,9 +30,9 @@ Examples:
   kstore-server store snapshot restore etcd.db --bump-revision 1000000000 --mark-compacted";
 
 const DISARM_HELP: &str = "\
-NOSPACE is raised at the quota or when the disk is nearly full, CORRUPT when stored data fails its checksum. Fix the cause
-first, or the next write raises the alarm again. NOSPACE of a nearly full disk clears itself when space is free again.
-For a running server with --etcd-listen ADDR, use
+NOSPACE is raised at the quota or when the disk is nearly full, CORRUPT when stored data fails its checksum. Fix the cause \
+first, or the next write raises the alarm again. NOSPACE of a nearly full disk clears itself when space is free again. \
+For a running server with --etcd-listen ADDR, use \
 `etcdctl --endpoints ADDR alarm disarm`.";
 
 /// Arguments of `store`: work on a data directory or a snapshot file without a server.

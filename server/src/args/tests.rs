@@ -25,11 +25,12 @@ fn without_flags_everything_runs_here_on_disk() {
         encryption,
         write_kubeconfig,
         metrics,
+        name,
     } = config.api
     else {
         panic!("no apiserver")
     };
-    assert_eq!((metrics, encryption), (MetricsServer::Installed, None));
+    assert_eq!((metrics, encryption, name), (MetricsServer::Installed, None, None));
     let dir = DEFAULT_DATA_DIR.into();
     assert_eq!(
         storage,

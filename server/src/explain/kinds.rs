@@ -1,6 +1,6 @@
 //! Kinds by the names that kubectl takes: those of the built-in table, and all others by discovery.
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use kstore_api::kind::RESOURCES;
 use kstore_client::Client;
 use serde::Deserialize;
@@ -74,10 +74,14 @@ impl<'c> KindFinder<'c> {
 
     /// Finds a kind by plural, singular, short name or kind, with or without `.group`. Built-in kinds take precedence, and
     /// need no request.
-    pub(super) async fn find(&self, text: &str) -> anyhow::Result<Option<FoundKind>> {
+    ///
+    /// # Errors
+    /// There is no such kind, and the nearest one is named; or the server does not answer.
+    pub(super) async fn find(&self, text: &str) -> anyhow::Result<FoundKind> {
         if let Some(found) = built_in(text) {
-            return Ok(Some(found));
+            return Ok(found);
         }
+        let mut known: Vec<String> = built_in_names().map(str::to_owned).collect();
         let (name, group) = split(text);
         let Groups { groups } = self.get("/apis").await?;
         for found in groups.into_iter().filter(|found| group.is_empty() || found.name == group) {
@@ -88,14 +92,16 @@ impl<'c> KindFinder<'c> {
                 else {
                     continue;
                 };
-                let mut stored = resources.into_iter().filter(|kind| !kind.name.contains('/'));
-                if let Some(kind) = stored.find(|kind| kind.is_named(name)) {
-                    let Kind { name: plural, namespaced, .. } = kind;
-                    return Ok(Some(FoundKind { plural, group: found.name, namespaced }));
+                for kind in resources.into_iter().filter(|kind| !kind.name.contains('/')) {
+                    if kind.is_named(name) {
+                        let Kind { name: plural, namespaced, .. } = kind;
+                        return Ok(FoundKind { plural, group: found.name, namespaced });
+                    }
+                    known.extend([kind.singular_name, kind.name]);
                 }
             }
         }
-        Ok(None)
+        bail!("{}", unknown_kind(text, name, &known))
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -103,6 +109,30 @@ impl<'c> KindFinder<'c> {
         serde_json::from_slice(&answer)
             .with_context(|| format!("the server's answer to {path} is not discovery"))
     }
+}
+
+/// The refusal of a name that no kind has.
+fn unknown_kind(text: &str, name: &str, known: &[String]) -> String {
+    match nearest(name, known) {
+        Some(meant) => format!("`{text}` is not a kind of this API; did you mean {meant}?"),
+        None => format!("`{text}` is not a kind of this API; see kubectl api-resources"),
+    }
+}
+
+/// The known name that a mistyped one stands for: at most two letters differ, and not more than a third.
+fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
+    let name = name.to_ascii_lowercase();
+    let names = known.iter().filter(|known| !known.is_empty());
+    let (distance, nearest) = names
+        .map(|known| (strsim::osa_distance(&name, known), known.as_str()))
+        .min_by_key(|(distance, _)| *distance)?;
+    (distance <= 2 && distance * 3 <= name.chars().count()).then_some(nearest)
+}
+
+/// Singular and plural names of the built-in kinds with stored objects.
+fn built_in_names() -> impl Iterator<Item = &'static str> {
+    let stored = RESOURCES.iter().filter(|row| row.is_stored() && row.storage_version.is_none());
+    stored.flat_map(|row| [row.singular, row.plural])
 }
 
 fn split(text: &str) -> (&str, &str) {
@@ -138,6 +168,20 @@ mod tests {
             ("gadget", None),
         ] {
             assert_eq!(built_in(text).map(|found| found.plural).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_kind_is_refused_with_the_one_that_was_meant() {
+        let known: Vec<_> = built_in_names().chain(["cache", "caches"]).map(str::to_owned).collect();
+        for (text, expected) in [
+            ("depoyment", "`depoyment` is not a kind of this API; did you mean deployment?"),
+            ("Deploymnets.apps", "`Deploymnets.apps` is not a kind of this API; did you mean deployments?"),
+            ("cahce", "`cahce` is not a kind of this API; did you mean cache?"),
+            ("gadget", "`gadget` is not a kind of this API; see kubectl api-resources"),
+            ("x", "`x` is not a kind of this API; see kubectl api-resources"),
+        ] {
+            assert_eq!(unknown_kind(text, split(text).0, &known), expected);
         }
     }
 

@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trace::{Filter, Trace};
 
+/// Updates for which the server says what changed: its own bound.
+const CHANGES: usize = 500;
+
 /// Fetches and prints the causal tree.
 pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let (kind, name) =
@@ -38,8 +41,6 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         let client = client.with_context(|| format!("cannot reach {}", kubeconfig.server))?;
         let kinds = KindFinder::new(&client);
         let resource = kinds.find(kind).await?;
-        let resource = resource
-            .with_context(|| format!("`{kind}` is not a kind of this API; see kubectl api-resources"))?;
         let filter = filter(&args, &kinds).await?;
         let answer =
             client.get_path(&query(&resource, &namespace, name)).await.map_err(|error| anyhow!("{error}"))?;
@@ -84,11 +85,7 @@ fn no_match(filter: &Filter, actors: BTreeSet<String>) -> String {
 async fn filter(args: &ExplainArgs, finder: &KindFinder<'_>) -> anyhow::Result<Filter> {
     let mut kinds = Vec::new();
     for text in &args.kind {
-        let found = finder.find(text).await?;
-        let found = found.with_context(|| {
-            format!("`{text}` in --kind is not a kind of this API; see kubectl api-resources")
-        })?;
-        kinds.push(found.plural);
+        kinds.push(finder.find(text).await.context("--kind")?.plural);
     }
     let since = args.since.map(|since| Nondet::real().clock.now().checked_sub(since)).transpose()?;
     Ok(Filter { kinds, by: args.by.clone(), since, depth: args.depth })
@@ -110,7 +107,11 @@ fn shown(trace: Trace, output: ExplainOutput, all: bool) -> anyhow::Result<Strin
 fn query(resource: &FoundKind, namespace: &str, name: &str) -> String {
     let namespace =
         if resource.namespaced { format!("&namespace={}", escape(namespace)) } else { String::new() };
-    format!("/kstore/v1/trace?resource={}{namespace}&name={}", resource.qualified(), escape(name))
+    format!(
+        "/kstore/v1/trace?resource={}{namespace}&name={}&changes={CHANGES}",
+        resource.qualified(),
+        escape(name)
+    )
 }
 
 /// Percent-encodes all bytes with a meaning in a query.
@@ -153,11 +154,11 @@ mod tests {
         let ask = |kind: &str, name: &str| query(&kinds::built_in(kind).unwrap(), "a b", name);
         assert_eq!(
             ask("deploy", "web"),
-            "/kstore/v1/trace?resource=deployments.apps&namespace=a%20b&name=web"
+            "/kstore/v1/trace?resource=deployments.apps&namespace=a%20b&name=web&changes=500"
         );
         assert_eq!(
             ask("clusterrole", "system:node"),
-            "/kstore/v1/trace?resource=clusterroles.rbac.authorization.k8s.io&name=system:node"
+            "/kstore/v1/trace?resource=clusterroles.rbac.authorization.k8s.io&name=system:node&changes=500"
         );
     }
 

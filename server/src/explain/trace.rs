@@ -48,6 +48,9 @@ pub(crate) struct Node {
     pub object: String,
     /// `created`, `updated` or `deleted`.
     pub effect: String,
+    /// What an update changed, in words, if the server knows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
     /// The API verb, followed by `/` and the subresource, if any.
     pub verb: String,
     /// Name of the user.

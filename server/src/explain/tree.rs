@@ -131,8 +131,13 @@ impl Line<'_> {
                 format!("  ×{count} in {span:.3}s, to #{}", self.last.revision)
             }
         };
+        let changes = match (self.last.changes.join(", "), self.count) {
+            (none, _) if none.is_empty() => none,
+            (changes, 1) => format!("  {changes}"),
+            (changes, _) => format!("; last: {changes}"),
+        };
         let more = if self.last.truncated { "  … and more; explain this object to see it" } else { "" };
-        format!("#{revision}  {actor} {effect} {object}{part}{times}{more}")
+        format!("#{revision}  {actor} {effect} {object}{part}{times}{changes}{more}")
     }
 }
 
@@ -191,6 +196,21 @@ mod tests {
 └─ +0.011s  #10  deployment-controller updated deployments/a/web [status]  ×2 in 0.010s, to #12
 ";
         assert_eq!(render(&rollout()), expected);
+    }
+
+    #[test]
+    fn a_line_says_what_changed_and_a_folded_one_what_changed_last() {
+        let write = |n: i64, changes: Value| {
+            let what = [MANAGER, "deployment-controller", "update/status", "updated", "deployments/a/web"];
+            let mut write = node(n, n * 1000, what, json!([]));
+            write["changes"] = changes;
+            write
+        };
+        let text = render(&trace(vec![write(1, json!(["replicas 3→2", "Available=True"]))]));
+        assert!(text.ends_with("deployments/a/web [status]  replicas 3→2, Available=True\n"), "{text}");
+        let folded = vec![write(1, json!(["readyReplicas=1"])), write(2, json!(["readyReplicas 1→2"]))];
+        let text = render(&trace(folded));
+        assert!(text.ends_with("[status]  ×2 in 0.001s, to #2; last: readyReplicas 1→2\n"), "{text}");
     }
 
     #[test]

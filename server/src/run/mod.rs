@@ -5,14 +5,17 @@ pub(crate) mod guard;
 mod manifests;
 mod readiness;
 mod setup;
+mod source;
+pub(crate) mod watcher;
 
-use crate::args::{RunArgs, WaitFor};
+use crate::args::{Api, Config, RunArgs, UsageError, WaitFor};
 use crate::memory_file::MemoryFile;
 use crate::shutdown::{CaughtSignal, Signals};
 use crate::wiring::{self, Cluster};
 use anyhow::Context;
 use manifests::SourcedObject;
 use setup::StoredObject;
+use source::SourceCopy;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
@@ -20,7 +23,8 @@ use std::path::Path;
 use std::pin::{Pin, pin};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
-use tokio::process::Child;
+use tokio::process::{Child, Command};
+use watcher::{Mark, Watcher};
 
 /// Time for the command to end after SIGTERM before it is killed.
 const COMMAND_GRACE: Duration = Duration::from_secs(5);
@@ -30,17 +34,67 @@ const NOT_AVAILABLE: u8 = 75;
 /// Starts the cluster, stores the objects, runs the command, stops the cluster, and returns the command's
 /// exit code.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let (config, setup, command) = args.into_config()?;
+    let (mut config, setup, command) = args.into_config()?;
+    let command = command_or_shell(command, std::env::var_os("SHELL"), std::io::stdin().is_terminal())?;
     let objects = manifests::read(&setup)?;
+    let copy = setup.from.as_deref().map(SourceCopy::of).transpose()?;
+    if let (Some(copy), Api::Here { storage, .. }) = (&copy, &mut config.api) {
+        *storage = copy.storage();
+    }
     wiring::block_on(async {
-        let mut signals = Signals::catch()?;
-        let cluster = wiring::start(&config).await?;
-        let preparation =
-            Preparation { cluster: &cluster, objects, wait: setup.wait, timeout: setup.timeout };
-        let outcome = preparation.run(&command, &mut signals).await;
-        cluster.stop().await;
+        let mark = Mark::new(std::env::var(watcher::VARIABLE).ok());
+        // Without a watcher the command's children live on if this process is killed; nothing else depends on it.
+        let watcher = Watcher::start(&mark, copy.as_ref().map(SourceCopy::folder)).ok();
+        let outcome = run_marked(
+            &config,
+            Contents { objects, wait: setup.wait, timeout: setup.timeout },
+            &command,
+            &mark,
+        )
+        .await;
+        if let Some(watcher) = watcher {
+            watcher.dismiss().await;
+        }
         outcome
     })
+}
+
+/// Objects of the cluster before the command starts, and what the command waits for.
+struct Contents {
+    objects: Vec<SourcedObject>,
+    wait: WaitFor,
+    timeout: Duration,
+}
+
+/// Runs the command, with a mark in its environment, on a cluster that ends with it.
+async fn run_marked(
+    config: &Config,
+    Contents { objects, wait, timeout }: Contents,
+    command: &[OsString],
+    mark: &Mark,
+) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::catch()?;
+    let cluster = wiring::start(config).await?;
+    let preparation = Preparation { cluster: &cluster, objects, wait, timeout, mark };
+    let outcome = preparation.run(command, &mut signals).await;
+    cluster.stop().await;
+    outcome
+}
+
+/// The command, or without one a shell, which needs a terminal: it would end at once, with success, where standard input is empty.
+fn command_or_shell(
+    command: Vec<OsString>,
+    shell: Option<OsString>,
+    is_terminal: bool,
+) -> Result<Vec<OsString>, UsageError> {
+    match (command.is_empty(), is_terminal) {
+        (false, _) => Ok(command),
+        (true, false) => Err(UsageError::NoCommand),
+        (true, true) => {
+            eprintln!("kstore-server run: KUBECONFIG is set in this shell; the cluster ends with it");
+            Ok(vec![shell.filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())])
+        }
+    }
 }
 
 /// A started cluster, and what happens in it before the command starts.
@@ -49,6 +103,7 @@ struct Preparation<'c> {
     objects: Vec<SourcedObject>,
     wait: WaitFor,
     timeout: Duration,
+    mark: &'c Mark,
 }
 
 /// Why the command does not start, or is terminated.
@@ -63,7 +118,8 @@ impl Preparation<'_> {
     async fn run(self, command: &[OsString], signals: &mut Signals) -> anyhow::Result<ExitCode> {
         let kubeconfig = MemoryFile::new("kubeconfig", self.cluster.admin_kubeconfig().as_bytes())
             .context("cannot make the kubeconfig for the command")?;
-        let wait = self.wait;
+        let (wait, mark, etcd) = (self.wait, self.mark, self.cluster.etcd_url());
+        let environment = Environment { kubeconfig: kubeconfig.path(), mark, etcd };
         let mut preparing = pin!(self.prepare());
         if wait != WaitFor::None {
             let prepared = tokio::select! {
@@ -81,7 +137,7 @@ impl Preparation<'_> {
             }
         }
         let preparing = (wait == WaitFor::None).then_some(preparing);
-        Ok(exit_code(supervise(command, kubeconfig.path(), signals, preparing).await?))
+        Ok(exit_code(supervise(command, environment, signals, preparing).await?))
     }
 
     async fn prepare(self) -> Result<(), PrepareError> {
@@ -109,15 +165,13 @@ impl Preparation<'_> {
 /// ends, and only the main thread lives as long as the process.
 async fn supervise(
     command: &[OsString],
-    kubeconfig: &Path,
+    environment: Environment<'_>,
     signals: &mut Signals,
     mut preparing: Option<Pin<&mut impl Future<Output = Result<(), PrepareError>>>>,
 ) -> anyhow::Result<ExitStatus> {
-    let mut child = guard::command(command)
-        .env("KUBECONFIG", kubeconfig)
-        .kill_on_drop(true)
-        .spawn()
-        .context("cannot start the command")?;
+    let mut guarded = guard::command(command);
+    environment.set(&mut guarded);
+    let mut child = guarded.kill_on_drop(true).spawn().context("cannot start the command")?;
     loop {
         tokio::select! {
             biased;
@@ -139,6 +193,23 @@ async fn supervise(
                     return Err(error);
                 }
             }
+        }
+    }
+}
+
+/// What the command finds in its environment.
+struct Environment<'a> {
+    kubeconfig: &'a Path,
+    mark: &'a Mark,
+    /// URL of the etcd API, if it is served.
+    etcd: Option<&'a str>,
+}
+
+impl Environment<'_> {
+    fn set(&self, command: &mut Command) {
+        command.env("KUBECONFIG", self.kubeconfig).env(watcher::VARIABLE, &self.mark.value);
+        if let Some(etcd) = self.etcd {
+            command.env("ETCDCTL_ENDPOINTS", etcd);
         }
     }
 }
@@ -175,6 +246,18 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_command_a_terminal_gets_a_shell() {
+        let of = |command: &[&str], shell: Option<&str>, is_terminal| {
+            let command = command.iter().map(OsString::from).collect();
+            command_or_shell(command, shell.map(OsString::from), is_terminal)
+        };
+        assert_eq!(of(&["kubectl", "get"], Some("/bin/zsh"), true).unwrap(), ["kubectl", "get"]);
+        assert_eq!(of(&[], Some("/bin/zsh"), true).unwrap(), ["/bin/zsh"]);
+        assert_eq!(of(&[], None, true).unwrap(), ["/bin/sh"]);
+        assert_eq!(of(&[], Some("/bin/zsh"), false).unwrap_err(), UsageError::NoCommand);
+    }
 
     #[test]
     fn an_exit_code_is_passed_on_and_a_signal_becomes_128_and_its_number() {

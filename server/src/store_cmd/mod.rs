@@ -4,6 +4,7 @@
 mod print;
 mod progress;
 mod status;
+mod unreadable;
 
 use crate::args::{
     AlarmCommand, Engine, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand,
@@ -17,6 +18,7 @@ use progress::ProgressMeter;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
+use unreadable::UnreadableValues;
 
 /// Exit code of a completed command that found damaged or lost data.
 const DAMAGED: u8 = 3;
@@ -131,9 +133,13 @@ fn restore(args: RestoreArgs, output: Output) -> anyhow::Result<ExitCode> {
         bump: args.bump_revision,
     };
     data_dir::refuse_foreign(&dir)?;
-    let mut meter = ProgressMeter::new("restored");
-    let restored =
-        maintenance::restore(&request, &Nondet::real().rng, &mut |done, total| meter.at(done, total))?;
+    let (mut meter, mut unreadable) = (ProgressMeter::new("restored"), UnreadableValues::default());
+    let restored = maintenance::restore_visiting(
+        &request,
+        &Nondet::real().rng,
+        &mut |version, is_deletion| unreadable.visit(version, is_deletion),
+        &mut |done, total| meter.at(done, total),
+    )?;
     drop(meter);
     let answer = json!({
         "directory": dir.display().to_string(),
@@ -143,6 +149,9 @@ fn restore(args: RestoreArgs, output: Output) -> anyhow::Result<ExitCode> {
         "leases": restored.leases,
     });
     print::answer(output, &answer);
+    if let Some(text) = unreadable.text() {
+        eprintln!("kstore-server: {text}");
+    }
     if restored.users_left_out {
         eprintln!(
             "kstore-server: users and roles of the snapshot were left out: kstore's etcd API authenticates by \

@@ -30,6 +30,6 @@ pub use export::{ExportError, SalvageReport, salvage, save, snapshot_to_file};
 pub use fuzz::fuzz_restore;
 pub use losses::{Losses, LostVersion, RevisionRange};
 pub use rescue::{RescueError, RescueReport, rescue};
-pub use restore::{Progress, Restore, RestoreError, RestoreReport, restore};
+pub use restore::{Progress, Restore, RestoreError, RestoreReport, VisitVersion, restore, restore_visiting};
 pub use snapshot_file::{SnapshotFileError, SnapshotStatus, snapshot_status};
 pub use survey::{LogRange, Problem, SurveyError};

@@ -19,10 +19,10 @@ use crate::disk::{Disk, private};
 use crate::engine::{Engine, EngineError};
 use crate::manifest;
 use crate::types::error::OpenError;
-use crate::types::record::Record;
+use crate::types::record::{Record, RecordKind};
 use crate::types::state::DurableState;
 use crate::wal::{ReplayResult, Wal, WalSegments};
-use crate::{EngineKind, Limits, Revision};
+use crate::{EngineKind, KeyValue, Limits, Revision};
 
 /// A request to restore a snapshot.
 #[derive(Clone, Debug)]
@@ -91,10 +91,29 @@ pub enum RestoreError {
 /// Progress callback: bytes done, total bytes.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
+/// Callback for each version of a key: the version, and whether it is a deletion.
+pub type VisitVersion<'a> = dyn FnMut(&KeyValue, bool) + 'a;
+
+/// The callbacks of a restore.
+pub(super) struct Observers<'a, 'v, 'p> {
+    pub(super) visit: &'a mut VisitVersion<'v>,
+    pub(super) progress: &'a mut Progress<'p>,
+}
+
 /// Restores a snapshot. On return the directory is durable, complete and unlocked; after an error it contains no store.
 pub fn restore(
     request: &Restore,
     rng: &Rng,
+    progress: &mut Progress<'_>,
+) -> Result<RestoreReport, RestoreError> {
+    restore_visiting(request, rng, &mut |_, _| {}, progress)
+}
+
+/// Restores like [`restore`], and passes each version in the snapshot to `visit`, in the order of revisions.
+pub fn restore_visiting(
+    request: &Restore,
+    rng: &Rng,
+    visit: &mut VisitVersion<'_>,
     progress: &mut Progress<'_>,
 ) -> Result<RestoreReport, RestoreError> {
     let io = |source| SnapshotFileError::Io { path: request.snapshot.clone(), source };
@@ -104,7 +123,7 @@ pub fn restore(
     disk.create_dir(&request.dir).map_err(|source| write_error(&request.dir, source))?;
     let _lock = DirLock::take(&request.dir)?;
     private::protect(&request.dir)?;
-    restore_from(&disk, &snapshot, request, rng, progress)
+    restore_from(&disk, &snapshot, request, rng, Observers { visit, progress })
 }
 
 fn write_error(dir: &Path, source: io::Error) -> RestoreError {
@@ -117,7 +136,7 @@ pub(super) fn restore_from(
     snapshot: &SnapshotFile,
     request: &Restore,
     rng: &Rng,
-    progress: &mut Progress<'_>,
+    observers: Observers<'_, '_, '_>,
 ) -> Result<RestoreReport, RestoreError> {
     if request.engine == EngineKind::Memory {
         return Err(RestoreError::NoEngine);
@@ -128,7 +147,7 @@ pub(super) fn restore_from(
     snapshot.check()?;
     let target = Target { disk, dir: &request.dir, engine: request.engine, rng };
     target.prepare()?;
-    let restored = target.fill(snapshot, request.bump, progress);
+    let restored = target.fill(snapshot, request.bump, observers);
     if restored.is_err() {
         // Best effort: remaining files are marked, and the next restore clears them.
         let _ = target.clear();
@@ -209,12 +228,12 @@ impl Target<'_> {
         &self,
         snapshot: &SnapshotFile,
         bump: u64,
-        progress: &mut Progress<'_>,
+        observers: Observers<'_, '_, '_>,
     ) -> Result<RestoreReport, RestoreError> {
         let cluster = self.rng.next_u64() | 1;
         // A log without a manifest: no store opens this directory until the restore is done.
         self.begin_log(cluster).map_err(self.error())?;
-        let (contents, token) = self.fill_engine(snapshot, progress)?;
+        let (contents, token) = self.fill_engine(snapshot, observers)?;
         let (revision, compacted) = bumped(&contents.state, bump)?;
         let manifest = Manifest {
             cluster,
@@ -247,12 +266,18 @@ impl Target<'_> {
     fn fill_engine(
         &self,
         snapshot: &SnapshotFile,
-        progress: &mut Progress<'_>,
+        Observers { visit, progress }: Observers<'_, '_, '_>,
     ) -> Result<(SnapshotContents, Vec<u8>), RestoreError> {
         let engine = data_dir::new_engine(self.disk, &self.engine(), self.engine);
         let engine = engine.map_err(|error| write_error(self.dir, engine_error(error)))?;
         let mut batch = Batch::new(&*engine, snapshot.len(), progress);
-        let read = contents::read(snapshot, &mut |record| batch.add(record));
+        let read = contents::read(snapshot, &mut |record| {
+            let is_version = matches!(record.kind, RecordKind::Put | RecordKind::Delete);
+            if let Some(version) = KeyValue::decode(record.bytes.clone()).filter(|_| is_version) {
+                visit(&version, record.kind == RecordKind::Delete);
+            }
+            batch.add(record)
+        });
         let flushed = batch.finish();
         // An engine error also fails the reading, so it is reported first.
         flushed.map_err(|error| write_error(self.dir, engine_error(error)))?;

@@ -10,7 +10,7 @@ use proptest::sample::Index;
 use sha2::{Digest, Sha256};
 
 use super::fuzz::{BytesFile, fuzz_restore};
-use super::restore::restore_from;
+use super::restore::{Observers, restore_from};
 use super::snapshot_file::SnapshotFile;
 use super::{Restore, RestoreError, RestoreReport, SnapshotFileError, restore, snapshot_status};
 use crate::disk::Disk;
@@ -41,7 +41,8 @@ pub(crate) fn restore_to(
 ) -> Result<RestoreReport, RestoreError> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     disk.create_dir(Path::new(DIR)).map_err(|source| RestoreError::Write { dir: DIR.into(), source })?;
-    restore_from(&disk, &held(bytes), request, &Rng::seeded(bytes.len() as u64), &mut |_, _| {})
+    let observers = Observers { visit: &mut |_, _| {}, progress: &mut |_, _| {} };
+    restore_from(&disk, &held(bytes), request, &Rng::seeded(bytes.len() as u64), observers)
 }
 
 pub(super) fn open(disk: &SimDisk) -> Result<Store, OpenError> {

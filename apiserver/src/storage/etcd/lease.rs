@@ -1,10 +1,10 @@
-//! Leases of keys with a time to live. As in Kubernetes, keys that are written within a minute share one
-//! lease, so that thousands of events do not need thousands of leases. Keys live up to a minute longer than
-//! requested.
+//! Leases of keys with a time to live. As in Kubernetes, keys that are written within [`lease_share`] share one
+//! lease, so that thousands of events do not need thousands of leases. Keys live that much longer than requested.
 
 use super::call_error::CallError;
 use super::link::{Link, Member};
-use crate::limits::{ETCD_LEASE_KEYS, ETCD_LEASE_SHARE};
+use crate::limits::LEASE_KEYS;
+use crate::storage::lease_share;
 use kstore_proto::etcd::etcdserverpb::LeaseGrantRequest;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -29,12 +29,13 @@ impl Leases {
         if let Some(id) = self.joined(ttl_seconds) {
             return Ok(id);
         }
-        let ttl = i64::try_from(ttl_seconds + ETCD_LEASE_SHARE.as_secs()).unwrap_or(i64::MAX);
+        let share = lease_share(ttl_seconds);
+        let ttl = i64::try_from(ttl_seconds.saturating_add(share.as_secs())).unwrap_or(i64::MAX);
         let request = LeaseGrantRequest { ttl, id: 0 };
         // A lost reply leaves a lease without keys, which expires.
         let grant = |member: Member| async move { member.lease().lease_grant(member.request(request)).await };
         let id = link.call(grant).await?.id;
-        let shared = SharedLease { id, until: Instant::now() + ETCD_LEASE_SHARE, keys: 1 };
+        let shared = SharedLease { id, until: Instant::now() + share, keys: 1 };
         self.0.lock().insert(ttl_seconds, shared);
         Ok(id)
     }
@@ -42,7 +43,7 @@ impl Leases {
     fn joined(&self, ttl_seconds: u64) -> Option<i64> {
         let mut leases = self.0.lock();
         let shared = leases.get_mut(&ttl_seconds)?;
-        if shared.keys >= ETCD_LEASE_KEYS || Instant::now() >= shared.until {
+        if shared.keys >= LEASE_KEYS || Instant::now() >= shared.until {
             return None;
         }
         shared.keys += 1;

@@ -74,7 +74,11 @@ fn mode(flags: &impl FlagValues, name: &str) -> Result<ModeChoice, FlagError> {
         "AlwaysDeny" => ModeChoice::AlwaysDeny,
         "ABAC" => ModeChoice::Abac(needs(POLICIES)?),
         "Webhook" => ModeChoice::Webhook(needs(WEBHOOK)?, options(flags)?),
-        _ => return Err(FlagError::new(MODE, name, "is not a valid mode")),
+        _ => {
+            let reason =
+                "is not a valid mode; expected some of Node, RBAC, ABAC, Webhook, AlwaysAllow and AlwaysDeny";
+            return Err(FlagError::new(MODE, name, reason));
+        }
     })
 }
 
@@ -134,7 +138,10 @@ mod tests {
     #[test]
     fn contradictory_authorization_flags_are_refused() {
         for (flags, want) in [
-            (vec![(MODE, "RBAC,Nonsense")], "is not a valid mode"),
+            (
+                vec![(MODE, "RBAC,Nonsense")],
+                "is not a valid mode; expected some of Node, RBAC, ABAC, Webhook, ",
+            ),
             (vec![(MODE, "RBAC,RBAC")], "has mode specified more than once"),
             (vec![(MODE, "ABAC")], "needs --authorization-policy-file"),
             (vec![(MODE, "Webhook")], "needs --authorization-webhook-config-file"),

@@ -20,12 +20,14 @@ pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
 pub(crate) use given::{FlagError, FlagValues};
 pub(crate) use table::{
-    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS, TABLES,
+    ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, REQUEST_LIMITS, TABLES,
 };
 
 use crate::dropin::{BOOL, Flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use kstore_apiserver::RequestLimits;
+use kstore_apiserver::limits::EVENT_TTL;
+use std::time::Duration;
 
 /// Authenticators, authorizers, admission plugins, limits and optional APIs that flags configure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct AccessConfig {
     pub apis: OptionalApis,
     /// Bytes of the memory of `explain`; `None` selects the default.
     pub explain_bytes: Option<usize>,
+    /// How long Events live; zero is for ever, `None` selects the default.
+    pub event_ttl: Option<Duration>,
 }
 
 /// The authenticators, authorizers, admission plugins, limits and optional APIs that the flags configure.
@@ -50,10 +54,33 @@ pub struct AccessConfig {
 /// The first value that cannot be used.
 pub(crate) fn access(flags: &impl FlagValues) -> Result<AccessConfig, FlagError> {
     let authentication = authn::authentication(flags)?;
-    let authorization = authz::authorization(flags)?;
     let (request_limits, admission) = (requests::request_limits(flags)?, admission::admission(flags)?);
     let apis = apis::optional_apis(flags)?;
-    Ok(AccessConfig { authentication, authorization, request_limits, admission, apis, explain_bytes: None })
+    let (authorization, event_ttl) = (authz::authorization(flags)?, event_ttl(flags)?);
+    Ok(AccessConfig {
+        authentication,
+        authorization,
+        request_limits,
+        admission,
+        apis,
+        explain_bytes: None,
+        event_ttl,
+    })
+}
+
+/// How long Events live, if the flag is given; zero is for ever.
+///
+/// # Errors
+/// A time that leases of etcd cannot have.
+fn event_ttl(flags: &impl FlagValues) -> Result<Option<Duration>, FlagError> {
+    const NAME: &str = "event-ttl";
+    /// A hundred years, which every etcd accepts as the time to live of a lease.
+    const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    let Some(given) = flags.text(NAME) else { return Ok(None) };
+    let ttl = flags.time(NAME, EVENT_TTL)?;
+    let is_usable = ttl.is_zero() || (Duration::from_secs(1)..=LONGEST).contains(&ttl);
+    let refused = || FlagError::new(NAME, given, "expected 0s, which keeps Events, or 1s to 876000h");
+    is_usable.then_some(Some(ttl)).ok_or_else(refused)
 }
 
 /// The given access flags of `kstore-server`, each with its value.
@@ -109,5 +136,23 @@ impl clap::Args for AccessArgs {
 
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::given::TestFlags;
+    use super::*;
+
+    #[test]
+    fn events_live_as_long_as_the_flag_says_or_for_ever() {
+        let read = |text: &'static str| event_ttl(&TestFlags(vec![("event-ttl", text)]));
+        assert_eq!(event_ttl(&TestFlags(Vec::new())), Ok(None));
+        for (text, seconds) in [("10m", 600), ("1h30m0s", 5400), ("0s", 0), ("0", 0), ("1s", 1)] {
+            assert_eq!(read(text), Ok(Some(Duration::from_secs(seconds))), "{text}");
+        }
+        for text in ["-1s", "500ms", "876001h", "10", "soon"] {
+            assert_eq!(read(text).unwrap_err().name, "event-ttl", "{text}");
+        }
     }
 }

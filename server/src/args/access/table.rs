@@ -11,7 +11,15 @@ pub(crate) const TABLES: &[(&str, &[Flag])] = &[
     ("Admission", ADMISSION),
     ("Request limits", REQUEST_LIMITS),
     ("Optional APIs", APIS),
+    ("Storage", EVENTS),
 ];
+
+/// Flags of Events.
+pub(crate) const EVENTS: &[Flag] = &[honour(
+    "event-ttl",
+    "TIME",
+    "How long Events are kept after their last change, such as 10m; 0s keeps them [default: 1h0m0s]",
+)];
 
 /// Flags of optional APIs and features.
 pub(crate) const APIS: &[Flag] = &[

@@ -8,6 +8,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use kstore_apiserver::plain_http;
 use kstore_informer::metrics::Registry;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -77,8 +78,14 @@ impl Health {
         connections.wait().await;
     }
 
-    async fn connection(self: Arc<Self>, socket: TcpStream, acceptor: TlsAcceptor) {
-        let Ok(Ok(socket)) = timeout(PATIENCE, acceptor.accept(socket)).await else { return };
+    async fn connection(self: Arc<Self>, mut socket: TcpStream, acceptor: TlsAcceptor) {
+        let accepting = async {
+            match plain_http::refuses(&mut socket).await {
+                true => None,
+                false => acceptor.accept(socket).await.ok(),
+            }
+        };
+        let Ok(Some(socket)) = timeout(PATIENCE, accepting).await else { return };
         let answer = service_fn(move |request: Request<Incoming>| {
             let answer = self.answer(request.method(), request.uri().path());
             async move { Ok::<_, Infallible>(answer) }

@@ -80,6 +80,8 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
         audit,
         encryption: None,
         explain_bytes: None,
+        event_ttl: config.event_ttl,
+        load_progress: Arc::default(),
         opt_in: config.apis.opt_in.clone(),
     };
     let api_listener = ApiListener {

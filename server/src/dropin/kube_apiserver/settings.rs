@@ -121,6 +121,7 @@ pub(super) fn read(
         encryption: encryption(flags)?,
         write_kubeconfig: None,
         metrics: MetricsServer::Off,
+        name: None,
     };
     Ok(Apiserver {
         config: Config {

@@ -1,6 +1,6 @@
 //! The flags of kube-apiserver 1.36, each with its verdict.
 
-use crate::args::{ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, REQUEST_LIMITS};
+use crate::args::{ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, REQUEST_LIMITS};
 use crate::dropin::every_program::EVERY_PROGRAM;
 use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 use kstore_api::kubernetes_release;
@@ -15,6 +15,7 @@ pub(super) const TABLE: Table = Table {
         ADMISSION,
         REQUEST_LIMITS,
         APIS,
+        EVENTS,
         FLAGS,
     ],
     dialect: Dialect::Pflag,
@@ -151,7 +152,6 @@ const FLAGS: &[Flag] = &[
         "string",
         "kstore does not connect to kubelets; its nodes connect to the apiserver",
     ),
-    refuse("event-ttl", "duration", "kstore deletes events after an hour"),
     refuse("default-not-ready-toleration-seconds", "int", "kstore sets 300 seconds"),
     refuse("default-unreachable-toleration-seconds", "int", "kstore sets 300 seconds"),
     refuse("cors-allowed-origins", "strings", "kstore sends no CORS headers"),

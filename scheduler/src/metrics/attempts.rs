@@ -1,0 +1,211 @@
+//! [`AttemptMetrics`]: results and durations of attempts to schedule pods, and the lengths of the queues, under kube-scheduler's names.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kstore_informer::metrics::{Collect, Histogram, Metric, Page, Registry};
+use parking_lot::Mutex;
+
+use crate::queue::QueueDepths;
+use crate::scheduler::{Action, Binding, SchedulingFailure};
+
+const PENDING: Metric = Metric::gauge(
+    "scheduler_pending_pods",
+    "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number of pods in backoffQ; \
+     'unschedulable' means number of pods in unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number \
+     of unschedulable pods that the scheduler never attempted to schedule because they are gated.",
+);
+
+const ATTEMPTS: Metric = Metric::counter(
+    "scheduler_schedule_attempts_total",
+    "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while 'error' means an \
+     internal scheduler problem.",
+);
+
+const ATTEMPT_DURATION: Metric = Metric::histogram(
+    "scheduler_scheduling_attempt_duration_seconds",
+    "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
+);
+
+const ALGORITHM_DURATION: Metric = Metric::histogram(
+    "scheduler_scheduling_algorithm_duration_seconds",
+    "Scheduling algorithm latency in seconds",
+);
+
+const EXTENSION_DURATION: Metric = Metric::histogram(
+    "scheduler_framework_extension_point_duration_seconds",
+    "Latency for running all plugins of a specific extension point.",
+);
+
+const SLI_DURATION: Metric = Metric::histogram(
+    "scheduler_pod_scheduling_sli_duration_seconds",
+    "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue an d might involve multiple scheduling \
+     attempts.",
+);
+
+const POD_ATTEMPTS: Metric = Metric::histogram(
+    "scheduler_pod_scheduling_attempts",
+    "Number of attempts to successfully schedule a pod.",
+);
+
+/// Upper bounds of the durations of attempts and of the algorithm: kube-scheduler's, doubled from 1 ms.
+const ATTEMPT_BOUNDS: &[f64] = &[
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
+];
+/// Those of extension points, doubled from 0.1 ms.
+const EXTENSION_BOUNDS: &[f64] =
+    &[0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048];
+/// Those of the whole wait of a pod, doubled from 10 ms.
+const SLI_BOUNDS: &[f64] = &[
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68,
+    655.36, 1310.72, 2621.44, 5242.88,
+];
+const POD_ATTEMPT_BOUNDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0];
+/// Number of attempts from which the waits of pods share a series, `15+`.
+const MANY_ATTEMPTS: u32 = 15;
+
+/// The result of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AttemptResult {
+    Scheduled,
+    Unschedulable,
+    Error,
+}
+
+impl AttemptResult {
+    const ALL: [Self; 3] = [Self::Scheduled, Self::Unschedulable, Self::Error];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Unschedulable => "unschedulable",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Counts and durations of attempts. They go on when the scheduler starts again.
+pub(crate) struct AttemptMetrics {
+    /// The scheduler's name, which is that of its one profile.
+    profile: String,
+    /// Lengths of the queues, in the order of [`QUEUES`].
+    pending: [AtomicUsize; 4],
+    durations: Mutex<Durations>,
+}
+
+const QUEUES: [&str; 4] = ["active", "backoff", "unschedulable", "gated"];
+
+struct Durations {
+    /// By the place of the result in [`AttemptResult::ALL`].
+    attempts: [Histogram; 3],
+    algorithm: Histogram,
+    /// Writes of bindings: those that succeeded, and those that failed.
+    binds: [Histogram; 2],
+    /// Waits of scheduled pods by their number of attempts.
+    sli: BTreeMap<u32, Histogram>,
+    pod_attempts: Histogram,
+}
+
+impl AttemptMetrics {
+    /// Zero counts, on the page of `registry` until they are dropped.
+    pub(crate) fn registered(profile: &str, registry: &Registry) -> Arc<Self> {
+        let attempt = || Histogram::new(ATTEMPT_BOUNDS);
+        let durations = Durations {
+            attempts: [attempt(), attempt(), attempt()],
+            algorithm: attempt(),
+            binds: [Histogram::new(EXTENSION_BOUNDS), Histogram::new(EXTENSION_BOUNDS)],
+            sli: BTreeMap::new(),
+            pod_attempts: Histogram::new(POD_ATTEMPT_BOUNDS),
+        };
+        let metrics = Arc::new(Self {
+            profile: profile.to_owned(),
+            pending: Default::default(),
+            durations: Mutex::new(durations),
+        });
+        let collector: Arc<dyn Collect> = Arc::clone(&metrics) as _;
+        registry.add(Arc::downgrade(&collector));
+        metrics
+    }
+
+    /// Sets the lengths of the queues.
+    pub(crate) fn queued(&self, depths: QueueDepths) {
+        let QueueDepths { active, backoff, unschedulable, gated } = depths;
+        for (pending, depth) in self.pending.iter().zip([active, backoff, unschedulable, gated]) {
+            pending.store(depth, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a decision that took this time. The attempt of a pod that fits ends with its bind.
+    pub(crate) fn decided(&self, action: &Action, took: Duration) {
+        let result = match action {
+            Action::Bind(_) | Action::BindVolumes(_) => None,
+            Action::Refuse(notice) => Some(result_of(&notice.failure)),
+            Action::Preempt(evict) => Some(result_of(&evict.notice.failure)),
+        };
+        let mut durations = self.durations.lock();
+        durations.algorithm.observe(took);
+        if let Some(result) = result {
+            durations.attempts[result as usize].observe(took);
+        }
+    }
+
+    /// Counts a bind that the API accepted or refused.
+    pub(crate) fn bound(&self, binding: &Binding, is_accepted: bool, now: Timestamp) {
+        let took = elapsed(binding.at, now);
+        let mut durations = self.durations.lock();
+        durations.binds[usize::from(!is_accepted)].observe(took);
+        let result = if is_accepted { AttemptResult::Scheduled } else { AttemptResult::Error };
+        durations.attempts[result as usize].observe(took);
+        if is_accepted {
+            durations.pod_attempts.observe_number(f64::from(binding.attempts));
+            let waits = durations.sli.entry(binding.attempts.min(MANY_ATTEMPTS));
+            waits.or_insert_with(|| Histogram::new(SLI_BOUNDS)).observe(elapsed(binding.since, now));
+        }
+    }
+}
+
+fn result_of(failure: &SchedulingFailure) -> AttemptResult {
+    match failure {
+        SchedulingFailure::Unfit(_) => AttemptResult::Unschedulable,
+        SchedulingFailure::BindFailed
+        | SchedulingFailure::VolumesFailed
+        | SchedulingFailure::DevicesFailed => AttemptResult::Error,
+    }
+}
+
+/// The time between two readings of the clock, which may have been set back in between.
+fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}
+
+impl Collect for AttemptMetrics {
+    #[expect(clippy::cast_precision_loss, reason = "a metric is a float; exact up to 2^53")]
+    fn collect(&self, into: &mut Page) {
+        for (queue, pending) in QUEUES.iter().zip(&self.pending) {
+            into.add(&PENDING, &[("queue", queue)], pending.load(Ordering::Relaxed) as f64);
+        }
+        let (profile, durations) = (self.profile.as_str(), self.durations.lock());
+        for result in AttemptResult::ALL {
+            let labels = [("profile", profile), ("result", result.name())];
+            let attempts = &durations.attempts[result as usize];
+            into.add(&ATTEMPTS, &labels, attempts.count() as f64);
+            into.distribution(&ATTEMPT_DURATION, &labels, attempts);
+        }
+        into.distribution(&ALGORITHM_DURATION, &[], &durations.algorithm);
+        for (status, binds) in ["Success", "Error"].iter().zip(&durations.binds) {
+            let labels = [("extension_point", "Bind"), ("status", status), ("profile", profile)];
+            into.distribution(&EXTENSION_DURATION, &labels, binds);
+        }
+        for (attempts, waits) in &durations.sli {
+            let attempts = match *attempts {
+                MANY_ATTEMPTS.. => format!("{MANY_ATTEMPTS}+"),
+                few => few.to_string(),
+            };
+            into.distribution(&SLI_DURATION, &[("attempts", &attempts)], waits);
+        }
+        into.distribution(&POD_ATTEMPTS, &[], &durations.pod_attempts);
+    }
+}

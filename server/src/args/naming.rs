@@ -1,0 +1,42 @@
+//! The name of a cluster.
+
+use clap::Args;
+
+/// Flag of the name of a cluster.
+#[derive(Debug, Args)]
+pub(super) struct NamingArgs {
+    /// Name of the cluster: context, cluster and user of its kubeconfigs are kstore-NAME [default: that of the data directory]
+    #[arg(long, value_name = "NAME", value_parser = name, help_heading = super::SERVING)]
+    pub(super) name: Option<String>,
+}
+
+impl NamingArgs {
+    /// The flag, if it is given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        self.name.as_ref().map(|_| "--name")
+    }
+}
+
+/// Parses a name, by kind's rule for names of clusters.
+fn name(text: &str) -> Result<String, String> {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
+    match !text.is_empty() && text.len() <= 63 && text.chars().all(is_allowed) {
+        true => Ok(text.to_owned()),
+        false => Err("expected 1 to 63 of the characters a-z, 0-9, `.`, `_` and `-`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_clusters_of_kind() {
+        for good in ["a", "blue-2", "1.36"] {
+            assert_eq!(name(good).unwrap(), good);
+        }
+        for bad in ["", "Blue", "a b", "a/b", &"a".repeat(64)] {
+            assert!(name(bad).is_err(), "{bad}");
+        }
+    }
+}
