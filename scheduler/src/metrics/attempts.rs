@@ -14,42 +14,35 @@ use crate::scheduler::{Action, Binding, SchedulingFailure};
 
 const PENDING: Metric = Metric::gauge(
     "scheduler_pending_pods",
-    "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number of pods in backoffQ; \
-     'unschedulable' means number of pods in unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number \
-     of unschedulable pods that the scheduler never attempted to schedule because they are gated.",
+    "Pods without a node, by queue: active are ready for an attempt, backoff wait for the time of the next one, unschedulable were tried \
+     in vain, gated were never tried.",
 );
 
 const ATTEMPTS: Metric = Metric::counter(
     "scheduler_schedule_attempts_total",
-    "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while 'error' means an \
-     internal scheduler problem.",
+    "Attempts to schedule a pod, by result: scheduled, unschedulable, or error if something else than the nodes was the reason.",
 );
 
 const ATTEMPT_DURATION: Metric = Metric::histogram(
     "scheduler_scheduling_attempt_duration_seconds",
-    "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
+    "Time of an attempt, from the decision to the end of the bind.",
 );
 
-const ALGORITHM_DURATION: Metric = Metric::histogram(
-    "scheduler_scheduling_algorithm_duration_seconds",
-    "Scheduling algorithm latency in seconds",
-);
+const ALGORITHM_DURATION: Metric =
+    Metric::histogram("scheduler_scheduling_algorithm_duration_seconds", "Time of a decision.");
 
 const EXTENSION_DURATION: Metric = Metric::histogram(
     "scheduler_framework_extension_point_duration_seconds",
-    "Latency for running all plugins of a specific extension point.",
+    "Time of all plugins of an extension point.",
 );
 
 const SLI_DURATION: Metric = Metric::histogram(
     "scheduler_pod_scheduling_sli_duration_seconds",
-    "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue an d might involve multiple scheduling \
-     attempts.",
+    "Time from a pod's entry into the queue to its bind, over all its attempts.",
 );
 
-const POD_ATTEMPTS: Metric = Metric::histogram(
-    "scheduler_pod_scheduling_attempts",
-    "Number of attempts to successfully schedule a pod.",
-);
+const POD_ATTEMPTS: Metric =
+    Metric::histogram("scheduler_pod_scheduling_attempts", "Attempts until a pod had a node.");
 
 /// Upper bounds of the durations of attempts and of the algorithm: kube-scheduler's, doubled from 1 ms.
 const ATTEMPT_BOUNDS: &[f64] = &[
