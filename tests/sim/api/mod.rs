@@ -5,6 +5,8 @@
 mod addresses;
 /// Aggregated API servers.
 mod aggregated;
+/// Answers to writes: members that are null, warnings, both views of an event.
+mod answers;
 /// Server-side apply and managed fields.
 mod apply;
 /// Optimistic concurrency under any interleaving of writers.

@@ -124,7 +124,6 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["webhooks-231"],
         "open: webhooks see a TokenRequest as it was sent, without defaults, metadata and empty status",
     ),
-    ("webhooks.jsonl", &["webhooks-232"], "meant: an absent list is left out where Go writes null"),
     (
         "webhooks.jsonl",
         &["webhooks-234"],
@@ -204,19 +203,7 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     ("quota.jsonl", &["033-svc-np"], "meant: a dry run reports an address and a port that are free"),
     ("quota.jsonl", &["048-pvc-x"], "meant: the first StorageClass is the default here"),
-    ("quota.jsonl", &["050-role-1"], "meant: an empty list is kept where Go writes null"),
     ("limitrange.jsonl", &["024-pvc-ok"], "meant: there is a default StorageClass here"),
-    (
-        "limitrange.jsonl",
-        &["046-l4-lr-v-only-min"],
-        "open: a limit without defaults has an empty object of them",
-    ),
-    ("limitrange.jsonl", &["048-l4-lr-empty"], "meant: an empty list is kept where Go writes null"),
-    (
-        "podsecurity.jsonl",
-        &["030-base-vol-projected", "134-restr-vol-projected"],
-        "meant: an empty list is kept where Go writes null",
-    ),
     (
         "podsecurity.jsonl",
         &[
@@ -287,13 +274,7 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["105-unapprove", "110-sign-replace"],
         "meant: the cluster of the replay has no controllers, so that an approved request has no certificate that could not be changed",
     ),
-    (
-        "admission.jsonl",
-        &["132-node-status", "136-node-uid"],
-        "open: not looked into since NodeRestriction decides the lines around them",
-    ),
     ("admission.jsonl", &["139-kpod-mirror"], "uids in keys of managed fields are not in a normal form"),
-    ("admission.jsonl", &["160-csinode-own"], "meant: an empty list is kept where Go writes null"),
     (
         "admission.jsonl",
         &[
