@@ -16,7 +16,7 @@ use kstore_api::patch::apply::{self, ApplyError, ObjectType};
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::structural::{MetadataError, Origin};
-use kstore_api::{initializers, object, wire, yaml};
+use kstore_api::{initializers, json, object, wire, yaml};
 use serde_json::{Map, Value, json};
 
 pub(crate) use patch::{Configuration, Patch, patch, patched};
@@ -115,9 +115,20 @@ pub(crate) fn canonical(
 ///
 /// # Errors
 /// 500 if it is not an object of the kind.
+/// Brings the result of a server-side apply into canonical form. A null that the schema does not allow stays, for validation to
+/// refuse it.
+///
+/// # Errors
+/// 400 if the result is not an object of the kind.
+pub(crate) fn applied(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
+    check_kind(expected, value)?;
+    let read = normalize_as(expected, value, Origin::Apply)?;
+    read.map(drop).map_err(|error| refused(expected, &error))
+}
+
 pub(crate) fn admitted(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
     check_kind(expected, value).map_err(|status| Status::internal(status.message))?;
-    let read = normalize_as(expected, value, decode::Mode::Whole)?;
+    let read = normalize_as(expected, value, Origin::Request)?;
     read.map(drop).map_err(|error| Status::internal(error.to_string()))
 }
 
@@ -252,16 +263,16 @@ pub(crate) fn configuration(
 }
 
 fn normalize(expected: Expected<'_>, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {
-    normalize_as(expected, value, decode::Mode::Whole)?.map_err(|e| refused(expected, &e))
+    normalize_as(expected, value, Origin::Request)?.map_err(|e| refused(expected, &e))
 }
 
 type Normalized = Result<Vec<decode::FieldProblem>, MetadataError>;
 
-fn normalize_as(expected: Expected<'_>, value: &mut Value, mode: decode::Mode) -> Result<Normalized, Status> {
+fn normalize_as(expected: Expected<'_>, value: &mut Value, origin: Origin) -> Result<Normalized, Status> {
     let initializers = if expected.has_initializers { initializers::take(value) } else { None };
     let read = match expected.custom {
-        Some(custom) => custom.version().tree.read(value, Origin::Request),
-        None => decode::normalize(value, type_of(expected)?, mode).map_err(Into::into),
+        Some(custom) => custom.version().tree.read(value, origin),
+        None => decode::normalize(value, type_of(expected)?, decode::Mode::Whole).map_err(Into::into),
     };
     if initializers.is_some() {
         initializers::put(value, initializers);

@@ -7,11 +7,11 @@ use crate::request::{FieldValidation, Target};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind::{self, split_api_version};
 use kstore_api::patch::{PatchType, strategic};
-use kstore_api::schema::decode::{DecodeError, FieldProblem, Mode};
+use kstore_api::schema::decode::{DecodeError, FieldProblem};
 use kstore_api::schema::{self, strict};
 use kstore_api::status::Status;
-use kstore_api::structural::MetadataError;
-use kstore_api::{convert, meta, object, yaml};
+use kstore_api::structural::{MetadataError, Origin};
+use kstore_api::{convert, json, meta, object, yaml};
 use serde_json::Value;
 
 /// A parsed patch.
@@ -156,7 +156,7 @@ pub(crate) fn patched(
     }
     check_kind(expected, value)?;
     let unknown =
-        normalize_as(expected, value, Mode::Whole)?.map_err(|e| refused(mistyped(patch.kind, &e)))?;
+        normalize_as(expected, value, Origin::Request)?.map_err(|e| refused(mistyped(patch.kind, &e)))?;
     check_namespace(target, value)?;
     let problems: Vec<String> =
         patch.problems.iter().cloned().chain(unknown.iter().map(ToString::to_string)).collect();

@@ -15,6 +15,8 @@ mod concurrency;
 mod content;
 /// Custom resources: definitions, and objects of the defined kinds.
 mod custom;
+/// Server-side apply to custom objects, and their Scale.
+mod custom_apply;
 /// Discovery and OpenAPI documents of custom kinds.
 mod custom_documents;
 /// Writers and watchers of a custom kind while its definition changes.

@@ -10,11 +10,6 @@ pub(super) const EARLY: &[(&str, &[&str], &str)] = &[
     ("policies.jsonl", &["policies-241"], "policies-228"),
 ];
 
-/// File and ids of lines that are not sent. Kubernetes refuses them because of its own bug and kstore accepts
-/// them, so that later lines would concern a different object. `custom-objects-121` applies a Scale, which
-/// Kubernetes cannot convert.
-pub(super) const UNSENT: &[(&str, &[&str])] = &[("custom-objects.jsonl", &["custom-objects-121"])];
-
 /// File, ids of its lines, reason of the difference.
 pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     (
@@ -244,7 +239,6 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["230-wl-daemonset-bare", "231-wl-daemonset-everything", "232-wl-enforce-only-daemonset"],
         "meant: the annotation of the generation of a DaemonSet belongs to no manager",
     ),
-    ("admission.jsonl", &["024-pc-bad-policy"], "open: the order of supported values"),
     ("admission.jsonl", &["035-pc-list"], "meant: texts and manager of built-in objects are our own"),
     ("admission.jsonl", &["055-pvc-no-default"], "meant: there is a default StorageClass here"),
     (
