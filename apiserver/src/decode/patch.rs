@@ -37,14 +37,14 @@ impl Patch {
 /// # Errors
 /// 400 if the body cannot be parsed.
 pub(crate) fn patch(kind: PatchType, body: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
-    let value = serde_json::from_slice(body).map_err(|e| match kind {
+    let (value, body) = json::parse(body).map_err(|e| match kind {
         PatchType::Strategic => Status::bad_request(e.to_string()),
         PatchType::Json | PatchType::Merge | PatchType::Apply => {
             Status::bad_request(format!("error decoding patch: {e}"))
         }
     })?;
     let problems =
-        if validation == FieldValidation::Ignore { Vec::new() } else { problems(kind, body, &value) };
+        if validation == FieldValidation::Ignore { Vec::new() } else { problems(kind, &body, &value) };
     Ok(Patch { kind, value, problems })
 }
 
@@ -149,7 +149,9 @@ pub(crate) fn patched(
     };
     match patch.kind {
         PatchType::Strategic => keep_kind(expected, value),
-        PatchType::Json | PatchType::Merge | PatchType::Apply if expected.custom.is_some() => {}
+        PatchType::Json | PatchType::Merge | PatchType::Apply if expected.custom.is_some() => {
+            check_custom_version(expected, value)?;
+        }
         PatchType::Json | PatchType::Merge | PatchType::Apply => {
             foreign_kind(expected, value).map_or(Ok(()), |text| Err(refused(text)))?;
         }
@@ -170,6 +172,17 @@ pub(crate) fn patched(
             Ok(())
         }
     }
+}
+
+/// 422: a patch gave a custom object another apiVersion. A body with another one is a bad request instead.
+fn check_custom_version(expected: Expected<'_>, value: &Value) -> Result<(), Status> {
+    let (found, own) = (object::api_version(value), expected.api_version());
+    if found.is_empty() || found == own {
+        return Ok(());
+    }
+    let mut errors = ErrorList::new();
+    errors.invalid(&Path::new("apiVersion"), found, format!("must be {own}"));
+    Err(Status::invalid(expected.group, expected.kind, meta::name(value), &errors))
 }
 
 /// Sets `apiVersion` and `kind` of a strategic merge's result to those of the endpoint, as Kubernetes does:
