@@ -55,7 +55,10 @@ fn lists_and_times_that_go_has_as_nil_are_null_in_every_answer() {
             assert_eq!(list["items"][0].pointer(place), Some(&Value::Null), "LIST: {list}");
             // What was read, what was sent, and both again by protobuf and apply are the same object: nothing is written.
             let version = |reply: &Value| reply["metadata"]["resourceVersion"].clone();
-            for body in [&shown, &object] {
+            // Admission adds volumes to a pod, which an update must not remove.
+            for body in
+                [Some(&shown), Some(&object).filter(|object| object["kind"] != "Pod")].into_iter().flatten()
+            {
                 let again = send(cluster, "PUT", &own, body).await.json();
                 assert_eq!(version(&again), version(&shown), "PUT {path}: {again}");
             }

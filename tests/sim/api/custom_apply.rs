@@ -37,7 +37,7 @@ fn applied_nulls_are_refused_where_the_schema_has_none() {
         assert_eq!(emptied["spec"]["size"], json!({}), "a parent that is stated stays");
         let gone = applied(json!({"watts": 5})).await.json();
         assert_eq!(gone["spec"]["size"], Value::Null, "one that is not goes with its last field");
-        let whole = patch(cluster, &path, MERGE, &json!({"spec": {"rooms": null}})).await;
+        let whole = patch(cluster, &format!("{LAMPS}/a"), MERGE, &json!({"spec": {"rooms": null}})).await;
         assert_eq!(whole.code, 200, "a merge patch removes by null: {}", whole.json());
     });
 }

@@ -268,6 +268,11 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["105-unapprove", "110-sign-replace"],
         "meant: the cluster of the replay has no controllers, so that an approved request has no certificate that could not be changed",
     ),
+    (
+        "admission.jsonl",
+        &["136-node-uid"],
+        "meant: the taint of a node that has become ready is gone already; Kubernetes' controllers remove it later",
+    ),
     ("admission.jsonl", &["139-kpod-mirror"], "uids in keys of managed fields are not in a normal form"),
     (
         "admission.jsonl",
