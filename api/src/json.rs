@@ -4,10 +4,81 @@
 //! number as a double. It writes a double with its shortest digits: in full from 10⁻⁶ up to 10²¹, else with an exponent.
 //! So `1.0` is written `1`, `1e6` is written `1000000`, and Go clients can decode both into integers.
 
+use std::borrow::Cow;
 use std::io::{Result, Write};
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+
+/// The replacement character as the escape of a JSON string.
+const REPLACEMENT_ESCAPE: &[u8] = b"\\ufffd";
+
+/// Parses a JSON text that a client sent. Returns the value, and the text as it was read: see [`repaired`].
+///
+/// # Errors
+/// The text is not JSON, or nests deeper than 128 levels.
+pub fn parse(json: &[u8]) -> std::result::Result<(Value, Cow<'_, [u8]>), serde_json::Error> {
+    let error = match serde_json::from_slice(json) {
+        Ok(value) => return Ok((value, Cow::Borrowed(json))),
+        Err(error) => error,
+    };
+    // Few texts need a repair, so that only the refused ones are searched.
+    match repaired(json) {
+        Cow::Owned(text) => Ok((serde_json::from_slice(&text)?, Cow::Owned(text))),
+        Cow::Borrowed(_) => Err(error),
+    }
+}
+
+/// A JSON text with what no Unicode text has replaced by U+FFFD, as Go's decoder does: each byte that is not UTF-8, and each escape of
+/// half a surrogate pair. Borrowed if there is none.
+fn repaired(json: &[u8]) -> Cow<'_, [u8]> {
+    let mut text = match std::str::from_utf8(json) {
+        Ok(_) => Cow::Borrowed(json),
+        Err(_) => Cow::Owned(with_valid_utf8(json)),
+    };
+    let mut at = 0;
+    while let Some(found) = text[at..].iter().position(|byte| *byte == b'\\') {
+        at += found;
+        match escaped_unit(&text[at..]) {
+            Some(0xd800..=0xdbff) => match text.get(at + ESCAPE_BYTES..).and_then(escaped_unit) {
+                Some(0xdc00..=0xdfff) => at += 2 * ESCAPE_BYTES,
+                _ => at = replace_escape(&mut text, at),
+            },
+            Some(0xdc00..=0xdfff) => at = replace_escape(&mut text, at),
+            Some(_) => at += ESCAPE_BYTES,
+            // An escaped character, which may be a backslash.
+            None => at = (at + 2).min(text.len()),
+        }
+    }
+    text
+}
+
+/// Length of an escape such as `\u00e9`.
+const ESCAPE_BYTES: usize = REPLACEMENT_ESCAPE.len();
+
+/// The UTF-16 unit of the escape at the start of a text.
+fn escaped_unit(text: &[u8]) -> Option<u16> {
+    let digits = text.strip_prefix(b"\\u")?.get(..4)?;
+    digits.iter().try_fold(0, |unit: u16, digit| {
+        Some(unit << 4 | u16::try_from(char::from(*digit).to_digit(16)?).ok()?)
+    })
+}
+
+/// Overwrites the escape at an offset, and returns the offset behind it.
+fn replace_escape(text: &mut Cow<'_, [u8]>, at: usize) -> usize {
+    text.to_mut()[at..at + ESCAPE_BYTES].copy_from_slice(REPLACEMENT_ESCAPE);
+    at + ESCAPE_BYTES
+}
+
+fn with_valid_utf8(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        out.extend_from_slice(chunk.valid().as_bytes());
+        chunk.invalid().iter().for_each(|_| out.extend_from_slice("\u{fffd}".as_bytes()));
+    }
+    out
+}
 
 /// Appends a value as compact JSON.
 ///
@@ -133,7 +204,6 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::Value;
 
     use super::*;
 
@@ -167,6 +237,33 @@ mod tests {
         ];
         for (sent, want) in cases {
             assert_eq!(rewritten(sent), want, "{sent}");
+        }
+    }
+
+    /// The strings that Go's `encoding/json` decodes from these texts.
+    #[test]
+    fn texts_that_are_not_unicode_are_repaired_like_go() {
+        let cases: [(&[u8], &str); 10] = [
+            (b"\"a\xffb\"", "a\u{fffd}b"),
+            (b"\"\xe2\x82A\"", "\u{fffd}\u{fffd}A"),
+            (b"\"\xf0\x9f\x98\"", "\u{fffd}\u{fffd}\u{fffd}"),
+            (br#""\ud83d""#, "\u{fffd}"),
+            (br#""\uDE00x""#, "\u{fffd}x"),
+            (br#""\ud83d\ud83d\ude00""#, "\u{fffd}\u{1f600}"),
+            (br#""\ud83d\n\u0041""#, "\u{fffd}\nA"),
+            (br#""\\ud83d""#, "\\ud83d"),
+            (br#""\ud83d\ude00\u00e9""#, "\u{1f600}\u{e9}"),
+            ("\"\u{e9}\"".as_bytes(), "\u{e9}"),
+        ];
+        for (sent, want) in cases {
+            let text = repaired(sent);
+            assert_eq!(serde_json::from_slice::<String>(&text).unwrap(), want, "{sent:?}");
+            let (read, read_text) = parse(sent).unwrap();
+            assert_eq!((read, &read_text), (Value::from(want), &text));
+            assert_eq!(matches!(text, Cow::Owned(_)), want.contains('\u{fffd}'), "{sent:?}");
+        }
+        for malformed in [&b"\"\\"[..], b"\"\\u12", b"\"\\ud8", b"\"\\ud83d\\u"] {
+            assert!(parse(malformed).is_err(), "{malformed:?}");
         }
     }
 

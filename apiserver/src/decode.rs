@@ -16,8 +16,9 @@ use kstore_api::patch::apply::{self, ApplyError, ObjectType};
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::structural::{MetadataError, Origin};
-use kstore_api::{initializers, object, wire, yaml};
+use kstore_api::{initializers, json, object, wire, yaml};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 pub(crate) use patch::{Configuration, Patch, patch, patched};
 
@@ -72,7 +73,11 @@ pub(crate) fn object(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
-    let (mut value, repeated) = parse(expected, body)?;
+    let ParsedBody { mut value, repeated, text } = parse(expected, body)?;
+    if value.is_null() && expected.custom.is_none() {
+        // A text without a value, such as YAML of comments alone, is an object of the expected kind without members, as in Go.
+        value = json!({});
+    }
     check_kind(expected, &mut value)?;
     let unknown = normalize(expected, &mut value)?;
     if validation == FieldValidation::Ignore {
@@ -81,9 +86,9 @@ pub(crate) fn object(
     let found = match body.format {
         // Problems of custom kinds follow the duplicate fields, in sorted order, as in Kubernetes.
         Format::Json if expected.custom.is_some() => {
-            strict::duplicate_fields(&body.bytes).into_iter().chain(unknown).collect()
+            strict::duplicate_fields(&text).into_iter().chain(unknown).collect()
         }
-        Format::Json => strict::in_document_order(&body.bytes, unknown, Some(type_of(expected)?)),
+        Format::Json => strict::in_document_order(&text, unknown, Some(type_of(expected)?)),
         Format::Yaml | Format::Protobuf => unknown,
     };
     let mut problems = repeated;
@@ -110,6 +115,17 @@ pub(crate) fn canonical(
     report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)
 }
 
+/// Brings the result of a server-side apply into canonical form. A null that the schema does not allow stays, for validation to
+/// refuse it.
+///
+/// # Errors
+/// 400 if the result is not an object of the kind.
+pub(crate) fn applied(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
+    check_kind(expected, value)?;
+    let read = normalize_as(expected, value, Origin::Apply)?;
+    read.map(drop).map_err(|error| refused(expected, &error))
+}
+
 /// Brings an object that a webhook changed into canonical form: checks its types, and drops fields that the
 /// kind does not have.
 ///
@@ -117,14 +133,15 @@ pub(crate) fn canonical(
 /// 500 if it is not an object of the kind.
 pub(crate) fn admitted(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
     check_kind(expected, value).map_err(|status| Status::internal(status.message))?;
-    let read = normalize_as(expected, value, decode::Mode::Whole)?;
+    let read = normalize_as(expected, value, Origin::Request)?;
     read.map(drop).map_err(|error| Status::internal(error.to_string()))
 }
 
 /// Parses YAML, JSON or protobuf without checking it against a schema.
 pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
     match body.format {
-        Format::Json => serde_json::from_slice(&body.bytes)
+        Format::Json => json::parse(&body.bytes)
+            .map(|(value, _)| value)
             .map_err(|e| Status::bad_request(format!("error decoding JSON: {e}"))),
         Format::Yaml => {
             yaml::parse(&body.bytes, BODY_BYTES).map(|document| document.value).map_err(Status::bad_request)
@@ -135,8 +152,17 @@ pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
     }
 }
 
-/// Parses the body; returns the object and the keys that its YAML repeats.
-fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), Status> {
+/// A parsed body.
+struct ParsedBody<'b> {
+    value: Value,
+    /// Keys that the YAML repeats.
+    repeated: Vec<String>,
+    /// The text as it was read.
+    text: Cow<'b, [u8]>,
+}
+
+/// Parses the body.
+fn parse<'b>(expected: Expected<'_>, body: &'b Body) -> Result<ParsedBody<'b>, Status> {
     let unrecognized = |reason: String| {
         let (kind, start) = (expected.kind, beginning(&body.bytes));
         Status::bad_request(format!(
@@ -149,19 +175,23 @@ fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), St
                 let why = if e.is_eof() { "unexpected end of JSON input".to_owned() } else { e.to_string() };
                 unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
             };
-            let value: Value = serde_json::from_slice(&body.bytes).map_err(refused)?;
+            let (value, text) = json::parse(&body.bytes).map_err(refused)?;
             if lacks_kind(expected, &value) {
-                let text = String::from_utf8_lossy(&body.bytes);
+                let text = String::from_utf8_lossy(&text);
                 return Err(unrecognized(format!("Object 'Kind' is missing in '{text}'")));
             }
-            Ok((value, Vec::new()))
+            Ok(ParsedBody { value, repeated: Vec::new(), text })
         }
         Format::Yaml => {
             let document = yaml::parse(&body.bytes, BODY_BYTES).map_err(unrecognized)?;
             if lacks_kind(expected, &document.value) {
                 return Err(unrecognized(format!("Object 'Kind' is missing in '{}'", document.value)));
             }
-            Ok((document.value, document.repeated))
+            Ok(ParsedBody {
+                value: document.value,
+                repeated: document.repeated,
+                text: Cow::Borrowed(&body.bytes),
+            })
         }
         Format::Protobuf => {
             let (meta, mut value) = wire::protobuf::decode(&body.bytes)
@@ -169,7 +199,7 @@ fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), St
             let object = value.as_object_mut().expect("a protobuf message is an object");
             object.insert("apiVersion".into(), json!(meta.api_version));
             object.insert("kind".into(), json!(meta.kind));
-            Ok((value, Vec::new()))
+            Ok(ParsedBody { value, repeated: Vec::new(), text: Cow::Borrowed(&body.bytes) })
         }
     }
 }
@@ -260,16 +290,16 @@ pub(crate) fn configuration(
 }
 
 fn normalize(expected: Expected<'_>, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {
-    normalize_as(expected, value, decode::Mode::Whole)?.map_err(|e| refused(expected, &e))
+    normalize_as(expected, value, Origin::Request)?.map_err(|e| refused(expected, &e))
 }
 
 type Normalized = Result<Vec<decode::FieldProblem>, MetadataError>;
 
-fn normalize_as(expected: Expected<'_>, value: &mut Value, mode: decode::Mode) -> Result<Normalized, Status> {
+fn normalize_as(expected: Expected<'_>, value: &mut Value, origin: Origin) -> Result<Normalized, Status> {
     let initializers = if expected.has_initializers { initializers::take(value) } else { None };
     let read = match expected.custom {
-        Some(custom) => custom.version().tree.read(value, Origin::Request),
-        None => decode::normalize(value, type_of(expected)?, mode).map_err(Into::into),
+        Some(custom) => custom.version().tree.read(value, origin),
+        None => decode::normalize(value, type_of(expected)?, decode::Mode::Whole).map_err(Into::into),
     };
     if initializers.is_some() {
         initializers::put(value, initializers);

@@ -25,6 +25,9 @@ pub const DEFINITIONS_ROOT: &str = "/registry/apiextensions.k8s.io/customresourc
 #[derive(Debug, Default)]
 pub struct Kinds {
     rows: kind::Kinds,
+    /// The rows that discovery and OpenAPI documents list, if these are not all: a kind whose definition has accepted names and is not
+    /// established is served already, and listed later.
+    listed: Option<kind::Kinds>,
     /// Custom kinds by the storage key of their definition.
     definitions: BTreeMap<String, Arc<CustomKind>>,
     /// The kind of an enabled alpha feature, declared without a stored definition. A stored definition of the
@@ -123,6 +126,12 @@ impl CustomKind {
         let row = kind::lookup(crd::GROUP, "v1", "customresourcedefinitions");
         let entry = row.and_then(|row| Entry::from_raw(row, &raw).ok());
         Self { unstored: entry.map(Arc::new), ..kind }
+    }
+
+    /// The rows of the served versions.
+    fn served_rows(&self) -> impl Iterator<Item = &'static Resource> {
+        let versions = self.definition.versions.iter().zip(&self.rows);
+        versions.filter(|(version, _)| version.served).map(|(_, row)| *row)
     }
 
     /// The row of the version in which objects are stored.
@@ -233,17 +242,15 @@ impl Kinds {
         if let Some(kind) = &declared {
             definitions.entry(kind.key.clone()).or_insert_with(|| kind.clone());
         }
-        let served = |kind: &Arc<CustomKind>| {
-            let is_served = kind.definition.is_served();
-            let versions = kind.definition.versions.iter().zip(&kind.rows);
-            versions
-                .filter(move |(version, _)| is_served && version.served)
-                .map(|(_, row)| *row)
-                .collect::<Vec<_>>()
+        let rows_where = |takes: fn(&Definition) -> bool| -> Vec<_> {
+            let kinds = definitions.values().filter(|kind| takes(&kind.definition));
+            kinds.flat_map(|kind| kind.served_rows()).collect()
         };
-        let rows: Vec<_> = definitions.values().flat_map(served).collect();
+        let (rows, listed) =
+            (rows_where(Definition::is_served), rows_where(|definition| definition.established));
         let stored: Vec<_> = definitions.values().map(|kind| kind.storage_row()).collect();
-        Self { rows: kind::Kinds::new(opt_in, &rows, &stored), definitions, declared }
+        let listed = (listed.len() < rows.len()).then(|| kind::Kinds::new(opt_in.clone(), &listed, &stored));
+        Self { rows: kind::Kinds::new(opt_in, &rows, &stored), listed, definitions, declared }
     }
 
     /// The kinds for another server. Converted objects are not shared, since the other server may have other
@@ -270,6 +277,11 @@ impl Kinds {
     /// The rows of the served kinds, for callers that need no definition: discovery, storage keys.
     pub fn rows(&self) -> &kind::Kinds {
         &self.rows
+    }
+
+    /// The rows that discovery and OpenAPI documents list: all but those of definitions that are not established.
+    pub fn listed_rows(&self) -> &kind::Kinds {
+        self.listed.as_ref().unwrap_or(&self.rows)
     }
 
     /// The resource with this group, version and plural.

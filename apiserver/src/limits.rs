@@ -11,9 +11,9 @@ use std::time::Duration;
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// Bytes of a request body that are read and discarded after an early answer. A body of any accepted size
-/// fits, so that an early answer does not cost the client its connection. The stream of a longer body is
-/// reset.
-pub const UNREAD_BODY_BYTES: usize = BODY_BYTES + 64 * 1024;
+/// fits, so that an early answer does not cost the client its connection. So does one that is some times too large: its client sends
+/// all of it before it reads the 413. The stream of a longer body is reset. Discarded bytes occupy no memory.
+pub const UNREAD_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// How long the server waits for the rest of an unread body before it resets the stream. Long enough for
 /// [`UNREAD_BODY_BYTES`] over a slow link.

@@ -85,7 +85,7 @@ impl ClientConfig {
 fn clean_url(url: &str) -> String {
     let authority = url.find("://").map_or(0, |at| at + "://".len());
     match url[authority..].find('/') {
-        None => url.to_owned(),
+        None => format!("{url}/"),
         Some(at) => format!("{}{}", &url[..authority + at], clean_path(&url[authority + at..])),
     }
 }
@@ -103,7 +103,7 @@ fn clean_path(path: &str) -> String {
             segment => segments.push(segment),
         }
     }
-    if path.is_empty() { String::new() } else { format!("/{}", segments.join("/")) }
+    format!("/{}", segments.join("/"))
 }
 
 impl fmt::Display for Endpoint {
@@ -128,12 +128,14 @@ mod tests {
             ("https://127.0.0.1:9443//mutate-v1-pod", "https://127.0.0.1:9443/mutate-v1-pod"),
             ("https://a/b/../c/./d/", "https://a/c/d"),
             ("https://a/", "https://a/"),
-            ("https://a", "https://a"),
+            ("https://a", "https://a/"),
         ] {
             let read = ClientConfig::read(&json!({ "url": url })).unwrap();
             assert_eq!(read.endpoint, Endpoint::Url(expected.into()), "{url}");
         }
         let service = json!({"service": {"namespace": "n", "name": "s", "path": "//x/"}});
         assert_eq!(ClientConfig::read(&service).unwrap().url(None), "https://s.n.svc:443/x");
+        let bare = json!({"service": {"namespace": "n", "name": "s"}});
+        assert_eq!(ClientConfig::read(&bare).unwrap().url(Some(10)), "https://s.n.svc:443/?timeout=10s");
     }
 }

@@ -61,6 +61,13 @@ pub(crate) fn limit_range(object: &mut Value) {
         let limits = limit["default"].clone();
         fill(make(limit, "defaultRequest"), &limits);
         fill(make(limit, "defaultRequest"), &min);
+        // Go prints no empty map here.
+        if let Some(members) = limit.as_object_mut() {
+            let is_default = |name: &str| matches!(name, "default" | "defaultRequest");
+            members.retain(|name, value| {
+                !is_default(name) || value.as_object().is_none_or(|map| !map.is_empty())
+            });
+        }
     }
 }
 

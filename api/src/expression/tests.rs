@@ -47,6 +47,16 @@ fn costs_of_functions_match_kubernetes() {
     }
 }
 
+/// Kubernetes 1.36 does not switch on names in backquotes; fields with such names are written with escapes.
+#[test]
+fn names_in_backquotes_are_unsupported_syntax() {
+    for expression in ["{'a': 1}.`a` == 1", "has({'a': 1}.`a`)"] {
+        let error = base::environment().compile(expression).unwrap_err().to_string();
+        assert!(error.contains("unsupported syntax: '`'"), "{expression}: {error}");
+    }
+    assert!(base::environment().compile("{'a': 1}.a == 1").is_ok());
+}
+
 #[test]
 fn libraries_outside_kubernetes_are_unknown() {
     for expression in

@@ -35,6 +35,11 @@ pub fn max_length(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
+/// Message for a label key or value that is too long. Other names count characters, though their lengths are in bytes, too.
+fn max_bytes(max: usize) -> String {
+    format!("must be no more than {max} bytes")
+}
+
 /// Message for a number outside an inclusive range.
 pub fn in_range(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
@@ -139,9 +144,11 @@ pub fn qualified_name(value: &str) -> Faults {
             if prefix.is_empty() {
                 faults.push("prefix part must be non-empty".to_owned());
             } else {
-                faults.extend(
-                    dns1123_subdomain(prefix).into_iter().map(|fault| format!("prefix part {fault}")),
-                );
+                let (counted, in_bytes) = (max_length(SUBDOMAIN_MAX), max_bytes(SUBDOMAIN_MAX));
+                let of_prefix = dns1123_subdomain(prefix).into_iter();
+                let of_prefix =
+                    of_prefix.map(|fault| if fault == counted { in_bytes.clone() } else { fault });
+                faults.extend(of_prefix.map(|fault| format!("prefix part {fault}")));
             }
             name
         }
@@ -160,7 +167,7 @@ pub fn qualified_name(value: &str) -> Faults {
     if name.is_empty() {
         faults.push("name part must be non-empty".to_owned());
     } else if name.len() > LABEL_MAX {
-        faults.push(format!("name part {}", max_length(LABEL_MAX)));
+        faults.push(format!("name part {}", max_bytes(LABEL_MAX)));
     }
     if !is_word(name, alnum, loose) {
         let fault = regex_fault(QUALIFIED_TEXT, QUALIFIED_REGEX, &["MyName", "my.name", "123-abc"]);
@@ -171,9 +178,14 @@ pub fn qualified_name(value: &str) -> Faults {
 
 /// Faults of a label value: empty, or at most 63 bytes.
 pub fn label_value(value: &str) -> Faults {
-    bounded(value, LABEL_VALUE_MAX, value.is_empty() || is_word(value, alnum, loose), || {
-        regex_fault(LABEL_VALUE_TEXT, LABEL_VALUE_REGEX, &["MyValue", "my_value", "12345"])
-    })
+    let mut faults = Faults::new();
+    if value.len() > LABEL_VALUE_MAX {
+        faults.push(max_bytes(LABEL_VALUE_MAX));
+    }
+    if !value.is_empty() && !is_word(value, alnum, loose) {
+        faults.push(regex_fault(LABEL_VALUE_TEXT, LABEL_VALUE_REGEX, &["MyValue", "my_value", "12345"]));
+    }
+    faults
 }
 
 /// Faults of a path segment, the minimum for all names.
@@ -233,7 +245,7 @@ pub fn port_name(value: &str) -> Faults {
     if value.len() > 15 {
         faults.push(max_length(15));
     }
-    if !value.bytes().all(|b| lower(b) || dash(b)) {
+    if value.is_empty() || !value.bytes().all(|b| lower(b) || dash(b)) {
         faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !value.bytes().any(|b| b.is_ascii_lowercase()) {

@@ -49,7 +49,16 @@ fn messages_match_kubernetes() {
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
         ]
     );
-    assert_eq!(label_value(&"a".repeat(64)), ["must be no more than 63 characters"]);
+    assert_eq!(label_value(&"a".repeat(64)), ["must be no more than 63 bytes"]);
+    assert_eq!(qualified_name(&"a".repeat(64)), ["name part must be no more than 63 bytes"]);
+    let long_prefix = format!("{}/a", "a".repeat(254));
+    assert_eq!(qualified_name(&long_prefix), ["prefix part must be no more than 253 bytes"]);
+    assert_eq!(dns1123_subdomain(&"a".repeat(254)), ["must be no more than 253 characters"]);
+    let port = [
+        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        "must contain at least one letter (a-z)",
+    ];
+    assert_eq!(port_name(""), port, "an empty name breaks two rules");
     assert_eq!(path_segment("a/b%"), ["may not contain '/'", "may not contain '%'"]);
     assert_eq!(dns1123_label("a.b"), ["must not contain dots"]);
 }

@@ -19,7 +19,12 @@ use cost::PatchCost;
 /// The patch is not a list of operations (400), has too many operations or copies too much (413), or an
 /// operation fails (422).
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
-    let operations = patch.as_array().ok_or_else(|| malformed("expected a list of operations"))?;
+    let operations = match patch {
+        Value::Array(operations) => operations.as_slice(),
+        // Go decodes it into a list without operations.
+        Value::Null => &[],
+        _ => return Err(malformed("expected a list of operations")),
+    };
     let operations = operations.iter().map(Operation::read).collect::<Result<Vec<_>, _>>()?;
     if operations.len() > MAX_JSON_PATCH_OPERATIONS {
         let count = operations.len();
@@ -300,6 +305,7 @@ mod tests {
     #[test]
     fn operations_are_as_lax_as_those_of_kubernetes() {
         let current = json!({"data": {"a": "1"}, "l": [1, 2, 3]});
+        assert_eq!(apply(&current, &Value::Null).as_ref(), Ok(&current), "null is a list without operations");
         let cases = [
             (
                 json!({"op": "replace", "path": "/data/b", "value": "2"}),

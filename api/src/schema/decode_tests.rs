@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::decode::{Mode, normalize};
-use super::fill::fill;
+use super::fill::{fill, fill_stored};
 use super::strict::{duplicate_fields, in_document_order};
 use super::{lookup, of};
 
@@ -167,23 +167,81 @@ fn fill_adds_the_zero_members_that_kubernetes_always_prints() {
     assert_eq!(pod, want);
     let mut set = json!({"status": {}});
     fill(&mut set, of("apps", "v1", "ReplicaSet").unwrap());
-    let template = json!({"metadata": {}, "spec": {}});
-    assert_eq!(set, json!({"metadata": {}, "spec": {"template": template}, "status": {"replicas": 0}}));
+    let template = json!({"metadata": {}, "spec": {"containers": null}});
+    let spec = json!({"selector": null, "template": template});
+    assert_eq!(set, json!({"metadata": {}, "spec": spec, "status": {"replicas": 0}}));
     let mut service = json!({"spec": {"ports": [{"port": 80}]}});
     fill(&mut service, of("", "v1", "Service").unwrap());
     let want = json!({"metadata": {}, "spec": {"ports": [{"port": 80, "targetPort": 0}]}, "status": {"loadBalancer": {}}});
     assert_eq!(service, want);
 }
 
+/// Group and version, kind, object, and the member that kube-apiserver 1.36.2 prints as null.
+const NIL: &str = r#"
+rbac.authorization.k8s.io/v1 Role {} /rules
+rbac.authorization.k8s.io/v1 ClusterRole {"rules":[]} /rules
+rbac.authorization.k8s.io/v1 Role {"rules":[{"verbs":[]}]} /rules/0/verbs
+discovery.k8s.io/v1 EndpointSlice {"endpoints":[]} /endpoints
+discovery.k8s.io/v1 EndpointSlice {} /ports
+v1 LimitRange {"spec":{"limits":[]}} /spec/limits
+resource.k8s.io/v1 ResourceClaim {"spec":{"devices":{"config":[{"requests":["a"]}]}}} /spec/devices/requests
+storage.k8s.io/v1 CSINode {"spec":{"drivers":[]}} /spec/drivers
+storage.k8s.io/v1 CSINode {"spec":{"drivers":[{"name":"d"}]}} /spec/drivers/0/topologyKeys
+v1 Pod {"spec":{"volumes":[{"name":"v","projected":{"sources":[]}}]}} /spec/volumes/0/projected/sources
+v1 PersistentVolumeClaim {"spec":{"dataSource":{"kind":"K","name":"n"}}} /spec/dataSource/apiGroup
+autoscaling/v2 HorizontalPodAutoscaler {} /status/currentMetrics
+flowcontrol.apiserver.k8s.io/v1 FlowSchema {"spec":{"rules":[{"resourceRules":[{"verbs":["get"]}]}]}} /spec/rules/0/resourceRules/0/namespaces
+v1 Node {"status":{"conditions":[{"type":"Ready"}]}} /status/conditions/0/lastHeartbeatTime
+v1 Node {"status":{"images":[{"sizeBytes":1}]}} /status/images/0/names
+v1 Pod {"status":{"conditions":[{"type":"Ready"}]}} /status/conditions/0/lastProbeTime
+v1 Pod {"status":{"conditions":[{"type":"Ready"}]}} /status/conditions/0/lastTransitionTime
+v1 Service {"status":{"conditions":[{"type":"X"}]}} /status/conditions/0/lastTransitionTime
+v1 Event {} /firstTimestamp
+v1 Event {} /lastTimestamp
+v1 Event {} /eventTime
+events.k8s.io/v1 Event {} /deprecatedLastTimestamp
+apps/v1 ControllerRevision {} /data
+apiextensions.k8s.io/v1 CustomResourceDefinition {} /status/conditions
+"#;
+
 #[test]
-fn an_unset_required_time_is_printed_as_null() {
-    let mut service = json!({"status": {"conditions": [{"type": "X", "status": "True"}]}});
-    fill(&mut service, of("", "v1", "Service").unwrap());
-    let printed = &service["status"]["conditions"][0];
-    assert_eq!(printed.get("lastTransitionTime"), Some(&Value::Null));
-    let mut pod = json!({"status": {"conditions": [{"type": "X", "status": "True"}]}});
-    fill(&mut pod, of("", "v1", "Pod").unwrap());
-    assert_eq!(pod["status"]["conditions"][0].get("lastTransitionTime"), None, "optional there");
+fn nil_lists_maps_pointers_and_times_are_printed_as_null() {
+    let stored = |api_version: &str, kind: &str, object: &str| {
+        let (group, version) = crate::kind::split_api_version(api_version);
+        let (mut object, _) = read((group, version, kind), serde_json::from_str(object).unwrap()).unwrap();
+        fill_stored(&mut object, of(group, version, kind).unwrap());
+        object
+    };
+    for line in NIL.trim().lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [api_version, kind, object, place] = words[..] else { panic!("{line}") };
+        let object = stored(api_version, kind, object);
+        assert_eq!(object.pointer(place), Some(&Value::Null), "{line}: {object}");
+    }
+    let absent = [
+        ("v1", "Pod", "/metadata/creationTimestamp"),
+        ("v1", "Pod", "/spec/volumes"),
+        ("v1", "Node", "/status/images"),
+        ("v1", "ConfigMap", "/data"),
+        ("coordination.k8s.io/v1", "Lease", "/spec/renewTime"),
+    ];
+    for (api_version, kind, place) in absent {
+        let object = stored(api_version, kind, "{}");
+        assert_eq!(object.pointer(place), None, "{kind} {place}: {object}");
+    }
+}
+
+/// Kubernetes stores these two kinds as JSON, which tells an empty list from none. Webhooks and policies see what was sent.
+#[test]
+fn empty_lists_stay_in_kinds_that_are_stored_as_json_and_in_objects_that_are_not_stored() {
+    let definition = ("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let (mut object, _) =
+        read(definition, json!({"status": {"conditions": [], "storedVersions": []}})).unwrap();
+    fill_stored(&mut object, of(definition.0, definition.1, definition.2).unwrap());
+    assert_eq!(object["status"]["storedVersions"], json!([]));
+    let mut role = json!({"rules": []});
+    fill(&mut role, of("rbac.authorization.k8s.io", "v1", "Role").unwrap());
+    assert_eq!(role["rules"], json!([]));
 }
 
 #[test]
@@ -241,7 +299,11 @@ proptest! {
             prop_assert_eq!(&value, &once);
             fill(&mut value, ty);
             prop_assert_eq!(normalize(&mut value, ty, Mode::Whole), Ok(Vec::new()));
-            prop_assert_eq!(value, once, "filling adds only what equals absence");
+            prop_assert_eq!(&value, &once, "filling adds only what equals absence");
+            fill_stored(&mut value, ty);
+            prop_assert_eq!(normalize(&mut value, ty, Mode::Whole), Ok(Vec::new()));
+            let same = crate::object::semantically_equal(&value, &once);
+            prop_assert!(same, "storing makes only what is empty absent: {} {}", value, once);
         }
     }
 }

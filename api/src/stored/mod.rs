@@ -142,7 +142,7 @@ fn to_storage_version(row: &Resource, from: String, value: &mut Value) -> Result
         return Err(StoredError::UnknownVersion { api_version: from });
     }
     if let Some(ty) = schema::of(row.group, row.version, row.kind) {
-        fill::fill(value, ty);
+        fill::fill_stored(value, ty);
     }
     Ok(())
 }

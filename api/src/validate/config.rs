@@ -43,7 +43,8 @@ pub(crate) fn config_map(object: &Value, errors: &mut ErrorList) {
     keys(errors, &Path::new("binaryData"), binary);
     let total = values(data).map(str::len).sum::<usize>() + values(binary).map(decoded_length).sum::<usize>();
     if total > DATA_MAX {
-        errors.too_long(&Path::ROOT, DATA_MAX);
+        // The path of Kubernetes' error has no name, which it prints as an empty index.
+        errors.too_long(&Path::ROOT.key(""), DATA_MAX);
     }
 }
 

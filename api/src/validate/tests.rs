@@ -201,7 +201,7 @@ fn oversized_values_are_refused_with_their_limit() {
         |key: usize, value: usize| serde_json::json!({"name": "c", "labels": {long(key): long(value)}});
     let none = || serde_json::json!({});
     let (many, half) = (1 << 20, 1 << 19);
-    let key = "name part must be no more than 63 characters";
+    let key = "name part must be no more than 63 bytes";
     let cases = [
         (map(annotated(262_144), none(), none()), ""),
         (
@@ -210,7 +210,7 @@ fn oversized_values_are_refused_with_their_limit() {
         ),
         (map(labelled(63, 63), none(), none()), ""),
         (map(labelled(64, 1), none(), none()), key),
-        (map(labelled(1, 64), none(), none()), "must be no more than 63 characters"),
+        (map(labelled(1, 64), none(), none()), "must be no more than 63 bytes"),
         (
             map(named.clone(), serde_json::json!({"a": long(half)}), serde_json::json!({"b": encoded(half)})),
             "",
@@ -221,7 +221,7 @@ fn oversized_values_are_refused_with_their_limit() {
                 serde_json::json!({"a": long(half)}),
                 serde_json::json!({"b": encoded(half + 1)}),
             ),
-            ": Too long: may not be more than 1048576 bytes",
+            "[]: Too long: may not be more than 1048576 bytes",
         ),
         (map(named, serde_json::json!({long(254): ""}), none()), "must be no more than 253 characters"),
         (secret(many), ""),

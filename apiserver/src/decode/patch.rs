@@ -7,11 +7,11 @@ use crate::request::{FieldValidation, Target};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind::{self, split_api_version};
 use kstore_api::patch::{PatchType, strategic};
-use kstore_api::schema::decode::{DecodeError, FieldProblem, Mode};
+use kstore_api::schema::decode::{DecodeError, FieldProblem};
 use kstore_api::schema::{self, strict};
 use kstore_api::status::Status;
-use kstore_api::structural::MetadataError;
-use kstore_api::{convert, meta, object, yaml};
+use kstore_api::structural::{MetadataError, Origin};
+use kstore_api::{convert, json, meta, object, yaml};
 use serde_json::Value;
 
 /// A parsed patch.
@@ -37,14 +37,14 @@ impl Patch {
 /// # Errors
 /// 400 if the body cannot be parsed.
 pub(crate) fn patch(kind: PatchType, body: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
-    let value = serde_json::from_slice(body).map_err(|e| match kind {
+    let (value, body) = json::parse(body).map_err(|e| match kind {
         PatchType::Strategic => Status::bad_request(e.to_string()),
         PatchType::Json | PatchType::Merge | PatchType::Apply => {
             Status::bad_request(format!("error decoding patch: {e}"))
         }
     })?;
     let problems =
-        if validation == FieldValidation::Ignore { Vec::new() } else { problems(kind, body, &value) };
+        if validation == FieldValidation::Ignore { Vec::new() } else { problems(kind, &body, &value) };
     Ok(Patch { kind, value, problems })
 }
 
@@ -149,14 +149,16 @@ pub(crate) fn patched(
     };
     match patch.kind {
         PatchType::Strategic => keep_kind(expected, value),
-        PatchType::Json | PatchType::Merge | PatchType::Apply if expected.custom.is_some() => {}
+        PatchType::Json | PatchType::Merge | PatchType::Apply if expected.custom.is_some() => {
+            check_custom_version(expected, value)?;
+        }
         PatchType::Json | PatchType::Merge | PatchType::Apply => {
             foreign_kind(expected, value).map_or(Ok(()), |text| Err(refused(text)))?;
         }
     }
     check_kind(expected, value)?;
     let unknown =
-        normalize_as(expected, value, Mode::Whole)?.map_err(|e| refused(mistyped(patch.kind, &e)))?;
+        normalize_as(expected, value, Origin::Request)?.map_err(|e| refused(mistyped(patch.kind, &e)))?;
     check_namespace(target, value)?;
     let problems: Vec<String> =
         patch.problems.iter().cloned().chain(unknown.iter().map(ToString::to_string)).collect();
@@ -170,6 +172,17 @@ pub(crate) fn patched(
             Ok(())
         }
     }
+}
+
+/// 422: a patch gave a custom object another apiVersion. A body with another one is a bad request instead.
+fn check_custom_version(expected: Expected<'_>, value: &Value) -> Result<(), Status> {
+    let (found, own) = (object::api_version(value), expected.api_version());
+    if found.is_empty() || found == own {
+        return Ok(());
+    }
+    let mut errors = ErrorList::new();
+    errors.invalid(&Path::new("apiVersion"), found, format!("must be {own}"));
+    Err(Status::invalid(expected.group, expected.kind, meta::name(value), &errors))
 }
 
 /// Sets `apiVersion` and `kind` of a strategic merge's result to those of the endpoint, as Kubernetes does:

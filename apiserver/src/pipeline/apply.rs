@@ -38,7 +38,11 @@ impl Pipeline {
         let outcome = match target.subresource {
             "scale" => {
                 let mut applied = applied;
-                self.change_scale(request, &options, &mut object_warnings, |scale| applied(Some(scale))).await
+                let change = |scale: &Value| {
+                    let next = applied(Some(scale))?;
+                    if target.custom.is_some() { Err(unconvertible_scale(target)) } else { Ok(next) }
+                };
+                self.change_scale(request, &options, &mut object_warnings, change).await
             }
             _ => self.create_or_change(request, &options, &mut object_warnings, applied).await,
         };
@@ -88,7 +92,7 @@ impl Pipeline {
         let write = write(target.resource, target.subresource, &api_version, &now, options);
         let merged = apply::apply(live, config, &write, options.force, target.object_type()?);
         let mut merged = merged.map_err(|refused| refused.to_status(target.resource, &target.name))?;
-        decode::canonical(expected, &mut merged, FieldValidation::Ignore, &mut Vec::new())?;
+        decode::applied(expected, &mut merged)?;
         // A configuration cannot name the initializers: the schema by which it is merged does not have them.
         if let Some(live) = live.filter(|_| self.initializes()) {
             initializers::carry(&mut merged, live);
@@ -136,6 +140,16 @@ impl Pipeline {
         apply::track_update(Some(scale), wanted, &write, target.object_type()?);
         Ok(())
     }
+}
+
+/// 500: kube-apiserver cannot apply the Scale of a custom object, since it converts the result to the versions of the object's kind.
+/// Conflicts come first. Other writes of the Scale work, and so does an apply of a built-in workload's.
+fn unconvertible_scale(target: &Target) -> Status {
+    let (name, scale) = (&target.name, Expected::of(target.resource, "scale").api_version());
+    Status::unclassified(format!(
+        "failed to convert new object (/{name}; {scale}, Kind=Scale) to proper version: request to convert CR to an invalid \
+         group/version: {scale}"
+    ))
 }
 
 pub(super) fn write<'a>(

@@ -94,7 +94,7 @@ impl Target {
         }
     }
 
-    /// Converts an object to its stored form: the storage version, with the zero values that Kubernetes
+    /// Converts an object to its stored form: the storage version, with the unset members that Kubernetes
     /// always prints.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Target {
             convert::to_storage(self.resource, object);
         }
         if let Some(ty) = schema::of(row.group, row.version, row.kind) {
-            schema::fill::fill(object, ty);
+            schema::fill::fill_stored(object, ty);
         }
         Ok(())
     }

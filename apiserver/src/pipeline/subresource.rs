@@ -8,6 +8,7 @@ use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::Decision;
 use crate::request::{Body, FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
+use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::apply;
@@ -220,16 +221,17 @@ fn check_binding(target: &Target, binding: &Value) -> Result<(), Status> {
     if !name.is_empty() && name != target.name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
-    if binding["target"]["name"].as_str().unwrap_or_default().is_empty() {
-        return Err(error::invalid_binding(&target.name, "target.name", "Required value"));
-    }
+    let mut errors = ErrorList::new();
+    let path = Path::new("target");
     match binding["target"]["kind"].as_str() {
-        None | Some("" | "Node") => Ok(()),
-        Some(kind) => {
-            let problem = format!("Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\"");
-            Err(error::invalid_binding(&target.name, "target.kind", &problem))
-        }
+        None | Some("" | "Node") => {}
+        Some(kind) => errors.not_supported_as_listed(&path.child("kind"), kind, &["Node", "<empty>"]),
     }
+    if binding["target"]["name"].as_str().unwrap_or_default().is_empty() {
+        errors.required(&path.child("name"), "");
+    }
+    // kube-apiserver gives these errors no class of their own.
+    if errors.is_empty() { Ok(()) } else { Err(Status::unclassified(errors.aggregate())) }
 }
 
 /// The pod after binding, or why it cannot be bound.

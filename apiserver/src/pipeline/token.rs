@@ -12,7 +12,6 @@ use crate::request::{Body, GetOptions, Request, WriteOptions};
 use crate::token::Tokens;
 use crate::token::request::claims;
 use http::{HeaderMap, HeaderValue};
-use kstore_api::field::{ErrorList, Path};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -180,9 +179,7 @@ impl Pipeline {
     pub(super) async fn review_token(&self, mut review: Value) -> Result<Answer, Status> {
         let token = review["spec"]["token"].as_str().unwrap_or_default().to_owned();
         if token.is_empty() {
-            let mut errors = ErrorList::new();
-            errors.required(&Path::new("spec").child("token"), "");
-            return Err(Status::invalid("authentication.k8s.io", "TokenReview", "", &errors));
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
         let audiences = review["spec"]["audiences"].clone();
         let audiences: Vec<&str> =

@@ -63,8 +63,9 @@ impl ServedVersion {
 /// All groups that this server or an aggregated API server serves.
 fn groups(kinds: &Kinds, apis: &AggregatedApis) -> Vec<ServedGroup> {
     let mut groups: Vec<ServedGroup> = Vec::new();
-    for group in kinds.rows().groups().filter(|group| !group.is_empty()) {
-        let here = kinds.rows().versions(group).filter(|version| apis.remote(group, version).is_none());
+    for group in kinds.listed_rows().groups().filter(|group| !group.is_empty()) {
+        let here =
+            kinds.listed_rows().versions(group).filter(|version| apis.remote(group, version).is_none());
         groups.push(ServedGroup { name: group.into(), versions: here.map(ServedVersion::Local).collect() });
     }
     for remote in &apis.apis {
@@ -147,7 +148,7 @@ impl Discovery {
         apis: &AggregatedApis,
         previous: Option<&Self>,
     ) -> Self {
-        let rows = kinds.rows();
+        let rows = kinds.listed_rows();
         let groups = groups(kinds, apis);
         // One document contains the address.
         let previous = previous.filter(|previous| previous.address == address);
@@ -222,7 +223,7 @@ impl Discovery {
         slot.get_or_init(|| {
             let core = [ServedGroup {
                 name: "".into(),
-                versions: self.kinds.rows().versions("").map(ServedVersion::Local).collect(),
+                versions: self.kinds.listed_rows().versions("").map(ServedVersion::Local).collect(),
             }];
             let groups = if is_core { &core } else { self.groups.as_slice() };
             Document::new(AGGREGATED, line(&aggregated(&self.kinds, groups)))
@@ -276,7 +277,7 @@ fn group_version(group: &str, version: &str) -> String {
 fn api_versions(address: &str, kinds: &Kinds) -> Value {
     json!({
         "kind": "APIVersions",
-        "versions": kinds.rows().versions("").collect::<Vec<_>>(),
+        "versions": kinds.listed_rows().versions("").collect::<Vec<_>>(),
         "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": address }],
     })
 }
@@ -289,7 +290,7 @@ fn api_group(group: &ServedGroup) -> Value {
 
 fn resource_list(kinds: &Kinds, group: &'static str, version: &'static str) -> Value {
     let mut resources = Vec::new();
-    for resource in kinds.rows().resources_of(group, version) {
+    for resource in kinds.listed_rows().resources_of(group, version) {
         if let Some(custom) = kinds.custom(resource) {
             resources.extend(crd::discovery::api_resources(custom.definition(), custom.version()));
             continue;
@@ -370,7 +371,7 @@ fn aggregated(kinds: &Kinds, groups: &[ServedGroup]) -> Value {
 fn aggregated_version(kinds: &Kinds, group: &str, version: &ServedVersion) -> Value {
     match version {
         ServedVersion::Local(version) => {
-            let rows = kinds.rows().resources_of(group, version);
+            let rows = kinds.listed_rows().resources_of(group, version);
             let resources: Vec<Value> = rows.map(|row| aggregated_resource(kinds, row)).collect();
             json!({ "version": version, "freshness": "Current", "resources": resources })
         }

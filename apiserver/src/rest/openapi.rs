@@ -363,7 +363,7 @@ fn entries(
         Some(entry.content.clone())
     };
     let groups = kinds
-        .rows()
+        .listed_rows()
         .built_in_groups()
         .filter(|group| !group.is_empty())
         .map(|group| DocumentScope::Group(group.into()));
@@ -380,10 +380,10 @@ fn entries(
         let content = known(&name, &[]).unwrap_or_else(|| DocumentContent::new(Some(part), Vec::new()));
         (name, DocumentEntry { definitions: Vec::new(), content })
     });
-    let rows = kinds.rows();
+    let rows = kinds.listed_rows();
     let versions = rows.groups().flat_map(|group| rows.versions(group).map(move |version| (group, version)));
     let resources = versions.map(move |(group, version)| {
-        let rows = || kinds.rows().resources_of(group, version);
+        let rows = || kinds.listed_rows().resources_of(group, version);
         let custom: Vec<_> = rows().filter_map(|row| kinds.custom(row)).collect();
         let definitions: Vec<_> =
             custom.iter().map(|custom| (custom.kind.key.clone(), custom.kind.revision)).collect();

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kstore_container_sim::{Environment, Reservation, WorkMeter, may_read_files};
 use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,6 +24,13 @@ pub(super) struct TooLarge(pub(super) &'static str);
 
 const ARGUMENTS: TooLarge = TooLarge("argument list too long");
 const MEMORY: TooLarge = TooLarge("cannot allocate memory for the mounted files");
+
+/// An object whose values a volume shows, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum ValueSource<'a> {
+    ConfigMap(&'a str),
+    Secret(&'a str),
+}
 
 /// The pod for which a volume is mounted.
 #[derive(Clone, Copy)]
@@ -196,13 +204,13 @@ impl Streams {
     async fn content(&self, mounting: Mounting<'_>, volume: &Volume) -> Values {
         let Mounting { snapshot, pod } = mounting;
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-        let mut all = Values::new();
+        let (mut all, mut read) = (Values::new(), BTreeMap::new());
         if let Some(source) = &volume.config_map {
-            all.extend(chosen(self.config_map(&namespace, &source.name).await, source.items.as_deref()));
+            all.extend(chosen(&self.config_map(&namespace, &source.name).await, source.items.as_deref()));
         }
         if let Some(source) = &volume.secret {
             let name = source.secret_name.as_deref().unwrap_or_default();
-            all.extend(chosen(self.secret(&namespace, name).await, source.items.as_deref()));
+            all.extend(chosen(&self.secret(&namespace, name).await, source.items.as_deref()));
         }
         if let Some(source) = &volume.downward_api {
             for file in source.items.iter().flatten() {
@@ -212,10 +220,12 @@ impl Streams {
         }
         for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
             if let Some(map) = &source.config_map {
-                all.extend(chosen(self.config_map(&namespace, &map.name).await, map.items.as_deref()));
+                let values = self.read_once(&namespace, ValueSource::ConfigMap(&map.name), &mut read).await;
+                all.extend(chosen(values, map.items.as_deref()));
             }
             if let Some(secret) = &source.secret {
-                all.extend(chosen(self.secret(&namespace, &secret.name).await, secret.items.as_deref()));
+                let values = self.read_once(&namespace, ValueSource::Secret(&secret.name), &mut read).await;
+                all.extend(chosen(values, secret.items.as_deref()));
             }
             if let Some(token) = &source.service_account_token {
                 let text = self.mounted_token(snapshot, pod, token).await;
@@ -231,6 +241,22 @@ impl Streams {
             }
         }
         all
+    }
+
+    /// The values of an object that several sources of a volume may name. It is read once, so that all of them share its bytes.
+    async fn read_once<'r, 's>(
+        &self,
+        namespace: &str,
+        source: ValueSource<'s>,
+        read: &'r mut BTreeMap<ValueSource<'s>, Values>,
+    ) -> &'r Values {
+        match read.entry(source) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(match source {
+                ValueSource::ConfigMap(name) => self.config_map(namespace, name).await,
+                ValueSource::Secret(name) => self.secret(namespace, name).await,
+            }),
+        }
     }
 
     async fn config_map(&self, namespace: &str, name: &str) -> Values {
@@ -282,9 +308,9 @@ fn holds_token(volume: &Volume) -> bool {
 }
 
 /// The values that `items` select, under the paths of the items; all values if there are no items.
-fn chosen(values: Values, items: Option<&[KeyToPath]>) -> Values {
+fn chosen(values: &Values, items: Option<&[KeyToPath]>) -> Values {
     match items {
-        None | Some([]) => values,
+        None | Some([]) => values.clone(),
         Some(items) => {
             let value = |item: &KeyToPath| Some((item.path.clone(), Arc::clone(values.get(&item.key)?)));
             items.iter().filter_map(value).collect()
@@ -395,6 +421,17 @@ mod tests {
         assert_eq!(refused, Some(6), "128 KiB with the name");
         let argv = vec!["$(V)".to_owned(); 40];
         assert_eq!(expand_all(&argv, &env.list), Err(ARGUMENTS));
+    }
+
+    /// A volume may show one value of a megabyte under thousands of paths.
+    #[test]
+    fn paths_of_one_value_share_its_bytes() {
+        let values = Values::from([("k".to_owned(), Arc::from(vec![b'x'; 1 << 20]))]);
+        let item = |n: usize| KeyToPath { key: "k".to_owned(), path: format!("p{n}"), mode: None };
+        let items: Vec<KeyToPath> = (0..6000).map(item).collect();
+        let shown = chosen(&values, Some(&items));
+        assert_eq!(shown.len(), 6000);
+        assert!(shown.values().all(|bytes| Arc::ptr_eq(bytes, &values["k"])));
     }
 
     #[test]

@@ -185,6 +185,20 @@ fn watches_support_every_streamable_representation() {
     });
 }
 
+/// Go decodes a text without a value into an empty object of the kind.
+#[test]
+fn a_body_of_comments_is_an_object_without_a_name() {
+    simulate(Setup::api_alone(), async |cluster| {
+        for (kind, body) in [("application/yaml", "# nothing yet\n"), ("application/json", "null")] {
+            let path = "/api/v1/namespaces/default/configmaps";
+            let refused = cluster.rest().call_as("POST", path, kind, body).await;
+            let text =
+                "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required";
+            assert_eq!((refused.code, refused.text("/message")), (422, text.into()), "{kind}");
+        }
+    });
+}
+
 #[test]
 fn indented_and_yaml_lists_equal_the_compact_ones() {
     simulate(Setup::api_alone(), async |cluster| {

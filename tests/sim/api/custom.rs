@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const LAMPS: &str = "/apis/shop.example.com/v1/namespaces/default/lamps";
-const MERGE: &str = "application/merge-patch+json";
-const JSON_PATCH: &str = "application/json-patch+json";
+pub(super) const LAMPS: &str = "/apis/shop.example.com/v1/namespaces/default/lamps";
 const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const MERGE: &str = "application/merge-patch+json";
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 
 /// A namespaced kind `Lamp` with the subresources status and scale.
-fn lamps() -> Value {
+pub(super) fn lamps() -> Value {
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "required": ["watts"], "properties": {
             "watts": {"type": "integer", "minimum": 1, "maximum": 100},
@@ -35,32 +35,32 @@ fn lamps() -> Value {
                 "additionalPrinterColumns": [{"name": "Watts", "type": "integer", "jsonPath": ".spec.watts"}]}]}})
 }
 
-fn lamp(name: &str, spec: Value) -> Value {
+pub(super) fn lamp(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "shop.example.com/v1", "kind": "Lamp", "metadata": {"name": name}, "spec": spec})
 }
 
-async fn call(cluster: &Cluster, method: &str, path: &str, body: &Value) -> Reply {
+pub(super) async fn call(cluster: &Cluster, method: &str, path: &str, body: &Value) -> Reply {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     cluster.rest().call(method, path, body).await
 }
 
-async fn patch(cluster: &Cluster, path: &str, form: &str, body: &Value) -> Reply {
+pub(super) async fn patch(cluster: &Cluster, path: &str, form: &str, body: &Value) -> Reply {
     cluster.rest().call_as("PATCH", path, form, body.to_string()).await
 }
 
-async fn define(cluster: &Cluster, definition: &Value) -> Value {
+pub(super) async fn define(cluster: &Cluster, definition: &Value) -> Value {
     let made = call(cluster, "POST", DEFINITIONS, definition).await;
     assert_eq!(made.code, 201, "{}", made.json());
     made.json()
 }
 
-async fn create(cluster: &Cluster, name: &str, spec: Value) -> Value {
+pub(super) async fn create(cluster: &Cluster, name: &str, spec: Value) -> Value {
     let made = call(cluster, "POST", LAMPS, &lamp(name, spec)).await;
     assert_eq!(made.code, 201, "{}", made.json());
     made.json()
 }
 
-async fn get(cluster: &Cluster, path: &str) -> Value {
+pub(super) async fn get(cluster: &Cluster, path: &str) -> Value {
     let got = call(cluster, "GET", path, &Value::Null).await;
     assert_eq!(got.code, 200, "{path}: {}", got.json());
     got.json()
@@ -142,6 +142,46 @@ fn defaults_below_status_are_in_the_answer_to_a_create() {
     });
 }
 
+/// Go's decoder replaces what is no Unicode text.
+#[test]
+fn bodies_that_are_not_unicode_are_read_with_replacement_characters() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        let head = r#"{"apiVersion": "shop.example.com/v1", "kind": "Lamp", "metadata": {"name": "a"}, "spec": {"watts": 5, "#;
+        let body = [head.as_bytes(), br#""colour": "x\ud83d"#, &[0xe2, 0x82], br#""}}"#].concat();
+        let made = cluster.rest().call("POST", LAMPS, body).await;
+        assert_eq!((made.code, made.text("/spec/colour")), (201, "x\u{fffd}\u{fffd}\u{fffd}".into()));
+        let (path, patch) = (format!("{LAMPS}/a"), &b"{\"spec\": {\"colour\": \"\xff\"}}"[..]);
+        let patched = cluster.rest().call_as("PATCH", &path, MERGE, patch).await;
+        assert_eq!(patched.text("/spec/colour"), "\u{fffd}");
+    });
+}
+
+/// kube-apiserver serves a kind from the acceptance of its names on, and lists it once its definition is established.
+#[test]
+fn a_kind_that_is_not_established_is_served_and_not_listed() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let mut definition = lamps();
+        let client = json!({"url": "https://h", "caBundle": "Cg=="});
+        definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}});
+        let made = define(cluster, &definition).await;
+        assert_eq!(condition(&made, "Established")["reason"], "InvalidCABundle");
+        create(cluster, "a", json!({"watts": 5})).await;
+        for path in
+            ["/apis/shop.example.com", "/apis/shop.example.com/v1", "/openapi/v3/apis/shop.example.com/v1"]
+        {
+            assert_eq!(call(cluster, "GET", path, &Value::Null).await.code, 404, "{path}");
+        }
+        let groups = get(cluster, "/apis").await["groups"].to_string();
+        assert!(!groups.contains("shop.example.com"), "{groups}");
+        let own = format!("{DEFINITIONS}/lamps.shop.example.com");
+        let valid = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}});
+        let changed = patch(cluster, &own, MERGE, &valid).await.json();
+        assert_eq!(condition(&changed, "Established")["status"], "True", "{changed}");
+        assert_eq!(get(cluster, "/apis/shop.example.com/v1").await["resources"][0]["name"], "lamps");
+    });
+}
+
 #[test]
 fn objects_of_a_custom_kind_called_events_do_not_expire() {
     simulate(Setup::api_alone(), async |cluster| {
@@ -219,6 +259,9 @@ fn status_scale_patches_and_generation_follow_the_definition() {
         assert_eq!((&lamp["spec"]["bulbs"], &lamp["metadata"]["generation"]), (&json!(4), &json!(3)));
         let replace = json!([{"op": "replace", "path": "/spec/watts", "value": 7}]);
         assert_eq!(patch(cluster, &path, JSON_PATCH, &replace).await.json()["spec"]["watts"], 7);
+        let moved = patch(cluster, &path, MERGE, &json!({"apiVersion": "shop.example.com/v2"})).await;
+        let text = "Lamp.shop.example.com \"a\" is invalid: apiVersion: Invalid value: \"shop.example.com/v2\": must be shop.example.com/v1";
+        assert_eq!((moved.code, moved.text("/message")), (422, text.into()));
         let strategic = patch(cluster, &path, "application/strategic-merge-patch+json", &json!({})).await;
         assert_eq!(strategic.code, 415);
         let mut stale = lamp.clone();
@@ -227,36 +270,6 @@ fn status_scale_patches_and_generation_follow_the_definition() {
         stale["metadata"].as_object_mut().unwrap().remove("resourceVersion");
         let refused = call(cluster, "PUT", &path, &stale).await;
         assert!(refused.text("/message").contains("must be specified for an update"), "{}", refused.json());
-    });
-}
-
-#[test]
-fn apply_of_custom_objects_creates_and_detects_conflicts() {
-    simulate(Setup::api_alone(), async |cluster| {
-        define(cluster, &lamps()).await;
-        let path = |manager: &str| format!("{LAMPS}/a?fieldManager={manager}");
-        let config = lamp("a", json!({"watts": 5, "rooms": [{"name": "hall", "floor": 1}]}));
-        let made = patch(cluster, &path("one"), APPLY, &config).await;
-        assert_eq!(made.code, 201, "{}", made.json());
-        let rooms = lamp("a", json!({"rooms": [{"name": "attic"}]}));
-        let merged = patch(cluster, &path("three"), APPLY, &rooms).await;
-        assert_eq!(
-            merged.json()["spec"]["rooms"],
-            json!([{"name": "hall", "floor": 1}, {"name": "attic"}]),
-            "lists merge by key"
-        );
-        let unknown = patch(cluster, &path("four"), APPLY, &lamp("a", json!({"zz": 1}))).await;
-        assert_eq!(
-            (unknown.code, unknown.text("/message")),
-            (
-                500,
-                "failed to create typed patch object (/a; shop.example.com/v1, Kind=Lamp): .spec.zz: field not declared in schema"
-                    .into()
-            )
-        );
-        let other = lamp("a", json!({"watts": 6}));
-        let refused = patch(cluster, &path("two"), APPLY, &other).await;
-        assert_eq!((refused.code, refused.text("/details/causes/0/field")), (409, ".spec.watts".into()));
     });
 }
 

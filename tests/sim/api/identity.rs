@@ -141,6 +141,8 @@ fn access_reviews_answer_with_a_reason_and_are_not_stored() {
             case("reviews are not there to read", ("GET", &own), Value::Null, 405, json!({"reason": "MethodNotAllowed"})),
             case("an unknown token", ("POST", "/apis/authentication.k8s.io/v1/tokenreviews"), access(json!({"token": "nonsense"})), 201,
                 json!({"kind": "TokenReview", "status": {"authenticated": null, "user": {}}})),
+            case("no token", ("POST", "/apis/authentication.k8s.io/v1/tokenreviews"), access(json!({})), 400,
+                json!({"message": "token is required for TokenReview in authentication"})),
         ]).await;
         let rules = send(
             cluster,

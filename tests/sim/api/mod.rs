@@ -5,6 +5,8 @@
 mod addresses;
 /// Aggregated API servers.
 mod aggregated;
+/// Answers to writes: members that are null, warnings, both views of an event.
+mod answers;
 /// Server-side apply and managed fields.
 mod apply;
 /// Optimistic concurrency under any interleaving of writers.
@@ -13,6 +15,8 @@ mod concurrency;
 mod content;
 /// Custom resources: definitions, and objects of the defined kinds.
 mod custom;
+/// Server-side apply to custom objects, and their Scale.
+mod custom_apply;
 /// Discovery and OpenAPI documents of custom kinds.
 mod custom_documents;
 /// Writers and watchers of a custom kind while its definition changes.

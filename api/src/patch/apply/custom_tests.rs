@@ -32,7 +32,7 @@ fn applied(
     spec: Value,
 ) -> Result<Value, ApplyError> {
     let mut new = apply(live, &config(&spec), &by(manager), force, ObjectType::Custom(Some(tree)))?;
-    tree.read(&mut new, Origin::Request).unwrap();
+    tree.read(&mut new, Origin::Apply).unwrap();
     Ok(new)
 }
 
@@ -140,6 +140,36 @@ fn preserved_unknown_fields_merge_maps_and_replace_lists() {
     let live = applied(&tree, Some(&live), "m2", true, two).unwrap();
     let want = json!({"known": {"n": 1}, "map": {"a": 1, "b": 2}, "list": [{"name": "b"}]});
     assert_eq!(live["spec"]["free"], want);
+}
+
+/// A map that becomes a text loses its fields, and their owners lose them. A key that is given up leaves the map in which it was, if
+/// another manager owns that map.
+#[test]
+fn ownership_follows_values_without_a_schema_that_change_their_kind() {
+    let tree = shop_tree();
+    let live =
+        applied(&tree, None, "m1", false, json!({"free": {"map": {"z": 1, "y": {"x": 2}}, "text": "t"}}))
+            .unwrap();
+    let live =
+        applied(&tree, Some(&live), "m2", true, json!({"free": {"map": "text", "text": {"a": 1}}})).unwrap();
+    assert_eq!(owned(&live, "m1"), Value::Null, "{live}");
+    assert_eq!(owned(&live, "m2"), json!({"f:free": {"f:map": {}, "f:text": {".": {}, "f:a": {}}}}));
+    let live = applied(&tree, Some(&live), "m1", true, json!({"free": {"map": {"z": 1}}})).unwrap();
+    assert_eq!(owned(&live, "m2"), json!({"f:free": {"f:text": {".": {}, "f:a": {}}}}));
+
+    let values = |values: Value| json!({"free": {"values": values}});
+    let live = applied(&tree, None, "m1", false, values(json!({"a": {"x": 1}, "b": {"x": 1}}))).unwrap();
+    let live = applied(&tree, Some(&live), "m2", false, values(json!({"a": {}}))).unwrap();
+    let live = applied(&tree, Some(&live), "m1", false, values(json!({}))).unwrap();
+    assert_eq!(live["spec"]["free"], json!({"values": {"a": {}}}));
+}
+
+#[test]
+fn null_keeps_the_members_of_a_map() {
+    let tree = shop_tree();
+    let live = applied(&tree, None, "m1", false, json!({"size": 1, "free": {"map": {"a": 1}}})).unwrap();
+    let live = applied(&tree, Some(&live), "m2", false, json!({"free": {"map": null}})).unwrap();
+    assert_eq!(live["spec"]["free"]["map"], json!({"a": 1}));
 }
 
 #[test]

@@ -13,6 +13,9 @@ pub(super) fn merge(live: &Value, config: &Value, node: Node<'_>) -> Value {
     match (node.view([Some(live), Some(config)]), live, config) {
         (View::Map, Value::Object(live), Value::Object(config)) => merge_maps(live, config, node),
         (View::List, Value::Array(live), Value::Array(config)) => merge_lists(live, config, node),
+        // Null has no members of its own and removes none.
+        (View::Map, Value::Object(members), Value::Null) if !members.is_empty() => live.clone(),
+        (View::List, Value::Array(items), Value::Null) if !items.is_empty() => live.clone(),
         _ => config.clone(),
     }
 }
@@ -80,8 +83,8 @@ fn merge_lists(live: &[Value], config: &[Value], node: Node<'_>) -> Value {
     Value::Array(out)
 }
 
-/// Adds back structs that pruning removed because they became empty, where the configuration states them and
-/// empty differs from absent.
+/// Adds back structs that pruning removed, where the configuration states them and empty differs from
+/// absent.
 pub(super) fn restore(object: &mut Value, config: &Value, node: Node<'_>) {
     match (node.view([Some(config), None]), object, config) {
         (View::Map, Value::Object(map), Value::Object(config)) => {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-use crate::schema::fill::{self, always_printed};
+use crate::schema::fill::{self, always_printed, is_null_when_unset};
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
 use crate::structural::{self, MapType, Schema, Tree, ValueType};
 use crate::{convert, kind};
@@ -158,14 +158,18 @@ impl<'a> Node<'a> {
         ty.field(name).is_some_and(|f| f.pointer && f.shape == Shape::One && f.struct_type().is_some())
     }
 
-    /// The value that Go prints for a member that is not stated: its zero value, or null for an empty list or
-    /// map. `None` if Go prints nothing. Managers do not own such a member by adding it, since it is always
+    /// The value that Go prints for a member that is not stated: its zero value, or null for a list, map, pointer or time. `None` if Go
+    /// prints nothing. Managers do not own such a member by adding it, since it is always
     /// present.
     pub(super) fn unstated(self, name: &str) -> Option<&'static Value> {
         static NULL: Value = Value::Null;
         let Self::Struct(ty) = self else { return None };
         let field = ty.field(name)?;
-        if always_printed(field) { Some(zero(field.elem)) } else { (!field.omit_empty).then_some(&NULL) }
+        match always_printed(field) {
+            true if is_null_when_unset(field) => Some(&NULL),
+            true => Some(zero(field.elem)),
+            false => None,
+        }
     }
 
     /// The members that Go prints although the value does not state them.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::managed::OwnedFields;
 use super::node::{Node, ObjectType};
@@ -39,7 +39,7 @@ impl Pruning<'_> {
             let version = self.object.version_of(&holding.api_version, self.api_version);
             owned.entry(version).or_default().extend(&holding.fields.set());
         }
-        let mut pruned = without(&merged, &last, node);
+        let mut pruned = walk::remove(&merged, &last, node);
         // The version of the removal comes first: conversions to other versions may need the fields it adds
         // back.
         let own = owned.remove_entry(last_version);
@@ -52,7 +52,7 @@ impl Pruning<'_> {
         // Fields without an owner stay too, unless the manager owned them.
         let all = walk::fields(&merged, node).with_named(node);
         let gone = all.difference(&walk::fields(&pruned, node).with_named(node)).intersection(&last);
-        let kept = without(&merged, &gone, node);
+        let kept = walk::remove(&merged, &gone, node);
         Some(object.in_version(&kept, self.api_version)?.0.into_owned())
     }
 }
@@ -60,9 +60,5 @@ impl Pruning<'_> {
 /// `left` with all fields of the merged object that have an owner.
 fn with_owned(merged: &Value, left: &Value, owned: &FieldSet, node: Node<'_>) -> Value {
     let stays = walk::fields(left, node).with_named(node).union(&owned.with_named(node));
-    without(merged, &walk::fields(merged, node).with_named(node).difference(&stays), node)
-}
-
-fn without(object: &Value, gone: &FieldSet, node: Node<'_>) -> Value {
-    walk::remove(object, gone, node).unwrap_or_else(|| json!({}))
+    walk::remove(merged, &walk::fields(merged, node).with_named(node).difference(&stays), node)
 }

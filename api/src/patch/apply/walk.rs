@@ -110,6 +110,9 @@ fn compare_at(before: Option<&Value>, after: Option<&Value>, node: Node<'_>) -> 
     let view = node.view([before, after]);
     if view == View::Leaf || (is_empty(before, node) && is_empty(after, node)) {
         changes.modified = before.is_some() && after.is_some();
+        if changes.modified {
+            compare_kinds(before, after, node, &mut changes);
+        }
         return changes;
     }
     match view {
@@ -118,6 +121,16 @@ fn compare_at(before: Option<&Value>, after: Option<&Value>, node: Node<'_>) -> 
         View::Leaf => {}
     }
     changes
+}
+
+/// Compares two values of different kinds where the schema leaves the kind open: a map that becomes a text loses its fields, and a text
+/// that becomes a map gains them. Elsewhere a value that is owned as a whole has no fields below it.
+fn compare_kinds(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, out: &mut Changes) {
+    for (before, after) in [(before, None), (None, after)] {
+        if node.view([before, after]) == View::Map {
+            compare_maps(before, after, node, out);
+        }
+    }
 }
 
 fn compare_maps(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, out: &mut Changes) {
@@ -172,8 +185,9 @@ fn by_identity<'a>(list: Option<&'a Vec<Value>>, node: Node<'_>) -> BTreeMap<Str
     out
 }
 
-/// The value without the members of `gone`; `None` if a map or list loses all its members.
-pub(super) fn remove(value: &Value, gone: &FieldSet, node: Node<'_>) -> Option<Value> {
+/// The value without the members of `gone`. A map or list that loses its last member stays, empty: its parent, whose fields the caller
+/// states, has it in `gone` if it goes too (`removeItemsWithSchema` of Kubernetes' merge library).
+pub(super) fn remove(value: &Value, gone: &FieldSet, node: Node<'_>) -> Value {
     match (node.view([Some(value), None]), value) {
         (View::Map, Value::Object(map)) => {
             let kept = map.iter().filter_map(|(name, value)| {
@@ -182,13 +196,12 @@ pub(super) fn remove(value: &Value, gone: &FieldSet, node: Node<'_>) -> Option<V
                     return None;
                 }
                 let value = match gone.below(&element) {
-                    Some(below) => remove(value, below, node.member(name).0)?,
+                    Some(below) => remove(value, below, node.member(name).0),
                     None => value.clone(),
                 };
                 Some((name.clone(), value))
             });
-            let kept: Map<String, Value> = kept.collect();
-            (!kept.is_empty()).then_some(Value::Object(kept))
+            Value::Object(kept.collect())
         }
         (View::List, Value::Array(items)) => {
             let kept = items.iter().enumerate().filter_map(|(at, item)| {
@@ -196,15 +209,14 @@ pub(super) fn remove(value: &Value, gone: &FieldSet, node: Node<'_>) -> Option<V
                 if gone.has(&element) {
                     return None;
                 }
-                match gone.below(&element) {
+                Some(match gone.below(&element) {
                     Some(below) => remove(item, below, node.item()),
-                    None => Some(item.clone()),
-                }
+                    None => item.clone(),
+                })
             });
-            let kept: Vec<Value> = kept.collect();
-            (!kept.is_empty()).then_some(Value::Array(kept))
+            Value::Array(kept.collect())
         }
-        _ => Some(value.clone()),
+        _ => value.clone(),
     }
 }
 

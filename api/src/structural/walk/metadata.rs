@@ -37,7 +37,7 @@ impl Tree {
         // The store has the member only if a server with initializers has written it.
         let initializers = match origin {
             Origin::Storage => map.get_mut("metadata").and_then(initializers::take_from),
-            Origin::Request | Origin::Conversion => None,
+            Origin::Request | Origin::Conversion | Origin::Apply => None,
         };
         decoder.metadata(map, &Path::ROOT)?;
         if initializers.is_some() {
@@ -117,7 +117,9 @@ impl Decoder {
         }
         let decoded = match self.origin {
             Origin::Storage => Ok(drop_malformed(metadata)),
-            Origin::Request | Origin::Conversion => normalize(metadata, object_meta(), Mode::Whole),
+            Origin::Request | Origin::Conversion | Origin::Apply => {
+                normalize(metadata, object_meta(), Mode::Whole)
+            }
         };
         let problems = decoded?;
         if self.origin == Origin::Request {

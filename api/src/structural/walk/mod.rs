@@ -32,6 +32,9 @@ pub enum Origin {
     Storage,
     /// A conversion webhook: malformed metadata is an error, and unknown members are dropped silently.
     Conversion,
+    /// A server-side apply: as a request, but a null that the schema does not allow stays unless it has a default. Validation then
+    /// refuses it, as in Kubernetes, whose server merges the configuration without the decoder that drops nulls.
+    Apply,
 }
 
 impl Tree {
@@ -44,12 +47,15 @@ impl Tree {
     /// object is then partly normalized and must not be used.
     pub fn read(&self, object: &mut Value, origin: Origin) -> Result<Vec<FieldProblem>, MetadataError> {
         let mut problems = self.decode_metadata(object, origin)?;
-        if origin != Origin::Conversion && !self.root().below.embedded {
+        let is_one_walk = matches!(origin, Origin::Request | Origin::Storage);
+        if is_one_walk && !self.root().below.embedded {
             problems.extend(self.complete(object));
             return Ok(problems);
         }
         problems.extend(self.prune(object));
-        self.drop_nulls(object);
+        if origin != Origin::Apply {
+            self.drop_nulls(object);
+        }
         problems.extend(self.decode_embedded(object, origin)?);
         if origin != Origin::Conversion {
             self.fill_defaults(object);

@@ -81,7 +81,6 @@ impl<'a> ErrorLocation<'a> {
             ("", path) if path.is_empty() => NO_FIELD.to_owned(),
             ("", path) => path,
             (base, path) if path.is_empty() => base.to_owned(),
-            (base, path) if path.starts_with('[') => format!("{base}{path}"),
             (base, path) => format!("{base}.{path}"),
         }
     }

@@ -27,13 +27,13 @@ pub(crate) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorLis
 }
 
 fn types(errors: &mut ErrorList, path: &Path<'_>, types: &[Value]) {
-    let known = ["Egress", "Ingress"];
+    let known = ["Ingress", "Egress"];
     if types.len() > known.len() {
         errors.invalid(path, types, "may not specify more than two policyTypes");
         return;
     }
     for (i, kind) in types.iter().map(text).enumerate().filter(|(_, kind)| !known.contains(kind)) {
-        errors.not_supported(&path.index(i), kind, &known);
+        errors.not_supported_as_listed(&path.index(i), kind, &known);
     }
 }
 

@@ -73,7 +73,7 @@ fn binding(object: &Value, kinds: &[&str], errors: &mut ErrorList) {
         errors.not_supported(&path.child("apiGroup"), text(&role["apiGroup"]), &[GROUP]);
     }
     if !kinds.contains(&text(&role["kind"])) {
-        errors.not_supported(&path.child("kind"), text(&role["kind"]), kinds);
+        errors.not_supported_as_listed(&path.child("kind"), text(&role["kind"]), kinds);
     }
     segment(errors, &path.child("name"), &role["name"]);
     let namespaced = object["kind"] == "RoleBinding";
@@ -102,7 +102,10 @@ fn subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, namespaced:
                 errors.not_supported(&path.child("apiGroup"), group, &[GROUP]);
             }
         }
-        other => errors.not_supported(&path.child("kind"), other, &["ServiceAccount", "User", "Group"]),
+        other => {
+            let kinds = ["ServiceAccount", "User", "Group"];
+            errors.not_supported_as_listed(&path.child("kind"), other, &kinds);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::limits::USER_PRIORITY_MAX;
 use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{immutable, one_of, quantity_not_negative, required_grammar};
+use crate::validate::check::{immutable, one_of_listed, quantity_not_negative, required_grammar};
 use crate::validate::metadata::labels;
 use crate::validate::pod;
 
@@ -30,7 +30,7 @@ pub(crate) fn priority_class(object: &Value, errors: &mut ErrorList) {
     }
     let policies = ["PreemptLowerPriority", "Never"];
     if !object["preemptionPolicy"].is_null() {
-        one_of(errors, &Path::new("preemptionPolicy"), &object["preemptionPolicy"], &policies);
+        one_of_listed(errors, &Path::new("preemptionPolicy"), &object["preemptionPolicy"], &policies);
     }
 }
 

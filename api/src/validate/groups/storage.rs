@@ -102,9 +102,9 @@ pub(crate) fn csi_driver(object: &Value, errors: &mut ErrorList) {
         errors.not_supported(&SPEC.child("fsGroupPolicy"), policy, &policies);
     }
     token_requests(errors, spec);
-    let modes = ["Ephemeral", "Persistent"];
+    let modes = ["Persistent", "Ephemeral"];
     for mode in list(&spec["volumeLifecycleModes"]).iter().map(text).filter(|mode| !modes.contains(mode)) {
-        errors.not_supported(&SPEC.child("volumeLifecycleModes"), mode, &modes);
+        errors.not_supported_as_listed(&SPEC.child("volumeLifecycleModes"), mode, &modes);
     }
     if spec["seLinuxMount"].is_null() {
         errors.required(&SPEC.child("seLinuxMount"), "");

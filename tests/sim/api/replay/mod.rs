@@ -38,7 +38,7 @@ fn lines(folder: &Path, file: &str, hooks: Option<&Hooks>) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The lines in the order to send: without [`expected::UNSENT`], and with [`expected::EARLY`] moved.
+/// The lines in the order to send: with [`expected::EARLY`] moved.
 fn in_order(file: &str, mut lines: Vec<Value>) -> Vec<Value> {
     for (_, ids, before) in expected::EARLY.iter().filter(|(own, _, _)| *own == file) {
         let is_early = |line: &Value| ids.iter().any(|id| line["id"] == *id);
@@ -47,11 +47,6 @@ fn in_order(file: &str, mut lines: Vec<Value>) -> Vec<Value> {
         let at = late.iter().position(|line| line["id"] == *before).expect("the line is recorded");
         lines = [&late[..at], &early[..], &late[at..]].concat();
     }
-    let is_unsent = |line: &Value| {
-        let of_file = expected::UNSENT.iter().filter(|(own, _)| *own == file);
-        of_file.flat_map(|(_, ids)| *ids).any(|id| line["id"] == *id)
-    };
-    lines.retain(|line| !is_unsent(line));
     lines
 }
 
