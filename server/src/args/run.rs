@@ -156,7 +156,12 @@ impl RunArgs {
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(&loops, nodes),
         };
-        Ok((Config { api, loops, controllers, networks, nodes, leader_elect }, setup, self.command))
+        let missing_images = self.cluster.missing_image;
+        Ok((
+            Config { api, loops, controllers, networks, nodes, missing_images, leader_elect },
+            setup,
+            self.command,
+        ))
     }
 }
 

@@ -129,6 +129,7 @@ pub(super) fn read(
             controllers,
             networks: Networks::default(),
             nodes,
+            missing_images: Vec::new(),
             leader_elect: None,
         },
         listen,
