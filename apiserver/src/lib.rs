@@ -75,7 +75,7 @@ pub mod version;
 
 pub use fairness::RequestLimits;
 pub use load_progress::LoadProgress;
-pub use pipeline::LocalComponents;
+pub use pipeline::{AnnotationCheck, LocalComponents};
 pub use restart::TaskRestarts;
 pub use server::{ApiServer, FRONT_PROXY, InProcess, Options, ServerImage, StartError, WatchBatches};
 pub use service_ranges::{ServiceRanges, ServiceRangesError};

@@ -29,7 +29,7 @@ mod update;
 mod warnings;
 
 pub use transact::Transacted;
-pub use unsupported::LocalComponents;
+pub use unsupported::{AnnotationCheck, LocalComponents};
 
 use crate::admission::{Admission, ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA, ROLE_CHECKS};
 use crate::authn::service_account::TokenAuthenticator;
@@ -421,10 +421,11 @@ impl Pipeline {
             }
             _ => done,
         };
-        if done.is_ok() {
+        if let Ok(answer) = &done {
             let what = (&request.target, &request.action);
             let unsupported = unsupported::warning(self.local, &request.user, what);
             warnings.extend(unsupported.map(str::to_owned));
+            warnings.extend(unsupported::annotation_warnings(self.local, &request.user, what, answer));
         }
         done
     }

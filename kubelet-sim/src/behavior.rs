@@ -1,12 +1,14 @@
 //! Scripts of containers in a pod's annotations. Only parses; `runtime::sim` and `probe` carry the scripts
 //! out. `table` and the page `ANNOTATIONS.md`, which is generated from it, list the annotations.
 
+mod placement;
 mod table;
 
 use crate::limits::{LONGEST_DELAY, NEAREST_CANDIDATES, PROBLEMS_TOLD};
 use kstore_api::quantity::Quantity;
 use kstore_container_sim::{LogScript, ScriptedAnswer};
 use kstore_nondet::Rng;
+pub use placement::problems;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 pub use table::{ANNOTATIONS, Annotation, find};

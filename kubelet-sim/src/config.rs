@@ -7,6 +7,7 @@ use kstore_informer::metrics::Registry;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// The simulated nodes. `Default` is what `kstore-server` runs: three equal nodes without delays.
 #[derive(Clone, Debug)]
@@ -31,10 +32,15 @@ pub struct Config {
     pub pod_network: Network,
     /// The network from which nodes get their own addresses, in order.
     pub node_network: Network,
+    /// Patterns of images that do not exist: their pulls fail in every pod. `*` stands for any text, `?` for one character. A pattern is
+    /// compared with the image as a pod names it, and with its full name (`docker.io/library/nginx:latest` for `nginx`).
+    pub missing_images: Vec<String>,
     /// Default delays, for pods without annotations about them.
     pub delays: Delays,
     /// Whether normal events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
     pub events: bool,
+    /// The simulation cancels this token when all nodes have registered and renew their leases.
+    pub registered: CancellationToken,
     /// The users as which nodes write.
     pub identities: Identities,
     /// The registry for metrics of the informers' caches.
@@ -54,8 +60,10 @@ impl Default for Config {
             version: kstore_api::version::PROGRAMS.to_owned(),
             pod_network: Network { base: Ipv4Addr::new(10, 128, 0, 0), prefix: 9 },
             node_network: Network { base: Ipv4Addr::new(172, 30, 0, 0), prefix: 16 },
+            missing_images: Vec::new(),
             delays: Delays::default(),
             events: true,
+            registered: CancellationToken::new(),
             identities: Identities::default(),
             metrics: Registry::new(),
         }

@@ -123,6 +123,33 @@ pub(crate) fn hash(seed: u64, parts: &[&str]) -> u64 {
     hash ^ (hash >> 32)
 }
 
+/// Whether an image is one of those that a pattern stands for; see `Config::missing_images`.
+pub fn matches(pattern: &str, image: &str) -> bool {
+    glob(pattern.as_bytes(), image.as_bytes()) || glob(pattern.as_bytes(), full_name(image).as_bytes())
+}
+
+/// Whether `text` matches `pattern`, in which `*` is any text and `?` one byte. Takes at most the product of the lengths.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // The place after the last star, and the text that it has taken so far.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                p += 1;
+                star = Some((p, t));
+            }
+            Some(byte) if *byte == b'?' || *byte == text[t] => (p, t) = (p + 1, t + 1),
+            Some(_) | None => {
+                let Some((after, taken)) = star else { return false };
+                (p, t) = (after, taken + 1);
+                star = Some((after, taken + 1));
+            }
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
 /// Whether the image is `pause`, of any registry and version: its program waits for ever.
 pub fn is_pause(image: &str) -> bool {
     let last = image.rsplit('/').next().unwrap_or_default();
@@ -132,6 +159,27 @@ pub fn is_pause(image: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_stand_for_images_as_written_and_in_full() {
+        for (pattern, image, expected) in [
+            ("nginx:9", "nginx:9", true),
+            ("nginx:9", "nginx:90", false),
+            ("nginx", "nginx:9", false),
+            ("nginx", "nginx", true),
+            ("docker.io/library/*", "nginx:9", true),
+            ("*.example.com/*:broken*", "r.example.com/a/b:broken-2", true),
+            ("*.example.com/*:broken*", "r.example.com/a/b:fine", false),
+            ("app:v?", "app:v1", true),
+            ("app:v?", "app:v10", false),
+            ("*", "anything", true),
+            ("**a*b", "xxaxxab", true),
+            ("**a*b", "xxaxxac", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(matches(pattern, image), expected, "{pattern} {image}");
+        }
+    }
 
     #[test]
     fn the_pause_image_is_known_in_any_registry_and_version() {

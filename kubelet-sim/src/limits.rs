@@ -10,6 +10,8 @@ pub(crate) const LEASE_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) const HEARTBEAT_TICK: Duration = Duration::from_millis(250);
 /// How long a lease lasts without renewal; Kubernetes' default.
 pub(crate) const LEASE_DURATION_SECONDS: i32 = 40;
+/// A second process with the same nodes is reported this often at most: each renewal of a lease may show it again.
+pub(crate) const TWIN_REPORTS: Duration = Duration::from_secs(300);
 /// A node posts its status at least this often even if nothing has changed; Kubernetes' default.
 pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(300);
 
@@ -23,6 +25,10 @@ pub(crate) const BACKOFF_RESET: Duration = Duration::from_secs(600);
 pub(crate) const PULL_ERROR_SHOWN: Duration = Duration::from_secs(1);
 /// Wait before the setup of a failed sandbox is retried.
 pub(crate) const SANDBOX_RETRY: Duration = Duration::from_secs(10);
+/// How long a pod that does not fit waits until it is judged again: time for the informer of nodes to show what a scheduler knew already.
+pub(crate) const SECOND_LOOK: Duration = Duration::from_millis(100);
+/// How long a resize takes from its allocation until it is in effect: a kubelet's relist of containers.
+pub(crate) const RESIZE_ACTUATION: Duration = Duration::from_secs(1);
 /// Shortest time of a container between SIGTERM and SIGKILL after other containers used up the grace period.
 pub(crate) const MIN_KILL_GRACE: Duration = Duration::from_secs(2);
 
@@ -101,6 +107,17 @@ pub(crate) const MANAGER_MESSAGES: usize = 64;
 pub(crate) const TUNNEL_RETRY_BASE: Duration = Duration::from_millis(250);
 /// The longest wait between two tries.
 pub(crate) const TUNNEL_RETRY_MAX: Duration = Duration::from_secs(10);
+/// Bytes of the output of a command of a hook or probe that are kept, as in kubelet; the rest is dropped.
+pub(crate) const EXECUTION_OUTPUT: usize = 10 * 1024;
+/// Bytes of a termination message, from the end of its file; kubelet's `MaxContainerTerminationMessageLength`.
+pub(crate) const TERMINATION_MESSAGE: usize = 4096;
+/// Bytes of the log that are the termination message of a failed container; kubelet's `MaxContainerTerminationMessageLogLength`.
+pub(crate) const TERMINATION_LOG_BYTES: usize = 2048;
+/// Lines of the log of which these bytes are; kubelet's `MaxContainerTerminationMessageLogLines`.
+pub(crate) const TERMINATION_LOG_LINES: u64 = 80;
+/// Bytes of the termination messages in the status of a pod, shared equally by its containers; kubelet's
+/// `MaxPodTerminationMessageLogLength`.
+pub(crate) const POD_TERMINATION_MESSAGES: usize = 12 * 1024;
 /// The longest line that a simulated shell reads; a longer one ends its input.
 pub(crate) const LINE_BYTES: usize = 64 * 1024;
 /// The longest body of an HTTP request that a simulated server reads; it is dropped.

@@ -1,10 +1,36 @@
 //! Results of probes, computed instead of probed: the times at which results change follow from the probe's
 //! settings and the container's health. Pure.
 
+mod worker;
+
 use crate::pod::object::{ContainerSpec, ProbeSpec};
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
 use std::time::Duration;
+
+pub use worker::{ProbeWorker, run, workers};
+
+/// The probes of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeKind {
+    /// The startup probe.
+    Startup,
+    /// The readiness probe.
+    Readiness,
+    /// The liveness probe.
+    Liveness,
+}
+
+impl ProbeKind {
+    /// The probe of this kind.
+    pub fn of(self, spec: &ContainerSpec) -> Option<&ProbeSpec> {
+        match self {
+            Self::Startup => spec.startup_probe.as_ref(),
+            Self::Readiness => spec.readiness_probe.as_ref(),
+            Self::Liveness => spec.liveness_probe.as_ref(),
+        }
+    }
+}
 
 /// The health of the application in a container, as times after its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,9 +67,26 @@ pub struct Verdict {
     pub next: Option<Timestamp>,
 }
 
-/// The results at `now` for a container that started at `start`.
-pub fn judge(spec: &ContainerSpec, health: &Health, start: Timestamp, now: Timestamp) -> Verdict {
-    let moments = Moments::of(spec, health, start);
+/// The results at `now` for a container that started at `start`. Probes whose commands run (`workers`) say their results themselves.
+pub fn judge(
+    spec: &ContainerSpec,
+    (health, workers): (&Health, &[ProbeWorker]),
+    start: Timestamp,
+    now: Timestamp,
+) -> Verdict {
+    let computed = |kind: ProbeKind| kind.of(spec).filter(|_| workers.iter().all(|one| one.kind != kind));
+    let verdict = compute(
+        [ProbeKind::Startup, ProbeKind::Readiness, ProbeKind::Liveness].map(computed),
+        health,
+        start,
+        now,
+    );
+    workers.iter().fold(verdict, |verdict, worker| worker.amend(verdict))
+}
+
+/// The results of the startup, readiness and liveness probe, as far as there are any.
+fn compute(probes: [Option<&ProbeSpec>; 3], health: &Health, start: Timestamp, now: Timestamp) -> Verdict {
+    let moments = Moments::of(probes, health, start);
     let passed = |moment: Option<Timestamp>| moment.is_some_and(|at| at <= now);
     let unready = passed(moments.unready_from) && !passed(moments.unready_until);
     Verdict {
@@ -69,16 +112,20 @@ struct Moments {
 }
 
 impl Moments {
-    fn of(spec: &ContainerSpec, health: &Health, start: Timestamp) -> Self {
-        let (started, startup_failed) = startup(spec.startup_probe.as_ref(), health.started);
+    fn of(
+        [startup_probe, readiness, liveness]: [Option<&ProbeSpec>; 3],
+        health: &Health,
+        start: Timestamp,
+    ) -> Self {
+        let (started, startup_failed) = startup(startup_probe, health.started);
         let ready = started.and_then(|started| {
             let from = health.ready?.max(started);
-            Some(match &spec.readiness_probe {
+            Some(match readiness {
                 Some(probe) => probe.tick_from(from).saturating_add(probe.more(probe.success_threshold())),
                 None => from,
             })
         });
-        let unready = health.unready.map(|(from, length)| match &spec.readiness_probe {
+        let unready = health.unready.map(|(from, length)| match readiness {
             Some(probe) => (
                 probe.tick_from(from).saturating_add(probe.more(probe.failure_threshold())),
                 probe
@@ -88,7 +135,7 @@ impl Moments {
             None => (from, from.saturating_add(length)),
         });
         let liveness_failed = started.and_then(|started| {
-            let (probe, from) = (spec.liveness_probe.as_ref()?, health.unhealthy?.max(started));
+            let (probe, from) = (liveness?, health.unhealthy?.max(started));
             Some(probe.tick_from(from).saturating_add(probe.more(probe.failure_threshold())))
         });
         let at = |offset: Option<Duration>| offset.map(|offset| later(start, offset));
@@ -161,6 +208,7 @@ mod tests {
             period_seconds,
             failure_threshold: Some(failures),
             success_threshold: None,
+            ..ProbeSpec::default()
         })
     }
 
@@ -169,7 +217,7 @@ mod tests {
         let mut now = START;
         let mut story = Vec::new();
         loop {
-            let verdict = judge(spec, health, START, now);
+            let verdict = judge(spec, (health, &[]), START, now);
             let second = kstore_container_sim::time::between(START, now).as_secs();
             story.push((second, verdict.started, verdict.ready, verdict.condemned));
             match verdict.next {
@@ -225,6 +273,7 @@ mod tests {
             period_seconds: Some(i32::MAX),
             failure_threshold: Some(i32::MAX),
             success_threshold: Some(i32::MAX),
+            ..ProbeSpec::default()
         });
         let spec = ContainerSpec {
             startup_probe: longest.clone(),
@@ -239,8 +288,8 @@ mod tests {
             unhealthy: Some(Duration::MAX),
         };
         for now in [START, Timestamp::MAX] {
-            judge(&spec, &health, START, now);
-            judge(&ContainerSpec::default(), &health, START, now);
+            judge(&spec, (&health, &[]), START, now);
+            judge(&ContainerSpec::default(), (&health, &[]), START, now);
         }
     }
 
@@ -262,12 +311,12 @@ mod tests {
             };
             let health = Health { started: Some(seconds(started.into())), ready: Some(seconds(ready.into())), ..Health::default() };
             let now = later(START, seconds(at));
-            let verdict = judge(&spec, &health, START, now);
+            let verdict = judge(&spec, (&health, &[]), START, now);
             assert!(!verdict.ready || verdict.started, "ready without started");
             let next = verdict.next.unwrap_or(later(now, seconds(1000)));
             let before = later(START, kstore_container_sim::time::between(START, next).saturating_sub(Duration::from_nanos(1)));
             if before > now {
-                let again = judge(&spec, &health, START, before);
+                let again = judge(&spec, (&health, &[]), START, before);
                 assert_eq!((again.started, again.ready, again.condemned), (verdict.started, verdict.ready, verdict.condemned));
             }
         }

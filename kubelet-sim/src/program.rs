@@ -53,6 +53,12 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
     }
 }
 
+/// Whether the simulated shell runs this command in the `index`-th container of `pod`, or an annotation answers it.
+pub fn runs(pod: &PodObject, index: usize, argv: &[String]) -> bool {
+    let Some(spec) = pod.container(index) else { return false };
+    check_runnable(argv, &behavior::script(&pod.metadata.annotations, &spec.name).exec).is_ok()
+}
+
 fn is_without_entrypoint(image: &str) -> bool {
     let last = image.rsplit('/').next().unwrap_or_default();
     WITHOUT_ENTRYPOINT.contains(&last.split([':', '@']).next().unwrap_or_default())

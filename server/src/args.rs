@@ -179,6 +179,9 @@ pub struct ClusterArgs {
     /// Number of simulated nodes
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::nodes, help_heading = COMPONENTS)]
     nodes: u32,
+    /// Images that do not exist for the simulated nodes, such as 'example.com/*:broken'; may be repeated
+    #[arg(long, value_name = "PATTERN", help_heading = COMPONENTS)]
+    missing_image: Vec<String>,
     #[command(flatten)]
     naming: NamingArgs,
     #[command(flatten)]
@@ -320,6 +323,8 @@ pub struct Config {
     pub networks: Networks,
     /// Number of simulated nodes.
     pub nodes: u32,
+    /// Patterns of images that no simulated node can pull.
+    pub missing_images: Vec<String>,
     /// Whether controllers and scheduler run only as leaders; `None`: if another process may run them too.
     pub leader_elect: Option<bool>,
 }
@@ -387,7 +392,8 @@ pub enum UsageError {
 
 impl ServeArgs {
     /// Checks what clap cannot: whether the flags are valid together.
-    pub fn into_config(self) -> Result<Config, UsageError> {
+    pub fn into_config(mut self) -> Result<Config, UsageError> {
+        let missing_images = std::mem::take(&mut self.cluster.missing_image);
         let role = self.cluster.role()?;
         let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
         let (networks, leader_elect) = (self.cluster.networks()?, self.cluster.election.leader_elect);
@@ -396,7 +402,7 @@ impl ServeArgs {
             ProcessRole::Apiserver(loops) => (self.into_here(&loops)?, loops),
             ProcessRole::Loops(loops) => (self.into_elsewhere()?, loops),
         };
-        Ok(Config { api, loops, controllers, networks, nodes, leader_elect })
+        Ok(Config { api, loops, controllers, networks, nodes, missing_images, leader_elect })
     }
 
     fn into_store(self) -> Result<Api, UsageError> {

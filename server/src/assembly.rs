@@ -18,7 +18,7 @@ use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{ApiServer, LocalComponents, Options, Settings, StartError};
+use kstore_apiserver::{AnnotationCheck, ApiServer, LocalComponents, Options, Settings, StartError};
 use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
 use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
@@ -28,6 +28,7 @@ use kstore_kubelet_sim::Identities;
 use kstore_nondet::Nondet;
 use kstore_store::{EngineKind, OpenError, Store};
 use rustls::ServerConfig;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// Interval of syncs under `relaxed` durability.
@@ -349,7 +351,12 @@ fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet, met
 /// Which components run in this process beside the apiserver.
 fn local_components(config: &Config) -> LocalComponents {
     let runs = |component| config.loops.contains(&component);
-    LocalComponents { controllers: runs(Component::Controllers), kubelets: runs(Component::KubeletSim) }
+    let kubelets = runs(Component::KubeletSim);
+    let annotations = kubelets.then_some(AnnotationCheck {
+        prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
+        problems: kstore_kubelet_sim::behavior::problems,
+    });
+    LocalComponents { controllers: runs(Component::Controllers), kubelets, annotations }
 }
 
 /// Starts the configured loops as clients of the apiserver that the kubeconfig names.
@@ -466,11 +473,37 @@ impl LoopStarter<'_> {
             }
             Component::KubeletSim => {
                 let nodes = self.config.nodes as usize;
-                let config = kstore_kubelet_sim::Config { nodes, identities, metrics, ..Default::default() };
+                let missing_images = self.config.missing_images.clone();
+                let config = kstore_kubelet_sim::Config {
+                    nodes,
+                    missing_images,
+                    identities,
+                    metrics,
+                    ..Default::default()
+                };
+                if matches!(self.config.api, Api::Elsewhere(_)) {
+                    let announced = announce_nodes(config.clone(), stop.clone());
+                    self.phase.spawn("kubelet-sim-announcement", announced);
+                }
                 self.phase.spawn("kubelet-sim", kstore_kubelet_sim::run(client, nondet, config, stop));
             }
         }
     }
+}
+
+/// Says when the simulated nodes of a process without an API server are up, and what to do with them.
+async fn announce_nodes(config: kstore_kubelet_sim::Config, stop: CancellationToken) {
+    let registered = tokio::select! {
+        biased;
+        () = stop.cancelled() => false,
+        () = config.registered.cancelled() => config.nodes > 0,
+    };
+    if registered {
+        let (first, last) = (config.node_name(0), config.node_name(config.nodes - 1));
+        // The reader of standard output may have exited; the nodes run on.
+        let _ = writeln!(std::io::stdout(), "kstore simulates {} nodes ({first} to {last})", config.nodes);
+    }
+    stop.cancelled().await;
 }
 
 impl LoopStarter<'_> {

@@ -11,7 +11,7 @@ use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{
-    ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, Settings,
+    AnnotationCheck, ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, Settings,
 };
 use kstore_client::Client;
 use kstore_client::manifest::ApplyError;
@@ -58,6 +58,8 @@ pub(crate) struct ClusterOrigin<'i> {
 #[derive(Clone, Debug)]
 pub struct Builder {
     nodes: usize,
+    /// Patterns of images that do not exist.
+    missing_images: Vec<String>,
     controllers: bool,
     scheduler: bool,
     /// The seed of virtual time; `None`: real time.
@@ -78,6 +80,7 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             nodes: 1,
+            missing_images: Vec::new(),
             controllers: true,
             scheduler: true,
             seed: None,
@@ -96,6 +99,15 @@ impl Builder {
     #[must_use]
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// Lets the pulls of all images that match `pattern` fail, as those of a name that does not exist: `ErrImagePull`, then
+    /// `ImagePullBackOff`. `*` is any text, `?` one character; the image is compared as written and with its full name. May be called
+    /// several times.
+    #[must_use]
+    pub fn missing_image(mut self, pattern: impl Into<String>) -> Self {
+        self.missing_images.push(pattern.into());
         self
     }
 
@@ -306,8 +318,9 @@ impl Builder {
         }
         let metrics = metrics.clone();
         let identities = node_identities(api.clone(), injector.clone(), schedule.clone());
+        let (nodes, missing_images) = (self.nodes, self.missing_images.clone());
         let config =
-            kstore_kubelet_sim::Config { nodes: self.nodes, identities, metrics, ..Default::default() };
+            kstore_kubelet_sim::Config { nodes, missing_images, identities, metrics, ..Default::default() };
         let kubelet = client("system:kstore:kubelet-sim", Some("system:nodes"), "kubelet-sim");
         Simulator::new(kubelet, nondet.clone(), config)
     }
@@ -323,7 +336,14 @@ impl Builder {
             front_proxy_ca: None,
             tokens,
             service_ranges: ServiceRanges::default(),
-            local_components: LocalComponents { controllers: self.controllers, kubelets: self.nodes > 0 },
+            local_components: LocalComponents {
+                controllers: self.controllers,
+                kubelets: self.nodes > 0,
+                annotations: (self.nodes > 0).then_some(AnnotationCheck {
+                    prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
+                    problems: kstore_kubelet_sim::behavior::problems,
+                }),
+            },
             anonymous: true,
             outbound,
             settings: Settings::default(),

@@ -6,8 +6,11 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kstore_client::{Client, Gvr};
 use kstore_tests::wait::{rolled_out, watch_until};
 use kstore_tests::{Launch, Server, free_port, manifests};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Starts one component against the apiserver whose data is in `dir`.
 fn component(dir: &Path, name: &str) -> Server {
@@ -45,6 +48,47 @@ fn every_component_runs_in_its_own_process_and_can_be_replaced() {
         let apiserver = launch.start().unwrap();
         roll_out(&apiserver.client("test").await, "third").await;
     });
+}
+
+#[test]
+fn a_process_of_simulated_nodes_says_when_they_are_up_and_when_another_has_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let flags = ["--components", "apiserver", "--data-dir", data.to_str().unwrap()];
+    let _apiserver = Launch::new(SERVER, dir.path()).args(&flags).start().unwrap();
+    let kubeconfig = data.join("kubelet-sim.kubeconfig");
+    let start = |log: &str| {
+        let mut command = Command::new(SERVER);
+        command.args(["--components", "kubelet-sim", "--nodes", "2", "--kubeconfig"]).arg(&kubeconfig);
+        let log = std::fs::File::create(dir.path().join(log)).unwrap();
+        Killed(command.stdout(Stdio::piped()).stderr(log).spawn().unwrap())
+    };
+    let said = |process: &mut Killed| {
+        let mut line = String::new();
+        BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        line
+    };
+    let (mut first, mut second) = (start("first"), start("second"));
+    for process in [&mut first, &mut second] {
+        assert_eq!(said(process), "kstore simulates 2 nodes (node-0 to node-1)\n");
+    }
+    // Each renews the leases every ten seconds.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let logs = || ["first", "second"].map(|log| std::fs::read_to_string(dir.path().join(log)).unwrap());
+    while !logs().iter().any(|log| log.contains("if a second process simulates nodes of the same names")) {
+        assert!(Instant::now() < deadline, "{:?}", logs());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A process that ends with the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

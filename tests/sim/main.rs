@@ -43,6 +43,8 @@ mod grpc;
 mod hostile;
 /// Jobs and CronJobs.
 mod jobs;
+/// Simulated nodes as kubelets: admission, resizes, hooks, probes, restarts and termination messages.
+mod kubelets;
 /// Controllers with minimal permissions.
 mod least_privilege;
 /// Nodes as users, and pod tokens.

@@ -14,7 +14,9 @@ use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::token::{Bound, LegacyClaims, Tokens};
-use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, limits};
+use kstore_apiserver::{
+    AnnotationCheck, ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, limits,
+};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_controllers::{Accounts, TokenSigner, UnusedTokenPeriod};
 use kstore_informer::{Supervisor, TaskGroup};
@@ -268,7 +270,13 @@ impl Cluster {
             false => Schedule::fifo(),
         };
         let local = match setup.loops {
-            Loops::All => LocalComponents::ALL,
+            Loops::All => LocalComponents {
+                annotations: Some(AnnotationCheck {
+                    prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
+                    problems: kstore_kubelet_sim::behavior::problems,
+                }),
+                ..LocalComponents::ALL
+            },
             Loops::Controllers => LocalComponents { controllers: true, ..LocalComponents::default() },
             Loops::None => LocalComponents::default(),
         };

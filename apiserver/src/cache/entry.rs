@@ -276,6 +276,11 @@ impl Entry {
         metadata
     }
 
+    /// Whether the stored bytes have this text anywhere. No parsing.
+    pub(crate) fn mentions(&self, text: &str) -> bool {
+        memchr::memmem::find(&self.stored, text.as_bytes()).is_some()
+    }
+
     /// Whether `stored` equals the entry's stored bytes.
     pub fn is_stored_as(&self, stored: &[u8]) -> bool {
         self.stored == stored

@@ -6,22 +6,35 @@
 //! The server records no Events about these objects: no real cluster has such an Event, and tests count
 //! Events. The header reaches the writer, and clients print or log it.
 
+use super::Answer;
 use crate::authn::UserInfo;
 use crate::request::{Action, Target};
+use serde_json::Value;
 
 /// The components that run in the apiserver's process. The apiserver warns only about features that these
 /// components lack: another process may run a kube-controller-manager that has them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct LocalComponents {
     /// kstore's controllers.
     pub controllers: bool,
     /// Simulated nodes.
     pub kubelets: bool,
+    /// The annotations that the simulated nodes read, for warnings about those that they do not understand.
+    pub annotations: Option<AnnotationCheck>,
+}
+
+/// The annotations of simulated nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct AnnotationCheck {
+    /// The prefix of their names. Objects without it are not checked.
+    pub prefix: &'static str,
+    /// What is wrong with those in an object of this kind, each in a sentence.
+    pub problems: fn(kind: &str, object: &Value) -> Vec<String>,
 }
 
 impl LocalComponents {
     /// Every component.
-    pub const ALL: Self = Self { controllers: true, kubelets: true };
+    pub const ALL: Self = Self { controllers: true, kubelets: true, annotations: None };
 }
 
 /// The component that would have to act on a kind.
@@ -65,6 +78,22 @@ pub(super) fn warning(
         Actor::Kubelets => local.kubelets,
     };
     acts_here.then_some(row.text)
+}
+
+/// The warnings for `user` about annotations of simulated nodes in an object that it wrote. Service accounts of the cluster's own
+/// controllers, which copy the annotations of others, get none.
+pub(super) fn annotation_warnings(
+    local: LocalComponents,
+    user: &UserInfo,
+    (target, action): (&Target, &Action),
+    answer: &Answer,
+) -> Vec<String> {
+    let (Some(check), Answer::Object(written)) = (local.annotations, answer) else { return Vec::new() };
+    let is_silent = is_component(user) || user.username.starts_with("system:serviceaccount:kube-system:");
+    if is_silent || !writes_object(target, action) || !written.entry.mentions(check.prefix) {
+        return Vec::new();
+    }
+    (check.problems)(target.resource.kind, &written.entry.parse_without_managed_fields())
 }
 
 /// Whether an action writes the whole object. Writes to the status are by components that do act on the

@@ -33,7 +33,9 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
             let patch = Patch::Merge(json!({ "status": status }));
             done(client.api::<NodeAck>().patch_status("", node, &patch).await)
         }
-        Write::Lease { node, exists, lease } => renew(client, node, *exists, lease).await,
+        Write::Lease { node, exists, base, lease } => {
+            renew(client, node, *exists, &renewal(lease, *base), lease).await
+        }
     }
 }
 
@@ -88,8 +90,8 @@ fn add(transaction: Transaction, write: &Write) -> Option<Transaction> {
             transaction.patch::<Node>("", node, "status", &Patch::Merge(json!({ "status": status })))
         }
         Write::Lease { exists: false, lease, .. } => transaction.create(LEASE_NAMESPACE, &**lease),
-        Write::Lease { exists: true, node, lease } => {
-            transaction.patch::<Lease>(LEASE_NAMESPACE, node, "", &renewal(lease))
+        Write::Lease { exists: true, node, base, lease } => {
+            transaction.patch::<Lease>(LEASE_NAMESPACE, node, "", &renewal(lease, *base))
         }
         Write::PodStatus { .. } | Write::RemovePod { .. } => return None,
     })
@@ -131,26 +133,37 @@ async fn remove(client: &Client, key: &Key, uid: &str, cause: Revision) -> Resul
 }
 
 /// Renews a lease if it exists, otherwise creates it; falls back to the other once.
-async fn renew(client: &Client, node: &str, exists: bool, lease: &Lease) -> Result<Written, Failure> {
+async fn renew(
+    client: &Client,
+    node: &str,
+    exists: bool,
+    patch: &Patch,
+    lease: &Lease,
+) -> Result<Written, Failure> {
     let (api, patched) = (client.api::<Lease>(), client.api::<LeaseAck>());
-    let patch = renewal(lease);
     if exists {
-        match patched.patch(LEASE_NAMESPACE, node, &patch).await {
+        match patched.patch(LEASE_NAMESPACE, node, patch).await {
             Err(error) if error.is_not_found() => done(api.create(LEASE_NAMESPACE, lease).await),
             outcome => done(outcome),
         }
     } else {
         match api.create(LEASE_NAMESPACE, lease).await {
             Err(error) if error.is_already_exists() => {
-                done(patched.patch(LEASE_NAMESPACE, node, &patch).await)
+                done(patched.patch(LEASE_NAMESPACE, node, patch).await)
             }
             outcome => done(outcome),
         }
     }
 }
 
-fn renewal(lease: &Lease) -> Patch {
-    Patch::Merge(json!({ "spec": lease.spec }))
+fn renewal(lease: &Lease, base: Option<Revision>) -> Patch {
+    match base {
+        Some(base) => {
+            let metadata = json!({ "resourceVersion": base.to_string() });
+            Patch::Merge(json!({ "metadata": metadata, "spec": lease.spec }))
+        }
+        None => Patch::Merge(json!({ "spec": lease.spec })),
+    }
 }
 
 fn done<K: Metadata<Ty = ObjectMeta>>(outcome: Result<K, ApiError>) -> Result<Written, Failure> {

@@ -1,6 +1,7 @@
 //! All simulated nodes and their pods: takes changes from the informers and yields writes. Synchronous, with
 //! time as an argument. `run` is the asynchronous edge around it; `apply` executes the writes.
 
+mod admission;
 pub(crate) mod apply;
 mod follow;
 mod nodes;
@@ -15,17 +16,18 @@ mod timers;
 mod watched;
 pub(crate) mod write;
 
-use crate::behavior;
+use crate::behavior::{self, BadAnnotation};
 use crate::config::{Config, Network};
 use crate::fault::{Fault, FaultError};
 use crate::limits::{NODE_WRITES, POD_WRITES};
 use crate::node;
 use crate::node::object::Identity;
 use crate::pod::container::{Kind, kind_of};
+use crate::pod::object::PodObject;
 use crate::pod::{Input, PodEvent};
 use crate::runtime::sim::SimRuntime;
 use crate::runtime::{Event, Runtime};
-use crate::stream::{Feed, Launch};
+use crate::stream::{Feed, Launch, PodExecution};
 use jiff::Timestamp;
 use kstore_informer::{Delta, Key, Object, Revision};
 use kstore_nondet::Rng;
@@ -33,6 +35,7 @@ use nodes::NodeEntry;
 use pods::PodEntry;
 use record::{NodeRecord, PodRecord};
 use sources::References;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use timers::Timers;
@@ -53,7 +56,7 @@ pub(crate) struct Notice {
     pub(crate) node: String,
     pub(crate) regarding: Regarding,
     pub(crate) warning: bool,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
     /// The revision of the object that caused the event; zero for none.
     pub(crate) cause: Revision,
@@ -76,7 +79,13 @@ pub(crate) struct Manager {
     notices: Vec<Notice>,
     /// Commands of containers that are to be run.
     launches: Vec<Launch>,
+    /// Commands that kubelets run in containers.
+    executions: Vec<PodExecution>,
     references: References,
+    /// Nodes with resizes that an earlier process left, to be judged when all pods that it knew are admitted.
+    resizes_due: BTreeSet<String>,
+    /// When another process with the same nodes was last reported.
+    twin_reported: Option<Timestamp>,
     /// Pods that streams follow, by uid.
     watched: BTreeMap<Arc<str>, Feed>,
 }
@@ -86,7 +95,8 @@ impl Manager {
     /// already exist.
     pub(crate) fn new(config: Config, rng: &Rng, existing: &[Arc<NodeRecord>], now: Timestamp) -> Self {
         let mut manager = Self {
-            runtime: SimRuntime::new(config.delays.clone(), rng),
+            runtime: SimRuntime::new(config.delays.clone(), rng)
+                .missing_images(config.missing_images.clone()),
             config,
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -99,7 +109,10 @@ impl Manager {
             node_writes: 0,
             notices: Vec::new(),
             launches: Vec::new(),
+            executions: Vec::new(),
             references: References::default(),
+            resizes_due: BTreeSet::new(),
+            twin_reported: None,
             watched: BTreeMap::new(),
         };
         for index in 0..manager.config.nodes {
@@ -133,14 +146,21 @@ impl Manager {
     }
 
     /// Takes changes from the pod informer.
-    pub(crate) fn observe_pods(&mut self, deltas: Vec<Delta<PodRecord>>, now: Timestamp) {
+    pub(crate) fn observe_pods(&mut self, mut deltas: Vec<Delta<PodRecord>>, now: Timestamp) {
+        let are_new = |a: &_, b: &_| matches!((a, b), (Delta::Added(_), Delta::Added(_)));
+        for new in deltas.chunk_by_mut(are_new) {
+            new.sort_by_key(order_of_admission);
+        }
         for delta in deltas {
             match delta {
                 Delta::Added(record) | Delta::Updated { new: record, .. } | Delta::Resync(record) => {
                     self.observe_pod(record, now);
                 }
-                Delta::Deleted(record) => self.forget_pod(&record.key(), record.uid()),
+                Delta::Deleted(record) => self.forget_pod(&record.key(), record.uid(), now),
             }
+        }
+        for node in std::mem::take(&mut self.resizes_due) {
+            self.retry_resizes(&node, now);
         }
     }
 
@@ -152,15 +172,23 @@ impl Manager {
         let same = self.pods.get(&key).is_some_and(|entry| *entry.uid == *record.uid());
         if !same {
             if let Some(old) = self.pods.get(&key).map(|entry| Arc::clone(&entry.uid)) {
-                self.forget_pod(&key, &old);
+                self.forget_pod(&key, &old, now);
             }
-            self.complain(&record);
+            self.complain(&record, None);
             let entry = PodEntry::new(Arc::clone(&record), &mut self.runtime, now);
             self.keys.insert(Arc::clone(&entry.uid), key.clone());
             self.pods.insert(key.clone(), entry);
         }
+        let entry = self.pods.get(&key).expect("the entry exists or was just made");
+        let before = entry.record();
+        if before.revision() < record.revision()
+            && before.pod.metadata.annotations != record.pod.metadata.annotations
+        {
+            self.complain(&record, Some(&before.pod));
+        }
         let entry = self.pods.get_mut(&key).expect("the entry exists or was just made");
-        let news = !same | entry.observe(record);
+        let observed = entry.observe(record);
+        let news = !same | observed.is_news;
         if news {
             self.note_references(&key);
         }
@@ -170,18 +198,17 @@ impl Manager {
         if let Some(entry) = self.pods.get_mut(&key) {
             entry.hurry();
         }
+        if observed.is_resize {
+            self.observe_resize(&key, now);
+        }
         self.step_pod(&key, Input::Observed, now);
     }
 
-    /// Records warnings about invalid annotations of a new pod.
-    fn complain(&mut self, record: &PodRecord) {
-        let annotations = &record.pod.metadata.annotations;
-        if !annotations.keys().any(|key| key.starts_with(behavior::ANNOTATION_PREFIX)) {
-            return;
-        }
-        let names: Vec<&str> = record.pod.containers().map(|spec| spec.name.as_str()).collect();
-        let bad = behavior::check(annotations, &names);
-        for message in bad.iter().map(ToString::to_string) {
+    /// Records warnings about invalid annotations of a pod, as far as `before`, its older object, does not have them.
+    fn complain(&mut self, record: &PodRecord, before: Option<&PodObject>) {
+        let known = before.map(invalid_annotations).unwrap_or_default();
+        let bad = invalid_annotations(&record.pod);
+        for message in bad.iter().filter(|bad| !known.contains(bad)).map(ToString::to_string) {
             self.notices.push(Notice {
                 node: record.pod.spec.node_name.clone(),
                 regarding: Regarding::Pod {
@@ -190,17 +217,18 @@ impl Manager {
                     field_path: String::new(),
                 },
                 warning: true,
-                reason: "InvalidSimulation",
+                reason: "InvalidSimulation".into(),
                 message,
                 cause: record.revision(),
             });
         }
     }
 
-    fn forget_pod(&mut self, key: &Key, uid: &str) {
+    fn forget_pod(&mut self, key: &Key, uid: &str, now: Timestamp) {
         if self.pods.get(key).is_some_and(|entry| *entry.uid == *uid) {
             self.show_gone(key);
             self.drop_references(key);
+            self.release(key, true, now);
             self.pods.remove(key);
             self.keys.remove(uid);
             self.pod_timers.set(key, None);
@@ -209,7 +237,7 @@ impl Manager {
     }
 
     /// Takes changes from the node informer.
-    pub(crate) fn observe_nodes(&mut self, deltas: Vec<Delta<NodeRecord>>) {
+    pub(crate) fn observe_nodes(&mut self, deltas: Vec<Delta<NodeRecord>>, now: Timestamp) {
         for delta in deltas {
             let (key, record) = match delta {
                 Delta::Added(record) | Delta::Updated { new: record, .. } | Delta::Resync(record) => {
@@ -219,7 +247,11 @@ impl Manager {
             };
             if let Some(node) = self.nodes.get_mut(key.name()) {
                 node.observe(record);
+                let waits = !node.resizes.is_empty() && !node.stopped();
                 self.touch_node(key.name());
+                if waits {
+                    self.retry_resizes(key.name(), now);
+                }
             }
         }
     }
@@ -237,11 +269,20 @@ impl Manager {
         let keys: Vec<Key> = on_node.map(|(key, _)| key.clone()).collect();
         match (was_stopped, fault) {
             (false, Fault::Stop) => keys.iter().for_each(|key| self.pod_timers.set(key, None)),
-            (true, Fault::Resume) => keys.iter().for_each(|key| self.thaw(key, now)),
+            (true, Fault::Resume) => self.thaw_all(keys.clone(), now),
             (true, Fault::Stop) | (false, Fault::Resume) => {}
         }
         keys.iter().for_each(|key| self.show(key));
         Ok(())
+    }
+
+    /// Continues the pods of a resumed node; it admits those that came meanwhile in the order of their creation.
+    fn thaw_all(&mut self, mut keys: Vec<Key>, now: Timestamp) {
+        keys.sort_by_key(|key| self.pods.get(key).map(|entry| entry.object().order_of_admission()));
+        for key in &keys {
+            self.thaw(key, now);
+            self.observe_resize(key, now);
+        }
     }
 
     fn thaw(&mut self, key: &Key, now: Timestamp) {
@@ -290,15 +331,22 @@ impl Manager {
             }
             Input::Runtime(_) | Input::Observed | Input::Deadline => None,
         };
+        if !self.admit(key, now) {
+            return;
+        }
         let Some(entry) = self.pods.get_mut(key) else { return };
-        let events = entry.step(input, &self.references.sources, &mut self.runtime, now);
-        for event in events {
+        let effects = entry.step(input, &self.references.sources, &mut self.runtime, now);
+        for event in effects.events {
             self.pod_notice(key, event);
         }
         if let Some(container) = begun {
             self.launch(key, container);
         }
+        let uid = self.pods.get(key).map(|entry| Arc::clone(&entry.uid)).unwrap_or_default();
+        let of_pod = |execution| PodExecution { pod: key.clone(), uid: Arc::clone(&uid), execution };
+        self.executions.extend(effects.executions.into_iter().map(of_pod));
         self.touch_pod(key);
+        self.release(key, false, now);
     }
 
     /// Schedules the pod for the next writes, and for its deadline.
@@ -359,6 +407,9 @@ impl Manager {
             Write::NodeStatus { node, .. } | Write::Lease { node, .. } => node.clone(),
         };
         self.node_writes -= 1;
+        if matches!((write, &result), (Write::Lease { base: Some(_), .. }, Err(Failure::Conflict))) {
+            self.suspect_twin(&node, now);
+        }
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         if entry.written(write, result, &self.config, now) {
             self.node_notice(&node, "NodeReady", format!("Node {node} status is now: NodeReady"));
@@ -408,9 +459,29 @@ impl Manager {
     fn node_notice(&mut self, node: &str, reason: &'static str, message: String) {
         if self.config.events {
             let (node, regarding, cause) = (node.to_owned(), Regarding::Node, Revision(0));
+            let reason = reason.into();
             self.notices.push(Notice { node, regarding, warning: false, reason, message, cause });
         }
     }
+}
+
+/// The annotations of this crate that have no effect on the pod.
+fn invalid_annotations(pod: &PodObject) -> Vec<BadAnnotation> {
+    let annotations = &pod.metadata.annotations;
+    if !annotations.keys().any(|key| key.starts_with(behavior::ANNOTATION_PREFIX)) {
+        return Vec::new();
+    }
+    let names: Vec<&str> = pod.containers().map(|spec| spec.name.as_str()).collect();
+    behavior::check(annotations, &names)
+}
+
+/// The place of a new pod in the order in which its node admits pods.
+fn order_of_admission(delta: &Delta<PodRecord>) -> (bool, Option<Timestamp>) {
+    let (Delta::Added(record)
+    | Delta::Updated { new: record, .. }
+    | Delta::Resync(record)
+    | Delta::Deleted(record)) = delta;
+    record.pod.order_of_admission()
 }
 
 /// A queue of keys in the order of arrival, each at most once.

@@ -5,25 +5,35 @@ use super::record::NodeRecord;
 use super::write::{Failure, Write, Written};
 use crate::config::Config;
 use crate::limits::{LEASE_INTERVAL, WRITE_RETRY_MAX};
+use crate::node::admission::{Ledger, NodeProperties};
+use crate::node::amounts::Amounts;
 use crate::node::object::{self, Identity};
 use crate::node::{Input, NodeState, Output, step};
 use crate::runtime::sim::SimRuntime;
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
-use kstore_informer::Object;
-use std::collections::VecDeque;
+use kstore_informer::{Key, Object, Revision};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A simulated node.
 pub(super) struct NodeEntry {
     pub(super) identity: Identity,
+    /// What the admitted pods occupy.
+    pub(super) ledger: Ledger,
+    /// The pods whose resizes wait for room.
+    pub(super) resizes: BTreeSet<Key>,
+    /// What decides about pods, by `record`; `None` until it is needed.
+    properties: Option<Box<NodeProperties>>,
     index: usize,
     state: NodeState,
     record: Option<Arc<NodeRecord>>,
     /// Whether `record` differs from the node's current status; `None` until it is compared.
     stale: Option<bool>,
     leased: bool,
+    /// The revision of the lease after its last renewal by this process; `None` before, and when the outcome is unknown.
+    lease_revision: Option<Revision>,
     /// Pending writes, in order, without duplicates.
     pending: VecDeque<Output>,
     in_flight: bool,
@@ -37,12 +47,16 @@ impl NodeEntry {
         let (state, pending) = (NodeState::Unregistered, VecDeque::new());
         Self {
             identity,
+            ledger: Ledger::default(),
+            resizes: BTreeSet::new(),
+            properties: None,
             index,
             state,
             // Its lease most likely exists too; if not, the renewal creates it.
             leased: record.is_some(),
             record,
             stale: None,
+            lease_revision: None,
             pending,
             in_flight: false,
             failures: 0,
@@ -55,9 +69,30 @@ impl NodeEntry {
         matches!(self.state, NodeState::Stopped { .. })
     }
 
+    /// Whether its Node object exists and its lease is renewed.
+    pub(super) fn is_registered(&self) -> bool {
+        matches!(self.state, NodeState::Alive { .. }) && self.leased && self.record.is_some()
+    }
+
     pub(super) fn observe(&mut self, record: Option<Arc<NodeRecord>>) {
         self.record = record;
         self.stale = None;
+        self.properties = None;
+    }
+
+    /// What decides about pods: the properties of the Node object, or before there is one the node's own, and what is occupied.
+    pub(super) fn room(&mut self, config: &Config) -> (&NodeProperties, &Ledger) {
+        let (record, identity) = (&self.record, &self.identity);
+        let properties = self.properties.get_or_insert_with(|| {
+            let shown = record.as_ref().and_then(|record| record.properties());
+            Box::new(shown.unwrap_or_else(|| NodeProperties {
+                name: identity.name.clone(),
+                labels: object::labels(config, &identity.name),
+                taints: Vec::new(),
+                allocatable: Amounts::of(Some(&object::resources(config))),
+            }))
+        });
+        (properties, &self.ledger)
     }
 
     /// Makes the first step: registers, or adopts the existing object.
@@ -132,7 +167,8 @@ impl NodeEntry {
             Output::RenewLease if !self.leased && self.record.is_none() => return None,
             Output::RenewLease => {
                 let uid = self.record.as_ref().map(|record| record.uid());
-                Write::Lease { exists: self.leased, lease: Box::new(object::lease(&node, uid, now)), node }
+                let lease = Box::new(object::lease(&node, uid, now));
+                Write::Lease { exists: self.leased, base: self.lease_revision, lease, node }
             }
         };
         self.in_flight = true;
@@ -148,6 +184,9 @@ impl NodeEntry {
         now: Timestamp,
     ) -> bool {
         self.in_flight = false;
+        if matches!((&result, write), (Err(_), Write::Lease { .. })) {
+            self.lease_revision = None;
+        }
         match (result, write) {
             (Ok(written), Write::CreateNode(_)) => {
                 self.settled(Output::Register);
@@ -158,8 +197,9 @@ impl NodeEntry {
                 self.settled(Output::Register);
                 self.registered(true, config, now);
             }
-            (Ok(_), Write::Lease { .. }) => {
+            (Ok(written), Write::Lease { .. }) => {
                 self.leased = true;
+                self.lease_revision = Some(written.revision).filter(|revision| *revision > Revision(0));
                 self.settled(Output::RenewLease);
             }
             // As in Kubernetes, a deleted Node is not registered again while its kubelet runs.

@@ -1,15 +1,19 @@
 //! One pod in the manager: its state machine, its newest object, and its writes. Synchronous.
 
+use super::admission::Admission;
 use super::record::PodRecord;
 use super::write::{Failure, Write, Written};
 use crate::limits::{RECONCILE_INTERVAL, WRITE_RETRY_BASE, WRITE_RETRY_MAX};
 use crate::pod::adopt::adopt;
+use crate::pod::container::Container;
+use crate::pod::hooks::Execution;
 use crate::pod::object::PodObject;
+use crate::pod::resize;
 use crate::pod::source::{SourceKey, Sources};
 use crate::pod::{Input, Output, Pod, PodEvent, Stage, Why, step};
 use crate::runtime::{Event, Runtime};
 use crate::status;
-use crate::stream::{Disks, Outputs, Snapshot};
+use crate::stream::{Disks, Outputs, Snapshot, TerminationPlace};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use kstore_container_sim::time::later;
@@ -21,6 +25,8 @@ use std::sync::Arc;
 pub(super) struct PodEntry {
     record: Arc<PodRecord>,
     pub(super) uid: Arc<str>,
+    /// The decision of its node about it.
+    pub(super) admission: Admission,
     /// The pod's state machine; taken while a step runs.
     machine: Option<Pod>,
     /// The status that the server last accepted from this kubelet.
@@ -54,6 +60,7 @@ impl PodEntry {
         commands.into_iter().for_each(|command| runtime.submit(&record.pod, command, now));
         Self {
             uid: record.uid().into(),
+            admission: Admission::Open,
             record,
             machine: Some(machine),
             sent: None,
@@ -97,6 +104,23 @@ impl PodEntry {
         self.machine.as_ref().is_some_and(Pod::awaits_sources)
     }
 
+    /// The pod's state machine; `None` during a step.
+    pub(super) fn machine(&self) -> Option<&Pod> {
+        self.machine.as_ref()
+    }
+
+    /// Changes the pod's state machine between two steps.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Pod, &PodObject)) {
+        if let Some(machine) = &mut self.machine {
+            change(machine, &self.record.pod);
+        }
+    }
+
+    /// The newest object.
+    pub(super) fn record(&self) -> Arc<PodRecord> {
+        Arc::clone(&self.record)
+    }
+
     pub(super) fn object(&self) -> &PodObject {
         &self.record.pod
     }
@@ -105,36 +129,53 @@ impl PodEntry {
         &self.record.pod.spec.node_name
     }
 
-    /// Takes a newer object. True if it has a change that this kubelet did not write.
-    pub(super) fn observe(&mut self, record: Arc<PodRecord>) -> bool {
+    /// Takes a newer object.
+    pub(super) fn observe(&mut self, record: Arc<PodRecord>) -> Observed {
         if record.revision() < self.record.revision() {
-            return false;
+            return Observed::default();
         }
-        self.record = record;
-        self.record.revision() != self.fence
+        let before = std::mem::replace(&mut self.record, record);
+        let is_resize = resize::is_wanted(&before.pod, &self.record.pod);
+        if is_resize && let Some(machine) = &mut self.machine {
+            resize::observe(machine, &before.pod);
+        }
+        Observed { is_news: self.record.revision() != self.fence, is_resize }
     }
 
-    /// Steps the machine, passes its commands to the runtime and returns its events.
+    /// Steps the machine, passes its commands to the runtime and returns what the manager must do.
     pub(super) fn step(
         &mut self,
         input: Input,
         sources: &Sources,
         runtime: &mut dyn Runtime,
         now: Timestamp,
-    ) -> Vec<PodEvent> {
+    ) -> Effects {
+        let input = self.with_termination_message(input, now);
         let machine = self.machine.take().expect("the machine is put back after each step");
         let span = tracing::debug_span!("pod", pod = %self.record.key());
         let (machine, outputs) = span.in_scope(|| step(machine, &self.record.pod, sources, input, now));
         self.machine = Some(machine);
-        let mut events = Vec::new();
+        let mut effects = Effects::default();
         for output in outputs {
             match output {
                 Output::Runtime(command) => runtime.submit(&self.record.pod, command, now),
-                Output::Event(event) => events.push(event),
+                Output::Execute(execution) => effects.executions.push(execution),
+                Output::Event(event) => effects.events.push(event),
                 Output::Remove => self.remove = true,
             }
         }
-        events
+        effects
+    }
+
+    /// Adds what a container has left to say to the report of its end.
+    fn with_termination_message(&self, input: Input, now: Timestamp) -> Input {
+        let Input::Runtime(Event::Exited { container, code, oom, .. }) = input else { return input };
+        let place = TerminationPlace { disks: &self.disks, outputs: self.outputs.as_deref() };
+        let machine = self.machine.as_ref().and_then(|machine| machine.containers.get(container));
+        let run = machine.and_then(Container::run);
+        let message = run.map(|run| place.message(&self.record.pod, (container, run), code, now));
+        let message = message.unwrap_or_default();
+        Input::Runtime(Event::Exited { container, code, oom, message })
     }
 
     /// Keeps an event until the node resumes.
@@ -150,6 +191,9 @@ impl PodEntry {
     /// The time of the next deadline of the entry.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         let machine = self.machine.as_ref().and_then(|machine| machine.deadline(&self.record.pod));
+        if let Admission::Doubtful(until) = self.admission {
+            return Some(until);
+        }
         [machine, self.retry_at, self.reconcile_at].into_iter().flatten().min()
     }
 
@@ -164,7 +208,8 @@ impl PodEntry {
 
     /// The next write, if one is due: a changed status, then the removal. At most one is in flight.
     pub(super) fn next_write(&mut self, host_ip: &str, now: Timestamp) -> Option<Write> {
-        if self.in_flight || self.removed || self.retry_at.is_some() {
+        let is_judged = !matches!(self.admission, Admission::Open | Admission::Doubtful(_));
+        if self.in_flight || self.removed || self.retry_at.is_some() || !is_judged {
             return None;
         }
         let (key, uid, cause) = (self.record.key(), Arc::clone(&self.uid), self.record.revision());
@@ -185,7 +230,7 @@ impl PodEntry {
         let (seen, machine) = (&self.record.pod.status, self.machine.as_ref()?);
         let mut base = self.sent.clone().unwrap_or_else(|| seen.clone());
         let own = base.conditions.take().unwrap_or_default();
-        let own = own.into_iter().filter(|c| status::OWNED.contains(&c.type_.as_str()));
+        let own = own.into_iter().filter(|c| status::is_owned(&c.type_));
         base.conditions = Some(status::foreign(seen).cloned().chain(own).collect());
         let span = tracing::debug_span!("status", pod = %self.record.key());
         let status = span.in_scope(|| status::compute(machine, &self.record.pod, host_ip, &base, now));
@@ -254,6 +299,24 @@ impl PodEntry {
     pub(super) fn key(&self) -> Key {
         self.record.key()
     }
+}
+
+/// What follows from a step of a pod, beside commands to the runtime.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// Events to record.
+    pub(super) events: Vec<PodEvent>,
+    /// Commands to run in containers.
+    pub(super) executions: Vec<Execution>,
+}
+
+/// What a newer object of a pod has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Observed {
+    /// A change that this kubelet did not write.
+    pub(super) is_news: bool,
+    /// Other resources of a container.
+    pub(super) is_resize: bool,
 }
 
 /// The wait after a number of consecutive failures.

@@ -1,10 +1,13 @@
 //! Objects in the informers' caches: the parts of a pod and a node that the kubelet reads, with their keys.
 
+use crate::node::admission::NodeProperties;
+use crate::node::amounts::Amounts;
 use crate::pod::object::PodObject;
-use k8s_openapi::api::core::v1::NodeStatus;
+use k8s_openapi::api::core::v1::{NodeStatus, Taint};
 use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// A pod in the cache.
 #[derive(Debug)]
@@ -56,6 +59,7 @@ struct NodeMeta {
     name: String,
     uid: String,
     resource_version: String,
+    labels: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -63,6 +67,7 @@ struct NodeMeta {
 struct NodeSpec {
     #[serde(rename = "podCIDR")]
     pod_cidr: String,
+    taints: Vec<Taint>,
 }
 
 impl NodeRecord {
@@ -74,6 +79,18 @@ impl NodeRecord {
 
     pub(crate) fn status(&self) -> &NodeStatus {
         &self.object.status
+    }
+
+    /// The properties that decide about pods; `None` before the node has a status.
+    pub(crate) fn properties(&self) -> Option<NodeProperties> {
+        let NodeObject { metadata, spec, status } = &self.object;
+        let allocatable = status.allocatable.as_ref()?;
+        Some(NodeProperties {
+            name: metadata.name.clone(),
+            labels: metadata.labels.clone(),
+            taints: spec.taints.clone(),
+            allocatable: Amounts::of(Some(allocatable)),
+        })
     }
 
     /// The subnet for pods in the Node object, or an empty text.

@@ -89,6 +89,7 @@ impl Simulator {
         }
         let rng = self.nondet.rng.fork("kubelet-sim");
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
+        let registered = self.config.registered.clone();
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, messages) = Streams::new(
@@ -116,6 +117,7 @@ impl Simulator {
             reports,
             streams: streams.clone(),
             programs: JoinSet::new(),
+            registered,
             writes: JoinSet::new(),
         };
         // The last events are written before this returns.
@@ -142,8 +144,10 @@ struct Edge {
     followers: Followers,
     reports: mpsc::Receiver<Report>,
     streams: Streams,
-    /// Running commands of containers: at most one for each running container.
+    /// Running commands of containers: for each running container at most its own, and one of each hook and probe.
     programs: JoinSet<()>,
+    /// Cancelled once all nodes have registered.
+    registered: CancellationToken,
     writes: JoinSet<Vec<Outcome>>,
 }
 
@@ -161,10 +165,16 @@ impl Edge {
             for (feed, launch) in self.manager.take_launches() {
                 self.programs.spawn(self.streams.clone().run_program(feed, launch));
             }
+            for (feed, execution) in self.manager.take_executions() {
+                self.programs.spawn(self.streams.clone().run_execution(feed, execution));
+            }
             while let Some(done) = self.programs.try_join_next() {
                 if let Err(error) = done {
                     tracing::error!(%error, "a command of a simulated container failed");
                 }
+            }
+            if !self.registered.is_cancelled() && self.manager.are_registered() {
+                self.registered.cancel();
             }
             self.write(now);
             self.wait(stop, now).await;
@@ -194,6 +204,7 @@ impl Edge {
             Some(message) = self.messages.recv() => match message {
                 ManagerMessage::Query(query) => self.answer(query),
                 ManagerMessage::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
+                ManagerMessage::Executed(done) => self.manager.executed(*done, self.nondet.clock.now()),
                 ManagerMessage::Refused(why) => self.manager.tunnel_refused(&why),
                 ManagerMessage::RefusedNodes(nodes) => {
                     for node in nodes {
@@ -206,7 +217,7 @@ impl Edge {
                 let is_awaited = self.manager.observe_source(key.clone(), state, self.nondet.clock.now());
                 self.followers.pace(&key, is_awaited);
             }
-            Some(deltas) = self.nodes.next() => self.manager.observe_nodes(deltas),
+            Some(deltas) = self.nodes.next() => self.manager.observe_nodes(deltas, self.nondet.clock.now()),
             Some(deltas) = self.pods.next() => {
                 self.manager.observe_pods(deltas, self.nondet.clock.now());
             }
@@ -261,5 +272,5 @@ fn record(recorder: &Recorder, notice: Notice) {
         },
     };
     let event_type = if warning { EventType::Warning } else { EventType::Normal };
-    recorder.host(&node).causes(&Causes::one(cause)).event(&about, event_type, reason, message);
+    recorder.host(&node).causes(&Causes::one(cause)).event(&about, event_type, &reason, message);
 }

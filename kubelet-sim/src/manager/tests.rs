@@ -1,5 +1,7 @@
 //! The manager against a dumb API in memory: every write is carried out, its echo observed, time passes by deadlines.
 
+mod admission;
+
 use super::record::{NodeRecord, PodRecord};
 use super::sources::SourceOrder;
 use super::write::{Failure, Write, Written};
@@ -82,7 +84,11 @@ impl Api {
                 let object = self.put(object);
                 self.nodes.insert(node.clone(), object);
             }
-            Write::Lease { node, lease, .. } => {
+            Write::Lease { node, lease, base, .. } => {
+                let current = self.leases.get(node).map(|lease| lease["metadata"]["resourceVersion"].clone());
+                if base.is_some_and(|base| current != Some(json!(base.to_string()))) {
+                    return Err(Failure::Conflict);
+                }
                 let lease = self.put(serde_json::to_value(lease).unwrap());
                 self.leases.insert(node.clone(), lease);
             }
@@ -142,7 +148,7 @@ impl World {
             Write::CreateNode(_) | Write::NodeStatus { .. } => {
                 let json = serde_json::to_vec(&self.api.nodes[name]).unwrap();
                 let record = Arc::new(NodeRecord::decode(&json).unwrap());
-                self.manager.observe_nodes(vec![Delta::Added(record)]);
+                self.manager.observe_nodes(vec![Delta::Added(record)], self.now);
             }
             Write::Lease { .. } => {}
         }
@@ -271,7 +277,7 @@ fn a_status_written_in_one_go_is_complete() {
         (&json!(true), &json!(true), &json!(0))
     );
     assert!(container["containerID"].as_str().unwrap().starts_with("sim://"));
-    let reasons: Vec<_> = world.notices.iter().skip(6).map(|notice| notice.reason).collect();
+    let reasons: Vec<_> = world.notices.iter().skip(6).map(|notice| notice.reason.clone()).collect();
     assert_eq!(reasons, ["Pulling", "Pulled", "Created", "Started"]);
 }
 

@@ -1,11 +1,15 @@
 //! The newest state of the pods that streams follow.
 
+use super::nodes::NodeEntry;
 use super::{Manager, Notice, Regarding};
+use crate::limits::TWIN_REPORTS;
+use crate::pod::hooks::Execution;
 use crate::program::{self, Program};
-use crate::runtime::Runtime as _;
-use crate::stream::{Exit, Feed, Latest, Launch};
+use crate::runtime::{Event, Runtime as _};
+use crate::stream::{ExecutionDone, Exit, Feed, Latest, Launch, PodExecution};
 use jiff::Timestamp;
 use kstore_client::StreamRequest;
+use kstore_container_sim::time::between;
 use kstore_informer::{Key, Revision};
 use std::sync::Arc;
 
@@ -35,10 +39,37 @@ impl Manager {
             node: node.to_owned(),
             regarding: Regarding::Node,
             warning: true,
-            reason: "TunnelRefused",
+            reason: "TunnelRefused".into(),
             message: format!("logs, exec, attach and port-forward do not reach the simulated nodes: {why}"),
             cause: Revision(0),
         });
+    }
+
+    /// Reports that another client renewed the lease of a node since this process did: most likely a second process with the same nodes.
+    pub(super) fn suspect_twin(&mut self, node: &str, now: Timestamp) {
+        let is_known = |at: Timestamp| between(at, now) < TWIN_REPORTS;
+        if self.twin_reported.is_some_and(is_known) {
+            return;
+        }
+        self.twin_reported = Some(now);
+        let message = format!(
+            "another client changed the lease of node {node} since this process renewed it: if a second process simulates nodes of the \
+             same names, both act on their pods; stop one of the two"
+        );
+        tracing::error!("{message}");
+        self.notices.push(Notice {
+            node: node.to_owned(),
+            regarding: Regarding::Node,
+            warning: true,
+            reason: "SimulatedTwice".into(),
+            message,
+            cause: Revision(0),
+        });
+    }
+
+    /// Whether all nodes have registered.
+    pub(crate) fn are_registered(&self) -> bool {
+        self.nodes.values().all(NodeEntry::is_registered)
     }
 
     /// The current and later states of a stream's pod; `None` if the pod is not on a simulated node.
@@ -88,6 +119,21 @@ impl Manager {
     pub(crate) fn take_launches(&mut self) -> Vec<(Feed, Launch)> {
         let launches = std::mem::take(&mut self.launches);
         launches.into_iter().filter_map(|launch| Some((self.feed(&launch.pod)?, launch))).collect()
+    }
+
+    /// The commands to run in containers since the last call, each with its pod's state.
+    pub(crate) fn take_executions(&mut self) -> Vec<(Feed, PodExecution)> {
+        let executions = std::mem::take(&mut self.executions);
+        executions.into_iter().filter_map(|execution| Some((self.feed(&execution.pod)?, execution))).collect()
+    }
+
+    /// Takes the end of a command that ran in a container.
+    pub(crate) fn executed(&mut self, done: ExecutionDone, now: Timestamp) {
+        let ExecutionDone { execution, result } = done;
+        let PodExecution { pod, uid, execution: Execution { container, run, purpose, .. } } = execution;
+        if self.pods.get(&pod).is_some_and(|entry| entry.uid == uid) {
+            self.report(&uid, Event::Executed { container, run, purpose, result }, now);
+        }
     }
 
     /// Publishes the pod's newest state to streams that follow it, or removes the entry if there are none.

@@ -25,8 +25,9 @@ pub(crate) enum Write {
     CreateNode(Box<Node>),
     /// The status of a node.
     NodeStatus { node: String, status: Box<NodeStatus> },
-    /// The lease of a node: created first if it is not known to exist, else renewed first.
-    Lease { node: String, exists: bool, lease: Box<Lease> },
+    /// The lease of a node: created first if it is not known to exist, else renewed first, if its revision is still `base`. Another
+    /// revision is that of another process with the same nodes.
+    Lease { node: String, exists: bool, base: Option<Revision>, lease: Box<Lease> },
 }
 
 impl Write {

@@ -2,6 +2,8 @@
 //! the objects to write.
 
 pub mod address;
+pub mod admission;
+pub mod amounts;
 pub mod object;
 
 use crate::limits::{HEARTBEAT_TICK, LEASE_INTERVAL, STATUS_INTERVAL};

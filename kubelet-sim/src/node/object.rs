@@ -102,7 +102,8 @@ pub fn status(
     }
 }
 
-fn resources(config: &Config) -> BTreeMap<String, Quantity> {
+/// The capacity of a node, all of which is for pods.
+pub fn resources(config: &Config) -> BTreeMap<String, Quantity> {
     let pods = config.pods.to_string();
     let all = [
         ("cpu", config.cpu.as_str()),

@@ -2,11 +2,13 @@
 //! wrote. Pure.
 
 use super::container::{self, Container, Ended, Phase, Run};
-use super::object::PodObject;
-use super::{Pod, Stage, Why, process_end};
+use super::object::{ContainerSpec, PodObject};
+use super::{Pod, Stage, Why, process_end, resize};
+use crate::node::admission::Rejection;
 use crate::probe::{Health, Verdict};
 use crate::program::{self, Program};
 use crate::runtime::Command;
+use crate::status::REJECTED;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
 
@@ -22,14 +24,26 @@ pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
     let containers = object.containers().enumerate().map(|(index, spec)| {
         let mut container = Container::new(container::kind_of(object, index, spec));
         if let Some(status) = written.clone().find(|status| status.name == spec.name) {
-            restore(&mut container, status, object);
+            restore(&mut container, status, spec, object);
             if matches!(program::of(object, index), Program::Shell(_)) {
-                process_end::end(&mut container, object, now);
+                process_end::end(&mut container, spec, object, now);
             }
         }
         container
     });
-    let mut pod = Pod { stage: Stage::Admitted, containers: containers.collect(), ip, started_at };
+    let mut pod = Pod {
+        stage: Stage::Admitted,
+        containers: containers.collect(),
+        ip,
+        started_at,
+        rejection: rejection(object).map(Box::new),
+        resize: resize::restored(object),
+        restarts_all: false,
+    };
+    if pod.rejection.is_some() {
+        pod.stage = Stage::Ended(Why::Rejected);
+        return (pod, Vec::new());
+    }
     if object.terminal() {
         let deadline = status.reason.as_deref() == Some("DeadlineExceeded");
         pod.stage = Stage::Ended(if deadline { Why::DeadlineExceeded } else { Why::Finished });
@@ -48,7 +62,15 @@ pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
     (pod, commands)
 }
 
-fn restore(container: &mut Container, status: &ContainerStatus, object: &PodObject) {
+/// The rejection that an earlier process wrote.
+fn rejection(object: &PodObject) -> Option<Rejection> {
+    let status = &object.status;
+    let message = status.message.as_deref()?.strip_prefix(REJECTED)?;
+    let reason = status.reason.clone().filter(|_| object.terminal())?;
+    Some(Rejection { reason, message: message.to_owned() })
+}
+
+fn restore(container: &mut Container, status: &ContainerStatus, spec: &ContainerSpec, object: &PodObject) {
     let ended = |terminated: &ContainerStateTerminated| Ended {
         id: terminated.container_id.clone().unwrap_or_default(),
         code: terminated.exit_code,
@@ -67,12 +89,13 @@ fn restore(container: &mut Container, status: &ContainerStatus, object: &PodObje
             started_at: running.started_at.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             health: Health::default(),
             verdict: Verdict { started, ready, condemned: None, next: None },
+            probes: Vec::new(),
         });
         container.last = last;
     } else if let Some(terminated) = &state.terminated {
         container.ended = Some(ended(terminated));
         container.last = last;
-        let again = container.restarts_after(terminated.exit_code, object.spec.restart_policy);
+        let again = container.restarts_after(terminated.exit_code, spec, object.spec.restart_policy);
         container.phase = if again && !object.terminal() { Phase::Waiting } else { Phase::Exited };
     } else {
         container.ended = last;

@@ -1,8 +1,9 @@
 //! The state of one container. `step` decides on its transitions, `order` on the containers that may start.
 
 use crate::backoff::Backoff;
+use crate::pod::hooks::HookRun;
 use crate::pod::object::{ContainerSpec, PodObject, RestartPolicy};
-use crate::probe::{Health, Verdict};
+use crate::probe::{Health, ProbeWorker, Verdict};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub struct Container {
     pub restarts: u32,
     /// Whether it has run at least once.
     pub ever_started: bool,
+    /// Whether it has not run since all containers of the pod were stopped to start anew.
+    pub starts_anew: bool,
     /// The end of its latest run, until a newer one begins.
     pub ended: Option<Ended>,
     /// The end of the run before that.
@@ -54,8 +57,12 @@ pub enum Phase {
     ConfigError(Option<String>),
     /// It is being created and started.
     Starting,
+    /// It is running, but counts as not started until its postStart hook is over.
+    PostStart(Run, HookRun),
     /// It is running.
     Running(Run),
+    /// It is running and is to stop: its preStop hook runs, or is over and the container waits for its turn.
+    PreStop(Run, HookRun),
     /// It is running and has been asked to stop.
     Stopping(Run),
     /// It ended and may restart at `until`; `delay` is shown in the message.
@@ -93,6 +100,8 @@ pub struct Run {
     pub health: Health,
     /// The results of the probes.
     pub verdict: Verdict,
+    /// The probes whose commands run.
+    pub probes: Vec<ProbeWorker>,
 }
 
 /// A finished run.
@@ -120,6 +129,7 @@ impl Container {
             phase: Phase::Waiting,
             restarts: 0,
             ever_started: false,
+            starts_anew: false,
             ended: None,
             last: None,
             crashes: Backoff::default(),
@@ -130,11 +140,22 @@ impl Container {
     /// The current run, even if it has been asked to stop.
     pub fn run(&self) -> Option<&Run> {
         match &self.phase {
-            Phase::Running(run) | Phase::Stopping(run) => Some(run),
+            Phase::PostStart(run, _) | Phase::Running(run) => Some(run),
+            Phase::PreStop(run, _) | Phase::Stopping(run) => Some(run),
             Phase::Waiting | Phase::Image | Phase::ImageError(_) | Phase::ConfigError(_) => None,
             Phase::Starting => None,
             Phase::CrashLoop { .. } | Phase::Exited => None,
         }
+    }
+
+    /// The current run as a kubelet shows it: it waits for the postStart hook before it looks at the container again.
+    pub fn shown_run(&self) -> Option<&Run> {
+        self.run().filter(|_| !matches!(self.phase, Phase::PostStart(..)))
+    }
+
+    /// Whether it is known to have run at least once.
+    pub fn is_begun(&self) -> bool {
+        self.ever_started && (self.shown_run().is_some() || self.run().is_none() || self.last.is_some())
     }
 
     /// Whether a process exists or is about to: the pod cannot end before.
@@ -178,19 +199,24 @@ impl Container {
             Phase::Running(run) => run.verdict.next,
             Phase::ImageError(error) => Some(error.until),
             Phase::CrashLoop { until, .. } => Some(*until),
+            Phase::PostStart(_, hook) | Phase::PreStop(_, hook) => hook.deadline(),
             Phase::Waiting | Phase::Image | Phase::ConfigError(_) | Phase::Starting => None,
             Phase::Stopping(_) | Phase::Exited => None,
         }
     }
 
-    /// Whether another run follows a run that ended with `code`.
-    pub fn restarts_after(&self, code: i32, policy: RestartPolicy) -> bool {
-        match (self.kind, policy) {
+    /// Whether another run follows a run that ended with `code`: the container's rules come before its own policy, and this before the
+    /// policy of the pod, as in `ContainerShouldRestart`.
+    pub fn restarts_after(&self, code: i32, spec: &ContainerSpec, policy: RestartPolicy) -> bool {
+        let by_rule = spec.restart_rule(code).is_some();
+        match (self.kind, spec.restart_policy.unwrap_or(policy)) {
             (Kind::Sidecar, _) => true,
-            (Kind::Init, RestartPolicy::Always | RestartPolicy::OnFailure) => code != 0,
-            (Kind::Ephemeral, _) | (Kind::Init | Kind::Regular, RestartPolicy::Never) => false,
-            (Kind::Regular, RestartPolicy::Always) => true,
-            (Kind::Regular, RestartPolicy::OnFailure) => code != 0,
+            (Kind::Ephemeral, _) => false,
+            (Kind::Init, _) if code == 0 => false,
+            (Kind::Init | Kind::Regular, _) if by_rule => true,
+            (Kind::Init | Kind::Regular, RestartPolicy::Always) => true,
+            (Kind::Init | Kind::Regular, RestartPolicy::OnFailure) => code != 0,
+            (Kind::Init | Kind::Regular, RestartPolicy::Never) => false,
         }
     }
 }

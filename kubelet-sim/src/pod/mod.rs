@@ -3,27 +3,34 @@
 
 pub mod adopt;
 pub mod container;
+pub mod hooks;
 pub mod needs;
 pub mod object;
+pub mod options;
 pub mod order;
 pub(crate) mod process_end;
 mod raw;
+pub mod resize;
 pub mod source;
-mod step;
+pub(crate) mod step;
 mod sub_path;
 #[cfg(test)]
 mod tests;
 
+use crate::node::admission::Rejection;
 use crate::runtime::{Command, Event};
-use container::Container;
+use container::{Container, Phase};
+use hooks::Execution;
 use jiff::Timestamp;
+use resize::Resize;
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 pub(crate) use raw::Keys;
-pub use step::step;
+pub use step::{RESTART_ALL, step};
 
 /// The state of a pod on its node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pod {
     /// The stage of its life.
     pub stage: Stage,
@@ -33,13 +40,18 @@ pub struct Pod {
     pub ip: Option<IpAddr>,
     /// When the kubelet first saw the pod.
     pub started_at: Timestamp,
+    /// Why the node rejected the pod.
+    pub rejection: Option<Box<Rejection>>,
+    /// The change of its resources that is not complete.
+    pub resize: Option<Box<Resize>>,
+    /// Whether all containers are being stopped to start anew, because a restart rule says so.
+    pub restarts_all: bool,
 }
 
 impl Pod {
     /// Whether the pod may wait for an object that it refers to.
     pub fn awaits_sources(&self) -> bool {
-        let is_uncreated =
-            |container: &Container| matches!(container.phase, container::Phase::ConfigError(_));
+        let is_uncreated = |container: &Container| matches!(container.phase, Phase::ConfigError(_));
         matches!(self.stage, Stage::Admitted | Stage::Mounting(_)) || self.containers.iter().any(is_uncreated)
     }
 }
@@ -77,6 +89,8 @@ pub enum Why {
     Deleted,
     /// It exceeded its active deadline.
     DeadlineExceeded,
+    /// Its node rejected it; no container of it has run.
+    Rejected,
 }
 
 /// An input of a pod's state machine.
@@ -95,6 +109,8 @@ pub enum Input {
 pub enum Output {
     /// Give a command to the runtime.
     Runtime(Command),
+    /// Run a command in a container. Answered by [`Event::Executed`].
+    Execute(Execution),
     /// Record an event.
     Event(PodEvent),
     /// A deleted pod has ended: remove the object once its final status is written.
@@ -107,11 +123,18 @@ pub struct PodEvent {
     /// Whether it is a warning.
     pub warning: bool,
     /// The reason, as in Kubernetes.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// The message, as in Kubernetes.
     pub message: String,
     /// The container it is about; `None` for the pod itself.
     pub container: Option<usize>,
+}
+
+impl PodEvent {
+    /// A warning about the pod itself.
+    pub fn warning(reason: impl Into<Cow<'static, str>>, message: String) -> Self {
+        Self { warning: true, reason: reason.into(), message, container: None }
+    }
 }
 
 impl Pod {
@@ -122,10 +145,16 @@ impl Pod {
             Stage::Active => {
                 let containers = self.containers.iter().filter_map(Container::deadline).min();
                 let limit = self.active_until(object);
-                return containers.into_iter().chain(limit).min();
+                let resize = self.resize.as_ref().and_then(|resize| resize.in_progress.as_ref());
+                let resize = resize.map(|progress| progress.until);
+                return containers.into_iter().chain(limit).chain(resize).min();
             }
             Stage::Admitted | Stage::Mounting(_) | Stage::Sandbox => None,
-            Stage::Stopping { .. } | Stage::Ended(_) => return None,
+            Stage::Stopping { .. } => {
+                let stopping = |container: &&Container| matches!(container.phase, Phase::PreStop(..));
+                return self.containers.iter().filter(stopping).filter_map(Container::deadline).min();
+            }
+            Stage::Ended(_) => return None,
         };
         own.into_iter().chain(self.active_until(object)).min()
     }

@@ -1,8 +1,13 @@
 //! The fields of a Pod that the kubelet reads. Decoding skips all others, which keeps thousands of pods
 //! small. For reading only; writes use the API's own types.
 
+use super::hooks::Hook;
 use super::needs::{ContainerNeeds, VolumeNeed};
-use k8s_openapi::api::core::v1::{PodStatus, ResourceRequirements};
+use super::options::{ContainerOptions, Handler, RestartRule};
+use crate::node::admission::Claim;
+use crate::node::amounts::Amounts;
+use k8s_openapi::api::core::v1::{NodeSelector, PodStatus, ResourceRequirements, Toleration};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -30,10 +35,21 @@ pub struct PodMeta {
     pub uid: String,
     pub resource_version: String,
     pub generation: Option<i64>,
+    pub creation_timestamp: Option<Time>,
     pub deletion_timestamp: Option<Time>,
     pub deletion_grace_period_seconds: Option<i64>,
     pub annotations: BTreeMap<String, String>,
+    pub labels: PodLabels,
     pub owner_references: Vec<Owner>,
+}
+
+/// The labels of a pod that its node reads.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodLabels {
+    /// The operating system for which the pod is made.
+    #[serde(rename = "kubernetes.io/os")]
+    pub os: Option<String>,
 }
 
 /// An owner reference.
@@ -59,6 +75,15 @@ pub struct PodSpec {
     pub active_deadline_seconds: Option<i64>,
     pub readiness_gates: Vec<ReadinessGate>,
     pub security_context: SecurityContext,
+    pub node_selector: BTreeMap<String, String>,
+    pub affinity: Option<Box<Affinity>>,
+    pub tolerations: Vec<Toleration>,
+    pub priority: Option<i32>,
+    pub os: Option<PodOs>,
+    /// Resources that the pod needs beside its containers.
+    pub overhead: BTreeMap<String, Quantity>,
+    /// The resources of the whole pod.
+    pub resources: Option<Box<ResourceRequirements>>,
     /// The objects in the pod's volumes; volumes of other kinds are left out.
     #[serde(deserialize_with = "super::raw::volumes")]
     pub volumes: Vec<VolumeNeed>,
@@ -67,6 +92,31 @@ pub struct PodSpec {
     pub init_containers: Vec<ContainerSpec>,
     pub containers: Vec<ContainerSpec>,
     pub ephemeral_containers: Vec<ContainerSpec>,
+}
+
+/// The node affinity of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Affinity {
+    /// Requirements on the node.
+    pub node_affinity: NodeAffinity,
+}
+
+/// Requirements on the node of a pod. Preferences do not matter on the node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeAffinity {
+    /// Terms of which one must hold; `None`: the pod requires nothing.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Option<NodeSelector>,
+}
+
+/// The operating system of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodOs {
+    /// The name, such as `linux`.
+    pub name: String,
 }
 
 /// An entry of `spec.resourceClaims`.
@@ -127,6 +177,8 @@ pub struct ContainerSpec {
     pub args: Vec<String>,
     /// The objects that it needs before it is created.
     pub needs: Option<Box<ContainerNeeds>>,
+    /// The settings that most containers lack.
+    pub options: Option<Box<ContainerOptions>>,
 }
 
 /// When an image is pulled.
@@ -140,15 +192,47 @@ pub enum PullPolicy {
     Never,
 }
 
-/// The timing of a probe. The probed target does not matter here.
+/// A probe. Of its targets only commands matter here.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the API's own field names")]
 pub struct ProbeSpec {
+    pub exec: Option<ExecAction>,
+    pub timeout_seconds: Option<i32>,
     pub initial_delay_seconds: Option<i32>,
     pub period_seconds: Option<i32>,
     pub failure_threshold: Option<i32>,
     pub success_threshold: Option<i32>,
+}
+
+/// A command of a probe.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ExecAction {
+    /// The command with its arguments.
+    pub command: Vec<String>,
+}
+
+impl ContainerSpec {
+    /// Whether it is a restartable init container, if it is an init container at all.
+    pub fn is_sidecar(&self) -> bool {
+        self.restart_policy == Some(RestartPolicy::Always)
+    }
+
+    /// The rule that applies to a run that ended with `code`. Rules count only beside a restart policy.
+    pub fn restart_rule(&self, code: i32) -> Option<&RestartRule> {
+        self.restart_policy?;
+        self.options.as_ref()?.restart_rules.iter().find(|rule| rule.applies_to(code))
+    }
+
+    /// The hooks of the container.
+    pub fn hook(&self, hook: Hook) -> Option<&Handler> {
+        let lifecycle = &self.options.as_ref()?.lifecycle;
+        match hook {
+            Hook::PostStart => lifecycle.post_start.as_ref(),
+            Hook::PreStop => lifecycle.pre_stop.as_ref(),
+        }
+    }
 }
 
 impl ProbeSpec {
@@ -160,6 +244,11 @@ impl ProbeSpec {
     /// Time between two probes; never zero.
     pub fn period(&self) -> Duration {
         Duration::from_secs(positive(self.period_seconds, 10).max(1).into())
+    }
+
+    /// Time after which a command counts as failed; at least a second.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(positive(self.timeout_seconds, 1).max(1).into())
     }
 
     /// Consecutive failures that count as failed; at least one.
@@ -200,6 +289,47 @@ impl PodObject {
         let asked =
             self.metadata.deletion_grace_period_seconds.or(self.spec.termination_grace_period_seconds);
         Duration::from_secs(asked.map_or(30, |seconds| u64::try_from(seconds).unwrap_or(0)).max(1))
+    }
+
+    /// What the pod occupies on its node if its `index`-th container has the resources `of(index)`: the greater of the sum of its
+    /// containers and of the largest need during initialization (an init container with the sidecars before it). Requests of the
+    /// whole pod replace that; overhead is added. Follows `resource.PodRequests`.
+    pub fn claim<'a>(&'a self, of: impl Fn(usize) -> &'a ResourceRequirements) -> Claim {
+        let init = self.spec.init_containers.len();
+        let (mut running, mut sidecars, mut initializing) =
+            (Amounts::default(), Amounts::default(), Amounts::default());
+        for (index, spec) in self.spec.init_containers.iter().chain(&self.spec.containers).enumerate() {
+            let mut requests = Amounts::of(of(index).requests.as_ref());
+            if index >= init {
+                running.add(&requests);
+            } else if spec.is_sidecar() {
+                running.add(&requests);
+                sidecars.add(&requests);
+                initializing.raise_to(&sidecars);
+            } else {
+                requests.add(&sidecars);
+                initializing.raise_to(&requests);
+            }
+        }
+        running.raise_to(&initializing);
+        running.set(self.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()));
+        running.add(&Amounts::of(Some(&self.spec.overhead)));
+        let sidecars = self.spec.init_containers.iter().filter(|spec| spec.is_sidecar());
+        let options = self.spec.containers.iter().chain(sidecars).filter_map(|spec| spec.options.as_ref());
+        let ports = options.flat_map(|options| &options.ports).filter_map(|port| port.on_host());
+        Claim { requests: running, ports: ports.collect() }
+    }
+
+    /// The place of a new pod in the order in which its node admits pods: those that an earlier process admitted, then by creation.
+    pub fn order_of_admission(&self) -> (bool, Option<jiff::Timestamp>) {
+        let created = self.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        (self.status.start_time.is_none(), created)
+    }
+
+    /// What the pod occupies on its node by its spec.
+    pub fn wanted_claim(&self) -> Claim {
+        let all: Vec<&ResourceRequirements> = self.containers().map(|spec| &spec.resources).collect();
+        self.claim(|index| all[index])
     }
 
     /// Whether a Job owns the pod.

@@ -7,8 +7,9 @@
 
 use crate::pod::container::{Container, Kind, Phase};
 
-/// The containers that may start, in order.
-pub fn startable(containers: &[Container]) -> Vec<usize> {
+/// The containers that may start, in order. A kubelet starts regular containers one after another, and one whose `index` has a postStart
+/// hook (`has_hook`) only lets the next one start when the hook is over.
+pub fn startable(containers: &[Container], has_hook: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut found = Vec::new();
     for (index, container) in containers.iter().enumerate() {
         if container.phase == Phase::Waiting {
@@ -19,8 +20,13 @@ pub fn startable(containers: &[Container]) -> Vec<usize> {
             Kind::Sidecar => container.started(),
             Kind::Regular | Kind::Ephemeral => true,
         };
+        let is_starting =
+            matches!(container.phase, Phase::Waiting | Phase::Image | Phase::Starting | Phase::PostStart(..));
+        if container.kind == Kind::Regular && is_starting && has_hook(index) {
+            break;
+        }
         // After the regular containers started, an earlier sidecar's restart does not delay others.
-        let begun = containers.iter().any(|c| c.kind == Kind::Regular && c.ever_started);
+        let begun = containers.iter().any(|c| c.kind == Kind::Regular && c.ever_started && !c.starts_anew);
         if !through && !begun {
             break;
         }
@@ -54,10 +60,14 @@ pub fn outcome(containers: &[Container]) -> Outcome {
     if regular.all(|c| c.phase == Phase::Exited) { Outcome::Complete } else { Outcome::Open }
 }
 
-/// The running containers to stop next when the pod must end: first all that are not sidecars, then sidecars
+/// The running containers to stop next, or to send SIGTERM after their preStop hook, when the pod must end: first all that are not sidecars, then sidecars
 /// one by one from the last.
 pub fn stoppable(containers: &[Container]) -> Vec<usize> {
-    let running = |index: &usize| matches!(containers[*index].phase, Phase::Running(_));
+    let running = |index: &usize| match &containers[*index].phase {
+        Phase::Running(_) | Phase::PostStart(..) => true,
+        Phase::PreStop(_, hook) => hook.is_over,
+        _ => false,
+    };
     let others = containers.iter().any(|c| c.kind != Kind::Sidecar && c.active());
     if others {
         let plain = (0..containers.len()).filter(|index| containers[*index].kind != Kind::Sidecar);

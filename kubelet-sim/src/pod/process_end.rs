@@ -2,7 +2,7 @@
 //! such ends in a row is kept in the pod's status, so that a command that ends the process is not started for ever. Pure.
 
 use super::container::{Container, Ended, Phase};
-use super::object::PodObject;
+use super::object::{ContainerSpec, PodObject};
 use crate::limits::{PROCESS_END_WINDOW, PROCESS_ENDS};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
@@ -21,7 +21,7 @@ fn count(reason: &str, message: &str) -> u32 {
 }
 
 /// Ends the run that the status of an earlier process shows.
-pub(super) fn end(container: &mut Container, object: &PodObject, now: Timestamp) {
+pub(super) fn end(container: &mut Container, spec: &ContainerSpec, object: &PodObject, now: Timestamp) {
     let Phase::Running(run) = &container.phase else { return };
     let is_short = between(run.started_at, now) <= PROCESS_END_WINDOW;
     let before =
@@ -35,14 +35,15 @@ pub(super) fn end(container: &mut Container, object: &PodObject, now: Timestamp)
         finished_at: now.max(run.started_at),
     };
     container.ended = Some(ended);
-    container.phase = if container.restarts_after(CODE, object.spec.restart_policy) && !object.terminal() {
-        // There is always a wait, in which the status with the count is written.
-        container.crashes.tried(now);
-        let (until, delay) = container.crashes.wait(now);
-        Phase::CrashLoop { until, delay }
-    } else {
-        Phase::Exited
-    };
+    container.phase =
+        if container.restarts_after(CODE, spec, object.spec.restart_policy) && !object.terminal() {
+            // There is always a wait, in which the status with the count is written.
+            container.crashes.tried(now);
+            let (until, delay) = container.crashes.wait(now);
+            Phase::CrashLoop { until, delay }
+        } else {
+            Phase::Exited
+        };
 }
 
 /// Whether the command of this container ended the process so often that it is not run again.

@@ -3,6 +3,7 @@
 
 use super::needs::{ContainerNeeds, EnvNeed, EnvValue, VolumeNeed};
 use super::object::{ContainerSpec, ProbeSpec, PullPolicy, RestartPolicy, SecurityContext};
+use super::options::{ContainerOptions, Lifecycle, PortSpec, RestartRule, TERMINATION_LOG};
 use super::source::SourceKind;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde::de::IgnoredAny;
@@ -27,6 +28,19 @@ pub(super) struct RawContainer {
     env: Option<Vec<RawVariable>>,
     env_from: Option<Vec<RawEnvFrom>>,
     volume_mounts: Option<Vec<RawMount>>,
+    ports: Option<Vec<PortSpec>>,
+    lifecycle: Option<Lifecycle>,
+    restart_policy_rules: Option<Vec<RestartRule>>,
+    resize_policy: Option<Vec<RawResizePolicy>>,
+    termination_message_path: Option<String>,
+    termination_message_policy: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawResizePolicy {
+    resource_name: String,
+    restart_policy: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -111,6 +125,18 @@ pub(crate) type Keys = std::collections::BTreeMap<String, IgnoredAny>;
 impl From<RawContainer> for ContainerSpec {
     fn from(raw: RawContainer) -> Self {
         let needs = needs(raw.env_from, raw.env, raw.volume_mounts);
+        let resize = raw.resize_policy.into_iter().flatten();
+        let options = ContainerOptions {
+            ports: raw.ports.unwrap_or_default(),
+            lifecycle: raw.lifecycle.unwrap_or_default(),
+            restart_rules: raw.restart_policy_rules.unwrap_or_default(),
+            restart_on_resize: resize
+                .filter(|policy| policy.restart_policy == "RestartContainer")
+                .map(|policy| policy.resource_name)
+                .collect(),
+            termination_message_path: raw.termination_message_path.filter(|path| path != TERMINATION_LOG),
+            falls_back_to_logs: raw.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
+        };
         Self {
             name: raw.name,
             image: raw.image,
@@ -125,6 +151,7 @@ impl From<RawContainer> for ContainerSpec {
             command: raw.command.unwrap_or_default(),
             args: raw.args.unwrap_or_default(),
             needs: (needs != ContainerNeeds::default()).then(|| Box::new(needs)),
+            options: (options != ContainerOptions::default()).then(|| Box::new(options)),
         }
     }
 }

@@ -2,16 +2,20 @@
 //! step without changes does nothing.
 
 use super::container::{Container, Ended, ImageError, Kind, Phase, Run};
+use super::hooks::Hook;
 use super::needs::{self, Readiness};
 use super::object::{ContainerSpec, PodObject};
 use super::order::{self, Outcome};
 use super::source::Sources;
 use super::{Input, Output, Pod, PodEvent, Stage, Why};
-use crate::limits::{MIN_KILL_GRACE, PULL_ERROR_SHOWN, SANDBOX_RETRY};
-use crate::probe::{self, Condemned, Verdict};
+use crate::limits::{PULL_ERROR_SHOWN, SANDBOX_RETRY};
+use crate::probe::{self, Condemned, ProbeKind, Verdict};
 use crate::runtime::{Command, Event};
 use jiff::Timestamp;
 use kstore_container_sim::time::{between, go_duration, later};
+
+/// The action of a restart rule that restarts all containers of the pod.
+pub const RESTART_ALL: &str = "RestartAllContainers";
 
 /// Processes one input of `pod`. `object` is its newest known object, which has the wanted containers and
 /// whether the pod is deleted. `sources` are the known states of the objects that it refers to. Outputs must
@@ -36,12 +40,12 @@ pub fn step(
     (step.pod, step.out)
 }
 
-struct Step<'a> {
-    pod: Pod,
-    object: &'a PodObject,
+pub(crate) struct Step<'a> {
+    pub(crate) pod: Pod,
+    pub(crate) object: &'a PodObject,
     sources: &'a Sources,
-    now: Timestamp,
-    out: Vec<Output>,
+    pub(crate) now: Timestamp,
+    pub(crate) out: Vec<Output>,
 }
 
 impl Step<'_> {
@@ -85,7 +89,10 @@ impl Step<'_> {
                 }
                 self.judge(index);
             }
-            Event::Exited { container, code, oom } => self.exited(container, code, oom),
+            Event::Exited { container, code, oom, message } => self.exited(container, (code, oom), message),
+            Event::Executed { container, run, purpose, result } => {
+                self.executed(container, &run, purpose, &result);
+            }
         }
     }
 
@@ -193,20 +200,24 @@ impl Step<'_> {
         let verdict = Verdict { started: false, ready: false, condemned: None, next: None };
         let container = &mut self.pod.containers[index];
         container.restarts = container.next_run();
-        container.ever_started = true;
+        (container.ever_started, container.starts_anew) = (true, false);
         if let Some(ended) = container.ended.take() {
             container.crashes.tried(self.now);
             container.last = Some(ended);
         }
-        container.phase = Phase::Running(Run { id, started_at: self.now, health, verdict });
-        self.judge(index);
+        let probes = probe::workers(self.object, index);
+        container.phase = Phase::Running(Run { id, started_at: self.now, health, verdict, probes });
+        if !self.begin_post_start(index) {
+            self.judge(index);
+        }
     }
 
-    fn exited(&mut self, index: usize, code: i32, oom: bool) {
+    fn exited(&mut self, index: usize, (code, oom): (i32, bool), message: String) {
         let policy = self.object.spec.restart_policy;
+        let Some(spec) = self.object.container(index) else { return };
         let ending = self.ending();
         let container = &mut self.pod.containers[index];
-        let (Phase::Running(run) | Phase::Stopping(run)) = &container.phase else { return };
+        let Some(run) = container.run() else { return };
         let reason = match (oom, code) {
             (true, _) => "OOMKilled",
             (false, 0) => "Completed",
@@ -216,23 +227,26 @@ impl Step<'_> {
             id: run.id.clone(),
             code,
             reason: reason.to_owned(),
-            message: String::new(),
+            message,
             started_at: run.started_at,
             finished_at: self.now,
         });
-        if ending || !container.restarts_after(code, policy) {
+        if ending || self.pod.restarts_all || !container.restarts_after(code, spec, policy) {
             container.phase = Phase::Exited;
             return;
         }
         let (until, delay) = container.crashes.wait(self.now);
         if until <= self.now {
             container.phase = Phase::Waiting;
-            return;
+        } else {
+            container.phase = Phase::CrashLoop { until, delay };
+            let (name, pod) = (&spec.name, self.object.full_name());
+            let message = format!("Back-off restarting failed container {name} in pod {pod}");
+            self.warn(Some(index), "BackOff", message);
         }
-        container.phase = Phase::CrashLoop { until, delay };
-        let (name, pod) = (&self.spec(index).name, self.object.full_name());
-        let message = format!("Back-off restarting failed container {name} in pod {pod}");
-        self.warn(Some(index), "BackOff", message);
+        if spec.restart_rule(code).is_some_and(|rule| rule.action == RESTART_ALL) {
+            self.restart_all();
+        }
     }
 
     /// Processes expired deadlines.
@@ -240,9 +254,11 @@ impl Step<'_> {
         if matches!(self.pod.stage, Stage::SandboxRetry(at) if at <= self.now) {
             self.pod.stage = Stage::Admitted;
         }
+        self.expire_hooks();
         if self.pod.stage != Stage::Active {
             return;
         }
+        self.finish_resize();
         for index in 0..self.pod.containers.len() {
             match &self.pod.containers[index].phase {
                 Phase::CrashLoop { until, .. } if *until <= self.now => {
@@ -253,7 +269,7 @@ impl Step<'_> {
                     self.judge(index);
                 }
                 Phase::Waiting | Phase::Image | Phase::ImageError(_) | Phase::ConfigError(_) => {}
-                Phase::Starting => {}
+                Phase::Starting | Phase::PostStart(..) | Phase::PreStop(..) => {}
                 Phase::Running(_) | Phase::Stopping(_) | Phase::CrashLoop { .. } | Phase::Exited => {}
             }
         }
@@ -275,12 +291,19 @@ impl Step<'_> {
     }
 
     /// Evaluates the probes, and stops the container if they failed.
-    fn judge(&mut self, index: usize) {
+    pub(crate) fn judge(&mut self, index: usize) {
         let Some(spec) = self.object.container(index) else { return };
         let Phase::Running(run) = &mut self.pod.containers[index].phase else { return };
-        let verdict = probe::judge(spec, &run.health, run.started_at, self.now);
+        let (due, verdict) = probe::run(run, spec, self.now);
+        for kind in due {
+            self.begin_probe(index, kind);
+        }
+        let Phase::Running(run) = &mut self.pod.containers[index].phase else { return };
+        let runs = |kind| run.probes.iter().any(|worker| worker.kind == kind);
+        let (runs_readiness, runs_startup, runs_liveness) =
+            (runs(ProbeKind::Readiness), runs(ProbeKind::Startup), runs(ProbeKind::Liveness));
         let was_ready = std::mem::replace(&mut run.verdict, verdict.clone()).ready;
-        if was_ready && !verdict.ready && spec.readiness_probe.is_some() {
+        if was_ready && !verdict.ready && spec.readiness_probe.is_some() && !runs_readiness {
             self.warn(
                 Some(index),
                 "Unhealthy",
@@ -288,13 +311,19 @@ impl Step<'_> {
             );
         }
         let Some(condemned) = verdict.condemned else { return };
-        let (probe, text) = match condemned {
+        let (probe, text, runs) = match condemned {
             Condemned::Startup => {
-                ("startup", "Startup probe failed: the simulated container has not started up")
+                let text = "Startup probe failed: the simulated container has not started up";
+                ("startup", text, runs_startup)
             }
-            Condemned::Liveness => ("liveness", "Liveness probe failed: the simulated container is broken"),
+            Condemned::Liveness => {
+                ("liveness", "Liveness probe failed: the simulated container is broken", runs_liveness)
+            }
         };
-        self.warn(Some(index), "Unhealthy", text.to_owned());
+        // A command that failed has been reported.
+        if !runs {
+            self.warn(Some(index), "Unhealthy", text.to_owned());
+        }
         let message = format!("Container {} failed {probe} probe, will be restarted", spec.name);
         self.stop(index, message, self.object.grace());
     }
@@ -304,6 +333,9 @@ impl Step<'_> {
         if self.object.deleted() && !self.ending() {
             return self.end(Why::Deleted);
         }
+        if self.object.deleted() {
+            self.shorten_grace();
+        }
         if self.ending() {
             return;
         }
@@ -312,13 +344,14 @@ impl Step<'_> {
             self.warn(None, "DeadlineExceeded", message.to_owned());
             return self.end(Why::DeadlineExceeded);
         }
-        let over = order::outcome(&self.pod.containers) != Outcome::Open;
+        let over = order::outcome(&self.pod.containers) != Outcome::Open && !self.pod.restarts_all;
         if over && self.pod.stage == Stage::Active {
             self.end(Why::Finished);
         }
     }
 
     fn end(&mut self, why: Why) {
+        self.pod.restarts_all = false;
         for container in &mut self.pod.containers {
             if matches!(container.phase, Phase::CrashLoop { .. }) {
                 container.phase = Phase::Exited;
@@ -336,24 +369,33 @@ impl Step<'_> {
 
     /// Acts on the current state.
     fn advance(&mut self) {
+        let is_stopping = self.pod.stage == Stage::Active && self.restarting_all();
         match &self.pod.stage {
             Stage::Admitted | Stage::Mounting(_) => self.mount(),
+            Stage::Active if is_stopping => {}
             Stage::Active => {
                 for index in 0..self.pod.containers.len() {
                     if matches!(self.pod.containers[index].phase, Phase::ConfigError(_)) {
                         self.create_again(index);
                     }
                 }
-                for index in order::startable(&self.pod.containers) {
+                let has_hook = |index| self.spec(index).hook(Hook::PostStart).is_some();
+                for index in order::startable(&self.pod.containers, has_hook) {
                     self.pod.containers[index].phase = Phase::Image;
                     self.out.push(Output::Runtime(Command::Image(index)));
                 }
             }
             &Stage::Stopping { why, kill_at } => {
-                for index in order::stoppable(&self.pod.containers) {
-                    let grace = between(self.now, kill_at).max(MIN_KILL_GRACE.min(self.object.grace()));
+                let grace = between(self.now, kill_at);
+                // All preStop hooks begin at once, also those of sidecars, which get SIGTERM later.
+                let hooked = |index: &usize| self.spec(*index).hook(Hook::PreStop).is_some();
+                let hooked: Vec<usize> = (0..self.pod.containers.len()).filter(hooked).collect();
+                for index in hooked.into_iter().chain(order::stoppable(&self.pod.containers)) {
                     let message = format!("Stopping container {}", self.spec(index).name);
                     self.stop(index, message, grace);
+                }
+                for index in order::stoppable(&self.pod.containers) {
+                    self.terminate(index);
                 }
                 if !self.pod.containers.iter().any(Container::active) {
                     self.out.push(Output::Runtime(Command::RemoveSandbox));
@@ -367,13 +409,36 @@ impl Step<'_> {
         }
     }
 
-    fn stop(&mut self, index: usize, message: String, grace: std::time::Duration) {
-        let container = &mut self.pod.containers[index];
-        if let Phase::Running(run) = &container.phase {
-            container.phase = Phase::Stopping(run.clone());
-            self.normal(index, "Killing", message);
-            self.out.push(Output::Runtime(Command::Stop(index, grace)));
+    /// Stops all containers, which then start anew in their order. PreStop hooks do not run.
+    fn restart_all(&mut self) {
+        self.pod.restarts_all = true;
+        for index in 0..self.pod.containers.len() {
+            let container = &mut self.pod.containers[index];
+            let Some(run) = container.run().filter(|_| container.kind != Kind::Ephemeral) else { continue };
+            if !matches!(container.phase, Phase::Stopping(_)) {
+                container.phase = Phase::Stopping(run.clone());
+                let message = format!("Stopping container {}", self.spec(index).name);
+                self.normal(index, "Killing", message);
+                self.out.push(Output::Runtime(Command::Stop(index, self.object.grace())));
+            }
         }
+    }
+
+    /// Whether containers are still being stopped to start anew. Once none is, all wait for their start.
+    fn restarting_all(&mut self) -> bool {
+        let counts = |container: &&Container| container.kind != Kind::Ephemeral;
+        if !self.pod.restarts_all || self.pod.containers.iter().filter(counts).any(Container::active) {
+            return self.pod.restarts_all;
+        }
+        for container in self.pod.containers.iter_mut().filter(|container| container.kind != Kind::Ephemeral)
+        {
+            container.starts_anew = true;
+            if !matches!(container.phase, Phase::CrashLoop { .. }) {
+                container.phase = Phase::Waiting;
+            }
+        }
+        self.pod.restarts_all = false;
+        false
     }
 
     fn ending(&self) -> bool {
@@ -388,11 +453,13 @@ impl Step<'_> {
         &self.spec(index).image
     }
 
-    fn normal(&mut self, index: usize, reason: &'static str, message: String) {
-        self.out.push(Output::Event(PodEvent { warning: false, reason, message, container: Some(index) }));
+    pub(super) fn normal(&mut self, index: usize, reason: &'static str, message: String) {
+        let (reason, container) = (reason.into(), Some(index));
+        self.out.push(Output::Event(PodEvent { warning: false, reason, message, container }));
     }
 
-    fn warn(&mut self, container: Option<usize>, reason: &'static str, message: String) {
+    pub(crate) fn warn(&mut self, container: Option<usize>, reason: &'static str, message: String) {
+        let reason = reason.into();
         self.out.push(Output::Event(PodEvent { warning: true, reason, message, container }));
     }
 }

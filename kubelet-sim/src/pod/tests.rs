@@ -1,7 +1,12 @@
 //! Scenario tests of pods: each file in `testdata` is a scenario, which runs the state machine over the simulated runtime with a simulated clock.
 
+mod hooks;
+mod probes;
+mod restarts;
+
 use super::adopt::adopt;
 use super::container::{Container, Phase};
+use super::hooks::{Executed, Execution};
 use super::object::PodObject;
 use super::source::{SourceState, Sources};
 use super::{Input, Output, Pod, PodEvent, needs, step};
@@ -32,6 +37,8 @@ struct World {
     shown: PodStatus,
     statuses: usize,
     removed: bool,
+    /// Commands that run in containers.
+    executions: Vec<Execution>,
     /// The objects that exist beside the pod.
     created: Vec<String>,
     story: String,
@@ -58,6 +65,7 @@ impl World {
             shown,
             statuses: 0,
             removed: false,
+            executions: Vec::new(),
             created: Vec::new(),
             story: String::new(),
         };
@@ -95,9 +103,17 @@ impl World {
                     let name = container.map(|index| self.object.container(index).unwrap().name.clone());
                     self.tell(&format!("  {mark}{reason} [{}] {message}", name.unwrap_or_default()));
                 }
+                Output::Execute(execution) => self.executions.push(execution),
                 Output::Remove => self.removed = true,
             }
         }
+    }
+
+    /// The oldest running command ends with this code.
+    fn execute(&mut self, code: Option<u8>) {
+        let Execution { container, run, purpose, .. } = self.executions.remove(0);
+        let result = Executed { code, output: "output".to_owned() };
+        self.drive(Input::Runtime(Event::Executed { container, run, purpose, result }));
     }
 
     fn tell(&mut self, line: &str) {
@@ -144,6 +160,24 @@ impl World {
         object.metadata.deletion_timestamp = Some(api_time(self.now));
         self.tell("-- deleted");
         self.drive(Input::Observed);
+    }
+
+    /// The pod is deleted, or deleted again, with this grace period.
+    fn delete_within(&mut self, seconds: i64) {
+        Arc::make_mut(&mut self.object).metadata.deletion_grace_period_seconds = Some(seconds);
+        self.delete();
+    }
+
+    /// Lets time pass up to a second, which may be a fraction.
+    fn until(&mut self, second: f64) {
+        self.run(later(START, Duration::from_secs_f64(second)));
+    }
+
+    /// The second of the first line of the story that has this text.
+    fn second_of(&self, text: &str) -> f64 {
+        let line = self.story.lines().find(|line| line.contains(text));
+        let line = line.unwrap_or_else(|| panic!("no {text:?} in\n{}", self.story));
+        line.split_whitespace().next().unwrap().parse().unwrap()
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod sim;
 
+use crate::pod::hooks::{Executed, Purpose};
 use crate::pod::object::PodObject;
 use crate::probe::Health;
 use jiff::Timestamp;
@@ -27,6 +28,8 @@ pub enum Command {
     Adopt(usize, u32, Timestamp),
     /// Stop the container: SIGTERM, and SIGKILL after the grace period. Answered by [`Event::Exited`].
     Stop(usize, Duration),
+    /// Kill a container that was asked to stop no later than after this time.
+    Shorten(usize, Duration),
     /// Release the pod's network. Not answered.
     RemoveSandbox,
 }
@@ -74,6 +77,19 @@ pub enum Event {
         code: i32,
         /// Whether it was killed for lack of memory.
         oom: bool,
+        /// The termination message.
+        message: String,
+    },
+    /// A command that the kubelet ran in the container has ended.
+    Executed {
+        /// Index of the container.
+        container: usize,
+        /// The runtime's id of the run.
+        run: String,
+        /// The purpose of the command.
+        purpose: Purpose,
+        /// The result.
+        result: Executed,
     },
 }
 

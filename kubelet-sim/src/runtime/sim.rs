@@ -22,6 +22,8 @@ use std::time::Duration;
 /// A runtime whose containers exist only as scheduled events.
 pub struct SimRuntime {
     delays: Delays,
+    /// Patterns of images that do not exist.
+    missing_images: Vec<String>,
     seed: u64,
     nodes: BTreeMap<String, Host>,
     agenda: BTreeMap<(Timestamp, u64), (Arc<str>, Event)>,
@@ -56,7 +58,14 @@ impl SimRuntime {
     /// A runtime without nodes.
     pub fn new(delays: Delays, rng: &Rng) -> Self {
         let (nodes, agenda, pods) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { delays, seed: rng.next_u64(), nodes, agenda, pods, sequence: 0 }
+        Self { delays, missing_images: Vec::new(), seed: rng.next_u64(), nodes, agenda, pods, sequence: 0 }
+    }
+
+    /// Sets the patterns of images that do not exist.
+    #[must_use]
+    pub fn missing_images(mut self, patterns: Vec<String>) -> Self {
+        self.missing_images = patterns;
+        self
     }
 
     /// Adds a node that can run pods with addresses from `network`. A known node keeps its state.
@@ -132,7 +141,8 @@ impl SimRuntime {
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         // If a script makes pulls fail, the image counts as absent, even if another pod pulled it.
         let tried = self.pods.get(pod.metadata.uid.as_str()).and_then(|held| held.pulls.get(&index));
-        let missing = script.pull.failures > tried.copied().unwrap_or(0);
+        let exists = !self.missing_images.iter().any(|pattern| image::matches(pattern, &spec.image));
+        let missing = !exists || script.pull.failures > tried.copied().unwrap_or(0);
         let host = self.nodes.get(&pod.spec.node_name).filter(|_| !missing);
         let present = host.is_some_and(|host| host.images.has(&spec.image));
         let slot = Slot::Container(index);
@@ -147,7 +157,8 @@ impl SimRuntime {
                 let tries = *tries;
                 let took =
                     script.pull.delay.unwrap_or(self.delays.pull).draw(&self.rng(pod, "pull", index, tries));
-                let event = if script.pull.failures == u32::MAX || tries <= script.pull.failures {
+                let fails = script.pull.failures == u32::MAX || tries <= script.pull.failures;
+                let event = if fails || !exists {
                     Event::PullFailed(index, image::error_text(&spec.image, script.pull.error))
                 } else {
                     if let Some(host) = self.nodes.get_mut(&pod.spec.node_name) {
@@ -186,7 +197,7 @@ impl SimRuntime {
             (None, _) => return,
         };
         let (after, code, oom) = event;
-        let event = Event::Exited { container: index, code, oom };
+        let event = exited(index, code, oom);
         self.schedule(pod, Slot::Container(index), later(start, after), event);
     }
 
@@ -234,8 +245,19 @@ impl SimRuntime {
         let (after, code) =
             if script.stop.ignore || after > grace { (grace, 137) } else { (after, script.stop.code) };
         self.cancel(&pod.metadata.uid, Some(Slot::Container(index)));
-        let event = Event::Exited { container: index, code, oom: false };
+        let event = exited(index, code, false);
         self.schedule(pod, Slot::Container(index), later(now, after), event);
+    }
+
+    /// Kills a stopping container at the end of a shorter grace period, if it has not ended by then.
+    fn shorten(&mut self, pod: &PodObject, index: usize, grace: Duration, now: Timestamp) {
+        let (slot, kill_at) = (Slot::Container(index), later(now, grace));
+        let held = self.pods.get(pod.metadata.uid.as_str());
+        let mut ends = held.into_iter().flat_map(|held| &held.pending).filter(|(of, _)| *of == slot);
+        if ends.any(|(_, (at, _))| *at > kill_at) {
+            self.cancel(&pod.metadata.uid, Some(slot));
+            self.schedule(pod, slot, kill_at, exited(index, 137, false));
+        }
     }
 
     fn release(&mut self, uid: &str) {
@@ -244,6 +266,11 @@ impl SimRuntime {
             host.pool.give_back(ip);
         }
     }
+}
+
+/// The end of a run. Its termination message is read when the event is due.
+fn exited(container: usize, code: i32, oom: bool) -> Event {
+    Event::Exited { container, code, oom, message: String::new() }
 }
 
 impl Runtime for SimRuntime {
@@ -272,6 +299,7 @@ impl Runtime for SimRuntime {
                 self.schedule_end(pod, &script, index, run, start.max(now));
             }
             Command::Stop(index, grace) => self.stop(pod, index, grace, now),
+            Command::Shorten(index, grace) => self.shorten(pod, index, grace, now),
             Command::RemoveSandbox => {
                 self.cancel(&pod.metadata.uid, None);
                 self.release(&pod.metadata.uid);
@@ -282,7 +310,7 @@ impl Runtime for SimRuntime {
     fn exit(&mut self, pod: &PodObject, container: usize, code: i32, oom: bool, now: Timestamp) {
         let slot = Slot::Container(container);
         self.cancel(&pod.metadata.uid, Some(slot));
-        self.schedule(pod, slot, now, Event::Exited { container, code, oom });
+        self.schedule(pod, slot, now, exited(container, code, oom));
     }
 
     fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Arc<str>, Event)> {

@@ -1,10 +1,10 @@
 //! The conditions of a pod, by the kubelet's rules.
 
-use super::OWNED;
 use super::phase::initialized;
-use crate::pod::Pod;
+use super::{OWNED, RESTARTING, is_owned};
 use crate::pod::container::{Container, Kind};
 use crate::pod::object::PodObject;
+use crate::pod::{Pod, RESTART_ALL};
 use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
@@ -49,13 +49,16 @@ pub(super) fn conditions(
         containers_ready,
         Finding::plain(true),
     ];
-    let foreign = known.iter().filter(|c| !OWNED.contains(&c.type_.as_str())).cloned();
-    let own = OWNED.iter().zip(found).map(|(type_, finding)| {
+    let foreign = known.iter().filter(|c| !is_owned(&c.type_)).cloned();
+    let resize = pod.resize.iter().flat_map(|resize| resize.conditions());
+    let restarts = may_restart_all(object).then(|| (RESTARTING, restarting(pod, phase)));
+    let own = OWNED.into_iter().zip(found).chain(restarts);
+    let own = own.map(|(type_, finding)| {
         let status = if finding.status { "True" } else { "False" };
-        let before = known.iter().find(|c| c.type_ == *type_);
+        let before = known.iter().find(|c| c.type_ == type_);
         let since = before.filter(|c| c.status == status).and_then(|c| c.last_transition_time.clone());
         PodCondition {
-            type_: (*type_).to_owned(),
+            type_: type_.to_owned(),
             status: status.to_owned(),
             reason: finding.reason.map(str::to_owned),
             message: finding.message,
@@ -64,7 +67,22 @@ pub(super) fn conditions(
             observed_generation: object.metadata.generation,
         }
     });
-    foreign.chain(own).collect()
+    foreign.chain(resize).chain(own).collect()
+}
+
+/// Whether a restart rule of a container restarts all containers of the pod.
+fn may_restart_all(object: &PodObject) -> bool {
+    let options = object.containers().filter_map(|spec| spec.options.as_ref());
+    options.flat_map(|options| &options.restart_rules).any(|rule| rule.action == RESTART_ALL)
+}
+
+/// The condition of a pod whose containers may all restart together.
+fn restarting(pod: &Pod, phase: &str) -> Finding {
+    match phase {
+        "Succeeded" => Finding::because(false, "PodCompleted"),
+        "Failed" => Finding::because(false, "PodFailed"),
+        _ => Finding::plain(pod.restarts_all),
+    }
 }
 
 fn named(pod: &Pod, object: &PodObject, pick: impl Fn(&Container) -> bool) -> Vec<String> {
@@ -77,7 +95,7 @@ fn all_initialized(pod: &Pod, object: &PodObject, phase: &str) -> Finding {
         return Finding::because(true, "PodCompleted");
     }
     let open = named(pod, object, |c| !initialized(c));
-    let begun = pod.containers.iter().any(|c| c.kind == Kind::Regular && c.ever_started);
+    let begun = pod.containers.iter().any(|c| c.kind == Kind::Regular && c.is_begun());
     if open.is_empty() || begun {
         return Finding::plain(true);
     }

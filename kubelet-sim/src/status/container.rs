@@ -1,31 +1,43 @@
 //! The statuses of containers.
 
 use crate::image;
+use crate::limits::POD_TERMINATION_MESSAGES;
 use crate::pod::Pod;
 use crate::pod::container::{Container, Ended, Kind, Phase};
 use crate::pod::object::{ContainerSpec, PodObject};
 use crate::time::api_time;
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
+    ResourceRequirements,
 };
 use kstore_container_sim::time::go_duration;
 
 /// The statuses of all containers, in their order.
 pub(super) fn statuses(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {
-    let pairs = object.containers().zip(&pod.containers);
-    pairs.map(|(spec, container)| status(container, spec, object)).collect()
+    let resources = |index| (pod.allocated(object, index), pod.actual(object, index));
+    let pairs = object.containers().zip(&pod.containers).enumerate();
+    pairs.map(|(index, (spec, container))| status(container, spec, object, resources(index))).collect()
 }
 
-fn status(container: &Container, spec: &ContainerSpec, object: &PodObject) -> ContainerStatus {
+fn status(
+    container: &Container,
+    spec: &ContainerSpec,
+    object: &PodObject,
+    (allocated, actual): (Option<&ResourceRequirements>, Option<&ResourceRequirements>),
+) -> ContainerStatus {
     let (state, last) = states(container, spec, object);
-    let id = match (container.run(), &container.ended) {
+    let ended =
+        container.ended.as_ref().or_else(|| container.last.as_ref().filter(|_| container.run().is_some()));
+    let id = match (container.shown_run(), ended) {
         (Some(run), _) => Some(run.id.clone()),
         (None, Some(ended)) => Some(ended.id.clone()),
         (None, None) => None,
     };
     let created = id.is_some();
-    let asked = &spec.resources;
-    let resourced = container.run().is_some() && (asked.requests.is_some() || asked.limits.is_some());
+    let has_any = |asked: &&ResourceRequirements| asked.requests.is_some() || asked.limits.is_some();
+    let in_effect = |asked: Option<&ResourceRequirements>| -> Option<ResourceRequirements> {
+        asked.filter(|_| container.shown_run().is_some()).filter(has_any).cloned()
+    };
     ContainerStatus {
         name: spec.name.clone(),
         image: if created { image::full_name(&spec.image) } else { spec.image.clone() },
@@ -35,9 +47,9 @@ fn status(container: &Container, spec: &ContainerSpec, object: &PodObject) -> Co
         started: Some(container.started()),
         restart_count: i32::try_from(container.restarts).unwrap_or(i32::MAX),
         state: Some(state),
-        last_state: Some(last.map_or_else(ContainerState::default, terminated)),
-        allocated_resources: asked.requests.clone().filter(|_| resourced),
-        resources: resourced.then(|| asked.clone()),
+        last_state: Some(last.map_or_else(ContainerState::default, |ended| terminated(ended, object))),
+        allocated_resources: in_effect(allocated).and_then(|allocated| allocated.requests),
+        resources: in_effect(actual),
         ..ContainerStatus::default()
     }
 }
@@ -49,7 +61,8 @@ fn states<'a>(
     object: &PodObject,
 ) -> (ContainerState, Option<&'a Ended>) {
     match (&container.phase, &container.ended) {
-        (Phase::Running(run) | Phase::Stopping(run), _) => {
+        (Phase::PostStart(..), _) => (waiting("ContainerCreating", None), container.last.as_ref()),
+        (Phase::Running(run) | Phase::PreStop(run, _) | Phase::Stopping(run), _) => {
             let running = ContainerStateRunning { started_at: Some(api_time(run.started_at)) };
             (ContainerState { running: Some(running), ..Default::default() }, container.last.as_ref())
         }
@@ -74,7 +87,7 @@ fn states<'a>(
         (
             Phase::Waiting | Phase::Image | Phase::ConfigError(None) | Phase::Starting | Phase::Exited,
             Some(ended),
-        ) => (terminated(ended), container.last.as_ref()),
+        ) => (terminated(ended, object), container.last.as_ref()),
         (
             Phase::Waiting | Phase::Image | Phase::ConfigError(None) | Phase::Starting | Phase::Exited,
             None,
@@ -107,12 +120,14 @@ fn waiting(reason: &str, message: Option<String>) -> ContainerState {
     ContainerState { waiting: Some(waiting), ..Default::default() }
 }
 
-fn terminated(ended: &Ended) -> ContainerState {
+fn terminated(ended: &Ended, object: &PodObject) -> ContainerState {
+    let share = POD_TERMINATION_MESSAGES / object.containers().count().max(1);
+    let message = &ended.message[..ended.message.floor_char_boundary(share)];
     let terminated = ContainerStateTerminated {
         container_id: Some(ended.id.clone()),
         exit_code: ended.code,
         reason: Some(ended.reason.clone()),
-        message: Some(ended.message.clone()).filter(|message| !message.is_empty()),
+        message: Some(message.to_owned()).filter(|message| !message.is_empty()),
         started_at: Some(api_time(ended.started_at)),
         finished_at: Some(api_time(ended.finished_at)),
         ..Default::default()

@@ -5,10 +5,12 @@ mod container;
 mod phase;
 
 use crate::image;
+use crate::node::admission::Rejection;
 use crate::pod::Pod;
 use crate::pod::Stage;
 use crate::pod::Why;
 use crate::pod::object::PodObject;
+use crate::pod::resize;
 use crate::time::api_time;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodStatus};
@@ -16,6 +18,20 @@ use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, P
 /// The types of the conditions that the kubelet owns, in the order in which it writes them.
 pub const OWNED: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// The beginning of the message of a pod that its node rejected.
+pub(crate) const REJECTED: &str = "Pod was rejected: ";
+
+/// The type of the condition of a pod all of whose containers may restart together.
+pub(crate) const RESTARTING: &str = "AllContainersRestarting";
+
+/// The types of the conditions that the kubelet owns and that few pods have.
+const RARE: [&str; 3] = [resize::PENDING, resize::IN_PROGRESS, RESTARTING];
+
+/// Whether the kubelet owns the conditions of this type.
+pub fn is_owned(type_: &str) -> bool {
+    OWNED.contains(&type_) || RARE.contains(&type_)
+}
 
 /// The statuses of all containers, in their order, as in [`compute`].
 pub(crate) fn containers(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {
@@ -32,6 +48,9 @@ pub fn compute(
     previous: &PodStatus,
     now: Timestamp,
 ) -> PodStatus {
+    if let Some(rejection) = &pod.rejection {
+        return rejected(pod, object, rejection, previous);
+    }
     let phase = phase::phase(pod, object, previous.phase.as_deref());
     let statuses = container::statuses(pod, object);
     let (init, others) = statuses.split_at(object.spec.init_containers.len());
@@ -68,12 +87,26 @@ pub fn compute(
     }
 }
 
+/// The status of a pod that its node rejected: a kubelet writes no more of it, and drops its own conditions.
+fn rejected(pod: &Pod, object: &PodObject, rejection: &Rejection, previous: &PodStatus) -> PodStatus {
+    PodStatus {
+        phase: Some("Failed".to_owned()),
+        reason: Some(rejection.reason.clone()),
+        message: Some(format!("{REJECTED}{}", rejection.message)),
+        conditions: Some(foreign(previous).cloned().collect()),
+        start_time: previous.start_time.clone().or_else(|| Some(api_time(pod.started_at))),
+        observed_generation: object.metadata.generation,
+        ..PodStatus::default()
+    }
+}
+
 /// Whether `seen` shows the same as `ours` in the essential fields that the kubelet owns. Other fields are
 /// ignored, so that a server that adds or omits fields causes no repeated writes.
 pub fn agrees(ours: &PodStatus, seen: &PodStatus) -> bool {
     let conditions = |status: &PodStatus| {
         let all = status.conditions.clone().unwrap_or_default();
-        OWNED.map(|owned| all.iter().find(|c| c.type_ == owned).map(|c| c.status.clone()))
+        let of = |type_: &str| all.iter().find(|c| c.type_ == type_).map(|c| c.status.clone());
+        (OWNED.map(of), RARE.map(of))
     };
     let containers = |status: &PodStatus| -> Vec<(bool, i32, Option<String>)> {
         let all = status.init_container_statuses.iter().chain(&status.container_statuses);
@@ -85,14 +118,14 @@ pub fn agrees(ours: &PodStatus, seen: &PodStatus) -> bool {
 
 /// The conditions of `status` that the kubelet does not own.
 pub fn foreign(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
-    status.conditions.iter().flatten().filter(|c| !OWNED.contains(&c.type_.as_str()))
+    status.conditions.iter().flatten().filter(|c| !is_owned(&c.type_))
 }
 
 /// Whether both statuses are equal in all fields that the kubelet owns, so that writing `b` after `a` changes
 /// nothing.
 pub fn same(a: &PodStatus, b: &PodStatus) -> bool {
     fn own(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
-        status.conditions.iter().flatten().filter(|c| OWNED.contains(&c.type_.as_str()))
+        status.conditions.iter().flatten().filter(|c| is_owned(&c.type_))
     }
     (&a.phase, &a.reason, &a.message) == (&b.phase, &b.reason, &b.message)
         && (&a.host_ip, &a.host_ips, &a.pod_ip, &a.pod_ips)
@@ -109,7 +142,7 @@ pub fn same_but_generation(a: &PodStatus, b: &PodStatus) -> bool {
     let mut a = a.clone();
     a.observed_generation = b.observed_generation;
     for condition in a.conditions.iter_mut().flatten() {
-        if OWNED.contains(&condition.type_.as_str()) {
+        if is_owned(&condition.type_) {
             condition.observed_generation = b.observed_generation;
         }
     }

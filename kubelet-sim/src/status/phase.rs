@@ -17,7 +17,7 @@ pub(super) fn phase(pod: &Pod, object: &PodObject, previous: Option<&str>) -> &'
         _ => {}
     }
     let ended = match pod.stage {
-        Stage::Ended(Why::DeadlineExceeded) => return "Failed",
+        Stage::Ended(Why::DeadlineExceeded | Why::Rejected) => return "Failed",
         Stage::Ended(Why::Finished | Why::Deleted) => true,
         Stage::Admitted
         | Stage::Mounting(_)
@@ -31,16 +31,16 @@ pub(super) fn phase(pod: &Pod, object: &PodObject, previous: Option<&str>) -> &'
         return "Failed";
     }
     let initialized = pod.containers.iter().all(initialized);
-    if !initialized && !regular().any(|c| c.ever_started) {
+    if !initialized && !regular().any(Container::is_begun) {
         return "Pending";
     }
-    if regular().any(|c| !c.ever_started) {
+    if regular().any(|c| !c.is_begun()) {
         return "Pending";
     }
-    if regular().any(|c| c.run().is_some()) {
+    if regular().any(|c| c.shown_run().is_some()) {
         return "Running";
     }
-    if !regular().all(|c| c.phase == Phase::Exited) {
+    if !regular().all(|c| c.phase == Phase::Exited) || pod.restarts_all {
         return "Running";
     }
     // Sidecars may still be stopping; the phase waits for them, since no container may run in a terminal pod.

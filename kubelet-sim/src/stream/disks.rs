@@ -4,9 +4,12 @@
 use super::runner::{ContainerBudget, NamespaceBudget};
 use super::tokens::{MountedToken, TokenKey};
 use jiff::Timestamp;
-use kstore_container_sim::{Disk, DiskCapacity};
+use kstore_container_sim::{Content, Disk, DiskCapacity, DiskEntry};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The path of a file on a disk that is mounted as this file alone.
+const MOUNTED_FILE: &str = "";
 
 /// The files that a pod's commands have written, and the tokens of its volumes.
 #[derive(Default)]
@@ -16,6 +19,8 @@ pub(crate) struct Disks(Mutex<PodFiles>);
 struct PodFiles {
     /// By container: the ID of the run, and its disk.
     containers: BTreeMap<String, (String, Disk)>,
+    /// By container: the ID of the run, and the file of its termination message.
+    terminations: BTreeMap<String, (String, Disk)>,
     budgets: BTreeMap<String, Arc<ContainerBudget>>,
     volumes: BTreeMap<String, Disk>,
     tokens: BTreeMap<TokenKey, MountedToken>,
@@ -36,6 +41,36 @@ impl Disks {
                 files.containers.insert(name.to_owned(), (run.to_owned(), disk.clone()));
                 disk
             }
+        }
+    }
+
+    /// The mounted file of the termination message of this run of a container, empty at first.
+    pub(super) fn termination(
+        &self,
+        name: &str,
+        run: &str,
+        capacity: &DiskCapacity,
+        now: i64,
+    ) -> Option<Disk> {
+        let mut files = self.files();
+        if let Some((of, disk)) = files.terminations.get(name)
+            && of == run
+        {
+            return Some(disk.clone());
+        }
+        let disk = Disk::new(capacity.clone());
+        disk.put(MOUNTED_FILE, DiskEntry::file(b"", now)).ok()?;
+        files.terminations.insert(name.to_owned(), (run.to_owned(), disk.clone()));
+        Some(disk)
+    }
+
+    /// The content of the file of the termination message of this run; empty without a file.
+    pub(super) fn termination_message(&self, name: &str, run: &str) -> Arc<[u8]> {
+        let files = self.files();
+        let file = files.terminations.get(name).filter(|(of, _)| of == run);
+        match file.and_then(|(_, disk)| disk.get(MOUNTED_FILE)).map(|entry| entry.content) {
+            Some(Content::File(bytes)) => bytes,
+            _ => Arc::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use super::{Snapshot, Streams};
 use crate::behavior;
 use crate::expansion::{TooLong, expand};
 use crate::limits::{ENTRY_BYTES, ENVIRONMENT_BYTES, EXPANDED_BYTES};
+use crate::pod::options::TERMINATION_LOG;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, PodSpec, Secret, Volume,
 };
@@ -86,6 +87,13 @@ impl Streams {
             if may_read || (!holds_token(volume) && mounts.any(|mount| mount.sub_path.is_some())) {
                 node.mount(Mounting { snapshot, pod: &pod }, volume, &found, (&mut files, &mut held)).await?;
             }
+        }
+        let path = found.termination_message_path.as_deref().unwrap_or(TERMINATION_LOG).trim_end_matches('/');
+        if let Some(file) =
+            snapshot.disks.termination(container, run, &namespace.disks, self.clock.now().as_second())
+            && !path.is_empty()
+        {
+            volumes.insert(path.to_owned(), file);
         }
         let variables = node.variables(&pod, &found, &hostname).await?;
         let size = size_of_variables(&variables) + variables.len() * ENTRY_BYTES;

@@ -5,6 +5,7 @@
 mod disks;
 mod environment;
 mod exec;
+mod execution;
 mod http;
 mod kubelet;
 mod latest;
@@ -13,6 +14,7 @@ mod outputs;
 mod port;
 mod program;
 mod runner;
+mod termination;
 mod tokens;
 mod trust_bundles;
 
@@ -21,6 +23,7 @@ use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_
 use crate::manager::record::PodRecord;
 use crate::pod::Pod;
 pub(crate) use disks::Disks;
+pub(crate) use execution::{ExecutionDone, PodExecution};
 use kstore_api::status::{Details, Reason, Status};
 use kstore_client::{
     ApiError, Client, NodeStream, RefusedNode, StreamKind, StreamRequest, Tunnel, TunnelEvent,
@@ -34,6 +37,7 @@ pub(crate) use program::Launch;
 use runner::ProgramRunner;
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use termination::TerminationPlace;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -78,6 +82,7 @@ pub(crate) struct Exit {
 pub(crate) enum ManagerMessage {
     Query(PodQuery),
     Exit(Exit),
+    Executed(Box<ExecutionDone>),
     /// The server refuses the tunnel, for the reason in this text.
     Refused(String),
     /// The server refuses these nodes, and serves the others.

@@ -30,7 +30,7 @@ impl Streams {
     pub(crate) async fn run_program(self, feed: Feed, launch: Launch) {
         let code = tokio::select! {
             biased;
-            () = ended(&feed, &launch) => None,
+            () = ended(&feed, launch.index, &launch.run) => None,
             code = self.execute(&feed, &launch) => code,
         };
         launch.outputs.end(&launch.container, &launch.run, self.clock.now());
@@ -86,9 +86,9 @@ impl Streams {
 }
 
 /// Waits until the run has ended or the pod is deleted. Commands of a silent node continue.
-async fn ended(feed: &Feed, launch: &Launch) {
+pub(super) async fn ended(feed: &Feed, container: usize, run: &str) {
     let runs = |snapshot: &Snapshot| {
-        let run = find(&snapshot.machine.containers[launch.index], &launch.run);
+        let run = find(&snapshot.machine.containers[container], run);
         run.is_some_and(|run| run.ended.is_none())
     };
     let (mut seen, mut snapshot) = feed.get();

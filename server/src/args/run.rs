@@ -183,7 +183,12 @@ impl RunArgs {
             // Not that of the folder of a copy.
             name: self.cluster.naming.name.or_else(|| Some(CLUSTER.to_owned())),
         };
-        Ok((Config { api, loops, controllers, networks, nodes, leader_elect }, setup, self.command))
+        let missing_images = self.cluster.missing_image;
+        Ok((
+            Config { api, loops, controllers, networks, nodes, missing_images, leader_elect },
+            setup,
+            self.command,
+        ))
     }
 }
 

@@ -59,6 +59,13 @@ fn components_without_an_apiserver_need_a_kubeconfig_and_refuse_apiserver_flags(
 }
 
 #[test]
+fn images_can_be_missing_for_all_simulated_nodes() {
+    let chosen = |flags: &str| config(&format!("kstore-server{flags}")).unwrap().missing_images;
+    assert_eq!(chosen(""), [""; 0]);
+    assert_eq!(chosen(" --missing-image *:broken --missing-image app:?"), ["*:broken", "app:?"]);
+}
+
+#[test]
 fn the_store_alone_is_an_etcd_that_keeps_all_history() {
     let alone = config("kstore-server --components store --etcd-listen :2379 --in-memory").unwrap();
     let Api::Store { storage, etcd, quota, history } = alone.api else { panic!("no store") };

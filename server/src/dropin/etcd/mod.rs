@@ -109,7 +109,15 @@ fn config(flags: &Parsed) -> Result<Config, UsageError> {
         history: history(flags)?,
     };
     let (controllers, networks) = (Selection::default(), Networks::default());
-    Ok(Config { api, loops: [].into(), controllers, networks, nodes: 0, leader_elect: None })
+    Ok(Config {
+        api,
+        loops: [].into(),
+        controllers,
+        networks,
+        nodes: 0,
+        missing_images: Vec::new(),
+        leader_elect: None,
+    })
 }
 
 /// Refuses lists of several members: this program is always a cluster of one member.

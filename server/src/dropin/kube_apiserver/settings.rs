@@ -130,6 +130,7 @@ pub(super) fn read(
             controllers,
             networks: Networks::default(),
             nodes,
+            missing_images: Vec::new(),
             leader_elect: None,
         },
         listen,

@@ -1,0 +1,154 @@
+//! Probes whose commands run in a container: when each begins, and what its results say together, as `prober.worker` of kubelet decides.
+//! They run only beside a command of the container that the simulated shell runs; what else a container has is decided by annotations.
+//! Pure.
+
+use super::{Condemned, ProbeKind, Verdict, judge};
+use crate::behavior;
+use crate::pod::Output;
+use crate::pod::container::{Phase, Run};
+use crate::pod::hooks::{Executed, Execution, Purpose};
+use crate::pod::object::{ContainerSpec, PodObject, ProbeSpec};
+use crate::pod::step::Step;
+use crate::program::{self, Program};
+use jiff::Timestamp;
+use kstore_container_sim::time::{between, later};
+use std::time::Duration;
+
+/// A probe whose command runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeWorker {
+    /// The kind of the probe.
+    pub kind: ProbeKind,
+    turn: Turn,
+    /// The last result, and how many were equal in a row.
+    row: (bool, u32),
+    /// The result that counts: it changes when enough results in a row differ. `None` before the first.
+    result: Option<bool>,
+}
+
+/// The place of a probe between two runs of its command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It has not begun: the container must start up first, or it is the first look at it.
+    Unplanned,
+    /// The command begins at this time.
+    At(Timestamp),
+    /// The command runs.
+    Running,
+}
+
+/// The probes of a container whose commands run: those without an annotation that decides in their place.
+pub fn workers(pod: &PodObject, index: usize) -> Vec<ProbeWorker> {
+    let Some(spec) = pod.container(index) else { return Vec::new() };
+    let kinds = [ProbeKind::Startup, ProbeKind::Readiness, ProbeKind::Liveness];
+    let command = |kind: &ProbeKind| kind.of(spec).and_then(|probe| probe.exec.as_ref());
+    if kinds.iter().filter_map(command).next().is_none()
+        || !matches!(program::of(pod, index), Program::Shell(_))
+    {
+        return Vec::new();
+    }
+    let script = behavior::script(&pod.metadata.annotations, &spec.name);
+    let is_scripted = |kind: ProbeKind| match kind {
+        ProbeKind::Startup => script.started.is_some(),
+        ProbeKind::Readiness => script.ready.is_some() || script.unready.is_some(),
+        ProbeKind::Liveness => script.unhealthy_after.is_some(),
+    };
+    let runs = |kind: &ProbeKind| command(kind).is_some_and(|exec| program::runs(pod, index, &exec.command));
+    let worker = |kind| ProbeWorker { kind, turn: Turn::Unplanned, row: (false, 0), result: None };
+    kinds.into_iter().filter(runs).filter(|kind| !is_scripted(*kind)).map(worker).collect()
+}
+
+/// Marks the probes as running that are due now, and returns them with the verdict about the container.
+pub fn run(run: &mut Run, spec: &ContainerSpec, now: Timestamp) -> (Vec<ProbeKind>, Verdict) {
+    let start = run.started_at;
+    let started = judge(spec, (&run.health, &run.probes), start, now).started;
+    let mut due = Vec::new();
+    for worker in &mut run.probes {
+        let Some(probe) = worker.kind.of(spec).filter(|_| worker.may_begin(started)) else { continue };
+        if worker.turn == Turn::Unplanned {
+            worker.turn = Turn::At(later(start, probe.tick_from(between(start, now))));
+        }
+        if matches!(worker.turn, Turn::At(at) if at <= now) {
+            worker.turn = Turn::Running;
+            due.push(worker.kind);
+        }
+    }
+    let verdict = judge(spec, (&run.health, &run.probes), run.started_at, now);
+    (due, verdict)
+}
+
+impl ProbeWorker {
+    /// Whether the probe is made at all: the startup probe until it has passed, the others after that.
+    fn may_begin(&self, started: bool) -> bool {
+        (self.kind == ProbeKind::Startup) != started
+    }
+
+    /// The verdict with this probe's part.
+    pub(super) fn amend(&self, mut verdict: Verdict) -> Verdict {
+        match (self.kind, self.result) {
+            (ProbeKind::Startup, result) => {
+                verdict.started = result == Some(true);
+                verdict.ready &= verdict.started;
+                if !verdict.started {
+                    verdict.condemned = None;
+                }
+                if result == Some(false) {
+                    verdict.condemned = Some(Condemned::Startup);
+                }
+            }
+            (ProbeKind::Readiness, result) => verdict.ready &= result == Some(true),
+            (ProbeKind::Liveness, Some(false)) if verdict.condemned.is_none() => {
+                verdict.condemned = Some(Condemned::Liveness);
+            }
+            (ProbeKind::Liveness, _) => {}
+        }
+        if let Turn::At(begins) = self.turn
+            && self.may_begin(verdict.started)
+        {
+            verdict.next = verdict.next.into_iter().chain([begins]).min();
+        }
+        verdict
+    }
+
+    /// Takes the result of a command.
+    fn take(&mut self, succeeded: bool, probe: &ProbeSpec, start: Timestamp, now: Timestamp) {
+        let count = if self.row.0 == succeeded { self.row.1.saturating_add(1) } else { 1 };
+        self.row = (succeeded, count);
+        let enough = if succeeded { probe.success_threshold() } else { probe.failure_threshold() };
+        if count >= enough {
+            self.result = Some(succeeded);
+        }
+        let passed = between(start, now).saturating_add(Duration::from_nanos(1));
+        self.turn = Turn::At(later(start, probe.tick_from(passed)));
+    }
+}
+
+impl Step<'_> {
+    /// Begins the command of a probe.
+    pub(crate) fn begin_probe(&mut self, index: usize, kind: ProbeKind) {
+        let Some(probe) = self.object.container(index).and_then(|spec| kind.of(spec)) else { return };
+        let (Some(exec), Some(run)) = (&probe.exec, self.pod.containers[index].run()) else { return };
+        let (argv, timeout, purpose) = (exec.command.clone(), Some(probe.timeout()), Purpose::Probe(kind));
+        let execution = Execution { container: index, run: run.id.clone(), purpose, argv, timeout };
+        self.out.push(Output::Execute(execution));
+    }
+
+    /// Takes the result of a probe's command.
+    pub(crate) fn probed(&mut self, index: usize, kind: ProbeKind, result: &Executed) {
+        let Some(probe) = self.object.container(index).and_then(|spec| kind.of(spec)) else { return };
+        let Phase::Running(run) = &mut self.pod.containers[index].phase else { return };
+        let (start, succeeded) = (run.started_at, result.code == Some(0));
+        let Some(worker) = run.probes.iter_mut().find(|worker| worker.kind == kind) else { return };
+        worker.take(succeeded, probe, start, self.now);
+        if !succeeded {
+            let what = match &probe.exec {
+                Some(exec) if result.code.is_none() => {
+                    format!("command \"{}\" timed out", exec.command.join(" "))
+                }
+                _ => result.output.clone(),
+            };
+            self.warn(Some(index), "Unhealthy", format!("{kind:?} probe failed: {what}"));
+        }
+        self.judge(index);
+    }
+}

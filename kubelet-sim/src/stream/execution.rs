@@ -1,0 +1,86 @@
+//! Commands that a kubelet runs in a container by itself, for a hook or a probe.
+
+use super::environment::TooLarge;
+use super::program::ended;
+use super::{Feed, ManagerMessage, Streams};
+use crate::limits::EXECUTION_OUTPUT;
+use crate::pod::hooks::{Executed, Execution};
+use kstore_container_sim::ShellStep;
+use kstore_informer::Key;
+use std::sync::Arc;
+
+/// A command in a container of a pod.
+#[derive(Debug)]
+pub(crate) struct PodExecution {
+    /// Name and namespace of the pod.
+    pub(crate) pod: Key,
+    pub(crate) uid: Arc<str>,
+    pub(crate) execution: Execution,
+}
+
+/// A command that has ended, and its result.
+#[derive(Debug)]
+pub(crate) struct ExecutionDone {
+    pub(crate) execution: PodExecution,
+    pub(crate) result: Executed,
+}
+
+impl Streams {
+    /// Runs a command until it ends or its time is over, and reports that. Reports nothing if its container's run ends before.
+    pub(crate) async fn run_execution(self, feed: Feed, execution: PodExecution) {
+        let Execution { container, run, timeout, .. } = &execution.execution;
+        let mut output = Vec::new();
+        let code = tokio::select! {
+            biased;
+            () = ended(&feed, *container, run) => return,
+            code = self.run_to_end(&feed, &execution.execution, &mut output) => Some(code),
+            () = tokio::time::sleep(timeout.unwrap_or_default()), if timeout.is_some() => None,
+        };
+        let output = String::from_utf8_lossy(&output).into_owned();
+        let result = Executed { code, output };
+        // The manager may have ended.
+        let done = Box::new(ExecutionDone { execution, result });
+        let _ = self.messages.send(ManagerMessage::Executed(done)).await;
+    }
+
+    /// The exit code of the command. The beginning of its output goes to `output`.
+    async fn run_to_end(&self, feed: &Feed, execution: &Execution, output: &mut Vec<u8>) -> u8 {
+        let (_, snapshot) = feed.get();
+        let Some(spec) = snapshot.record.pod.container(execution.container) else { return 127 };
+        let argv = &execution.argv;
+        let environment = {
+            // The semaphore is closed only at the end of the simulation.
+            let Ok(_permit) = self.program_starts.acquire().await else { return 127 };
+            self.environment(&snapshot, &spec.name, &execution.run, argv).await
+        };
+        let started = match environment {
+            Ok((environment, budget)) => {
+                let started = self.runner.start(budget, environment, argv.clone()).await;
+                started.map_err(|error| error.to_string())
+            }
+            Err(TooLarge(why)) => Err(why.to_owned()),
+        };
+        let mut program = match started {
+            Ok(program) => program,
+            Err(error) => {
+                output.extend_from_slice(error.as_bytes());
+                return 127;
+            }
+        };
+        loop {
+            match program.step().await {
+                ShellStep::Print(_, printed) => {
+                    let printed = printed.as_ref();
+                    let room = EXECUTION_OUTPUT.saturating_sub(output.len()).min(printed.len());
+                    output.extend_from_slice(&printed[..room]);
+                }
+                ShellStep::Sleep(time) => tokio::time::sleep(time).await,
+                // The command has no standard input.
+                ShellStep::Copy | ShellStep::Yield => {}
+                ShellStep::Read => program.input(None).await,
+                ShellStep::ReadLine => program.line(None).await,
+                ShellStep::Exit(code) => return code,
+            }
+        }
+    }
+}
