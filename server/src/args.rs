@@ -21,6 +21,7 @@ mod run;
 mod stop;
 mod store;
 mod summary;
+mod usage_error;
 
 pub(crate) use access::{
     ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, FlagError, FlagValues,
@@ -49,6 +50,7 @@ pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, RunArgs, Setup, WaitFor};
 pub use stop::StopArgs;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 pub(crate) use summary::of_other_tools;
+pub use usage_error::UsageError;
 
 use crate::telemetry::LogFormat;
 use access::AccessArgs;
@@ -60,7 +62,7 @@ use etcd::EtcdArgs;
 use external::ExternalArgs;
 use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::outbound::{ServiceBackend, ServiceBackends};
-use kstore_controllers::{BadPodNetworks, Blocks, Networks, PodNetworks, Selection};
+use kstore_controllers::{Blocks, Networks, PodNetworks, Selection};
 use metrics::MetricsArgs;
 use naming::NamingArgs;
 use std::collections::BTreeSet;
@@ -327,67 +329,6 @@ pub struct Config {
     pub missing_images: Vec<String>,
     /// Whether controllers and scheduler run only as leaders; `None`: if another process may run them too.
     pub leader_elect: Option<bool>,
-}
-
-/// An invalid combination of flags.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum UsageError {
-    /// Components that need an API, and no kubeconfig of one.
-    #[error("--components without `apiserver` needs --kubeconfig FILE of an apiserver in another process")]
-    NoApi,
-    /// A kubeconfig of another apiserver although this process serves the API.
-    #[error(
-        "--kubeconfig cannot be combined with `apiserver` in --components: this process serves its own API"
-    )]
-    TwoApis,
-    /// A flag of the apiserver in a process that does not run it.
-    #[error("{0} requires `apiserver` in --components")]
-    NeedsApiserver(&'static str),
-    /// A flag of the apiserver, named without dashes, in a process that does not run it.
-    #[error("--{0} requires `apiserver` in --components")]
-    NeedsApiserverFlag(&'static str),
-    /// The component `store` together with others.
-    #[error(
-        "`store` in --components cannot be combined: the apiserver has its own store, and other components use none"
-    )]
-    StoreNotAlone,
-    /// The component `store` without a listener.
-    #[error(
-        "--components store needs --etcd-listen ADDR, for example 127.0.0.1:2379 or unix:///path/to.sock"
-    )]
-    NoEtcdListen,
-    /// A flag of the etcd API without --etcd-listen.
-    #[error("{0} requires --etcd-listen")]
-    NeedsEtcdListen(&'static str),
-    /// A flag of an external etcd without --etcd-servers.
-    #[error("{0} requires --etcd-servers")]
-    NeedsEtcdServers(&'static str),
-    /// TLS to etcd without a certificate authority.
-    #[error("https in --etcd-servers needs --etcd-cafile FILE, the certificate authority of those servers")]
-    NeedsAuthority,
-    /// A flag of the controllers in a process that does not run them.
-    #[error("{0} requires `controllers` in --components")]
-    NeedsControllers(&'static str),
-    /// A --cluster-cidr that cannot be split into node networks.
-    #[error("--cluster-cidr: {0}")]
-    ClusterCidr(#[from] BadPodNetworks),
-    /// A flag of the embedded store together with an external etcd.
-    #[error("{0} configures the embedded store and cannot be combined with --etcd-servers")]
-    OwnStoreOnly(&'static str),
-    /// A flag without another flag that it requires.
-    #[error("{0} needs {1}")]
-    NeedsFlag(&'static str, &'static str),
-    /// A value that cannot be used.
-    #[error(transparent)]
-    Flag(#[from] FlagError),
-    /// `run` without a command, where a shell could read nothing.
-    #[error(
-        "say which command to run: kstore-server run -- CMD; without one `run` opens a shell, which needs a terminal"
-    )]
-    NoCommand,
-    /// Standard input given as two manifest files.
-    #[error("--crd and --manifest can read standard input (-) only once")]
-    StdinTwice,
 }
 
 impl ServeArgs {
