@@ -54,7 +54,7 @@ async fn wait_for_event(cluster: &Cluster, name: &str, reason: &str) -> String {
 }
 
 /// Deletes a pod; returns the seconds until it is gone.
-async fn delete(cluster: &Cluster, name: &str, grace: i64) -> f64 {
+async fn delete(cluster: &Cluster, name: &str, grace: u32) -> f64 {
     let before = cluster.nondet().clock.now();
     cluster.delete("pods", name, DeleteParams::default().grace(grace)).await;
     let gone = async || cluster.get("pods", "default", name).await.is_none();

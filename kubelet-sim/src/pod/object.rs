@@ -199,6 +199,7 @@ pub enum PullPolicy {
 pub struct ProbeSpec {
     pub exec: Option<ExecAction>,
     pub timeout_seconds: Option<i32>,
+    pub termination_grace_period_seconds: Option<i64>,
     pub initial_delay_seconds: Option<i32>,
     pub period_seconds: Option<i32>,
     pub failure_threshold: Option<i32>,
@@ -330,6 +331,13 @@ impl PodObject {
     pub fn wanted_claim(&self) -> Claim {
         let all: Vec<&ResourceRequirements> = self.containers().map(|spec| &spec.resources).collect();
         self.claim(|index| all[index])
+    }
+
+    /// Time between SIGTERM and SIGKILL of a container that failed this probe; at least a second.
+    pub fn grace_after(&self, probe: Option<&ProbeSpec>) -> Duration {
+        let own = probe.and_then(|probe| probe.termination_grace_period_seconds);
+        let own = own.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0).max(1)));
+        own.unwrap_or_else(|| self.grace())
     }
 
     /// Whether a Job owns the pod.

@@ -311,21 +311,22 @@ impl Step<'_> {
             );
         }
         let Some(condemned) = verdict.condemned else { return };
-        let (probe, text, runs) = match condemned {
+        let (probe, name, text) = match condemned {
             Condemned::Startup => {
                 let text = "Startup probe failed: the simulated container has not started up";
-                ("startup", text, runs_startup)
+                (&spec.startup_probe, "startup", (text, runs_startup))
             }
             Condemned::Liveness => {
-                ("liveness", "Liveness probe failed: the simulated container is broken", runs_liveness)
+                let text = "Liveness probe failed: the simulated container is broken";
+                (&spec.liveness_probe, "liveness", (text, runs_liveness))
             }
         };
         // A command that failed has been reported.
-        if !runs {
+        if let (text, false) = text {
             self.warn(Some(index), "Unhealthy", text.to_owned());
         }
-        let message = format!("Container {} failed {probe} probe, will be restarted", spec.name);
-        self.stop(index, message, self.object.grace());
+        let message = format!("Container {} failed {name} probe, will be restarted", spec.name);
+        self.stop(index, message, self.object.grace_after(probe.as_ref()));
     }
 
     /// Begins to end a pod that is deleted, exceeded its deadline, or has completed.

@@ -64,6 +64,17 @@ fn a_liveness_command_that_fails_often_enough_restarts_the_container() {
 }
 
 #[test]
+fn a_probe_may_have_a_grace_period_of_its_own() {
+    let probe = format!("livenessProbe: {{{CAT}, failureThreshold: 1, terminationGracePeriodSeconds: 3}}");
+    let mut world = World::new((*world(&probe).object).clone());
+    let annotations = &mut Arc::make_mut(&mut world.object).metadata.annotations;
+    annotations.insert("kubelet-sim.kstore.io/stop".to_owned(), "ignore".to_owned());
+    world.execute(Some(1));
+    world.until(10.0);
+    assert_eq!(world.second_of("restarts=1"), 3.0, "{}", world.story);
+}
+
+#[test]
 fn other_probes_wait_for_the_startup_command() {
     let probes = format!(
         "startupProbe: {{{CAT}, periodSeconds: 2, failureThreshold: 3}}, livenessProbe: {{{CAT}, periodSeconds: 10}}"
