@@ -111,7 +111,8 @@ where
         let body = DiscardingBody::new(&parts.headers, body, stopped.clone());
         let bad_host = host_problem(&parts);
         // Boxed, because they are rare: otherwise the future of every request would be larger.
-        let gate = served.is_kept.then(|| Box::new(KeptSlotGate { grpc: grpc.clone(), parts: parts.clone() }));
+        let gate =
+            served.is_kept.then(|| Box::new(KeptSlotGate { grpc: grpc.clone(), parts: parts.clone() }));
         let request = Request::from_parts(parts, body);
         let answering = match (bad_host, grpc.clone().filter(|_| is_call(&request))) {
             (Some(problem), _) => Either::Left(std::future::ready(problem)),
