@@ -16,10 +16,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         while self.liveness_timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             self.refuse_incomplete(now);
-            self.reset_stalled(now);
             if self.is_stalled(now) {
                 return Poll::Ready(());
             }
+            self.reset_stalled(now);
             // What was added to the outbox is written by the next poll.
             cx.waker().wake_by_ref();
             let due = self.last_received + limits::PING_AFTER;
