@@ -2,12 +2,17 @@
 
 import gzip
 import json
+import os
 import re
 
 FORMAT = 1
+# Characters that two texts have in common which are shown before their difference.
+SHOWN_BEFORE = 60
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 TOKEN_VOLUME = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
+# In a text that quotes an object as JSON.
+QUOTED_VERSION = re.compile(r'(resourceVersion\\*": ?\\*")\d+')
 LIST = re.compile(r": \[(.*)\]$", re.S)
 # Members that a server chooses if the client does not.
 CHOSEN = {"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "resourceVersion"}
@@ -53,6 +58,7 @@ def _object(value, sent):
 
 def _text(text, sent):
     text = UUID.sub(lambda found: found[0] if found[0] in sent else "<uid>", text)
+    text = QUOTED_VERSION.sub(r"\1<chosen>", text)
     text = TIME.sub(lambda found: found[0] if found[0] in sent else "<time>", text)
     return TOKEN_VOLUME.sub("kube-api-access-<random>", text)
 
@@ -85,6 +91,10 @@ def difference(left, right, path=""):
         for index, (one, other) in enumerate(zip(left, right)):
             if one != other:
                 return difference(one, other, f"{path}[{index}]")
+    if isinstance(left, str) and isinstance(right, str):
+        common = len(os.path.commonprefix([left, right]))
+        if common > SHOWN_BEFORE:
+            left, right = (f"…{text[common - SHOWN_BEFORE:]}" for text in (left, right))
     return f"{path}: {short(left)} <> {short(right)}"
 
 

@@ -28,8 +28,10 @@ MERGED = {"removed", "emptied", "wrong-type"}
 class Base:
     """A complete object. `stored` is its copy that is stored before the cases are sent, for those that change what is there."""
 
-    def __init__(self, value, only=None, stored=None, review=False):
+    def __init__(self, value, only=None, stored=None, review=False, title=None):
         self.value, self.review = value, review
+        # Tells it from other objects of the kind.
+        self.title = title or value.get("metadata", {}).get("name", "")
         self.namespace = value.get("metadata", {}).get("namespace")
         self.kind = (value["apiVersion"], value["kind"])
         # Members outside these are changed by other objects of the kind.
@@ -48,7 +50,7 @@ def load(folder=FOLDER):
         for entry in json.loads(file.read_text()):
             value, stored = entry["object"], entry.get("stored")
             if "variants" not in entry:
-                bases.append(Base(value, None, stored, entry.get("review", False)))
+                bases.append(Base(value, None, stored, entry.get("review", False), entry.get("title")))
                 continue
             at = tuple(entry.get("at", []))
             for name, members in entry["variants"].items():
@@ -93,7 +95,7 @@ class Case:
     def __init__(self, base, path, change, verb, validation, make):
         self.base, self.path, self.change, self.verb, self.validation = base, path, change, verb, validation
         self.make = make
-        self.name = f"{base.kind[0]} {base.kind[1]} {base.value.get('metadata', {}).get('name', '')}: {verb} {validation.lower()}: {shown(path)} {change}"
+        self.name = f"{base.kind[0]} {base.kind[1]} {base.title}: {verb} {validation.lower()}: {shown(path)} {change}"
 
     @functools.cached_property
     def body(self):

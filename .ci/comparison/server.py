@@ -19,6 +19,9 @@ from . import cases
 
 # Seconds until a request counts as never answered.
 PATIENCE = 60
+# Kinds whose status the API server writes after their creation, and the seconds that it may take.
+WRITTEN_BY_SERVER = {"APIService", "CustomResourceDefinition", "FlowSchema"}
+SETTLE_SECONDS = 10
 # Requests at a time.
 WORKERS = 4
 
@@ -149,8 +152,22 @@ class Server:
             if base.stored is not None:
                 made = self._post(self.collection(base.kind, base.namespace or cases.STORED_NAMESPACE), base.stored, complaints)
                 self.versions[id(base)] = made.get("metadata", {}).get("resourceVersion")
+        self._settle(served)
         order = {id(base): index for index, base in enumerate(bases)}
         return sorted(served, key=lambda base: order[id(base)]), complaints
+
+    def _settle(self, bases):
+        """Reads the resource versions of stored objects whose status the API server itself writes, until they stay."""
+        own = [base for base in bases if base.stored is not None and base.kind[1] in WRITTEN_BY_SERVER]
+        for _ in range(SETTLE_SECONDS):
+            before = [self.versions.get(id(base)) for base in own]
+            time.sleep(1)
+            for base in own:
+                path = f"{self.collection(base.kind, cases.STORED_NAMESPACE)}/{base.stored['metadata']['name']}"
+                body = self.request("GET", path).body
+                self.versions[id(base)] = body.get("metadata", {}).get("resourceVersion") if isinstance(body, dict) else None
+            if before == [self.versions.get(id(base)) for base in own]:
+                break
 
     def _await(self, kind):
         """Waits for a custom kind, whose definition was just created."""

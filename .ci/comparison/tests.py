@@ -66,6 +66,15 @@ class Answers(unittest.TestCase):
         self.assertEqual(answered(201, body)["object"]["metadata"], {"uid": "<uid>", "creationTimestamp": "<time>", "resourceVersion": "<chosen>"})
         self.assertEqual(answered(201, body, json.dumps(body))["object"], body)
 
+    def test_a_difference_of_long_texts_is_shown_where_it_begins(self):
+        said = answers.difference(["x" * 1000 + "one"], ["x" * 1000 + "two"])
+        self.assertEqual(said, f"[0]: …{'x' * 60}one <> …{'x' * 60}two")
+
+    def test_resource_versions_in_quoted_objects_are_replaced(self):
+        text = '"{\\"resourceVersion\\":\\"12\\"}"'
+        said = answered(422, {"kind": "Status", "message": text})
+        self.assertEqual(said["text"][0], text.replace("12", "<chosen>"))
+
     def test_the_order_of_errors_does_not_matter(self):
         texts = ["a is invalid: [x: Required value, y: Invalid value: 1]", "a is invalid: [y: Invalid value: 1, x: Required value]"]
         said = [answered(422, {"kind": "Status", "reason": "Invalid", "message": text}) for text in texts]
