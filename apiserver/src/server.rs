@@ -251,16 +251,7 @@ impl ApiServer {
         let (hand_over, started) = tokio::sync::oneshot::channel();
         let stopping = options.stop.clone();
         spawn(Box::pin(async move {
-            let background = async {
-                // Background work ends with the listeners: the storage may close at any time afterwards, and a task that was not polled since
-                // would find both, and warn of the storage.
-                tokio::select! {
-                    biased;
-                    () = stopping.cancelled() => {}
-                    () = run_background(started) => {}
-                }
-            };
-            tokio::join!(follow, background);
+            tokio::join!(follow, run_background_until(stopping, started));
         }));
         let outbound = options.outbound;
         let settings = options.settings;
@@ -432,6 +423,19 @@ fn registry_settings(
 ) -> impl FnOnce(Registry) -> Registry {
     let event_ttl = event_ttl.unwrap_or(limits::EVENT_TTL);
     move |registry| registry.with_service_ranges(ranges).with_event_ttl(event_ttl)
+}
+
+/// Runs [`run_background`] until the listeners stop: the storage may close at any time afterwards. The stop comes first, since a task that
+/// was not polled in between would find both, and warn of the storage.
+async fn run_background_until(
+    stopping: CancellationToken,
+    started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>,
+) {
+    tokio::select! {
+        biased;
+        () = stopping.cancelled() => {}
+        () = run_background(started) => {}
+    }
 }
 
 /// The background work of a started API server until the storage closes: finishes the deletion of

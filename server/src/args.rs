@@ -289,7 +289,7 @@ pub enum Api {
         /// Authenticators and authorizers that flags configure.
         access: Box<AccessConfig>,
         /// Encryption of stored objects, if configured.
-        encryption: Option<EncryptionFile>,
+        encryption: Option<Box<EncryptionFile>>,
         /// Path of a second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
         /// How metrics.k8s.io is served.
@@ -398,7 +398,7 @@ impl ServeArgs {
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             audit: self.cluster.audit.into_config(&self.cluster.access)?,
             access,
-            encryption: self.encryption.into_file()?,
+            encryption: self.encryption.into_file()?.map(Box::new),
             write_kubeconfig: self.cluster.write_kubeconfig,
             metrics: self.cluster.metrics.choice(loops, self.cluster.nodes),
             name: self.cluster.naming.name,

@@ -248,6 +248,14 @@ impl Cluster {
         Ok(())
     }
 
+    /// Makes the administrator's kubeconfig a file without a folder, which lives as long as this process; returns its path.
+    fn keep_kubeconfig_in_memory(&mut self) -> anyhow::Result<PathBuf> {
+        let file = MemoryFile::new("kubeconfig", self.admin_kubeconfig.as_bytes())?;
+        let path = file.path().to_owned();
+        self._memory_file = Some(file);
+        Ok(path)
+    }
+
     async fn start_here(
         &mut self,
         config: &Config,
@@ -316,12 +324,7 @@ impl Cluster {
         }
         let path = match path.or_else(|| copy.clone()) {
             Some(path) => path,
-            None => {
-                let file = MemoryFile::new("kubeconfig", self.admin_kubeconfig.as_bytes())?;
-                let path = file.path().to_owned();
-                self._memory_file = Some(file);
-                path
-            }
+            None => self.keep_kubeconfig_in_memory()?,
         };
         self.ready =
             Some(ReadyMessage { api: Some((address, path)), etcd: etcd_url, in_memory: data_dir.is_none() });

@@ -64,7 +64,7 @@ mod tests {
         let words = ["kstore-server"].into_iter().chain(flags.split_whitespace());
         let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
         match cli.serve.into_config().map_err(|error| error.to_string())?.api {
-            Api::Here { encryption, .. } => Ok(encryption),
+            Api::Here { encryption, .. } => Ok(encryption.map(|file| *file)),
             Api::Store { .. } | Api::Elsewhere(_) => panic!("the apiserver is elsewhere"),
         }
     }

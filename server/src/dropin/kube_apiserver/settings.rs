@@ -118,7 +118,7 @@ pub(super) fn read(
         anonymous,
         audit: audit::read(flags, warnings)?,
         access: Box::new(access),
-        encryption: encryption(flags)?,
+        encryption: encryption(flags)?.map(Box::new),
         write_kubeconfig: None,
         metrics: MetricsServer::Off,
         name: None,
