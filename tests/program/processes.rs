@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// Starts one component against the apiserver whose data is in `dir`.
 fn component(dir: &Path, name: &str) -> Server {
@@ -75,10 +75,13 @@ fn a_process_of_simulated_nodes_says_when_they_are_up_and_when_another_has_the_s
     // Each renews the leases every ten seconds.
     let deadline = Instant::now() + Duration::from_secs(60);
     let logs = || ["first", "second"].map(|log| std::fs::read_to_string(dir.path().join(log)).unwrap());
-    while !logs().iter().any(|log| log.contains("if a second process simulates nodes of the same names")) {
-        assert!(Instant::now() < deadline, "{:?}", logs());
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        while !logs().iter().any(|log| log.contains("if a second process simulates nodes of the same names")) {
+            assert!(Instant::now() < deadline, "{:?}", logs());
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
 }
 
 /// A process that ends with the test.
