@@ -294,11 +294,6 @@ fn structural_rules_and_completeness_are_enforced() {
             ".default",
             "Invalid value: \"integer\":  in body must be of type string: \"integer\"",
         ),
-        (
-            json!({"type": "array", "items": {"type": "object", "properties": {"type": {"type": "string"}}}, "default": [{"type": 5}]}),
-            ".default.[0].type",
-            "Invalid value: \"integer\": [0].type in body must be of type string: \"integer\"",
-        ),
     ] {
         let found = texts(&validate::create(&with_field(schema.clone())));
         if expected.is_empty() {
@@ -314,6 +309,18 @@ fn structural_rules_and_completeness_are_enforced() {
         &[
             "spec.validation.openAPIV3Schema.properties[spec].properties[b]: Required value: because it is defined in spec.validation.openAPIV3Schema.anyOf[0].properties[spec].properties[b]",
         ],
+    );
+}
+
+/// Go joins the path of a default and the path within it by a dot, also if that begins with an index.
+#[test]
+fn errors_in_items_of_a_default_have_the_paths_of_kubernetes() {
+    let item = json!({"type": "object", "properties": {"type": {"type": "string"}}});
+    refused(
+        &with_field(json!({"type": "array", "items": item, "default": [{"type": 5}]})),
+        &[&format!(
+            "{A}.default.[0].type: Invalid value: \"integer\": [0].type in body must be of type string: \"integer\""
+        )],
     );
 }
 
