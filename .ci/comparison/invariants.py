@@ -135,7 +135,8 @@ class Checks:
     def _yaml(self, case, said, _text):
         if case.change == "twice":
             return []
-        return self._twin("yaml", case, said, self._create(case, as_yaml(case.body), json.dumps(case.body), YAML))
+        other = self._create(case, as_yaml(case.body), json.dumps(case.body), YAML)
+        return self._twin("yaml", case, said, _without_words_of_decoders(said, other))
 
     def _protobuf(self, case, said, text):
         if case.change in ("unknown", "twice"):
@@ -145,10 +146,7 @@ class Checks:
         except fields.NotEncodable:
             return []
         other = self._create(case, body, text, PROTOBUF)
-        if said["code"] == other["code"] == 400:
-            # Each decoder has words of its own.
-            other = {**other, "text": said["text"]}
-        return self._twin("protobuf", case, said, other)
+        return self._twin("protobuf", case, said, _without_words_of_decoders(said, other))
 
     def _apply(self, case, said, text):
         """Server-side apply has types of its own, which refuse some values earlier; all others are judged as in a create."""
@@ -230,6 +228,11 @@ UNSTORABLE = {"Namespace", "CustomResourceDefinition", "APIService", "IPAddress"
 def _is_storable(case):
     metadata = case.body.get("metadata")
     return not case.base.review and case.base.kind[1] not in UNSTORABLE and isinstance(metadata, dict) and not metadata.get("finalizers")
+
+
+def _without_words_of_decoders(said, other):
+    """The other answer with the text of the first if both are refused as undecodable: decoders have words of their own and quote the body."""
+    return {**other, "text": said["text"]} if said["code"] == other["code"] == 400 else other
 
 
 def _without_managers(said):

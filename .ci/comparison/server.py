@@ -129,7 +129,7 @@ class Server:
         """The text of an update with the stored object's resource version, without which some kinds refuse it."""
         version = self.versions.get(id(case.base))
         text = case.text()
-        if version and isinstance(case.body.get("metadata"), dict) and '"metadata": {' in text:
+        if version and isinstance(case.body.get("metadata"), dict) and case.body["metadata"]:
             return text.replace('"metadata": {', f'"metadata": {{"resourceVersion": "{version}", ', 1)
         return text
 
