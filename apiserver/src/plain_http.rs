@@ -5,8 +5,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 /// Go's answer.
-const ANSWER: &[u8] =
-    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+const ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 /// Bytes of a request that are read before the answer: a socket that is closed with unread bytes is reset, and the client may lose
 /// the answer. More than the head that curl or a browser sends.

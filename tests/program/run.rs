@@ -3,8 +3,8 @@
 
 use crate::SERVER;
 use kstore_client::{Client, Gvr, Kubeconfig};
-use kstore_tests::{Launch, manifests};
 use kstore_tests::wait::{PATIENCE, until};
+use kstore_tests::{Launch, manifests};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -274,7 +274,8 @@ fn a_run_works_on_a_copy_of_a_cluster_and_leaves_neither_it_nor_its_folder_behin
     // Twice: the first run has changed nothing in the original.
     for _ in 0..2 {
         let script = "test -n \"$ETCDCTL_ENDPOINTS\" && cat \"$KUBECONFIG\"";
-        let run = command(dir.path(), &flags, &["sh", "-c", script]).env("TMPDIR", &temporary).output().unwrap();
+        let run =
+            command(dir.path(), &flags, &["sh", "-c", script]).env("TMPDIR", &temporary).output().unwrap();
         assert!(run.status.success(), "{run:?}");
         assert!(String::from_utf8_lossy(&run.stdout).contains("cluster: kstore\n"), "{run:?}");
         assert_eq!(copies(&temporary), 0);

@@ -108,7 +108,9 @@ fn a_trace_says_what_each_update_changed_to_users_who_may_read_everything() {
         cluster.wait_rolled_out("web").await;
         let secret = "/api/v1/namespaces/default/secrets";
         let create = |data: &str| {
-            format!(r#"{{"apiVersion": "v1", "kind": "Secret", "metadata": {{"name": "s"}}, "stringData": {{"k": "{data}"}}}}"#)
+            format!(
+                r#"{{"apiVersion": "v1", "kind": "Secret", "metadata": {{"name": "s"}}, "stringData": {{"k": "{data}"}}}}"#
+            )
         };
         assert_eq!(cluster.rest().call("POST", secret, create("old-value")).await.code, 201);
         let replaced = cluster.rest().call("PUT", &format!("{secret}/s"), create("new-value")).await;

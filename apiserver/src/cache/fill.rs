@@ -54,12 +54,7 @@ struct DecodedShare {
 
 /// Decodes the items with several threads, including this one; one result per share, in the order of the
 /// items.
-fn shares(
-    served: &Kinds,
-    items: &[Raw],
-    threads: usize,
-    progress: &LoadProgress,
-) -> Vec<DecodedShare> {
+fn shares(served: &Kinds, items: &[Raw], threads: usize, progress: &LoadProgress) -> Vec<DecodedShare> {
     let share = items.len().div_ceil(threads.max(1)).max(1);
     let (own, others) = items.split_at(share.min(items.len()));
     thread::scope(|scope| {
@@ -119,10 +114,17 @@ mod tests {
         let alone = names(shares(&Kinds::built_in(), &items, 1, &LoadProgress::default()));
         assert_eq!(alone.len(), 1000, "what is none of ours is left out");
         for threads in [0, 2, 3, 4, 2000] {
-            assert_eq!(names(shares(&Kinds::built_in(), &items, threads, &LoadProgress::default())), alone, "{threads} threads");
+            assert_eq!(
+                names(shares(&Kinds::built_in(), &items, threads, &LoadProgress::default())),
+                alone,
+                "{threads} threads"
+            );
         }
         assert_eq!(
-            shares(&Kinds::built_in(), &[], 4, &LoadProgress::default()).into_iter().map(|share| share.entries.len()).sum::<usize>(),
+            shares(&Kinds::built_in(), &[], 4, &LoadProgress::default())
+                .into_iter()
+                .map(|share| share.entries.len())
+                .sum::<usize>(),
             0
         );
     }

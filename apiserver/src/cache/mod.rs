@@ -283,7 +283,8 @@ impl Cache {
     /// Reads everything again after the history in between was lost. The lost changes are unknown: watches
     /// end, and clients that resume get 410 and list.
     async fn refill(&self) -> Result<Box<dyn RawWatch>, FillError> {
-        let (mut fresh, revision, watch) = CacheState::read(&self.storage, &self.kinds(), &LoadProgress::default()).await?;
+        let (mut fresh, revision, watch) =
+            CacheState::read(&self.storage, &self.kinds(), &LoadProgress::default()).await?;
         let mut state = self.state.write();
         fresh.next_listener = state.next_listener;
         fresh.reading = state.reading + 1;

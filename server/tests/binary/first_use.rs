@@ -22,17 +22,20 @@ fn stop_ends_the_server_of_a_directory_and_does_nothing_without_one() {
 #[test]
 fn a_merged_kubeconfig_and_an_issued_certificate_are_those_of_the_named_cluster() {
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["--in-memory", "--name", "blue", "--listen", "127.0.0.1:0", "--components", "apiserver,controllers"];
+    let flags =
+        ["--in-memory", "--name", "blue", "--listen", "127.0.0.1:0", "--components", "apiserver,controllers"];
     let server = start(&flags);
     let kubeconfig = server.kubeconfig.to_str().unwrap();
     let home = |arguments: &[&str]| {
-        let output = binary().args(arguments).env("HOME", dir.path()).current_dir(dir.path()).output().unwrap();
+        let output =
+            binary().args(arguments).env("HOME", dir.path()).current_dir(dir.path()).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         text(&output.stdout)
     };
     let config = dir.path().join(".kube/config");
     let merged = home(&["kubeconfig", "--merge", "--kubeconfig", kubeconfig]);
-    let expected = format!("{}: added context \"kstore-blue\" and made it the current one\n", config.display());
+    let expected =
+        format!("{}: added context \"kstore-blue\" and made it the current one\n", config.display());
     assert_eq!(merged, expected);
     // The merged file is one of an administrator, and a second user has entries of its own.
     let jane = ["kubeconfig", "jane", "--merge", "--kubeconfig", config.to_str().unwrap()];
