@@ -2,8 +2,8 @@
 
 use crate::SERVER;
 use kstore_client::Gvr;
+use kstore_tests::Etcd;
 use kstore_tests::Launch;
-use kstore_tests::etcd::Etcd;
 use kstore_tests::wait::until;
 use serde_json::json;
 

@@ -77,7 +77,8 @@ fn a_process_of_simulated_nodes_says_when_they_are_up_and_when_another_has_the_s
     let logs = || ["first", "second"].map(|log| std::fs::read_to_string(dir.path().join(log)).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        while !logs().iter().any(|log| log.contains("if a second process simulates nodes of the same names")) {
+        while !logs().iter().any(|log| log.contains("if a second process simulates nodes of the same names"))
+        {
             assert!(Instant::now() < deadline, "{:?}", logs());
             sleep(Duration::from_millis(100)).await;
         }

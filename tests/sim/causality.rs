@@ -134,7 +134,7 @@ fn a_trace_says_what_each_update_changed_to_users_who_may_read_everything() {
             let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}");
             assert_eq!(cluster.rest().call("POST", &path, object).await.code, 201);
         }
-        let jane = cluster.rest_as(UserInfo::new("jane", None));
+        let jane = cluster.rest_as(UserInfo::new("jane", [""; 0]));
         let seen = jane.call("GET", &path("resource=deployments&name=web&changes=500"), "").await;
         assert_eq!(seen.code, 200);
         assert!(!seen.json().to_string().contains("changes"), "she may read no pods");

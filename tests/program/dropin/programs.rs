@@ -179,6 +179,7 @@ pub(super) fn https(port: u16, ca: &str, client: &CertificatePair) -> Https {
         identity: Some(identity),
         token: None,
         namespace: "default".into(),
+        cluster: "kubernetes".into(),
     })
 }
 
