@@ -4,7 +4,7 @@ use super::target::{Target, User, Writer};
 use super::{Attack, Scale};
 use crate::hostile::frames::{self, END_STREAM};
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::LocalBoxFuture;
 use kstore_tests::Https;
 use kstore_tests::wait::PATIENCE;
 use serde_json::json;
@@ -46,27 +46,27 @@ async fn hold_stalled(target: &Target, scale: Scale, eve: &User, path: &str, con
 /// Documents of megabytes that are never taken.
 pub(super) const STALLED_DOCUMENTS: Attack = Attack::new("stalled documents", 192, stalled_documents);
 
-fn stalled_documents(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn stalled_documents(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     async move {
         let eve = target.user("eve", "view").await;
         // The first document is built.
         assert_eq!(target.admin.call("GET", "/openapi/v2", "").await.code, 200);
         hold_stalled(target, scale, &eve, "/openapi/v2", 4).await
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// Objects of a megabyte that are never taken.
 pub(super) const STALLED_OBJECTS: Attack = Attack::new("stalled objects", 192, stalled_objects);
 
-fn stalled_objects(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn stalled_objects(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     async move {
         let eve = target.user("eve", "view").await;
         let map = json!({"metadata": {"name": "large"}, "data": {"x": "x".repeat(1_000_000)}});
         target.create(&eve.path("configmaps"), &map).await;
         hold_stalled(target, scale, &eve, &eve.path("configmaps/large"), 3).await
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// Limit of open files in attacks on connections, and connections beyond those that it allows.
@@ -77,7 +77,7 @@ const CONNECTIONS: usize = 430;
 pub(super) const WINDOW_ZERO: Attack =
     Attack::new("connections without a window", 192, window_zero).with_files(FILES);
 
-fn window_zero(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn window_zero(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     async move {
         let stranger = target.admin.without_certificate();
         target.begin(Writer::Tenant).await;
@@ -87,7 +87,7 @@ fn window_zero(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         });
         held.await
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// Opens connections, some at a time, and holds them for the time of the attack. Returns the bytes that they sent.
@@ -112,7 +112,7 @@ where
 pub(super) const HELD_BY_USERS: Attack =
     Attack::new("connections of ten users", 256, held_by_users).with_files(FILES);
 
-fn held_by_users(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn held_by_users(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     const USERS: usize = 10;
     async move {
         let mut users = Vec::new();
@@ -131,13 +131,13 @@ fn held_by_users(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         });
         held.await
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// Endless health watches without credentials.
 pub(super) const HEALTH_WATCHES: Attack = Attack::new("health watches", 128, health_watches);
 
-fn health_watches(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn health_watches(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     const STREAMS: u32 = 250;
     async move {
         let stranger = target.admin.without_certificate();
@@ -165,5 +165,5 @@ fn health_watches(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         });
         held.await
     }
-    .boxed()
+    .boxed_local()
 }

@@ -3,7 +3,7 @@
 use super::target::{Target, User, Writer};
 use super::{Attack, Scale};
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, join_all};
+use futures::future::{LocalBoxFuture, join_all};
 use kstore_tests::wait::{PATIENCE, until};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn begins(user: &User, pod: &Value) {
 pub(super) const PROGRAMS: Attack =
     Attack::new("programs that recurse", MEMORY, programs).with_flags(ONE_NODE);
 
-fn programs(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn programs(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     let mut test = vec!["test"];
     test.extend(vec!["!"; 14_000]);
     test.push("x");
@@ -72,13 +72,13 @@ fn programs(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
             "while true; do x=$(while true; do y=$(while true; do z=$(seq 1 1000); done); done); done",
         ),
     ];
-    run(target, scale, pods).boxed()
+    run(target, scale, pods).boxed_local()
 }
 
 /// Programs and pods that collect output.
 pub(super) const OUTPUT: Attack = Attack::new("programs that collect", MEMORY, output).with_flags(ONE_NODE);
 
-fn output(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn output(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     let env: Vec<Value> = (0..40)
         .map(|number: u32| match number.checked_sub(1) {
             None => json!({"name": "V0", "value": "0123456789"}),
@@ -106,13 +106,13 @@ fn output(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         script("cat", &format!("{file}; cat {}", "/f ".repeat(200))),
         script("for", &format!("for i in {}; do true; done", "$(seq 1 100000) ".repeat(200))),
     ];
-    run(target, scale, pods).boxed()
+    run(target, scale, pods).boxed_local()
 }
 
 /// Programs that work without a pause.
 pub(super) const WORK: Attack = Attack::new("programs that work", MEMORY, work).with_flags(ONE_NODE);
 
-fn work(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn work(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     let file = "dd if=/dev/zero of=/f bs=1M count=60";
     let forever = |command: &str| format!("{file}; for i in $(seq 1 5000); do {command}; done");
     let pods = vec![
@@ -122,14 +122,14 @@ fn work(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         script("grep", &forever("grep -v x /f > /g")),
         script("head", &forever("head -n $i /f > /g")),
     ];
-    run(target, scale, pods).boxed()
+    run(target, scale, pods).boxed_local()
 }
 
 /// Followed logs of one user beside one of another user.
 pub(super) const LOG_STREAMS: Attack =
     Attack::new("streams of one user", 192, log_streams).with_flags(ONE_NODE);
 
-fn log_streams(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn log_streams(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     const STREAMS: usize = 1_100;
     async move {
         let eve = target.user("eve", "edit").await;
@@ -155,13 +155,13 @@ fn log_streams(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         assert_eq!(code, 200, "the log of another user");
         STREAMS * path.len()
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// A Deployment of a million replicas.
 pub(super) const REPLICAS: Attack = Attack::new("a million replicas", 512, replicas).with_flags(ONE_NODE);
 
-fn replicas(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn replicas(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     async move {
         let eve = target.user("eve", "edit").await;
         let deployment = kstore_tests::manifests::deployment("web", 1_000_000).to_string();
@@ -171,5 +171,5 @@ fn replicas(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         sleep(scale.time().max(Duration::from_secs(1))).await;
         deployment.len()
     }
-    .boxed()
+    .boxed_local()
 }

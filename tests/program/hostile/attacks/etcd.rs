@@ -5,7 +5,7 @@ use super::{Attack, Scale};
 use crate::hostile::etcd_port::client;
 use crate::hostile::frames::{self, DATA, END_STREAM};
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::LocalBoxFuture;
 use kstore_proto::etcd::etcdserverpb::PutRequest;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
@@ -14,7 +14,7 @@ use tokio::time::sleep;
 /// Streamed reads of megabytes whose parts are never taken. They are bounded by the budget of one connection.
 pub(super) const STALLED_PARTS: Attack = Attack::new("etcd: stalled parts", 384, stalled_parts).with_etcd();
 
-fn stalled_parts(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn stalled_parts(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     const VALUES: u8 = 8;
     const STREAMS: u32 = 1_000;
     async move {
@@ -42,5 +42,5 @@ fn stalled_parts(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         sleep(scale.time()).await;
         bytes.len()
     }
-    .boxed()
+    .boxed_local()
 }

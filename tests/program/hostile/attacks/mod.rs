@@ -16,7 +16,7 @@ mod target;
 
 use crate::SERVER;
 use figures::{Bounds, Figures};
-use futures::future::BoxFuture;
+use futures::future::LocalBoxFuture;
 use std::time::Duration;
 use target::Target;
 
@@ -56,14 +56,14 @@ struct Attack {
     /// MiB by which the program may grow.
     memory: usize,
     /// Prepares what the attack needs, calls [`Target::begin`], and attacks. Returns the bytes that the attacker sent.
-    run: for<'t> fn(&'t Target, Scale) -> BoxFuture<'t, usize>,
+    run: for<'t> fn(&'t Target, Scale) -> LocalBoxFuture<'t, usize>,
 }
 
 impl Attack {
     const fn new(
         name: &'static str,
         memory: usize,
-        run: for<'t> fn(&'t Target, Scale) -> BoxFuture<'t, usize>,
+        run: for<'t> fn(&'t Target, Scale) -> LocalBoxFuture<'t, usize>,
     ) -> Self {
         Self { name, flags: &["--nodes", "0"], files: None, has_etcd: false, memory, run }
     }

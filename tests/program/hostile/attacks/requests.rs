@@ -5,7 +5,7 @@ use super::{Attack, Scale};
 use crate::hostile::frames;
 use bytes::Bytes;
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, join_all};
+use futures::future::{LocalBoxFuture, join_all};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const END: Duration = Duration::from_secs(60);
 /// Calls without credentials whose first message names a million nodes.
 pub(super) const TUNNEL_NAMES: Attack = Attack::new("names of a tunnel", 128, tunnel_names);
 
-fn tunnel_names(target: &Target, _: Scale) -> BoxFuture<'_, usize> {
+fn tunnel_names(target: &Target, _: Scale) -> LocalBoxFuture<'_, usize> {
     const NAMES: usize = 1_400_000;
     const CALLS: usize = 8;
     async move {
@@ -45,7 +45,7 @@ fn tunnel_names(target: &Target, _: Scale) -> BoxFuture<'_, usize> {
         sleep(Duration::from_secs(1)).await;
         CALLS * body.len()
     }
-    .boxed()
+    .boxed_local()
 }
 
 fn varint(out: &mut Vec<u8>, mut value: usize) {
@@ -59,7 +59,7 @@ fn varint(out: &mut Vec<u8>, mut value: usize) {
 /// A JSON patch whose moves nest 250,000 levels.
 pub(super) const PATCH_DEPTH: Attack = Attack::new("nesting by moves", 256, patch_depth);
 
-fn patch_depth(target: &Target, _: Scale) -> BoxFuture<'_, usize> {
+fn patch_depth(target: &Target, _: Scale) -> LocalBoxFuture<'_, usize> {
     const LEVELS: usize = 100;
     async move {
         let eve = target.user("eve", "edit").await;
@@ -83,13 +83,13 @@ fn patch_depth(target: &Target, _: Scale) -> BoxFuture<'_, usize> {
         sleep(Duration::from_secs(1)).await;
         3 * patch.len()
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// Bodies of which only the length is sent.
 pub(super) const CLAIMED_BODIES: Attack = Attack::new("claimed bodies", 128, claimed_bodies);
 
-fn claimed_bodies(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn claimed_bodies(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     const CLAIMS: u32 = 45;
     async move {
         let eve = target.user("eve", "view").await;
@@ -121,13 +121,13 @@ fn claimed_bodies(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         sleep(scale.time()).await;
         sent
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// A document of a few hundred bytes whose aliases stand for hundreds of thousands of values.
 pub(super) const YAML_ALIASES: Attack = Attack::new("YAML aliases", 256, yaml_aliases);
 
-fn yaml_aliases(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn yaml_aliases(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     async move {
         let eve = target.user("eve", "edit").await;
         let mut yaml =
@@ -142,13 +142,13 @@ fn yaml_aliases(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         let requests = repeat(&eve, scale, 8, (&path, "application/yaml"), &yaml).await;
         requests * yaml.len()
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// Objects of a custom kind that consist of hundreds of thousands of maps with one member.
 pub(super) const TINY_MAPS: Attack = Attack::new("tiny maps", 640, tiny_maps);
 
-fn tiny_maps(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn tiny_maps(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     async move {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let definition = json!({"metadata": {"name": "maps.load.test"},
@@ -167,7 +167,7 @@ fn tiny_maps(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         let requests = repeat(&eve, scale, 8, (path, "application/json"), &object).await;
         requests * object.len()
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// Posts a body again and again over several connections. Returns the number of requests.

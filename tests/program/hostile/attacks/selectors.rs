@@ -3,7 +3,7 @@
 use super::target::{Target, User, Writer};
 use super::{Attack, Scale};
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, join_all};
+use futures::future::{LocalBoxFuture, join_all};
 use kstore_proto::kstore::v1 as pb;
 use kstore_tests::wait::PATIENCE;
 use pb::kstore_client::KstoreClient;
@@ -51,7 +51,7 @@ async fn fill(target: &Target, user: &User, count: usize) {
 /// Watches over gRPC with the longest selectors, and with longer ones, while their user writes.
 pub(super) const WATCHES: Attack = Attack::new("selectors of watches", 128, watches);
 
-fn watches(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn watches(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     async move {
         let eve = target.user("eve", "edit").await;
         let channel = eve.http2().await;
@@ -96,13 +96,13 @@ fn watches(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
             _ = reading => panic!("the watches ended"),
         }
     }
-    .boxed()
+    .boxed_local()
 }
 
 /// Lists with the longest selectors over both front ends, and with longer ones.
 pub(super) const LISTS: Attack = Attack::new("selectors of lists", 128, lists);
 
-fn lists(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
+fn lists(target: &Target, scale: Scale) -> LocalBoxFuture<'_, usize> {
     async move {
         let eve = target.user("eve", "view").await;
         fill(target, &eve, scale.number(200, 2_000)).await;
@@ -141,5 +141,5 @@ fn lists(target: &Target, scale: Scale) -> BoxFuture<'_, usize> {
         let (rest, grpc) = tokio::join!(over_rest, over_grpc);
         too_long.len() + rest.into_iter().chain(grpc).sum::<usize>() * longest.len()
     }
-    .boxed()
+    .boxed_local()
 }
