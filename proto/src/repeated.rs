@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn operations_are_counted_among_other_fields_and_in_damaged_messages() {
         let operations = vec![pb::Operation::default(); 5];
-        let message = pb::TransactRequest { operations, dry_run: true, ..Default::default() }.encode_to_vec();
+        let message = pb::TransactRequest { operations, dry_run: true }.encode_to_vec();
         assert_eq!((count_fields(&message, 1, 10), count_fields(&message, 1, 3)), (5, 4));
         for end in 0..message.len() {
             assert!(count_fields(&message[..end], 1, 10) <= 5);

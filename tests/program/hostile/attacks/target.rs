@@ -86,7 +86,17 @@ impl Target {
         let token = self.admin.call("POST", &format!("{accounts}/user/token"), r#"{"spec":{}}"#).await;
         assert_eq!(token.code, 201, "{}", token.json());
         let authorization = format!("Bearer {}", token.text("/status/token"));
-        User { https: self.admin.without_certificate(), namespace: name.to_owned(), authorization }
+        let (https, namespace) = (self.admin.without_certificate(), name.to_owned());
+        let user = User { https, namespace, authorization };
+        if ["view", "edit"].contains(&role) {
+            // The rules of these roles are gathered by a controller.
+            let path = user.path("configmaps");
+            until("the role has rules", async || {
+                (user.send(("GET", &path), "application/json", "").await == 200).then_some(())
+            })
+            .await;
+        }
+        user
     }
 
     /// Begins to observe the program.
