@@ -259,13 +259,13 @@ fn a_run_works_on_a_copy_of_a_cluster_and_leaves_neither_it_nor_its_folder_behin
     let dir = tempfile::tempdir().unwrap();
     let temporary = dir.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
-    write(dir.path(), "map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: prepared}}");
     write(dir.path(), "other.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}");
     let server = Launch::on_disk(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let maps = server.client("test").await.dynamic(Gvr::new("", "v1", "configmaps"));
-        maps.create("default", &json!({"metadata": {"name": "prepared"}})).await.unwrap();
+        let client = server.client("test").await;
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prepared"}});
+        client.dynamic(Gvr::new("", "v1", "configmaps")).create("default", &map).await.unwrap();
     });
     let flags = ["--from", "data", "--etcd-listen", "127.0.0.1:0", "--manifest", "other.yaml"];
     let refused = command(dir.path(), &flags, &["true"]).env("TMPDIR", &temporary).output().unwrap();
