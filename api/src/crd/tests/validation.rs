@@ -315,6 +315,7 @@ fn structural_rules_and_completeness_are_enforced() {
 /// Go joins the path of a default and the path within it by a dot, also if that begins with an index.
 #[test]
 fn errors_in_items_of_a_default_have_the_paths_of_kubernetes() {
+    const A: &str = "spec.validation.openAPIV3Schema.properties[spec].properties[a]";
     let item = json!({"type": "object", "properties": {"type": {"type": "string"}}});
     refused(
         &with_field(json!({"type": "array", "items": item, "default": [{"type": 5}]})),
