@@ -64,7 +64,7 @@ fn plain_http_and_commands_of_other_tools_are_answered_with_what_to_do() {
         assert!(said.contains("without a command kstore-server starts the server"), "{said}");
     }
     let short = text(&output(&["-h"]).stdout);
-    assert!(short.lines().count() < 80 && short.contains("--data-dir"), "{short}");
+    assert!(short.lines().count() < 100 && short.contains("--data-dir"), "{short}");
     let none = binary().arg("run").stdin(Stdio::null()).output().unwrap();
     assert_eq!(none.status.code(), Some(2));
     assert!(text(&none.stderr).contains("say which command to run"), "{}", text(&none.stderr));
