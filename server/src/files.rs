@@ -49,7 +49,7 @@ fn sibling(path: &Path) -> PathBuf {
 }
 
 /// Creates missing directories of the path with mode 0700, independent of the umask.
-fn create_private_directories(path: &Path) -> io::Result<()> {
+pub(crate) fn create_private_directories(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -278,6 +278,7 @@ fn a_run_works_on_a_copy_of_a_cluster_and_leaves_neither_it_nor_its_folder_behin
             command(dir.path(), &flags, &["sh", "-c", script]).env("TMPDIR", &temporary).output().unwrap();
         assert!(run.status.success(), "{run:?}");
         assert!(String::from_utf8_lossy(&run.stdout).contains("cluster: kstore\n"), "{run:?}");
+        assert!(!stderr_of(&run).contains("access"), "the copy is the user's alone: {}", stderr_of(&run));
         assert_eq!(copies(&temporary), 0);
     }
     let mut killed = command(dir.path(), &flags, &["sh", "-c", "echo; exec sleep 600"]);

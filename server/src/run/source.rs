@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::args::{Durability, Engine, Storage};
-use crate::data_dir;
+use crate::{data_dir, files};
 
 /// Files and folders of a data directory that hold its objects and keys. Kubeconfigs name an address of the past, and `RESERVE` is
 /// made again.
@@ -85,10 +85,10 @@ fn copy_all(from: &Path, to: &Path) -> anyhow::Result<()> {
     while let Some((from, to)) = waiting.pop() {
         let kind = fs::symlink_metadata(&from)?.file_type();
         if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent)?;
+            files::create_private_directories(parent)?;
         }
         if kind.is_dir() {
-            fs::create_dir_all(&to)?;
+            files::create_private_directories(&to)?;
             for entry in fs::read_dir(&from)? {
                 let entry = entry?;
                 waiting.push((entry.path(), to.join(entry.file_name())));
