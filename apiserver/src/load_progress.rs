@@ -1,4 +1,5 @@
-//! [`LoadProgress`]: how far a start is with reading the stored objects, for whoever waits for it.
+//! [`LoadProgress`]: the number of stored objects that a starting server has read, and of all. The program prints it while a start
+//! takes long.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -41,7 +41,7 @@ pub struct Settings {
     pub opt_in: OptIn,
     /// Bytes of provenance in memory; `None`: [`crate::limits::TRACE_BYTES`].
     pub explain_bytes: Option<usize>,
-    /// Counts the stored objects that the start has read, if somebody waits for it.
+    /// Counts the stored objects that the server has read while it starts. The caller keeps a clone, and may show it.
     pub load_progress: Arc<LoadProgress>,
     /// How long Events live; `None`: [`crate::limits::EVENT_TTL`].
     pub event_ttl: Option<Duration>,

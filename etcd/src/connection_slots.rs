@@ -1,8 +1,8 @@
 //! [`ConnectionSlots`]: the open connections of a listener, and the choice of an idle one to close when there are too many. No
 //! sockets.
 //!
-//! Clients keep connections without a call for as long as they like, so a full server would otherwise let nobody in until one
-//! of them leaves. Clients of etcd connect again when they need to.
+//! A client may keep a connection without a call open for ever. Without the choice, a server whose connections are all idle would
+//! accept no other client. Clients of etcd connect again when they need to.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

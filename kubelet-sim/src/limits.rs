@@ -113,7 +113,7 @@ pub(crate) const EXECUTION_OUTPUT: usize = 10 * 1024;
 pub(crate) const TERMINATION_MESSAGE: usize = 4096;
 /// Bytes of the log that are the termination message of a failed container; kubelet's `MaxContainerTerminationMessageLogLength`.
 pub(crate) const TERMINATION_LOG_BYTES: usize = 2048;
-/// Lines of the log of which these bytes are; kubelet's `MaxContainerTerminationMessageLogLines`.
+/// Lines at the end of the log from which the termination message is taken; kubelet's `MaxContainerTerminationMessageLogLines`.
 pub(crate) const TERMINATION_LOG_LINES: u64 = 80;
 /// Bytes of the termination messages in the status of a pod, shared equally by its containers; kubelet's
 /// `MaxPodTerminationMessageLogLength`.

@@ -19,8 +19,8 @@ pub const IDLE_CONNECTION: Duration = Duration::from_secs(90);
 /// How long a client may take to close a connection that the server ends, counted from its last answer.
 pub const CONNECTION_FAREWELL: Duration = Duration::from_secs(5);
 
-/// How long the client of an answer may take no byte of it. The stream is reset then, or the connection closed if it is
-/// HTTP/1.1: an answer that nobody takes would occupy memory for as long as its client wants.
+/// How long a client may take no byte of an answer before the server resets the stream, or closes the connection if it is
+/// HTTP/1.1. Until then the answer occupies memory.
 pub const STALLED_ANSWER: Duration = Duration::from_secs(30);
 
 /// How long the clients of all answers on a connection must have taken nothing before it may be closed for another

@@ -1,5 +1,5 @@
 //! What a write changed in an object, in a few words for people: `replicas 3→2`, `Ready=True`, `nodeName=node-3`, "marked for
-//! deletion". The words are made of two states of the history when somebody asks, so that a write costs nothing more.
+//! deletion". The server makes the words from two states in the history when a client asks for them, so that a write costs nothing more.
 
 use super::record::Effect;
 use super::tree::{ObjectTrace, TraceNode};
