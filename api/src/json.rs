@@ -14,7 +14,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 /// The replacement character as the escape of a JSON string.
 const REPLACEMENT_ESCAPE: &[u8] = b"\\ufffd";
 
-/// Parses a JSON text that a client sent. Returns the value, and the text as it was read: see [`repaired`].
+/// Parses a JSON text that a client sent. Returns the value, and the text as it was read: see `repaired`.
 ///
 /// # Errors
 /// The text is not JSON, or nests deeper than 128 levels.

@@ -127,7 +127,7 @@ impl Pod {
 }
 
 impl Resize {
-    /// Allocates the resources in the spec. They are in effect [`RESIZE_ACTUATION`] later.
+    /// Allocates the resources in the spec. They are in effect `RESIZE_ACTUATION` later.
     pub fn allocate(&mut self, object: &PodObject, now: Timestamp) {
         self.allocated = wanted(object);
         self.pending = None;
