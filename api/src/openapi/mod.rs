@@ -12,6 +12,8 @@ mod custom;
 mod facts;
 mod form;
 pub mod gnostic;
+#[cfg(test)]
+mod golden_tests;
 mod groups;
 mod operation;
 mod parameters;
