@@ -44,6 +44,8 @@ mod eviction;
 mod garbage_collector;
 mod horizontal_pod_autoscaler;
 mod job;
+#[cfg(test)]
+mod lenient_tests;
 mod limits;
 mod load_balancer;
 mod namespace;

@@ -11,11 +11,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{DocumentScope, GroupVersion, Piece, ResourceDoc, custom_document, frame, gnostic};
+use super::{DocumentScope, GOLDEN, GroupVersion, Piece, ResourceDoc, custom_document, frame, gnostic};
 use crate::crd::{self, Definition};
 use crate::kind::{OPT_IN, RESOURCES};
-
-const GOLDEN: &str = include_str!("golden.txt");
 
 /// Every document of a server that serves all kinds, also those that are off by default.
 fn scopes() -> Vec<DocumentScope> {

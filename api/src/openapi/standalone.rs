@@ -1,5 +1,5 @@
 //! [`StandaloneDocs`]: OpenAPI documents of an API server that has one group and version, and whose models are not
-//! in `k8s-openapi`.
+//! in the field table.
 
 use super::swagger::{self, Parameters};
 use super::{DocumentScope, fingerprint, index, with_custom};

@@ -10,7 +10,9 @@
 //! One file per API group and version, one line per fact, `#` starts a comment line.
 //!
 //! ```text
-//! @ apps/v1 io.k8s.api.apps.v1 apps v1      short name, OpenAPI prefix, group (`-` is the core group), version
+//! @ apps/v1 io.k8s.api.apps.v1 apps v1 17800 15
+//!                                           short name, OpenAPI prefix, group (`-` is the core group), version,
+//!                                           priorities of group and version in its APIService, if it has one
 //! DeploymentSpec                            a type (no indentation); flags: `kind` it carries apiVersion and kind,
 //!                                           `atomic` server-side apply owns it as one value
 //!   replicas 1 *i32 ?                       a field (two spaces): JSON name, protobuf number, type, flags
@@ -26,6 +28,8 @@
 //! Flags: `?` left out when empty, `z` left out when zero also where it is a struct, `!` required in OpenAPI,
 //! `patch=` strategic-merge strategies with `key=` its merge key, `list=map|set|atomic` with `by=` the map
 //! keys and `atomic` for a map or struct that server-side apply owns as a whole.
+//!
+//! The file `.txt` beside a table has the published descriptions of its types; only [`crate::openapi`] reads it.
 
 pub mod decode;
 pub mod fill;
@@ -37,8 +41,6 @@ mod table;
 
 #[cfg(test)]
 mod decode_tests;
-#[cfg(test)]
-mod published_tests;
 #[cfg(test)]
 mod tests;
 
@@ -56,6 +58,17 @@ pub struct Package {
     pub group: &'static str,
     /// API version.
     pub version: &'static str,
+    /// Priority of its APIService; `None` for versions that are served without one, or not served.
+    pub priority: Option<Priority>,
+}
+
+/// Place of an API among the others in discovery.
+#[derive(Clone, Copy, Debug)]
+pub struct Priority {
+    /// `groupPriorityMinimum`: the priority of the group.
+    pub of_group: i64,
+    /// `versionPriority`: the priority of the version inside the group.
+    pub of_version: i64,
 }
 
 impl Package {
@@ -298,6 +311,11 @@ pub fn json_schema_props() -> &'static Type {
         lookup("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
             .expect("the table has JSONSchemaProps")
     })
+}
+
+/// All groups and versions, in table order.
+pub fn packages() -> impl Iterator<Item = &'static Package> {
+    table().packages.iter().copied()
 }
 
 /// All types, in table order.

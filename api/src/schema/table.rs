@@ -4,38 +4,60 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use super::{Elem, Field, ListType, Member, Package, PatchStrategy, Shape, Type, TypeId};
+use super::{Elem, Field, ListType, Member, Package, PatchStrategy, Priority, Shape, Type, TypeId};
 
-/// Contents of the table files.
-pub(crate) const FILES: &[&str] = &[
-    include_str!("../../schema/admissionregistration_v1.tbl"),
-    include_str!("../../schema/apiextensions_v1.tbl"),
-    include_str!("../../schema/apiextensions_v1beta1.tbl"),
-    include_str!("../../schema/apiregistration_v1.tbl"),
-    include_str!("../../schema/apps_v1.tbl"),
-    include_str!("../../schema/authentication_v1.tbl"),
-    include_str!("../../schema/authorization_v1.tbl"),
-    include_str!("../../schema/autoscaling_v1.tbl"),
-    include_str!("../../schema/autoscaling_v2.tbl"),
-    include_str!("../../schema/batch_v1.tbl"),
-    include_str!("../../schema/certificates_v1.tbl"),
-    include_str!("../../schema/certificates_v1beta1.tbl"),
-    include_str!("../../schema/coordination_v1.tbl"),
-    include_str!("../../schema/core_v1.tbl"),
-    include_str!("../../schema/discovery_v1.tbl"),
-    include_str!("../../schema/events_v1.tbl"),
-    include_str!("../../schema/flowcontrol_v1.tbl"),
-    include_str!("../../schema/meta_v1.tbl"),
-    include_str!("../../schema/networking_v1.tbl"),
-    include_str!("../../schema/networking_v1beta1.tbl"),
-    include_str!("../../schema/node_v1.tbl"),
-    include_str!("../../schema/policy_v1.tbl"),
-    include_str!("../../schema/rbac_v1.tbl"),
-    include_str!("../../schema/resource_v1.tbl"),
-    include_str!("../../schema/scheduling_v1.tbl"),
-    include_str!("../../schema/storage_v1.tbl"),
-    include_str!("../../schema/storagemigration_v1beta1.tbl"),
-];
+/// Files about the types of one group and version.
+pub(crate) struct PackageFiles {
+    /// Name of the files without their extension.
+    #[cfg(test)]
+    pub(crate) name: &'static str,
+    /// The field table.
+    pub(crate) table: &'static str,
+    /// Published descriptions; `openapi` reads them.
+    pub(crate) descriptions: &'static str,
+}
+
+macro_rules! files {
+    ($($name:literal)*) => {
+        /// All files of the folder `schema` about groups and versions.
+        pub(crate) const FILES: &[PackageFiles] = &[$(PackageFiles {
+            #[cfg(test)]
+            name: $name,
+            table: include_str!(concat!("../../schema/", $name, ".tbl")),
+            descriptions: include_str!(concat!("../../schema/", $name, ".txt")),
+        }),*];
+    };
+}
+
+files! {
+    "admissionregistration_v1"
+    "apiextensions_v1"
+    "apiextensions_v1beta1"
+    "apiregistration_v1"
+    "apps_v1"
+    "authentication_v1"
+    "authorization_v1"
+    "autoscaling_v1"
+    "autoscaling_v2"
+    "batch_v1"
+    "certificates_v1"
+    "certificates_v1beta1"
+    "coordination_v1"
+    "core_v1"
+    "discovery_v1"
+    "events_v1"
+    "flowcontrol_v1"
+    "meta_v1"
+    "networking_v1"
+    "networking_v1beta1"
+    "node_v1"
+    "policy_v1"
+    "rbac_v1"
+    "resource_v1"
+    "scheduling_v1"
+    "storage_v1"
+    "storagemigration_v1beta1"
+}
 
 /// Parsed field table.
 pub(super) struct Table {
@@ -81,9 +103,9 @@ struct Draft {
 
 impl Draft {
     /// First pass: collects the types.
-    fn read(files: &[&'static str]) -> Self {
+    fn read(files: &[PackageFiles]) -> Self {
         let mut draft = Self { packages: Vec::new(), types: Vec::new(), by_name: BTreeMap::new() };
-        for line in files.iter().flat_map(|f| f.lines()) {
+        for line in files.iter().flat_map(|file| file.table.lines()) {
             if let Some(head) = line.strip_prefix("@ ") {
                 draft.packages.push(Box::leak(Box::new(package(head))));
             } else if line.starts_with("  ") {
@@ -222,8 +244,16 @@ fn spread(own: &[TableLine], all: &[Vec<TableLine>], out: &mut Vec<Field>) {
 
 fn package(head: &'static str) -> Package {
     let words: Vec<&'static str> = head.split(' ').collect();
-    let [short, openapi, group, version] = words[..] else { panic!("bad table head: {head}") };
-    Package { short, openapi, group: if group == "-" { "" } else { group }, version }
+    let [short, openapi, group, version, ref priority @ ..] = words[..] else { panic!("bad table head: {head}") };
+    let number = |word: &str| word.parse().unwrap_or_else(|_| panic!("bad priority in table head: {head}"));
+    let priority = match *priority {
+        [] => None,
+        [of_group, of_version] => {
+            Some(Priority { of_group: number(of_group), of_version: number(of_version) })
+        }
+        _ => panic!("bad table head: {head}"),
+    };
+    Package { short, openapi, group: if group == "-" { "" } else { group }, version, priority }
 }
 
 fn string_field(name: &'static str) -> Field {

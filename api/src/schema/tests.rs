@@ -98,3 +98,28 @@ fn well_known_fields_have_their_patch_strategies_and_list_types() {
     assert!(lookup("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector").unwrap().atomic);
     assert_eq!(pod.field("overhead").unwrap().elem, Elem::Quantity);
 }
+
+#[test]
+fn every_list_has_metadata_and_the_items_of_its_kind() {
+    let lists = all().filter(|ty| ty.has_kind && ty.name.ends_with("List") && ty.field("items").is_some());
+    let mut count = 0;
+    for ty in lists {
+        let items = ty.field("items").unwrap();
+        let own = items.struct_type().is_some_and(|item| item.openapi_name() + "List" == ty.openapi_name());
+        assert!(items.shape == Shape::List && (own || ty.name == "List"), "{}", ty.openapi_name());
+        let metadata = ty.field("metadata").and_then(super::Field::struct_type);
+        assert_eq!(metadata.map(|metadata| metadata.name), Some("ListMeta"), "{}", ty.openapi_name());
+        count += 1;
+    }
+    assert!(count > 40, "{count} lists");
+}
+
+#[test]
+fn every_file_of_the_folder_is_part_of_the_table() {
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/schema")).unwrap();
+    let files = folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension().unwrap() == "tbl");
+    let mut found: Vec<String> =
+        files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    found.sort();
+    assert_eq!(found, super::FILES.iter().map(|file| file.name).collect::<Vec<_>>());
+}

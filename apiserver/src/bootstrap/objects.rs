@@ -1,7 +1,7 @@
 //! Initial objects that are created once and may then be changed by users.
 
 use crate::service_ranges::ServiceRanges;
-use kstore_api::kind;
+use kstore_api::{kind, schema};
 use serde_json::{Value, json};
 
 /// The namespaces of the system, and the default namespace.
@@ -58,41 +58,21 @@ pub(super) fn service_ports(port: u16) -> Value {
     json!([{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": port }])
 }
 
-/// Priorities of the built-in APIs: group, version, `groupPriorityMinimum`, `versionPriority`.
-const PRIORITIES: [(&str, &str, i64, i64); 23] = [
-    ("", "v1", 18_000, 1),
-    ("apps", "v1", 17_800, 15),
-    ("events.k8s.io", "v1", 17_750, 15),
-    ("authentication.k8s.io", "v1", 17_700, 15),
-    ("authorization.k8s.io", "v1", 17_600, 15),
-    ("autoscaling", "v2", 17_500, 30),
-    ("autoscaling", "v1", 17_500, 15),
-    ("batch", "v1", 17_400, 15),
-    ("certificates.k8s.io", "v1", 17_300, 15),
-    ("certificates.k8s.io", "v1beta1", 17_300, 9),
-    ("networking.k8s.io", "v1", 17_200, 15),
-    ("policy", "v1", 17_100, 15),
-    ("rbac.authorization.k8s.io", "v1", 17_000, 15),
-    ("storage.k8s.io", "v1", 16_800, 15),
-    ("admissionregistration.k8s.io", "v1", 16_700, 15),
-    ("apiextensions.k8s.io", "v1", 16_700, 15),
-    ("scheduling.k8s.io", "v1", 16_600, 15),
-    ("coordination.k8s.io", "v1", 16_500, 15),
-    ("node.k8s.io", "v1", 16_300, 15),
-    ("discovery.k8s.io", "v1", 16_200, 15),
-    ("resource.k8s.io", "v1", 16_200, 21),
-    ("flowcontrol.apiserver.k8s.io", "v1", 16_100, 21),
-    ("storagemigration.k8s.io", "v1beta1", 15_800, 9),
-];
-
 /// An APIService for every API that this server serves, except for `apiregistration.k8s.io`.
 pub(super) fn api_services(kinds: &kind::Kinds) -> Vec<Value> {
     let is_built_in =
         |group: &str, version: &str| kinds.built_in_versions(group).any(|served| served == version);
-    let served = PRIORITIES.iter().filter(|(group, version, ..)| is_built_in(group, version));
-    served.map(|(group, version, of_group, of_version)| {
-        let mut spec =
-            json!({ "version": version, "groupPriorityMinimum": of_group, "versionPriority": of_version });
+    let mut served: Vec<(&str, &str, schema::Priority)> = schema::packages()
+        .filter_map(|package| Some((package.group, package.version, package.priority?)))
+        .filter(|(group, version, _)| is_built_in(group, version))
+        .collect();
+    served.sort_by_key(|(group, _, priority)| (-priority.of_group, *group, -priority.of_version));
+    let service = |(group, version, priority): (&str, &str, schema::Priority)| {
+        let mut spec = json!({
+            "version": version,
+            "groupPriorityMinimum": priority.of_group,
+            "versionPriority": priority.of_version,
+        });
         if !group.is_empty() {
             spec["group"] = json!(group);
         }
@@ -105,8 +85,8 @@ pub(super) fn api_services(kinds: &kind::Kinds) -> Vec<Value> {
             },
             "spec": spec,
         })
-    })
-    .collect()
+    };
+    served.into_iter().map(service).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Schemas derived from Rust types are only for programs that define kinds: the server has none of that.
+//! Schemas derived from Rust types are only for programs that define kinds: the server has none of that. What its API serves comes
+//! from the field table, so `api` does not need the generated types of clients, either.
 
 use super::Rule;
 use crate::cargo;
@@ -7,27 +8,54 @@ use crate::tree::Tree;
 
 pub(super) const RULE: Rule = Rule {
     name: "server-dependencies",
-    summary: "the server depends on no derive macro and enables no feature for it",
+    summary: "the server depends on no schemas of Rust types, and `api` on no types of clients",
     check,
 };
 
-const TREE: [&str; 4] = ["--package", "kstore-server", "--edges", "normal,features"];
-const MANIFEST: &str = "server/Cargo.toml";
-
-/// Words that no line of the server's tree may have.
-const UNWANTED: [&str; 3] = ["kstore-derive", "schemars_derive", "kstore-client feature \"crd\""];
-
-fn check(tree: &Tree) -> Vec<Offence> {
-    cargo::tree(tree, &TREE).map_or_else(|failed| vec![failed], |output| unwanted(&output))
+/// A crate whose tree of dependencies has limits.
+struct Limited {
+    arguments: [&'static str; 4],
+    manifest: &'static str,
+    /// Words that no line of the tree may have.
+    unwanted: &'static [&'static str],
+    /// Crate that the tree has, or it was not read.
+    expected: &'static str,
 }
 
-fn unwanted(output: &str) -> Vec<Offence> {
-    let unwanted = UNWANTED.into_iter().filter(|unwanted| output.contains(unwanted));
-    let mut offences: Vec<_> = unwanted
-        .map(|unwanted| Offence::new(MANIFEST, 1, format!("the server depends on {unwanted}")))
-        .collect();
-    let clients = output.lines().filter(|line| cargo::name(line) == "kstore-client").count();
-    offences.extend(Offence::if_fewer(clients, 1, "lines about kstore-client in the server's tree"));
+const LIMITED: [Limited; 2] = [
+    Limited {
+        arguments: ["--package", "kstore-server", "--edges", "normal,features"],
+        manifest: "server/Cargo.toml",
+        unwanted: &["kstore-derive", "schemars", "kstore-client feature \"crd\""],
+        expected: "kstore-client",
+    },
+    Limited {
+        arguments: ["--package", "kstore-api", "--edges", "normal,dev"],
+        manifest: "api/Cargo.toml",
+        unwanted: &["k8s-openapi", "schemars"],
+        expected: "kstore-cel",
+    },
+];
+
+fn check(tree: &Tree) -> Vec<Offence> {
+    let of = |limited: &Limited| match cargo::tree(tree, &limited.arguments) {
+        Ok(output) => unwanted(limited, &output),
+        Err(failed) => vec![failed],
+    };
+    LIMITED.iter().flat_map(of).collect()
+}
+
+fn unwanted(limited: &Limited, output: &str) -> Vec<Offence> {
+    let Limited { manifest, expected, .. } = limited;
+    let unwanted = limited.unwanted.iter().filter(|unwanted| output.contains(**unwanted));
+    let mut offences: Vec<_> =
+        unwanted.map(|unwanted| Offence::new(manifest, 1, format!("depends on {unwanted}"))).collect();
+    let lines = output.lines().filter(|line| cargo::name(line) == *expected).count();
+    offences.extend(Offence::if_fewer(
+        lines,
+        1,
+        &format!("lines about {expected} in the tree of {manifest}"),
+    ));
     offences
 }
 
@@ -36,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn macros_and_their_feature_are_found() {
+    fn macros_schemas_and_the_feature_for_them_are_found() {
+        let [server, api] = LIMITED;
         let output = "kstore-server v0.1.0\nkstore-client v0.1.0 (/x/client)\n";
-        assert_eq!(unwanted(output), []);
+        assert_eq!(unwanted(&server, output), []);
         let with = format!("{output}kstore-client feature \"crd\"\nschemars_derive v1.0.0 (proc-macro)\n");
-        let texts: Vec<_> = unwanted(&with).into_iter().map(|offence| offence.text).collect();
-        let expected =
-            ["the server depends on schemars_derive", "the server depends on kstore-client feature \"crd\""];
-        assert_eq!(texts, expected);
-        assert_eq!(unwanted("").len(), 1, "an empty tree proves nothing");
+        let texts: Vec<_> = unwanted(&server, &with).into_iter().map(|offence| offence.text).collect();
+        assert_eq!(texts, ["depends on schemars", "depends on kstore-client feature \"crd\""]);
+        assert_eq!(unwanted(&server, "").len(), 1, "an empty tree proves nothing");
+        assert_eq!(unwanted(&api, "kstore-cel v0.1.0\nk8s-openapi v0.29.0\n").len(), 1);
     }
 }
