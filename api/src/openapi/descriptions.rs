@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use crate::schema::FILES;
 
 /// Descriptions of types that are in no table: of scalars, and of what is part of no object.
-const UNLISTED: &str = include_str!("../../schema/unlisted.txt");
+static UNLISTED: &str = include_str!("../../schema/unlisted.txt");
 /// Texts that several members have.
-const SHARED: &str = include_str!("../../schema/shared.txt");
+static SHARED: &str = include_str!("../../schema/shared.txt");
 
 /// Lines of the types of one package, by type. The first line of a type is its own description.
 type Package = BTreeMap<&'static str, Vec<&'static str>>;

@@ -241,7 +241,7 @@ impl DocumentScope {
 /// Fingerprint of a document with custom kinds that is built from `facts`; it changes whenever the document changes.
 #[must_use]
 pub fn fingerprint(facts: &str) -> String {
-    hash_of(SOURCES.into_iter().chain([facts]))
+    hash_of(SOURCES.iter().copied().chain([facts]))
 }
 
 fn hash_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
@@ -252,10 +252,10 @@ fn hash_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Length and hash of every document with all built-in kinds. `golden_tests` holds it, so that fingerprints need
 /// neither the documents nor the sources of which they are made.
-const GOLDEN: &str = include_str!("golden.txt");
+static GOLDEN: &str = include_str!("golden.txt");
 
 /// What documents with custom kinds change with, besides the definitions.
-const SOURCES: [&str; 5] = [
+static SOURCES: [&str; 5] = [
     GOLDEN,
     include_str!("../crd/openapi/mod.rs"),
     include_str!("../crd/openapi/model.rs"),

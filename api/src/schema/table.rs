@@ -20,7 +20,7 @@ pub(crate) struct PackageFiles {
 macro_rules! files {
     ($($name:literal)*) => {
         /// All files of the folder `schema` about groups and versions.
-        pub(crate) const FILES: &[PackageFiles] = &[$(PackageFiles {
+        pub(crate) static FILES: &[PackageFiles] = &[$(PackageFiles {
             #[cfg(test)]
             name: $name,
             table: include_str!(concat!("../../schema/", $name, ".tbl")),
@@ -244,7 +244,9 @@ fn spread(own: &[TableLine], all: &[Vec<TableLine>], out: &mut Vec<Field>) {
 
 fn package(head: &'static str) -> Package {
     let words: Vec<&'static str> = head.split(' ').collect();
-    let [short, openapi, group, version, ref priority @ ..] = words[..] else { panic!("bad table head: {head}") };
+    let [short, openapi, group, version, ref priority @ ..] = words[..] else {
+        panic!("bad table head: {head}")
+    };
     let number = |word: &str| word.parse().unwrap_or_else(|_| panic!("bad priority in table head: {head}"));
     let priority = match *priority {
         [] => None,
