@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::distinct::Distinct;
 use crate::limits::GENERATED_BASE_MAX;
+use crate::time::parse_utc;
 
 const NAME: &str = "name";
 const NAMESPACE: &str = "namespace";
@@ -280,7 +281,7 @@ pub fn format_micro_time(time: Timestamp) -> String {
 /// Parses an RFC 3339 time with any offset and precision. The last hours of the year 9999, which a [`Timestamp`] does not have, become
 /// its maximum.
 pub fn parse_time(text: &str) -> Option<Timestamp> {
-    let at = crate::schema::scalar::parse_utc(text)?;
+    let at = parse_utc(text)?;
     Some(at.to_zoned(jiff::tz::TimeZone::UTC).map_or(Timestamp::MAX, |at| at.timestamp()))
 }
 

@@ -16,7 +16,7 @@ use kstore_api::admission::conversion::{Batch, ConversionError, Review, TIMEOUT_
 use kstore_api::admission::review::ReviewVersion;
 use kstore_api::admission::review::transport::HttpAnswer;
 use kstore_api::crd::Conversion;
-use kstore_api::kind::split_api_version;
+use kstore_api::group_version::split_api_version;
 use kstore_api::object;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;

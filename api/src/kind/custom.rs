@@ -10,7 +10,7 @@ use super::{
     ALL_VERBS, CustomFacts, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NameRule, Resource,
     Subresource,
 };
-use crate::crd::openapi::model_name;
+use crate::group_version::model_name;
 use crate::rules::{KindRules, Labels, SelectableFields};
 use crate::selector::field::FieldRule;
 use std::collections::BTreeMap;

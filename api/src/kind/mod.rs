@@ -19,6 +19,8 @@ pub use kinds::Kinds;
 pub use opt_in::{OptIn, OptionalKind};
 pub use table::{OPT_IN, RESOURCES};
 
+use crate::group_version::split_api_version;
+use crate::name::NameRule;
 use crate::rules::KindRules;
 
 /// The verbs of an ordinary resource, in discovery's order.
@@ -77,19 +79,6 @@ pub enum DefaultPropagation {
     Orphan,
     /// The kind takes no garbage collection finalizers (events).
     Unsupported,
-}
-
-/// Grammar of `metadata.name`; [`crate::name`] has the grammars.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameRule {
-    /// DNS-1123 subdomain.
-    Subdomain,
-    /// DNS-1123 label.
-    Label,
-    /// Any text that is one path segment.
-    PathSegment,
-    /// An IP address in canonical form.
-    IpAddress,
 }
 
 /// Subresource of a kind: a path below one object, such as `status` or `scale`.
@@ -331,11 +320,6 @@ pub fn known(api_version: &str, kind: &str) -> Option<&'static Resource> {
     let (group, version) = split_api_version(api_version);
     let is_wanted = |row: &&'static Resource| (row.group, row.version, row.kind) == (group, version, kind);
     lookup_kind(group, version, kind).or_else(|| OPT_IN.iter().map(|kind| &kind.row).find(is_wanted))
-}
-
-/// Splits an `apiVersion` into group and version: `apps/v1` into (`apps`, `v1`), `v1` into (empty, `v1`).
-pub fn split_api_version(api_version: &str) -> (&str, &str) {
-    api_version.split_once('/').unwrap_or(("", api_version))
 }
 
 /// API groups in the order of client preference; the core group (empty) first.

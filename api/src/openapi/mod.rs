@@ -9,6 +9,7 @@
 
 mod aggregated;
 mod custom;
+pub mod definition;
 mod facts;
 mod form;
 pub mod gnostic;
@@ -93,7 +94,7 @@ pub struct ResourceDoc {
     pub returns_deleted: bool,
     /// Subresources.
     pub subresources: Vec<SubresourceDoc>,
-    /// Whether it is a custom resource; [`crate::crd::openapi`] makes its models.
+    /// Whether it is a custom resource; [`definition`] makes its models.
     pub is_custom: bool,
 }
 

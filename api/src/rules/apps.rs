@@ -3,8 +3,8 @@
 use super::{KindRules, SubresourceRules};
 use crate::patch::apply::Reset;
 use crate::validate::workload::status;
-use crate::validate::{check, warning, workload};
-use crate::{defaults, strategy, table};
+use crate::validate::{warning, workload};
+use crate::{check, defaults, strategy, table};
 
 const TEMPLATE: Option<&[&str]> = Some(&["spec", "template"]);
 

@@ -4,8 +4,8 @@ use super::{KindRules, SelectableFields, SubresourceRules};
 use crate::object::text;
 use crate::selector::field::FieldRule;
 use crate::validate::groups::devices;
-use crate::validate::{check, warning};
-use crate::{defaults, strategy, table};
+use crate::validate::warning;
+use crate::{check, defaults, strategy, table};
 
 pub(crate) static DEVICE_CLASS: KindRules = KindRules {
     content: |object, _, errors| devices::class(&object["spec"], errors),

@@ -2,8 +2,8 @@
 
 use super::{KindRules, SubresourceRules};
 use crate::validate::groups::storage;
-use crate::validate::{check, warning};
-use crate::{defaults, table};
+use crate::validate::warning;
+use crate::{check, defaults, table};
 
 pub(crate) static CSI_DRIVER: KindRules = KindRules {
     defaults: defaults::storage::driver,

@@ -107,7 +107,7 @@ fn from_protobuf(row: &Resource, bytes: &[u8]) -> Result<Value, StoredError> {
         if meta.kind != row.kind {
             return None;
         }
-        let (group, version) = crate::kind::split_api_version(&meta.api_version);
+        let (group, version) = crate::group_version::split_api_version(&meta.api_version);
         let own = schema::of(group, version, &meta.kind);
         let is_known =
             meta.api_version == row.api_version() || versions::find(&meta.api_version, row.kind).is_some();

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::check::{grammar, one_of, optional_grammar};
 use super::service;
+use crate::check::{grammar, one_of, optional_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};

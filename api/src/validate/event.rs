@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::check::grammar;
+use crate::check::grammar;
 use crate::field::{ErrorList, Path};
 use crate::limits::{EVENT_NOTE_MAX, EVENT_WORD_MAX};
 use crate::meta;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::check::{grammar, quantity};
 use super::{pod, resource};
+use crate::check::{grammar, quantity};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;

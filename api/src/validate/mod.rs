@@ -3,7 +3,6 @@
 //! object, such as a namespace or an allocated address.
 
 pub(crate) mod batch;
-pub(crate) mod check;
 pub(crate) mod claim;
 pub(crate) mod config;
 pub(crate) mod endpoints;

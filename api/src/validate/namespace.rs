@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::check::grammar;
 use super::metadata::{NO_DOMAIN, STANDARD_FINALIZERS};
+use crate::check::grammar;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;

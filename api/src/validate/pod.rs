@@ -18,8 +18,8 @@ mod volume;
 
 use serde_json::Value;
 
-use super::check::{each, grammar, one_of_listed, optional_grammar, unique};
-use super::metadata;
+use crate::check::metadata;
+use crate::check::{each, grammar, one_of_listed, optional_grammar, unique};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::check::IMMUTABLE;
 use super::resource;
+use crate::check::IMMUTABLE;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 

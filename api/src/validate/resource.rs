@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::check::{grammar, quantity, quantity_not_negative};
+use crate::check::{grammar, quantity, quantity_not_negative};
 use crate::field::{ErrorList, Path};
 use crate::name as names;
 use crate::quantity::Quantity;

@@ -13,12 +13,12 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use crate::check::quantity;
 use crate::field::Path;
 use crate::kind::Resource;
 use crate::limits::WARNINGS_MAX;
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::quantity;
 use crate::validate::metadata;
 use crate::validate::resource::is_whole;
 

@@ -7,7 +7,7 @@ use super::CustomVersion;
 use crate::cache::Entry;
 use crate::error;
 use kstore_api::crd::{Conversion, convert};
-use kstore_api::kind::split_api_version;
+use kstore_api::group_version::split_api_version;
 use kstore_api::object;
 use kstore_api::status::Status;
 use kstore_api::structural::Origin;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
-use kstore_api::crd::openapi as crd;
+use kstore_api::openapi::definition as crd;
 use kstore_api::openapi::{self, DocumentScope, GroupVersion, Piece, ResourceDoc, gnostic};
 use kstore_api::status::Status;
 use serde_json::Value;

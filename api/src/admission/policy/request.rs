@@ -9,7 +9,7 @@ use super::params::{ParamKind, ParamScope};
 use crate::admission::attributes::{Attributes, GroupVersionKind};
 use crate::admission::review::request_value;
 use crate::admission::selection::{ClusterFacts, MatchedForm};
-use crate::expression::admission::Inputs;
+use crate::admission_expression::Inputs;
 use crate::expression::authorizer::RequestAuthorizer;
 use crate::kind::Resource;
 use crate::patch::apply::ObjectType;

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::crd::{Definition, deletion, names, strategy};
-use crate::kind::{DefaultPropagation, GenerationRule, NameRule, Resource};
+use crate::kind::{DefaultPropagation, GenerationRule, Resource};
 use crate::meta;
+use crate::name::NameRule;
 use crate::object::text;
 use crate::patch;
 use crate::schema;

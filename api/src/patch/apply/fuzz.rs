@@ -7,7 +7,7 @@ use super::managed::{ManagedFields, Operation, Owner};
 use super::node::Node;
 use super::set::FieldSet;
 use super::{ObjectType, Reset, SYSTEM_FIELDS, Write, apply, keep_times, merge, track_update, walk};
-use crate::fuzzing::{Dice, kind};
+use crate::dice::{Dice, kind};
 use crate::schema::Type;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::fill::fill;

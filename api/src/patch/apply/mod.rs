@@ -43,7 +43,8 @@ use self::node::Node;
 use self::prune::Pruning;
 use self::set::FieldSet;
 use self::walk::Difference;
-use crate::kind::{Resource, split_api_version};
+use crate::group_version::split_api_version;
+use crate::kind::Resource;
 use crate::status::{Cause, Details, Reason, Status};
 
 pub use configuration::merge_configuration;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::indexes;
+use crate::check::{grammar, not_negative};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{grammar, not_negative};
 
 /// Rules of one policy.
 const RULES_MAX: usize = 20;

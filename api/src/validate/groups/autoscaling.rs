@@ -3,16 +3,15 @@
 use serde_json::Value;
 
 use super::reference::segment;
+use crate::check::{each, none_negative, quantity, quantity_not_negative, required, required_grammar};
 use crate::convert;
 use crate::field::{ErrorList, Path};
-use crate::kind::{self, split_api_version};
+use crate::group_version::split_api_version;
+use crate::kind;
 use crate::limits::{SCALING_PERIOD_MAX, SCALING_WINDOW_MAX};
 use crate::name;
 use crate::object::{int, list, text};
 use crate::quantity::Quantity;
-use crate::validate::check::{
-    each, none_negative, quantity, quantity_not_negative, required, required_grammar,
-};
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
+use crate::check::each;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;
 use crate::object::{list, semantically_equal, text};
-use crate::validate::check::each;
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::certificates::{pem, signer_name};
+use crate::check::{IMMUTABLE, grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::TRUST_BUNDLE_MAX;
 use crate::name::{self, Faults};
 use crate::object::text;
-use crate::validate::check::{IMMUTABLE, grammar};
 
 const METADATA: Path<'static> = Path::new("metadata");
 const SIGNER: Path<'static> = Path::new("spec.signerName");

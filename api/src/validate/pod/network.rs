@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
+use crate::check::{each, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{each, grammar};
 
 /// Limits of resolvers: name servers, search domains, and bytes of all search domains.
 const NAMESERVERS_MAX: usize = 3;

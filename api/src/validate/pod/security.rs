@@ -6,10 +6,10 @@ mod windows;
 
 use serde_json::Value;
 
+use crate::check::given_one_of;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::given_one_of;
 
 pub(super) use profile::{annotations, match_annotations};
 pub(super) use windows::{for_os, host_process};

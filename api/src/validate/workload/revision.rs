@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use crate::check::{immutable, not_negative};
 use crate::field::{ErrorList, Path};
-use crate::validate::check::{immutable, not_negative};
 
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     not_negative(errors, &Path::new("revision"), &object["revision"]);

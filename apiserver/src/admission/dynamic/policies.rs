@@ -10,7 +10,7 @@ use crate::pipeline::in_version;
 use crate::undecided::Undecided;
 use kstore_api::admission::policy::{Cluster, ParamKind, ParamScope, PolicyRequest, complete_built_in};
 use kstore_api::admission::{Attributes, GroupVersionKind, Reinvocation};
-use kstore_api::kind::split_api_version;
+use kstore_api::group_version::split_api_version;
 use kstore_api::meta;
 use kstore_api::patch::apply::ObjectType;
 use kstore_api::schema;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::check::relative;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
-use crate::validate::check::relative;
 use crate::validate::pod::volume::Volumes;
 
 fn texts<'v>(items: &'v Value, member: &str) -> BTreeSet<&'v str> {

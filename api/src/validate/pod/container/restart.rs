@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::check::given_one_of;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
-use crate::validate::check::given_one_of;
 
 /// Restart rules of one container.
 const RULES_MAX: usize = 20;

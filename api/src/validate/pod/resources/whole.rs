@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::requirements;
+use crate::check::quantity;
 use crate::field::{ErrorList, Path};
 use crate::object::list;
 use crate::strategy::pod::aggregates;
-use crate::validate::check::quantity;
 use crate::validate::resource;
 
 /// Resources allowed at pod level, besides huge pages.

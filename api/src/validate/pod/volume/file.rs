@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::check::{each, need, relative_unreserved, required};
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
-use crate::validate::check::{each, need, relative_unreserved, required};
 use crate::validate::pod::reference;
 
 /// Checks a secret or config map source; `name` is the member with the object's name.

@@ -4,12 +4,10 @@
 use serde_json::Value;
 
 use super::{file, projected, remote};
+use crate::check::{given_one_of, need, no_parent_references, quantity, relative, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::text;
-use crate::validate::check::{
-    given_one_of, need, no_parent_references, quantity, relative, required_grammar,
-};
 use crate::validate::claim;
 use crate::validate::pod::container::pull_policy;
 

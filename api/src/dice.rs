@@ -158,3 +158,17 @@ impl Dice<'_> {
         }
     }
 }
+
+/// A random kind; together these kinds have every way in which lists merge.
+pub(crate) fn kind(dice: &mut Dice<'_>) -> &'static Type {
+    let kinds = [
+        ("", "Pod"),
+        ("apps", "Deployment"),
+        ("", "Service"),
+        ("", "Node"),
+        ("", "ServiceAccount"),
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ];
+    let (group, kind) = dice.pick(&kinds);
+    schema::of(group, "v1", kind).expect("the table has these kinds")
+}

@@ -1,7 +1,18 @@
-//! Priority of API versions: `v2`, `v1`, `v2beta1`, `v1beta2`, `v1alpha1`, then all other names
-//! alphabetically.
+//! Names of API groups and versions: the parts of an `apiVersion`, and the priority of versions.
 
 use std::cmp::{Ordering, Reverse};
+
+/// Splits an `apiVersion` into group and version: `apps/v1` into (`apps`, `v1`), `v1` into (empty, `v1`).
+pub fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// Name of the OpenAPI model of a custom kind, such as `com.example.v1.Foo`.
+#[must_use]
+pub fn model_name(group: &str, version: &str, kind: &str) -> String {
+    let reversed: Vec<&str> = group.rsplit('.').collect();
+    format!("{}.{version}.{kind}", reversed.join("."))
+}
 
 /// Stability of a version, in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,9 +22,9 @@ enum Stability {
     Stable,
 }
 
-/// Orders version names by descending priority.
+/// Orders version names by descending priority: `v2`, `v1`, `v2beta1`, `v1beta2`, `v1alpha1`, then all other names alphabetically.
 #[must_use]
-pub fn compare(a: &str, b: &str) -> Ordering {
+pub fn by_priority(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => Reverse(a).cmp(&Reverse(b)),
         (Some(_), None) => Ordering::Less,
@@ -72,7 +83,7 @@ mod tests {
         ];
         let mut shuffled = sorted.to_vec();
         shuffled.reverse();
-        shuffled.sort_by(|a, b| compare(a, b));
+        shuffled.sort_by(|a, b| by_priority(a, b));
         assert_eq!(shuffled, sorted);
     }
 }

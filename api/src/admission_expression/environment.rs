@@ -29,6 +29,24 @@ pub struct Uses {
     pub patch_types: bool,
 }
 
+impl Uses {
+    /// Variables of match conditions.
+    pub(crate) const fn of_match_conditions(params: bool) -> Self {
+        Self { params, authorizer: true, namespace: true, variables: false, patch_types: false }
+    }
+
+    /// Variables of the expressions in validating policies, except match conditions. Message expressions have no
+    /// authorizer; validation of the policy checks that.
+    pub(crate) const fn of_validating_policy(params: bool) -> Self {
+        Self { variables: true, ..Self::of_match_conditions(params) }
+    }
+
+    /// Variables and types of mutation expressions.
+    pub(crate) const fn of_mutating_policy(params: bool) -> Self {
+        Self { patch_types: true, ..Self::of_validating_policy(params) }
+    }
+}
+
 /// Required result type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultType {

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::definition::{Definition, Version};
-use super::discovery::{SUBRESOURCE_VERBS, VERBS};
+use super::{GroupVersion, Parameters, ResourceDoc, SubresourceDoc, paths_of};
+use crate::crd::discovery::{SUBRESOURCE_VERBS, VERBS};
+use crate::crd::{Definition, Version};
+use crate::group_version::model_name;
 use crate::object::list;
-use crate::openapi::{self, GroupVersion, ResourceDoc, SubresourceDoc};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
@@ -58,13 +59,6 @@ enum Form {
     V3,
 }
 
-/// Name of the model of a kind, such as `com.example.v1.Foo`.
-#[must_use]
-pub fn model_name(group: &str, version: &str, kind: &str) -> String {
-    let reversed: Vec<&str> = group.rsplit('.').collect();
-    format!("{}.{version}.{kind}", reversed.join("."))
-}
-
 /// Fragment of `/openapi/v3/apis/<group>/<version>` for one definition; `crd` is its stored object. Empty if
 /// the version does not exist.
 #[must_use]
@@ -105,9 +99,9 @@ fn fragment(definition: &Definition, crd: &Value, version: &str, form: Form) -> 
     let gv = GroupVersion { group: definition.group.to_string(), version: version.to_owned() };
     let resource = [resource(definition, own, &model, &list_model)];
     match form {
-        Form::V3 => fragment.paths = openapi::paths_of(&gv, &resource),
+        Form::V3 => fragment.paths = paths_of(&gv, &resource),
         Form::V2 => {
-            let mut parameters = openapi::Parameters::default();
+            let mut parameters = Parameters::default();
             fragment.paths = parameters.paths_of(&gv, &resource);
             fragment.parameters = parameters.shared;
         }

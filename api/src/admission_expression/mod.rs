@@ -4,7 +4,7 @@
 //! `failurePolicy`).
 //!
 //! ```
-//! use kstore_api::expression::admission::{Budget, Environment, Evaluation, Inputs, ResultType, Uses};
+//! use kstore_api::admission_expression::{Budget, Environment, Evaluation, Inputs, ResultType, Uses};
 //! use serde_json::json;
 //!
 //! let mut environment = Environment::new(Uses { params: true, ..Uses::default() });
@@ -16,7 +16,7 @@
 //! let evaluation = Evaluation::new(&environment, inputs);
 //! let mut budget = Budget::for_object();
 //! assert_eq!(evaluation.is_true(&program, &mut budget), Ok(false));
-//! # Ok::<(), kstore_api::expression::admission::CompileFailure>(())
+//! # Ok::<(), kstore_api::admission_expression::CompileFailure>(())
 //! ```
 
 mod environment;
