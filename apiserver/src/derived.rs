@@ -2,7 +2,7 @@
 
 use crate::cache::Change;
 use crate::lookup::{Changes, Lookup, Position};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@
 use crate::cache::WatchEnd;
 use crate::request::Target;
 use crate::storage::{CommitError, ReadError};
-use kstore_api::kind::Resource;
 use kstore_api::patch::PatchError;
+use kstore_api::resource::Resource;
 use kstore_api::status::{Cause, Details, MODIFIED, Reason, Status};
 use prost::Message as _;
 use tonic::Code;

@@ -3,7 +3,8 @@
 
 use crate::request::Target;
 use http::HeaderMap;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use crate::authz::policy::Policy;
 use crate::cache::{Change, Entry, Objects};
 use crate::kinds::Kinds;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{default, make, member};
-use crate::convert::autoscaler;
+use crate::convert::autoscaler::{self, default_metrics};
 
 pub(crate) fn autoscaler(version: &str, object: &mut Value) {
     if version != "v1" {
@@ -25,12 +25,6 @@ pub(crate) fn autoscaler(version: &str, object: &mut Value) {
         rules(up, json!([pods, percent]));
         rules(make(behavior, "scaleDown"), json!([percent]));
     }
-}
-
-/// Default metrics of an autoscaler without any: 80 % of the requested CPU.
-pub(crate) fn default_metrics() -> Value {
-    json!([{"type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}])
 }
 
 fn rules(rules: &mut Value, policies: Value) {

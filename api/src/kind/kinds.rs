@@ -2,8 +2,9 @@
 //! chosen, and those of its CustomResourceDefinitions. The set is immutable; a server replaces it when a definition changes. It has no
 //! schemas and no columns of the definitions.
 
-use super::{OptIn, Resource};
+use super::OptIn;
 use crate::group_version::{by_priority, split_api_version};
+use crate::resource::Resource;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 

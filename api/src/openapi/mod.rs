@@ -29,7 +29,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 use std::sync::LazyLock;
 
-use crate::kind::Resource;
+use crate::resource::Resource;
 use crate::schema;
 pub use aggregated::GroupVersionExtract;
 pub use custom::{custom_document, with_custom};

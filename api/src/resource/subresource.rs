@@ -3,8 +3,15 @@
 use serde_json::Value;
 
 use super::UpdateCheck;
-use crate::patch::apply::Reset;
-use crate::strategy;
+
+/// Filter for the fields whose ownership a write can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// All fields except these dotted paths and the fields below them.
+    Fields(&'static [&'static str]),
+    /// Only fields at or below these paths; `*` stands for any list element.
+    AllBut(&'static [&'static [&'static str]]),
+}
 
 /// Rules of writes through one subresource.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +37,7 @@ impl SubresourceRules {
     /// Writes of the status, without a check of its content.
     pub(crate) const STATUS: Self = Self {
         name: "status",
-        prepare: Some(strategy::status_only),
+        prepare: Some(status_only),
         validate: Some(|_, _, _| {}),
         reset: Reset::Fields(&["spec"]),
         ..Self::OBJECT
@@ -44,5 +51,27 @@ impl SubresourceRules {
     pub(crate) const fn checked(mut self, validate: UpdateCheck) -> Self {
         self.validate = Some(validate);
         self
+    }
+}
+
+/// Restricts a write through `/status` to the status, and to the metadata that controllers maintain.
+pub(crate) fn status_only(new: &mut Value, old: &Value) {
+    let mut members: Vec<String> =
+        new.as_object().into_iter().chain(old.as_object()).flat_map(|o| o.keys().cloned()).collect();
+    members.retain(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+    for member in members {
+        copy(new, old, &member);
+    }
+}
+
+/// Copies a member from `old`; removes it if `old` lacks it.
+pub(crate) fn copy(new: &mut Value, old: &Value, member: &str) {
+    match old.get(member) {
+        Some(value) => new[member] = value.clone(),
+        None => {
+            if let Some(members) = new.as_object_mut() {
+                members.remove(member);
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Kinds of the group `storage.k8s.io`.
 
-use super::{KindRules, SubresourceRules};
+use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::storage;
 use crate::validate::warning;
 use crate::{check, defaults, table};

@@ -12,7 +12,7 @@ mod versions;
 #[cfg(test)]
 mod tests;
 
-use crate::kind::Resource;
+use crate::resource::Resource;
 use crate::schema::{self, fill};
 use crate::wire::protobuf::{self, MAGIC, TypeMeta, WireError};
 use crate::{convert, object};
@@ -78,6 +78,12 @@ pub fn read(resource: &Resource, bytes: &[u8]) -> Result<Option<Vec<u8>>, Stored
         to_storage_version(row, api_version, &mut value)?;
     }
     Ok(Some(object::encode_stored(&value)))
+}
+
+/// Converts an object to the storage version of its kind. Objects of unknown versions stay unchanged.
+pub fn to_storage(resource: &Resource, object: &mut Value) {
+    // On an error the object is unchanged, and other versions remain readable.
+    convert::to_version(resource.storage_row(), object).ok();
 }
 
 /// Whether the bytes begin as kstore writes an object of the row: its version, its kind, its metadata.

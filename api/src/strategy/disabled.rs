@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::remove;
-use crate::kind::Resource;
 use crate::object::list;
+use crate::resource::Resource;
 
 /// Drops disabled members. Runs at create and update, before validation.
 pub(super) fn drop(resource: &Resource, object: &mut Value) {

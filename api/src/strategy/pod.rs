@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::copy;
 use crate::quantity::Quantity;
+use crate::resource::copy;
 
 pub(crate) fn prepare_create(object: &mut Value) {
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(object)});

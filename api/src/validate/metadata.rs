@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::check::metadata::common;
 use crate::check::{IMMUTABLE, grammar};
 use crate::field::{ErrorList, Path};
-use crate::kind::Resource;
 use crate::meta::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
 use crate::name;
+use crate::resource::Resource;
 
 const METADATA: Path<'static> = Path::new("metadata");
 /// Finalizers without a domain that Kubernetes defines.

@@ -30,7 +30,7 @@ pub(crate) use resource::is_extended_of_quotas;
 use serde_json::Value;
 
 use crate::field::{ErrorList, FieldError, FieldErrorKind};
-use crate::kind::Resource;
+use crate::resource::Resource;
 
 pub use groups::trust_bundle;
 pub use warning::warnings;

@@ -7,9 +7,9 @@ use crate::authn::MASTERS;
 use crate::authz::policy::Policy;
 use crate::authz::{Attributes, More, Target};
 use crate::lookup::Lookup;
-use kstore_api::kind::Resource;
 use kstore_api::meta::owner_references;
 use kstore_api::object::{semantically_equal, text};
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 

@@ -3,9 +3,9 @@
 
 use super::{Operation, Plugin, Subject, row};
 use crate::lookup::Lookup;
-use kstore_api::kind::Resource;
 use kstore_api::meta;
 use kstore_api::object::text;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::OnceLock;

@@ -7,7 +7,7 @@ use crate::cache::{Change, Entry, Objects};
 use crate::derived::Derive as _;
 use crate::kinds::Kinds;
 use crate::lookup::{Changes, Lookup, Position};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -92,7 +92,7 @@ fn keep(spec: &mut Value, old: &Value) {
     }
 }
 
-fn classes() -> &'static kstore_api::kind::Resource {
+fn classes() -> &'static kstore_api::resource::Resource {
     row("scheduling.k8s.io", "v1", "priorityclasses")
 }
 

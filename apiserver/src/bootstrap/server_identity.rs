@@ -8,7 +8,7 @@ use crate::pipeline::Pipeline;
 use crate::provenance::Note;
 use crate::registry::{Decision, WriteContext};
 use crate::request::Target;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::{defaults, meta, schema, strategy};
 use serde_json::{Map, Value, json};

@@ -4,7 +4,7 @@ use super::entry::Entry;
 use super::filter::Filter;
 use super::form::{Form, RareForm, converted_event, frame, watch_line};
 use bytes::Bytes;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 

@@ -3,7 +3,7 @@
 
 use super::{CacheState, root};
 use crate::lookup::{Changes, Position};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 
 impl CacheState {
     /// The revision of the newest change of a kind.

@@ -7,7 +7,7 @@ use crate::encryption::ENCRYPTED;
 use crate::kinds::Views;
 use crate::storage::Raw;
 use bytes::{BufMut, Bytes, BytesMut};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::selector::{field, label};
 use kstore_api::{initializers, meta, object, stored};
 use serde_json::Value;

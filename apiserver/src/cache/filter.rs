@@ -2,7 +2,7 @@
 //! entries.
 
 use super::entry::Entry;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::selector::{field, label};
 
 /// A conjunction of conditions. Empty strings and empty selectors match everything.

@@ -5,7 +5,7 @@ use super::change::EventType;
 use super::entry::Entry;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::convert;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::wire::protobuf;
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use super::filter::{Filter, indexed_field};
 use super::objects::Objects;
 use super::recent::Recent;
 use super::watchers::Watchers;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -44,7 +44,7 @@ use crate::metrics::Metrics;
 use crate::restart::Panics;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
 use kind::Kind;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::selector::field;
 use parking_lot::RwLock;
 use recent::Retained;

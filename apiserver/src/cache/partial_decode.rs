@@ -2,7 +2,8 @@
 //! and skips the rest. A start with a hundred thousand stored pods must not build a hundred thousand trees,
 //! and managed fields are half of many an object. Skipped parts are still checked to be JSON.
 
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::selector::field;
 use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};

@@ -5,7 +5,7 @@
 
 use super::entry::{Entry, Malformed};
 use crate::storage::Raw;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ use super::watchers::{Delivery, Listening, Queue, QueueContent};
 use super::{Cache, ROOT};
 use crate::limits;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use crate::registry::Listed;
 use crate::request::{Action, ListAt, ListOptions, Target};
 use crate::selectors::SelectorBudget;
 use bytes::Bytes;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(

@@ -30,7 +30,7 @@ use crate::pipeline::{Answer, Pipeline, Refused, in_version};
 use crate::request::{Action, FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use bytes::Bytes;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use std::pin::Pin;

@@ -25,7 +25,7 @@ use crate::load_progress::LoadProgress;
 use crate::restart::TaskRestarts;
 use crate::storage::SharedStorage;
 use crate::version;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use parking_lot::Mutex;
 use request::Requests;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use crate::observed_body::ObservedBody;
 use axum::body::{Body, Bytes};
 use http::Response;
 use http_body::{Body as _, Frame};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

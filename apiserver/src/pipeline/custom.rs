@@ -16,7 +16,7 @@ use kstore_api::field::ErrorList;
 use kstore_api::patch::apply::{self, ObjectType, ReplicasPath};
 use kstore_api::status::Status;
 use kstore_api::structural::{Tree, ValidationScope, rules_blocked};
-use kstore_api::{convert, defaults, scale, schema, validate};
+use kstore_api::{defaults, scale, schema, stored, validate};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Target {
         }
         let row = self.resource.storage_row();
         if !row.is_same_version(self.resource) {
-            convert::to_storage(self.resource, object);
+            stored::to_storage(self.resource, object);
         }
         if let Some(ty) = schema::of(row.group, row.version, row.kind) {
             schema::fill::fill_stored(object, ty);

@@ -7,9 +7,10 @@ use crate::bootstrap;
 use crate::lookup::Lookup as _;
 use crate::request::{Action, Request, Target, WriteOptions};
 use kstore_api::flowcontrol::{self, API_VERSION};
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::PatchType;
+use kstore_api::resource::Resource;
 use serde_json::json;
 
 /// Field manager under which Kubernetes' apiservers write the condition.

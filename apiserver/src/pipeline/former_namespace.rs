@@ -10,7 +10,8 @@ use crate::authn::UserInfo;
 use crate::cache::WatchStart;
 use crate::registry::ContinueToken;
 use crate::request::{Action, ListAt, ListOptions, Target};
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use std::sync::OnceLock;
 

@@ -10,9 +10,10 @@ use crate::authn::UserInfo;
 use crate::authz::node::node_of;
 use crate::decode::Patch;
 use crate::request::{ManagedFieldsUpdate, Target, WriteOptions};
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::{PatchType, apply};
+use kstore_api::resource::Resource;
 use serde_json::Value;
 use std::sync::OnceLock;
 

@@ -11,7 +11,7 @@ use crate::request::{DeleteOptions, Propagation, Target};
 use crate::storage::{Guard, Outcome, Write};
 use crate::undecided::Undecided;
 use jiff::{SignedDuration, Timestamp};
-use kstore_api::kind::{DefaultPropagation, Resource};
+use kstore_api::resource::{DefaultPropagation, Resource};
 use kstore_api::status::Status;
 use kstore_api::{crd, meta};
 use serde_json::{Map, Value, json};

@@ -10,7 +10,7 @@ use crate::request::{ListAt, ListOptions};
 use crate::storage::{Raw, prefix_end};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

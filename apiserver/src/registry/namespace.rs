@@ -6,8 +6,9 @@
 use super::View;
 use crate::request::Target;
 use crate::storage::Guard;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_api::status::{Cause, Status};
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use crate::kinds::Kinds;
 use crate::lookup::Lookup;
 use crate::storage::{Commit, Guard, Raw, Write};
 use bytes::Bytes;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::selector::field;
 use kstore_api::status::Status;
 use parking_lot::Mutex;

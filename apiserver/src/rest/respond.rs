@@ -19,7 +19,7 @@ use http::header::{
 };
 use http::{HeaderValue, Response, StatusCode};
 use kstore_api::json;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::wire::protobuf;
 use kstore_nondet::Nondet;

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
 use http_body::{Frame, SizeHint};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use std::pin::Pin;
 use std::sync::Arc;

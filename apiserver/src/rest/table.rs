@@ -7,7 +7,7 @@ use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
 use kstore_api::crd::columns;
 use kstore_api::json;
-use kstore_api::kind::Resource;
+use kstore_api::resource::{Column, Resource};
 use kstore_api::status::Status;
 use kstore_api::table;
 use serde_json::{Value, json};
@@ -182,8 +182,8 @@ impl Tables {
     }
 }
 
-fn definitions(columns: &[table::Column]) -> Value {
-    let definition = |column: &table::Column| {
+fn definitions(columns: &[Column]) -> Value {
+    let definition = |column: &Column| {
         json!({"name": column.name, "type": column.kind, "format": column.format,
             "description": column.description, "priority": column.priority})
     };

@@ -16,7 +16,7 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use jiff::Timestamp;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::selector::field::Selector;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;

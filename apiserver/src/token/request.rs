@@ -3,8 +3,9 @@
 use super::{Bound, Claims, Tokens};
 use jiff::Timestamp;
 use kstore_api::field::{ErrorList, Path};
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Warnings;
 use crate::field::Path;
 use crate::limits::WARNINGS_MAX;
 use crate::object::{int, list, text};
+use crate::resource::Warnings;
 
 /// Container port seen before, with its path.
 struct SeenPort<'p> {

@@ -8,10 +8,10 @@ pub(super) mod totals;
 
 use super::{Operation, Plugin, Subject, row};
 use crate::lookup::Lookup;
-use kstore_api::kind::Resource;
 use kstore_api::meta;
 use kstore_api::object::list;
 use kstore_api::quantity::Quantity;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};

@@ -11,8 +11,8 @@ mod token;
 use super::{Operation, Plugin, Subject, row};
 use crate::authz::node::node_of;
 use crate::lookup::Lookup;
-use kstore_api::kind::Resource;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 

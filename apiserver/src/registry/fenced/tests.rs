@@ -6,7 +6,8 @@ use crate::pipeline::{Pipeline, Refused};
 use crate::request::{Action, Body, DeleteOptions, GetOptions, Request, Target, WriteOptions};
 use crate::testing::racing::Racing;
 use http::HeaderMap;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
