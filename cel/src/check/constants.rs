@@ -2,7 +2,7 @@
 
 use super::{CheckedTree, Reference};
 use crate::ast::{Call, Expr, ExprKind, Literal};
-use crate::env::Declarations;
+use crate::declarations::Declarations;
 use crate::library::{format, pattern};
 use crate::source::ErrorSink;
 use crate::types::Type;

@@ -3,12 +3,12 @@
 //! The size of a value comes from a literal, from the estimate of the call that makes it, from the [`SizeProvider`], or from its
 //! type, in this order.
 
-use super::{
-    ArgEstimate, CallEstimate, CostEstimate, EstimateCall, LIST, MAP, OBJECT, SizeEstimate, SizeProvider,
-};
 use crate::ast::{Call, Comprehension, Expr, ExprId, ExprKind, Literal};
 use crate::check::{CheckedTree, Reference};
-use crate::env::Declarations;
+use crate::cost::{
+    ArgEstimate, CallEstimate, CostEstimate, EstimateCall, LIST, MAP, OBJECT, SizeEstimate, SizeProvider,
+};
+use crate::declarations::Declarations;
 use crate::parse::{ACCUMULATOR, operator};
 use crate::types::Type;
 use std::collections::BTreeMap;
