@@ -12,6 +12,7 @@
 struct Readme;
 
 mod auth;
+mod budget;
 mod calls;
 mod check;
 mod cluster;
@@ -31,6 +32,7 @@ mod node;
 mod pages;
 mod range_stream;
 mod serve;
+mod service;
 mod snapshot;
 mod watch;
 

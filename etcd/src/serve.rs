@@ -13,14 +13,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+use crate::budget::Budget;
 use crate::calls::{self, Calls};
-use crate::connection::{self, Service};
-use crate::http2::Budget;
+use crate::connection;
 use crate::limits::{self, MESSAGE_BYTES};
 use crate::listener::Listener;
 use crate::metrics::ExtraMetrics;
 use crate::node::Node;
 use crate::pages::{self, PageState};
+use crate::service::Service;
 
 /// Default name of the member.
 const MEMBER_NAME: &str = "kstore";

@@ -17,14 +17,11 @@ mod limits;
 mod metrics;
 mod openapi;
 mod request;
+mod resource;
 mod server;
 mod summary;
 mod table;
 
 pub use install::{API_SERVICE, NAME, NAMESPACE, PORT, install, uninstall};
+pub use resource::{GROUP, VERSION};
 pub use server::MetricsServer;
-
-/// The API group.
-pub const GROUP: &str = "metrics.k8s.io";
-/// The version of the group.
-pub const VERSION: &str = "v1beta1";

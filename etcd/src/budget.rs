@@ -32,7 +32,7 @@ impl Default for Budget {
 
 /// One connection's share of a [`Budget`].
 #[derive(Debug)]
-pub(super) struct ConnectionBudget {
+pub(crate) struct ConnectionBudget {
     all: Budget,
     untaken: Arc<Semaphore>,
     scans: Arc<Semaphore>,
@@ -41,7 +41,7 @@ pub(super) struct ConnectionBudget {
 
 /// The budget of a connection for responses that tasks make piece by piece. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct StreamBudget {
+pub(crate) struct StreamBudget {
     own: Arc<Semaphore>,
     all: Arc<Semaphore>,
 }
@@ -49,7 +49,7 @@ pub(super) struct StreamBudget {
 impl StreamBudget {
     /// Waits for budget for a part of a response. A part counts as the connection's whole share at most, and a small one waits
     /// for its own connection only. Cancel safe.
-    pub(super) async fn acquire(&self, bytes: usize) -> BudgetPermits {
+    pub(crate) async fn acquire(&self, bytes: usize) -> BudgetPermits {
         let permits = u32::try_from(bytes.min(UNTAKEN_BYTES_PER_CONNECTION)).unwrap_or(u32::MAX);
         let mut held = Vec::with_capacity(2);
         // The semaphores are never closed.
@@ -62,7 +62,7 @@ impl StreamBudget {
     }
 
     /// Fits a reservation to the size of the part that was made: gives back the rest, or takes what is left.
-    pub(super) fn fit(&self, mut held: BudgetPermits, bytes: usize) -> BudgetPermits {
+    pub(crate) fn fit(&self, mut held: BudgetPermits, bytes: usize) -> BudgetPermits {
         for (held, semaphore) in held.iter_mut().zip([&self.own, &self.all]) {
             if let Some(excess) = held.num_permits().checked_sub(bytes) {
                 drop(held.split(excess));
@@ -77,7 +77,7 @@ impl StreamBudget {
 
 /// The budget that the incomplete request of a stream holds.
 #[derive(Debug, Default)]
-pub(super) struct BodyPermits(BudgetPermits);
+pub(crate) struct BodyPermits(BudgetPermits);
 
 impl BodyPermits {
     /// Adds budget for further bytes.
@@ -90,13 +90,13 @@ impl BodyPermits {
     }
 
     /// The bytes for which there is budget.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.0.first().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 }
 
 impl ConnectionBudget {
-    pub(super) fn of(all: Budget) -> Self {
+    pub(crate) fn of(all: Budget) -> Self {
         Self {
             all,
             untaken: Arc::new(Semaphore::new(UNTAKEN_BYTES_PER_CONNECTION)),
@@ -106,12 +106,12 @@ impl ConnectionBudget {
     }
 
     /// The part for responses that tasks make piece by piece.
-    pub(super) fn streamed(&self) -> StreamBudget {
+    pub(crate) fn streamed(&self) -> StreamBudget {
         StreamBudget { own: self.untaken.clone(), all: self.all.untaken.clone() }
     }
 
     /// Acquires budget for further bytes of an incomplete request. Returns whether there was enough.
-    pub(super) fn acquire_body(&self, held: &mut BodyPermits, bytes: usize) -> bool {
+    pub(crate) fn acquire_body(&self, held: &mut BodyPermits, bytes: usize) -> bool {
         match take_both([(&self.bodies, bytes), (&self.all.bodies, bytes)]) {
             Some(more) => {
                 held.merge(more);
@@ -123,13 +123,13 @@ impl ConnectionBudget {
 
     /// Bytes of the connection's budget for incomplete requests that are not in use.
     #[cfg(test)]
-    pub(super) fn free_body_bytes(&self) -> usize {
+    pub(crate) fn free_body_bytes(&self) -> usize {
         self.bodies.available_permits()
     }
 
     /// Acquires budget for a response until the client has taken it; `None` if there is not enough. A response larger
     /// than the whole share is accepted while the connection holds nothing else.
-    pub(super) fn acquire(&self, bytes: usize) -> Option<BudgetPermits> {
+    pub(crate) fn acquire(&self, bytes: usize) -> Option<BudgetPermits> {
         take_both([
             (&self.untaken, bytes.min(UNTAKEN_BYTES_PER_CONNECTION)),
             (&self.all.untaken, bytes.min(UNTAKEN_BYTES)),
@@ -137,7 +137,7 @@ impl ConnectionBudget {
     }
 
     /// Acquires budget for a response that cannot be refused any more: at most what is left.
-    pub(super) fn acquire_remaining(&self, bytes: usize) -> BudgetPermits {
+    pub(crate) fn acquire_remaining(&self, bytes: usize) -> BudgetPermits {
         let semaphores = [&self.untaken, &self.all.untaken].into_iter();
         let left = semaphores
             .filter_map(|semaphore| take_permits(semaphore, bytes.min(semaphore.available_permits())));
@@ -145,17 +145,17 @@ impl ConnectionBudget {
     }
 
     /// Whether the client's untaken responses use up its share, so that no further large response should start.
-    pub(super) fn is_exhausted(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.untaken.available_permits() == 0
     }
 
     /// Whether any response waits for the client.
-    pub(super) fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.untaken.available_permits() < UNTAKEN_BYTES_PER_CONNECTION
     }
 
     /// Acquires a permit for each large range read of a transaction; `None` if there are not enough.
-    pub(super) fn acquire_scans(&self, txn: &Txn) -> Option<BudgetPermits> {
+    pub(crate) fn acquire_scans(&self, txn: &Txn) -> Option<BudgetPermits> {
         match scans(txn) {
             0 => Some(Vec::new()),
             scans => take_both([(&self.scans, scans), (&self.all.scans, scans)]),
