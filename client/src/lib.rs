@@ -10,6 +10,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod apis;
 mod calls;
 mod client;
 mod connect;

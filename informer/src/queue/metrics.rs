@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use super::{Inner, Priority, Queue};
+use super::{Inner, Queue};
+use crate::Priority;
 use crate::metrics::{Collect, Histogram, Metric, Page, Registry};
 
 /// Counts of a queue at one moment.

@@ -12,8 +12,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    Delta, Object, cache::indexer::Batch, informer::metrics::BacklogSize, limits::UNMERGED_CHANGES,
-    subscription::delta_fifo::DeltaFifo,
+    Delta, Object, cache::indexer::Batch, hub::BacklogSize, hub::delta_fifo::DeltaFifo,
+    limits::UNMERGED_CHANGES,
 };
 
 /// Position of a subscriber in the backlog: the subscriber has read every change before it.

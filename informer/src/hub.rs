@@ -2,6 +2,10 @@
 //! [`Backlog`]; each lossless subscriber has its own queue of shared batches. Pure: the lock and the wakers
 //! are in `shared`.
 
+pub(crate) mod backlog;
+pub(crate) mod delta_fifo;
+pub(crate) mod waiters;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     num::NonZeroUsize,
@@ -9,11 +13,51 @@ use std::{
 };
 
 use crate::{
-    Delivery, Object, Overflow, View,
+    Object, View,
     cache::indexer::Batch,
-    informer::metrics::BacklogSize,
-    subscription::backlog::{Backlog, Content, Position},
+    hub::backlog::{Backlog, Content, Position},
 };
+
+/// How a [`Subscription`](crate::Subscription) stores changes that its reader has not taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// Merges the changes of each key. Stores at most one entry for each live object and for each deletion
+    /// that the reader has not seen. A slow reader delays no other. Suits most readers, which act on the
+    /// newest state.
+    #[default]
+    Coalesce,
+    /// Delivers every change, in the order of the source.
+    Lossless {
+        /// Number of pending changes at which `overflow` applies. The batch that reaches the limit is still
+        /// stored whole. Memory is bounded by `capacity` and the changes of one network message, which all
+        /// subscriptions share.
+        capacity: NonZeroUsize,
+        /// Behaviour when `capacity` is reached.
+        overflow: Overflow,
+    },
+}
+
+/// Behaviour of a lossless subscription whose reader is too slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// The informer stops reading its source until the reader catches up. No change is lost, and *all*
+    /// readers of this informer wait. The reader must not wait for the informer's progress, or both wait
+    /// forever.
+    SlowSource,
+    /// The subscription drops its backlog. The reader then gets the merged changes from its last seen state
+    /// to the cache, as with [`Delivery::Coalesce`]. Afterwards it gets every change again.
+    /// [`Subscription::replays`](crate::Subscription::replays) counts these replays.
+    Replay,
+}
+
+/// Changes that subscribers have not taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BacklogSize {
+    /// Each change counted once.
+    pub(crate) kept: usize,
+    /// Each change counted once per subscriber.
+    pub(crate) pending: usize,
+}
 
 /// Subscribers of one informer and their pending changes.
 pub(crate) struct Subscribers<T> {
