@@ -4,7 +4,7 @@
 //!
 //! The path of a request: `request` (path, query, Accept) → `server` (lists objects, reads summaries) →
 //! `summary` (a kubelet's answer) → `metrics` (NodeMetrics and PodMetrics) → `table`, if a table is
-//! requested. `discovery` and `openapi` have the documents about the API. Only `server` and `install` do I/O.
+//! requested. `discovery` and `openapi` have the documents about the API, `resource` its resources. Only `server` and `install` do I/O.
 
 /// The README, whose example compiles as a documentation test.
 #[cfg(doctest)]

@@ -11,7 +11,7 @@ pub(crate) struct CrateFloors {
 
 /// The crates whose modules have floors. A new module of such a crate gets a place here, as low as its purpose allows;
 /// an import that leads up is a reason to move code down, and not to move the module up.
-pub(crate) const CRATES: [CrateFloors; 4] = [
+pub(crate) const CRATES: [CrateFloors; 11] = [
     CrateFloors {
         folder: "store",
         floors: &[
@@ -50,6 +50,119 @@ pub(crate) const CRATES: [CrateFloors; 4] = [
     CrateFloors {
         folder: "container-sim",
         floors: &[&["limits", "script", "terminal", "time"], &["log", "shell"]],
+    },
+    CrateFloors {
+        folder: "api",
+        floors: &[
+            &[
+                "cidr",
+                "group_version",
+                "json",
+                "lenient",
+                "limits",
+                "quantity",
+                "schedule",
+                "time",
+                "version",
+            ],
+            &["diff", "field", "meta", "name", "schema", "yaml"],
+            &["dice", "format", "go_json", "object", "resource", "wire"],
+            &["convert", "distinct", "expression", "flowcontrol", "selector", "status"],
+            &["check", "scale", "strategy", "table"],
+            &["defaults", "initializers"],
+            &["structural"],
+            &["admission_expression"],
+            &["validate"],
+            &["crd", "quota"],
+            &["rules"],
+            &["kind"],
+            &["patch", "stored"],
+            &["admission", "openapi"],
+            &["fuzzing"],
+        ],
+    },
+    CrateFloors {
+        folder: "cel",
+        floors: &[
+            &["error", "limits", "types"],
+            &["source", "value"],
+            &["ast", "cost"],
+            &["parse"],
+            &["declarations"],
+            &["library"],
+            &["check"],
+            &["estimate"],
+            &["program"],
+            &["env"],
+        ],
+    },
+    CrateFloors {
+        folder: "client",
+        floors: &[
+            &["error", "gvr", "limits", "object_parts", "params", "trimmed"],
+            &["client", "custom", "kubeconfig"],
+            &["calls", "connect", "discovery", "feed", "path", "rest", "tunnel"],
+            &["grpc"],
+            &["dynamic", "typed"],
+            &["apis"],
+            &["crd", "finalizers", "lease", "manifest", "multi", "retry", "service_accounts", "transaction"],
+            &["event_batches"],
+            &["events"],
+        ],
+    },
+    CrateFloors {
+        folder: "informer",
+        floors: &[
+            &["environment", "key", "metrics", "priority", "slow_start", "task_group", "warnings"],
+            &["limits", "object"],
+            &["causes", "leader", "lister_watcher", "supervisor"],
+            &["kube", "map", "queue", "recorder", "status"],
+            &["reflector"],
+            &["cache"],
+            &["hub"],
+            &["shared"],
+            &["driver", "informer"],
+            &["builder", "cut", "subscription", "wait"],
+            &["client_go", "controller", "testing"],
+            &["conflict", "finalizer"],
+        ],
+    },
+    CrateFloors {
+        folder: "etcd",
+        floors: &[
+            &["codec", "limits", "listener"],
+            &["budget", "connection_slots", "error", "node"],
+            &["auth", "calls", "check", "cluster", "convert", "lease", "snapshot", "watch"],
+            &["metrics", "range_stream", "service"],
+            &["kv", "pages"],
+            &["http2", "maintenance"],
+            &["connection"],
+            &["serve"],
+        ],
+    },
+    CrateFloors {
+        folder: "testing",
+        floors: &[
+            &["limits", "listen", "namespaces", "schedule", "subset"],
+            &["faults", "trace"],
+            &["causes", "client", "components"],
+            &["cluster"],
+            &["builder", "settle", "wait"],
+            &["fork"],
+            &["initial"],
+            &["start"],
+        ],
+    },
+    CrateFloors {
+        folder: "metrics-server",
+        floors: &[
+            &["limits", "resource", "summary"],
+            &["discovery", "install", "metrics"],
+            &["openapi"],
+            &["request"],
+            &["table"],
+            &["server"],
+        ],
     },
     CrateFloors {
         folder: "tidy",

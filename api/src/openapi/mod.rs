@@ -254,9 +254,9 @@ pub fn fingerprint(facts: &str) -> String {
 const SOURCES: [&str; 22] = [
     include_str!("../../../Cargo.lock"),
     include_str!("../../schema/facts.txt"),
-    include_str!("../crd/openapi/mod.rs"),
-    include_str!("../crd/openapi/model.rs"),
-    include_str!("../crd/openapi/v2.rs"),
+    include_str!("definition/mod.rs"),
+    include_str!("definition/model.rs"),
+    include_str!("definition/v2.rs"),
     include_str!("../kind/table.rs"),
     include_str!("../kind/table/opt_in.rs"),
     include_str!("aggregated.rs"),
@@ -308,7 +308,7 @@ fn reference(schema_name: &str) -> Value {
 mod common {
     use serde_json::{Value, json};
 
-    use super::ResourceDoc;
+    use crate::openapi::ResourceDoc;
 
     /// Schema of one API group.
     pub(super) const API_GROUP: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup";
