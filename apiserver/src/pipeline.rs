@@ -5,6 +5,7 @@
 mod admit;
 mod apply;
 mod component_status;
+mod config;
 pub(crate) mod connect;
 mod create;
 mod custom;
@@ -28,20 +29,21 @@ mod unsupported;
 mod update;
 mod warnings;
 
+pub(crate) use config::PipelineState;
+pub use config::{AccessConfig, AdmissionConfig, PipelineConfig, RegistryConfig};
 pub use transact::Transacted;
 pub use unsupported::{AnnotationCheck, LocalComponents};
 
-use crate::admission::{Admission, ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA, ROLE_CHECKS};
+use crate::admission::Admission;
 use crate::authn::service_account::TokenAuthenticator;
 use crate::authn::{AnonymousAccess, Bearers, UserInfo};
 use crate::authz::{self, Attributes, Authorizer, More, Selects};
 use crate::cache::{Cache, Entry, Watch};
 use crate::conversion::Converter;
 use crate::error;
-use crate::fairness::{Fairness, RequestLimits, upkeep};
+use crate::fairness::{Fairness, upkeep};
 use crate::fence::Fence;
 use crate::metrics::{self, Metrics};
-use crate::outbound::{Network, Outbound, ServiceBackends};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Registry, View, WriteContext};
 use crate::request::{Action, Request, Target};
@@ -154,105 +156,6 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline over a filled cache, with default settings. All that the pipeline reads about the cluster
-    /// comes from this cache.
-    pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
-        let outbound = Arc::new(Network::new(ServiceBackends::default()));
-        let authorizer = Authorizer::new(cache.clone());
-        Self::counted(cache, provenance, nondet, Arc::default(), outbound, authorizer)
-    }
-
-    /// A pipeline that records its measurements in `metrics`, which other parts share, calls webhooks through
-    /// `outbound`, and authorizes with `authorizer`.
-    pub fn counted(
-        cache: Arc<Cache>,
-        provenance: Arc<Provenance>,
-        nondet: Nondet,
-        metrics: Arc<Metrics>,
-        outbound: Arc<dyn Outbound>,
-        authorizer: Authorizer,
-    ) -> Self {
-        let authorizer = Arc::new(authorizer);
-        let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
-        metrics.append(admission.render_metrics());
-        let converter = Arc::new(Converter::new(outbound, nondet.clone()));
-        metrics.append(converter.render_metrics());
-        Self {
-            authorizer,
-            admission,
-            registry: Registry::new(cache, nondet.clone()),
-            provenance,
-            metrics,
-            in_flight: InFlight::default(),
-            fairness: None,
-            heavy: Heavy::default(),
-            converter,
-            nondet,
-            tokens: None,
-            bearers: Bearers::default(),
-            local: LocalComponents::default(),
-            definition_writes: tokio::sync::Mutex::default(),
-            anonymous: AnonymousAccess::Everywhere,
-        }
-    }
-
-    /// Sets the key for tokens of service accounts. Without a key, the server neither issues nor accepts such
-    /// tokens.
-    #[must_use]
-    pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
-        let tokens = tokens.map(TokenAuthenticator::new);
-        if let Some(uses) = tokens.as_ref().map(|tokens| tokens.uses().clone()) {
-            self.metrics.append(move |out| uses.render_metrics(&mut metrics::Page::new(out)));
-        }
-        Self { tokens, ..self }
-    }
-
-    /// Adds further authenticators of bearer tokens.
-    #[must_use]
-    pub fn with_bearers(self, bearers: Bearers) -> Self {
-        Self { bearers, ..self }
-    }
-
-    /// Selects and configures the admission plugins. In mode AlwaysAllow the plugins that check roles are disabled too.
-    #[must_use]
-    pub fn with_plugins(self, mut switches: PluginSwitches, configured: &ConfiguredPlugins) -> Self {
-        if self.authorizer.modes().allow_everything() {
-            switches.disabled.extend(ROLE_CHECKS);
-        }
-        let registry = match switches.runs(RESOURCE_QUOTA) {
-            true => self.registry.with_limited_resources(configured.limited_resources()),
-            false => self.registry.without_quotas(),
-        };
-        Self { admission: self.admission.with(&switches, configured), registry, ..self }
-    }
-
-    /// Declares the components that run in this process. The pipeline warns only about features that these
-    /// components lack.
-    #[must_use]
-    pub fn with_local_components(self, local: LocalComponents) -> Self {
-        Self { local, ..self }
-    }
-
-    /// Sets which requests without credentials are served as the user `system:anonymous`. Others are refused with
-    /// 401.
-    #[must_use]
-    pub fn with_anonymous(self, anonymous: AnonymousAccess) -> Self {
-        Self { anonymous, ..self }
-    }
-
-    /// Sets how many requests are served at a time. Without this call priority levels are not enforced.
-    #[must_use]
-    pub fn with_request_limits(self, limits: RequestLimits) -> Self {
-        if !limits.is_fair {
-            return Self { in_flight: InFlight::of(limits.reads, limits.writes), ..self };
-        }
-        let total = limits.reads.saturating_add(limits.writes);
-        let fairness = Arc::new(Fairness::new(total, self.nondet.clone()));
-        let measured = fairness.clone();
-        self.metrics.append(move |out| measured.render_metrics(&mut metrics::Page::new(out)));
-        Self { fairness: Some(fairness), ..self }
-    }
-
     /// The priority levels, if they are enforced.
     pub(crate) fn fairness(&self) -> Option<&Arc<Fairness>> {
         self.fairness.as_ref()
@@ -263,12 +166,6 @@ impl Pipeline {
         if let Some(fairness) = &self.fairness {
             upkeep::configure(fairness, self.cache());
         }
-    }
-
-    /// Changes settings of the registry.
-    #[must_use]
-    pub(crate) fn with_registry(self, change: impl FnOnce(Registry) -> Registry) -> Self {
-        Self { registry: change(self.registry), ..self }
     }
 
     /// The key for tokens of service accounts.

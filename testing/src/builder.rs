@@ -7,12 +7,10 @@ use crate::faults::{FaultInjector, Faults};
 use crate::limits::CONNECTIONS;
 use crate::schedule::Schedule;
 use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
+use kstore_apiserver::config::{AccessConfig, NetworkConfig};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{
-    AnnotationCheck, ApiServer, LocalComponents, Options, ServerImage, ServiceRanges, Settings,
-};
+use kstore_apiserver::{AnnotationCheck, ApiServer, LocalComponents, ServerConfig, ServerImage};
 use kstore_client::manifest::ApplyError;
 use kstore_controllers::Accounts;
 use kstore_informer::metrics::Registry;
@@ -73,8 +71,7 @@ impl Builder {
         // Stops the started tasks on every early return and if the caller drops this future, until the cluster owns the token.
         let unfinished = stop.clone().drop_guard();
         tasks.spawn(close_when_stopped(store.clone(), stop.clone()));
-        let mut options = self.options(&nondet, &stop, tokens.clone());
-        options.settings.opt_in = self.opt_in.clone();
+        let config = self.server_config(&nondet, &stop, tokens.clone());
         if let Some(kept) = self.history {
             tasks.spawn(compact_history(store.clone(), kept, stop.clone()));
         }
@@ -85,8 +82,8 @@ impl Builder {
         let storage = schedule.storage(Arc::new(Embedded::new(store.clone())));
         let spawn = |task| drop(tasks.spawn(task));
         let api = match image {
-            None => ApiServer::start(storage, options, spawn).await?,
-            Some(image) => ApiServer::start_from(image, storage, options, spawn).await?,
+            None => ApiServer::start(storage, config, spawn).await?,
+            Some(image) => ApiServer::start_from(image, storage, config, spawn).await?,
         };
         let injector = FaultInjector::new(store.clone(), faults);
         let api = api.layered(|router| injector.layer(router));
@@ -148,29 +145,35 @@ impl Builder {
         Simulator::new(kubelet, nondet.clone(), config)
     }
 
-    fn options(&self, nondet: &Nondet, stop: &CancellationToken, tokens: Option<Arc<Tokens>>) -> Options {
-        let outbound: Arc<dyn Outbound> = Arc::new(Network::new(ServiceBackends::default()));
-        Options {
-            nondet: nondet.clone(),
-            stop: stop.clone(),
+    /// The API server's configuration.
+    fn server_config(
+        &self,
+        nondet: &Nondet,
+        stop: &CancellationToken,
+        tokens: Option<Arc<Tokens>>,
+    ) -> ServerConfig {
+        let network = NetworkConfig {
             // An address reserved for documentation (RFC 5737): the cluster has no listener unless a test opens one later.
             advertised: "192.0.2.1:6443".to_owned(),
-            client_ca: None,
-            front_proxy_ca: None,
-            tokens,
-            service_ranges: ServiceRanges::default(),
+            connections: CONNECTIONS,
+            ..NetworkConfig::default()
+        };
+        let annotations = AnnotationCheck {
+            prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
+            problems: kstore_kubelet_sim::behavior::problems,
+        };
+        ServerConfig {
+            nondet: nondet.clone(),
+            stop: stop.clone(),
+            network,
+            access: AccessConfig { tokens, ..AccessConfig::default() },
+            opt_in: self.opt_in.clone(),
             local_components: LocalComponents {
                 controllers: self.controllers,
                 kubelets: self.nodes > 0,
-                annotations: (self.nodes > 0).then_some(AnnotationCheck {
-                    prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
-                    problems: kstore_kubelet_sim::behavior::problems,
-                }),
+                annotations: (self.nodes > 0).then_some(annotations),
             },
-            anonymous: true,
-            outbound,
-            settings: Settings::default(),
-            connections: CONNECTIONS,
+            ..ServerConfig::default()
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The start of a server on a storage that is unavailable for a while.
 
-use crate::outbound::{Network, ServiceBackends};
-use crate::server::{ApiServer, Options, StartError};
+use crate::config::ServerConfig;
+use crate::server::{ApiServer, StartError};
 use crate::storage::embedded::Embedded;
 use crate::storage::{Commit, CommitError, Layer, Outcome, Storage};
 use async_trait::async_trait;
@@ -9,7 +9,6 @@ use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio_util::sync::CancellationToken;
 
 /// A storage whose first commits fail.
 struct UnavailableStorage {
@@ -38,21 +37,8 @@ async fn start(failures: u64) -> Result<ApiServer, StartError> {
     let nondet = Nondet::simulated(1);
     let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
     let storage = UnavailableStorage { inner: Embedded::new(store), failures_left: failures.into() };
-    let options = Options {
-        nondet,
-        stop: CancellationToken::new(),
-        advertised: String::new(),
-        client_ca: None,
-        front_proxy_ca: None,
-        tokens: None,
-        service_ranges: Default::default(),
-        local_components: Default::default(),
-        anonymous: true,
-        outbound: Arc::new(Network::new(ServiceBackends::default())),
-        settings: crate::Settings::default(),
-        connections: crate::limits::CONNECTIONS,
-    };
-    ApiServer::start(Arc::new(storage), options, |task| drop(tokio::spawn(task))).await
+    let config = ServerConfig { nondet, ..ServerConfig::default() };
+    ApiServer::start(Arc::new(storage), config, |task| drop(tokio::spawn(task))).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,12 +3,12 @@
 use super::connection::{ListenerState, serve_http};
 use super::*;
 use crate::authn::Peer;
-use crate::outbound::{Network, ServiceBackends};
 use crate::storage::embedded::Embedded;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
+use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
 use pb::kstore_client::KstoreClient;
 use pb::tunnel_up::Message as Up;
@@ -22,21 +22,8 @@ use tower::ServiceExt as _;
 async fn start() -> ApiServer {
     let nondet = Nondet::simulated(1);
     let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
-    let options = Options {
-        nondet,
-        stop: CancellationToken::new(),
-        advertised: String::new(),
-        client_ca: None,
-        front_proxy_ca: None,
-        tokens: None,
-        service_ranges: ServiceRanges::default(),
-        local_components: LocalComponents::default(),
-        anonymous: true,
-        outbound: Arc::new(Network::new(ServiceBackends::default())),
-        settings: Settings::default(),
-        connections: limits::CONNECTIONS,
-    };
-    ApiServer::start(Arc::new(Embedded::new(store)), options, |task| drop(tokio::spawn(task))).await.unwrap()
+    let config = ServerConfig { nondet, ..ServerConfig::default() };
+    ApiServer::start(Arc::new(Embedded::new(store)), config, |task| drop(tokio::spawn(task))).await.unwrap()
 }
 
 /// A connection of `peer` to the server, as a listener serves it.

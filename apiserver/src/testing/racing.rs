@@ -1,8 +1,7 @@
 //! A storage in which another client writes one object just before each commit, and a pipeline over it.
 
 use crate::cache::Cache;
-use crate::pipeline::Pipeline;
-use crate::provenance::Provenance;
+use crate::pipeline::{AdmissionConfig, Pipeline, PipelineConfig, PipelineState};
 use crate::storage::embedded::Embedded;
 use crate::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
 use async_trait::async_trait;
@@ -25,6 +24,15 @@ pub(crate) struct Racing {
 impl Racing {
     /// A storage with the object `first`, and an API over it.
     pub(crate) async fn start(key: String, first: Value) -> (Arc<Self>, Pipeline) {
+        Self::start_with(key, first, AdmissionConfig::default()).await
+    }
+
+    /// Like [`Racing::start`], with these admission plugins.
+    pub(crate) async fn start_with(
+        key: String,
+        first: Value,
+        admission: AdmissionConfig,
+    ) -> (Arc<Self>, Pipeline) {
         let nondet = Nondet::simulated(1);
         let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
         let inner = Embedded::new(store);
@@ -32,7 +40,8 @@ impl Racing {
         storage.write(Some(first)).await;
         let (cache, follow) = Cache::fill(storage.clone(), |_| {}).await.unwrap();
         tokio::spawn(follow);
-        let pipeline = Arc::new(Pipeline::new(cache, Arc::new(Provenance::default()), nondet));
+        let config = PipelineConfig { nondet, admission, ..PipelineConfig::default() };
+        let pipeline = Arc::new(Pipeline::new(PipelineState::of_cache(cache), config));
         crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
         (storage, Arc::into_inner(pipeline).expect("all initial objects are created"))
     }

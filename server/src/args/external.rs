@@ -58,7 +58,7 @@ pub struct ExternalEtcd {
 
 impl ExternalArgs {
     /// Whether --etcd-servers is given.
-    pub(super) fn is_given(&self) -> bool {
+    fn is_given(&self) -> bool {
         !self.etcd_servers.is_empty()
     }
 
@@ -113,7 +113,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Api, Cli, Config, Storage, UsageError};
+    use super::super::{Cli, Config, Storage, UsageError};
     use super::*;
     use clap::Parser as _;
 
@@ -123,9 +123,8 @@ mod tests {
     }
 
     fn external(flags: &str) -> (ExternalEtcd, Option<PathBuf>) {
-        let Api::Here { storage: Storage::External { etcd, dir }, .. } = config(flags).unwrap().api else {
-            panic!("no external etcd: {flags}")
-        };
+        let storage = config(flags).unwrap().api.here().unwrap().storage;
+        let Storage::External { etcd, dir } = storage else { panic!("no external etcd: {flags}") };
         (etcd, dir)
     }
 

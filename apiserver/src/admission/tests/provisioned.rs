@@ -2,7 +2,7 @@
 
 use crate::admission::{ConfiguredPlugins, PluginSwitches};
 use crate::authn::UserInfo;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::request::{Action, Body, Request, Target, Transaction, TransactionStep, WriteOptions};
 use crate::testing::racing::Racing;
 use kstore_api::kind;
@@ -15,10 +15,14 @@ pub(in crate::admission) async fn pipeline(
     enabled: impl IntoIterator<Item = &'static str>,
     configured: ConfiguredPlugins,
 ) -> Pipeline {
-    let seed = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "seed", "namespace": "default", "uid": "u" } });
-    let (_, pipeline) = Racing::start("/registry/configmaps/default/seed".to_owned(), seed).await;
     let switches = PluginSwitches { enabled: enabled.into_iter().collect(), ..PluginSwitches::default() };
-    pipeline.with_plugins(switches, &configured)
+    pipeline_with(AdmissionConfig { switches, configured }).await
+}
+
+/// An API server with this configuration of admission.
+pub(in crate::admission) async fn pipeline_with(admission: AdmissionConfig) -> Pipeline {
+    let seed = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "seed", "namespace": "default", "uid": "u" } });
+    Racing::start_with("/registry/configmaps/default/seed".to_owned(), seed, admission).await.1
 }
 
 /// Creates an object in a namespace.

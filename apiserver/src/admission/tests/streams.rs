@@ -1,9 +1,9 @@
 //! Plugins that refuse commands in pods.
 
-use super::provisioned::{create, pipeline};
-use crate::admission::{ConfiguredPlugins, PluginSwitches};
+use super::provisioned::{create, pipeline_with};
+use crate::admission::PluginSwitches;
 use crate::authn::{MASTERS, UserInfo};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::request::Target;
 use crate::token::core;
 use serde_json::{Value, json};
@@ -34,8 +34,8 @@ async fn server(plugin: Option<&'static str>, pods: &[(&str, Value)]) -> Pipelin
     // ServiceAccount would need an account of the namespace.
     let without = PluginSwitches::without(["ServiceAccount"]);
     let switches = PluginSwitches { enabled: plugin.into_iter().collect(), ..without };
-    let configured = ConfiguredPlugins::default();
-    let server = pipeline([], ConfiguredPlugins::default()).await.with_plugins(switches, &configured);
+    let admission = AdmissionConfig { switches, ..AdmissionConfig::default() };
+    let server = pipeline_with(admission).await;
     for (name, spec) in pods {
         create(&server, &pod(name, spec), ("default", false)).await.unwrap();
     }

@@ -5,8 +5,7 @@ use super::*;
 use crate::authn::{MASTERS, UserInfo};
 use crate::cache::Cache;
 use crate::decode;
-use crate::pipeline::Answer;
-use crate::provenance::Provenance;
+use crate::pipeline::{Answer, PipelineConfig, PipelineState};
 use crate::request::{Action, Body, FieldValidation, Request};
 use crate::storage::embedded::Embedded;
 use bytes::Bytes;
@@ -43,7 +42,8 @@ impl Api {
         let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
         let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store)), |_| {}).await.unwrap();
         tokio::spawn(follow);
-        let pipeline = Arc::new(Pipeline::new(cache, Arc::new(Provenance::default()), nondet));
+        let config = PipelineConfig { nondet, ..PipelineConfig::default() };
+        let pipeline = Arc::new(Pipeline::new(PipelineState::of_cache(cache), config));
         crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
         Self { pipeline }
     }

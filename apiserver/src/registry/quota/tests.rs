@@ -3,7 +3,7 @@
 use super::*;
 use crate::admission::{ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA};
 use crate::authn::UserInfo;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{AdmissionConfig, Pipeline};
 use crate::request::{Action, Body, Request, WriteOptions};
 use crate::testing::racing::Racing;
 use serde_json::json;
@@ -85,23 +85,23 @@ async fn quotas_that_take_effect_before_the_commit_are_charged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_without_the_plugin_charges_nothing() {
-    let (_, pipeline) = Racing::start(KEY.to_owned(), quota("0", "0")).await;
     let switches = PluginSwitches::without([RESOURCE_QUOTA]);
-    let pipeline = pipeline.with_plugins(switches, &ConfiguredPlugins::default());
+    let admission = AdmissionConfig { switches, ..AdmissionConfig::default() };
+    let (_, pipeline) = Racing::start_with(KEY.to_owned(), quota("0", "0"), admission).await;
     assert_eq!(create(&pipeline, "a").await, Ok(()));
     assert_eq!(used(&pipeline).await, "0");
 }
 
 #[tokio::test(start_paused = true)]
 async fn limited_objects_are_refused_in_a_namespace_without_a_quota() {
-    let (storage, pipeline) = Racing::start(KEY.to_owned(), quota("1", "0")).await;
     let mut configured = ConfiguredPlugins::default();
     let document = json!({
         "apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration",
         "limitedResources": [{"resource": "configmaps", "matchContains": ["count/"]}],
     });
     configured.configure(RESOURCE_QUOTA, document).unwrap();
-    let pipeline = pipeline.with_plugins(PluginSwitches::default(), &configured);
+    let admission = AdmissionConfig { configured, ..AdmissionConfig::default() };
+    let (storage, pipeline) = Racing::start_with(KEY.to_owned(), quota("1", "0"), admission).await;
     assert_eq!(create(&pipeline, "a").await, Ok(()), "the quota bounds them");
     storage.write(None).await;
     assert_eq!(

@@ -105,8 +105,8 @@ impl Authorization {
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::TestFlags;
     use super::*;
+    use crate::flags::given::TestFlags;
     use kstore_apiserver::authn::ReviewVersion;
     use std::time::Duration;
 

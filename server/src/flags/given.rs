@@ -1,7 +1,7 @@
 //! [`FlagValues`]: the flags of a parsed command line as texts, with typed readers for single values.
 //! Independent of the parser. Pure.
 
-use crate::dropin::parse_bool;
+use super::parse_bool;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -101,7 +101,7 @@ fn duration(text: &str) -> Option<Duration> {
 
 /// Flags given by a test.
 #[cfg(test)]
-pub(super) struct TestFlags(pub(super) Vec<(&'static str, &'static str)>);
+pub(crate) struct TestFlags(pub(crate) Vec<(&'static str, &'static str)>);
 
 #[cfg(test)]
 impl FlagValues for TestFlags {

@@ -2,9 +2,9 @@
 //! accepted, one without effect gives a warning, and one that kstore cannot ignore is refused. `opt_in` turns optional APIs and their
 //! features on.
 
+use super::FlagError;
 use super::gate_table::{self as table, FeatureGate, GATES, Stage, gate};
-use crate::args::FlagError;
-use crate::dropin::parse_bool;
+use crate::flags::parse_bool;
 use kstore_api::kind::opt_in::{self, ApiSwitches};
 use kstore_api::kind::{self, OptIn};
 use std::collections::BTreeMap;

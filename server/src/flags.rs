@@ -1,9 +1,11 @@
-//! Command-line parser of the drop-in programs: a table of flags, each with a verdict, and a parser with the rules of pflag
-//! (Kubernetes' programs) or of Go's flag package (etcd). Pure: the caller reads the environment and prints.
+//! Tables of flags, each with a verdict, and a parser with the rules of pflag (Kubernetes' programs) or of Go's flag package (etcd).
+//! `given` reads the values of flags, whichever parser has parsed them. Pure: the caller reads the environment and prints.
 
+pub(crate) mod given;
 #[cfg(test)]
 mod tests;
 
+use given::FlagValues;
 use std::fmt::Write as _;
 
 /// How a drop-in program treats a flag that it is given.
@@ -285,7 +287,7 @@ impl Parsed {
     }
 }
 
-impl crate::args::FlagValues for Parsed {
+impl FlagValues for Parsed {
     fn values(&self, name: &str) -> Vec<&str> {
         Parsed::values(self, name).collect()
     }
