@@ -202,7 +202,7 @@ impl Pipeline {
     pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
         let tokens = tokens.map(TokenAuthenticator::new);
         if let Some(uses) = tokens.as_ref().map(|tokens| tokens.uses().clone()) {
-            self.metrics.append(move |out| uses.render_metrics(&mut metrics::Page::new(out)));
+            self.metrics.append(move |out| uses.render_metrics(&mut kstore_metrics_text::Page::new(out)));
         }
         Self { tokens, ..self }
     }
@@ -249,7 +249,7 @@ impl Pipeline {
         let total = limits.reads.saturating_add(limits.writes);
         let fairness = Arc::new(Fairness::new(total, self.nondet.clone()));
         let measured = fairness.clone();
-        self.metrics.append(move |out| measured.render_metrics(&mut metrics::Page::new(out)));
+        self.metrics.append(move |out| measured.render_metrics(&mut kstore_metrics_text::Page::new(out)));
         Self { fairness: Some(fairness), ..self }
     }
 
