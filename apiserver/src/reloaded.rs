@@ -3,8 +3,9 @@
 
 mod stamp;
 
-use crate::metrics::{Counter, Page};
+use crate::metrics::Counter;
 use kstore_nondet::Clock;
+use kstore_metrics_text::Page;
 use parking_lot::{Mutex, RwLock};
 use ring::digest::{Context, SHA256};
 use stamp::{FileStamp, stamp};

@@ -149,7 +149,7 @@ impl Format {
             Self::RgbColor => code::rgb_color(text),
             Self::Byte => code::base64(text),
             Self::Date => time::date(text),
-            Self::Duration => time::duration(text),
+            Self::Duration => kstore_go_duration::parse_format(text).is_some(),
             Self::DateTime => time::date_time(text),
             Self::ShortName => text.len() <= LABEL_MAX && name::dns1123_label(text).is_empty(),
             Self::LongName => text.len() <= SUBDOMAIN_MAX && name::dns1123_subdomain(text).is_empty(),

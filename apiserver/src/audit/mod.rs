@@ -30,11 +30,11 @@ pub(crate) use trail::{
 pub use webhook::{AuditSender, WebhookOptions};
 
 use crate::limits;
-use crate::metrics::Page;
 use crate::outbound::Remote;
 use backend::{Backend, QueueBounds, QueuedEvent};
 use event::Event;
 use kstore_nondet::Rng;
+use kstore_metrics_text::Page;
 use metrics::{AuditMetrics, Plugin};
 use std::fmt;
 use std::sync::Arc;

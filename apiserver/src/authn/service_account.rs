@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(used.annotations().len(), 1, "its Secret does not exist");
         authenticator.uses().count(&used);
         let mut page = String::new();
-        authenticator.uses().render_metrics(&mut crate::metrics::Page::new(&mut page));
+        authenticator.uses().render_metrics(&mut kstore_metrics_text::Page::new(&mut page));
         let lines: Vec<_> = page.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             lines,

@@ -4,11 +4,12 @@
 use super::UserInfo;
 use crate::expiring::Expiring;
 use crate::limits;
-use crate::metrics::{Counter, Family, Page};
+use crate::metrics::{Counter, Family};
 use crate::outbound::{Backoff, Remote, is_worth_another_call};
 use crate::single_flight::SingleFlight;
 use bytes::Bytes;
 use kstore_nondet::Rng;
+use kstore_metrics_text::Page;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};

@@ -1,6 +1,5 @@
-//! Counters and histograms that many threads update concurrently, and families of them by label values.
+//! Counters that many threads update concurrently, and families of counters and histograms by label values.
 
-use super::page::{Label, Page};
 use kstore_nondet::HashMap;
 use parking_lot::RwLock;
 use std::hash::Hash;
@@ -20,55 +19,6 @@ impl Counter {
     /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A histogram: the number of values in each bucket, and their sum.
-#[derive(Debug)]
-pub struct Histogram {
-    bounds: &'static [f64],
-    /// Numbers of values by bucket; the last bucket has the values above all bounds.
-    counts: Box<[AtomicU64]>,
-    /// The bits of the sum, a float.
-    sum: AtomicU64,
-}
-
-impl Histogram {
-    /// A histogram with these upper bounds, which ascend and do not include infinity.
-    pub fn new(bounds: &'static [f64]) -> Self {
-        let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
-        Self { bounds, counts, sum: AtomicU64::new(0f64.to_bits()) }
-    }
-
-    /// Counts one value.
-    pub fn observe(&self, value: f64) {
-        let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
-        let add = |sum: u64| Some((f64::from_bits(sum) + value).to_bits());
-        // The function always returns a value, so the update succeeds.
-        let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-    }
-
-    /// The number of values.
-    pub fn count(&self) -> u64 {
-        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Whether there are no values yet.
-    pub fn is_empty(&self) -> bool {
-        self.count() == 0
-    }
-
-    /// Writes the samples. A value that is counted concurrently may be in the sum and not yet in the count,
-    /// but buckets are always cumulative.
-    pub fn render(&self, page: &mut Page<'_>, name: &str, labels: &[Label<'_>]) {
-        let mut total = 0;
-        for (bound, count) in self.bounds.iter().chain([&f64::INFINITY]).zip(&self.counts) {
-            total += count.load(Ordering::Relaxed);
-            page.bucket(name, labels, *bound, total);
-        }
-        page.line(&format!("{name}_sum"), labels, f64::from_bits(self.sum.load(Ordering::Relaxed)));
-        page.line(&format!("{name}_count"), labels, total);
     }
 }
 
@@ -104,17 +54,6 @@ impl<K: Clone + Eq + Hash + Ord, V> Family<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_value_at_a_bound_is_within_it() {
-        let histogram = Histogram::new(&[1.0, 2.5]);
-        [0.5, 1.0, 2.0, 3.0].into_iter().for_each(|value| histogram.observe(value));
-        let mut out = String::new();
-        histogram.render(&mut Page::new(&mut out), "h", &[]);
-        let want =
-            "h_bucket{le=\"1\"} 2\nh_bucket{le=\"2.5\"} 3\nh_bucket{le=\"+Inf\"} 4\nh_sum 6.5\nh_count 4\n";
-        assert_eq!(out, want);
-    }
 
     #[test]
     fn concurrent_counts_are_not_lost() {

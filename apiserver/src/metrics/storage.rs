@@ -1,12 +1,12 @@
 //! Metrics of requests to a storage, under the names of kube-apiserver's metrics of etcd requests.
 
-use super::page::Page;
 use super::request::DURATIONS;
-use super::series::{Counter, Family, Histogram};
+use super::series::{Counter, Family};
 use crate::kinds::built_in_of_key;
 use crate::storage::{
     Commit, CommitError, Layer, Outcome, Page as Found, Raw, ReadError, SharedStorage, Storage, Write,
 };
+use kstore_metrics_text::{AtomicHistogram, Page};
 use async_trait::async_trait;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -20,13 +20,13 @@ pub(super) struct StorageMetrics {
 }
 
 struct StorageSeries {
-    durations: Histogram,
+    durations: AtomicHistogram,
     errors: Counter,
 }
 
 impl Default for StorageMetrics {
     fn default() -> Self {
-        let new = || StorageSeries { durations: Histogram::new(&DURATIONS), errors: Counter::default() };
+        let new = || StorageSeries { durations: AtomicHistogram::new(&DURATIONS), errors: Counter::default() };
         Self { series: Family::new(new) }
     }
 }

@@ -17,7 +17,7 @@ use crate::authz::{Attributes, More, Target};
 use crate::fairness::{DUMPS, Dump};
 use crate::kinds::{CustomVersion, Kinds};
 use crate::limits;
-use crate::metrics::{self, Page, page};
+use crate::metrics;
 use crate::pipeline::Pipeline;
 use crate::provenance::changes;
 use crate::version;
@@ -28,6 +28,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::kind;
 use kstore_api::status::Status;
+use kstore_metrics_text::{Page, open_metrics, OPEN_METRICS, TEXT};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -292,9 +293,9 @@ fn metrics_page(parts: &Parts, text: String) -> Response<Body> {
     let plain = |clause: &accept::Clause| clause.accepts("text/plain");
     let wanted = accept::clauses(&parts.headers).into_iter().find(|clause| open(clause) || plain(clause));
     let (media, text) = if wanted.is_some_and(|clause| open(&clause)) {
-        (page::OPEN_METRICS, page::open_metrics(&text))
+        (OPEN_METRICS, open_metrics(&text))
     } else {
-        (page::TEXT, text)
+        (TEXT, text)
     };
     if !content::takes_gzip(&parts.headers) {
         return response(StatusCode::OK, media, Body::from(text));

@@ -159,9 +159,9 @@ fn to_double<'a>(args: &[Val<'a>]) -> Outcome<'a> {
 fn to_duration<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     match args {
         [Val::Duration(value)] => Ok(Val::Duration(*value)),
-        [Val::String(text)] => time::parse_duration(text)
+        [Val::String(text)] => kstore_go_duration::parse(text)
             .map(Val::Duration)
-            .ok_or_else(|| EvalError::other(format!("time: invalid duration {:?}", &**text))),
+            .map_err(|_| EvalError::other(format!("time: invalid duration {:?}", &**text))),
         _ => Err(EvalError::NoSuchOverload),
     }
 }

@@ -91,11 +91,7 @@ impl DecadeHistogram {
     }
 
     pub(super) fn histogram(&self) -> Histogram {
-        let up_to = self.counts.iter().scan(0, |below, count| {
-            *below += count;
-            Some(*below)
-        });
-        Histogram::from_cumulative(Histogram::QUEUE, up_to, self.counts.iter().sum(), self.sum.as_secs_f64())
+        Histogram::of_counts(Histogram::QUEUE, &self.counts, self.sum.as_secs_f64())
     }
 }
 

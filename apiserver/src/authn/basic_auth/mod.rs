@@ -18,11 +18,12 @@ use crate::expiring::Expiring;
 use crate::limits::{
     ACCESS_FILE_LOOK, BASIC_AUTH_CHECKS, BASIC_AUTH_VERIFIED, BASIC_AUTH_VERIFIED_TIME, BASIC_AUTH_WAITING,
 };
-use crate::metrics::{Counter, Family, Page};
+use crate::metrics::{Counter, Family};
 use crate::reloaded::{Reloaded, UnusableFiles};
 use file::{BasicAuthFile, Digest};
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
+use kstore_metrics_text::Page;
 use ring::hmac;
 use std::fmt;
 use std::path::PathBuf;

@@ -10,8 +10,9 @@ pub use mapping::{ClaimRule, MappingConfig, MappingError, Source, UserRule};
 
 use super::UserInfo;
 use crate::limits;
-use crate::metrics::{Counter, Family, Page};
+use crate::metrics::{Counter, Family};
 use crate::outbound::RemoteError;
+use kstore_metrics_text::Page;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
