@@ -420,7 +420,7 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
     let max = limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES;
     tonic::service::Routes::new(KstoreServer::new(grpc).max_decoding_message_size(max))
         .add_service(health_service)
-        .add_service(Reflection::shared())
+        .add_service(Reflection)
         .into_axum_router()
         .fallback(move |request: Request<Body>| {
             let rest = rest.clone();

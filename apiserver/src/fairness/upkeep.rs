@@ -76,8 +76,9 @@ async fn watch(cache: &Arc<Cache>) -> Watch {
     watch
 }
 
-/// Creates and updates built-in objects that differ from what they should be.
+/// Creates and updates built-in objects that differ from what they should be, and the conditions that depend on them.
 async fn restore(pipeline: &Arc<Pipeline>) {
+    let mut written = false;
     for built_in in flowcontrol::objects() {
         let (row, name) = (row_of(&built_in), meta::name(&built_in));
         let stored = pipeline.cache().get(row, &row.storage_key("", name)).map(|entry| entry.parse());
@@ -103,8 +104,14 @@ async fn restore(pipeline: &Arc<Pipeline>) {
             name: of.into(),
         };
         // After a conflict the change that caused it starts the next attempt.
-        if let Err(refused) = Box::pin(pipeline.serve(own_request(target, action))).await {
-            tracing::warn!(kind = row.kind, name, status = %refused.status, "cannot restore a built-in object");
+        match Box::pin(pipeline.serve(own_request(target, action))).await {
+            Ok(_) => written = true,
+            Err(refused) => {
+                tracing::warn!(kind = row.kind, name, status = %refused.status, "cannot restore a built-in object");
+            }
         }
+    }
+    if written {
+        Box::pin(pipeline.update_flow_schemas()).await;
     }
 }

@@ -22,12 +22,10 @@ impl Pipeline {
     pub(super) async fn update_flow_schemas_after(&self, request: &Request) {
         let target = &request.target;
         let concerned = target.resource.group == flowcontrol::GROUP && target.subresource.is_empty();
-        if concerned && is_stored_by(&request.action) {
+        // The start and the task `fairness` write many objects on behalf of the server, and follow them up together.
+        if concerned && is_stored_by(&request.action) && request.user.username != bootstrap::SELF {
             self.update_flow_schemas().await;
-            // The task that writes on behalf of the server applies its changes together.
-            if request.user.username != bootstrap::SELF {
-                self.configure_fairness();
-            }
+            self.configure_fairness();
         }
     }
 

@@ -86,7 +86,8 @@ impl Documents {
 pub(super) struct Paths {
     pipeline: Arc<Pipeline>,
     aggregator: Arc<Aggregator>,
-    documents: Mutex<Arc<Documents>>,
+    /// Those that were last built: `None` until a client asks for the first time.
+    documents: Mutex<Option<Arc<Documents>>>,
     health: Health,
     stop: CancellationToken,
     advertised: String,
@@ -107,7 +108,9 @@ impl Paths {
             Health::new(move || cache.is_healthy()).with_kms(move || keys.storage().has_healthy_keys());
         health.set_bootstrapped();
         Self {
-            documents: Mutex::new(Arc::new(Documents::new(&pipeline, aggregator.apis(), advertised, known))),
+            documents: Mutex::new(known.map(|known| {
+                Arc::new(Documents::new(&pipeline, aggregator.apis(), advertised, Some(known)))
+            })),
             health,
             pipeline,
             aggregator,
@@ -131,18 +134,24 @@ impl Paths {
 
     /// The documents that were last built; they may be outdated.
     pub(super) fn last_documents(&self) -> Arc<Documents> {
-        self.documents.lock().clone()
+        let last = self.documents.lock().clone();
+        last.unwrap_or_else(|| self.documents())
     }
 
-    /// The documents of the present kinds. The first request after a change rebuilds those that differ.
+    /// The documents of the present kinds. The first request of all builds them, so that a start does not wait for
+    /// them; the first request after a change rebuilds those that differ.
     fn documents(&self) -> Arc<Documents> {
         let mut documents = self.documents.lock();
         let (kinds, apis) = (self.pipeline.cache().kinds(), self.aggregator.apis());
-        if !(Arc::ptr_eq(&documents.kinds, &kinds) && Arc::ptr_eq(&documents.apis, &apis)) {
-            let made = Documents::new(&self.pipeline, apis, &self.advertised, Some(&documents));
-            *documents = Arc::new(made);
+        let is_present =
+            |last: &&Arc<Documents>| Arc::ptr_eq(&last.kinds, &kinds) && Arc::ptr_eq(&last.apis, &apis);
+        if let Some(present) = documents.as_ref().filter(is_present) {
+            return present.clone();
         }
-        documents.clone()
+        let last = documents.as_deref();
+        let made = Arc::new(Documents::new(&self.pipeline, apis.clone(), &self.advertised, last));
+        *documents = Some(made.clone());
+        made
     }
 
     async fn answer(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
