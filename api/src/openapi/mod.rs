@@ -13,6 +13,8 @@ pub mod definition;
 mod facts;
 mod form;
 pub mod gnostic;
+#[cfg(test)]
+mod golden_tests;
 mod groups;
 mod operation;
 mod parameters;
