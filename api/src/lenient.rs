@@ -321,6 +321,7 @@ mod tests {
         let mut service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
             "spec": {"ports": "none"}, "status": {"conditions": [{"type": "X"}]}});
         assert!(read::<Service>(&service).unwrap_err().contains("invalid type"));
+        service["spec"]["ports"] = json!([{"port": 80}]);
         let found = json!([true, 7, -7, 1.5, "text", [], {}]);
         for (found, said) in found.as_array().unwrap().iter().zip([
             "boolean `true`",

@@ -61,8 +61,17 @@ pub fn serve(
     options: Options,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    serve_listener(store, listener.into(), options, stop)
+}
+
+fn serve_listener(
+    store: Store,
+    listener: Listener,
+    options: Options,
+    stop: CancellationToken,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let service = service(store, (&options.name, &options.advertised), options.extra_metrics, &stop);
-    Box::pin(connection::accept(listener.into(), options.tls, options.connections, service, stop))
+    Box::pin(connection::accept(listener, options.tls, options.connections, service, stop))
 }
 
 /// The etcd v3 API of a store without a listener, for clients with their own connections, such as pipes within the
