@@ -3,6 +3,7 @@
 mod biased_select;
 mod bounded_output;
 mod cited_files;
+mod cited_functions;
 mod crate_edges;
 mod crate_levels;
 mod file_length;
@@ -45,7 +46,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 29] = [
+pub(crate) const ALL: [Rule; 30] = [
     module_comment::RULE,
     file_length::RULE,
     unfinished_work::RULE,
@@ -63,6 +64,7 @@ pub(crate) const ALL: [Rule; 29] = [
     property_files::RULE,
     property_cases::RULE,
     cited_files::RULE,
+    cited_functions::RULE,
     smoke_steps::RULE,
     fuzz_corpora::RULE,
     gate_checks::RULE,
