@@ -27,12 +27,17 @@ fn check(tree: &Tree) -> Vec<Offence> {
         for row in page.text.lines().filter(|line| line.starts_with('|')) {
             let words: Vec<&str> = quoted(row).collect();
             // A file that does not exist is an offence against `cited-files`.
-            let files: Vec<_> = tree.files.iter().filter(|file| words.contains(&file.path.as_str())).collect();
+            let files: Vec<_> =
+                tree.files.iter().filter(|file| words.contains(&file.path.as_str())).collect();
             for name in words.iter().filter_map(|word| identifier(word)).filter(|_| !files.is_empty()) {
                 count += 1;
                 if !files.iter().any(|file| defines(&file.text, name)) {
                     let line = line_of(&page.text, row);
-                    offences.push(Offence::new(&page.path, line, format!("no file of the row defines {name}")));
+                    offences.push(Offence::new(
+                        &page.path,
+                        line,
+                        format!("no file of the row defines {name}"),
+                    ));
                 }
             }
         }

@@ -29,6 +29,7 @@ mod smoke_steps;
 mod test_modules;
 mod tidy_dependencies;
 mod unfinished_work;
+mod upstream_names;
 mod yielding_loops;
 
 use crate::offence::Offence;
@@ -46,7 +47,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 30] = [
+pub(crate) const ALL: [Rule; 31] = [
     module_comment::RULE,
     file_length::RULE,
     unfinished_work::RULE,
@@ -65,6 +66,7 @@ pub(crate) const ALL: [Rule; 30] = [
     property_cases::RULE,
     cited_files::RULE,
     cited_functions::RULE,
+    upstream_names::RULE,
     smoke_steps::RULE,
     fuzz_corpora::RULE,
     gate_checks::RULE,
