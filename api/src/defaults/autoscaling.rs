@@ -1,4 +1,6 @@
 //! Defaults of horizontal pod autoscalers.
+//!
+//! Follows `SetDefaults_HorizontalPodAutoscaler`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,6 @@
 //! Drops members of features that are off by default, silently, as a server that does not know them yet.
+//!
+//! Follows `DropDisabledPodFields`.
 
 use serde_json::Value;
 

@@ -1,6 +1,8 @@
 //! Preparation of objects for create and update: which members an endpoint may write, the first status, and
 //! the generation. Functions here are pure; they run after defaults and admission and before validation. The
 //! apiserver allocates addresses and ports, and does all that needs other objects.
+//!
+//! Follows `PrepareForCreate` and `PrepareForUpdate`.
 
 pub(crate) mod api_service;
 pub(crate) mod certificate;

@@ -1,5 +1,7 @@
 //! Preparation of pods: the first status, the quality-of-service class, and the subresources that change a
 //! running pod's spec.
+//!
+//! Follows `GetPodQOS`.
 
 use std::collections::{BTreeMap, VecDeque};
 

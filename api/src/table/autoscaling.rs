@@ -1,4 +1,6 @@
 //! Table columns of horizontal pod autoscalers and disruption budgets.
+//!
+//! Follows `printHorizontalPodAutoscaler` and `printPodDisruptionBudget`.
 
 use jiff::Timestamp;
 use serde_json::Value;

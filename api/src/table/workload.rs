@@ -1,4 +1,6 @@
 //! Table columns of workloads and controller revisions.
+//!
+//! Follows `printDeployment`, `printStatefulSet` and `printDaemonSet`.
 
 use jiff::Timestamp;
 use serde_json::Value;

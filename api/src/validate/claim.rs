@@ -1,4 +1,6 @@
 //! Validation of PersistentVolumeClaims, and of claim templates in pods and stateful sets.
+//!
+//! Follows `ValidatePersistentVolumeClaim` and `ValidatePersistentVolumeClaimUpdate`.
 
 use serde_json::Value;
 

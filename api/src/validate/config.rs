@@ -1,4 +1,6 @@
 //! Validation of config maps and secrets.
+//!
+//! Follows `ValidateConfigMap` and `ValidateSecret`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

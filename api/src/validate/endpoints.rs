@@ -1,4 +1,6 @@
 //! Validation of v1 Endpoints.
+//!
+//! Follows `ValidateEndpointsCreate` and `ValidateEndpointsUpdate`.
 
 use serde_json::Value;
 

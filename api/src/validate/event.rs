@@ -1,4 +1,6 @@
 //! Validation of core events. [`super::groups`] validates those of events.k8s.io.
+//!
+//! Follows `legacyValidateEvent`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of limit ranges: the bounds and defaults of a resource must not contradict each other.
+//!
+//! Follows `ValidateLimitRange`.
 
 use std::collections::BTreeSet;
 

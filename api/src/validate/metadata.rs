@@ -1,4 +1,6 @@
 //! Validation of object metadata.
+//!
+//! Follows `ValidateObjectMeta` and `ValidateObjectMetaUpdate`.
 
 use std::collections::BTreeSet;
 

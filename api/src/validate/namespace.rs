@@ -1,4 +1,6 @@
 //! Validation of namespaces: the finalizers of the spec, and a phase that matches the deletion timestamp.
+//!
+//! Follows `ValidateNamespace`, `ValidateNamespaceFinalizeUpdate` and `ValidateNamespaceStatusUpdate`.
 
 use serde_json::Value;
 

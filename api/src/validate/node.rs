@@ -1,4 +1,6 @@
 //! Validation of nodes.
+//!
+//! Follows `ValidateNode` and `ValidateNodeUpdate`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Validation of pods and pod templates.
+//!
+//! Follows `ValidatePodCreate`, `ValidatePodSpec` and `ValidatePodTemplateSpec`.
 
 mod affinity;
 mod annotation;

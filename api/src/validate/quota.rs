@@ -1,4 +1,6 @@
 //! Validation of resource quotas: resource names, amounts and scopes.
+//!
+//! Follows `ValidateResourceQuota`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,6 +2,8 @@
 //! may still break it; otherwise no field of it could be changed. The path and detail of an error identify
 //! its rule. Rules that are ratcheted for single items (a CIDR block, a usage) are handled where they are
 //! checked.
+//!
+//! Follows `GetValidationOptionsFromPodSpecAndMeta`.
 
 use crate::field::{ErrorList, FieldError};
 use crate::object::text;

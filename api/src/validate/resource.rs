@@ -1,4 +1,6 @@
 //! Names and amounts of resources (cpu, memory, extended resources) in pods, quotas and limit ranges.
+//!
+//! Follows `ValidateResourceQuantityValue`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of label selectors in objects.
+//!
+//! Follows `ValidateLabelSelector`.
 
 use serde_json::Value;
 

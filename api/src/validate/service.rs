@@ -1,4 +1,6 @@
 //! Validation of services. The allocator checks whether addresses and node ports are free.
+//!
+//! Follows `ValidateService`.
 
 mod address;
 mod change;

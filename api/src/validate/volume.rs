@@ -1,4 +1,6 @@
 //! Validation of persistent volumes.
+//!
+//! Follows `ValidatePersistentVolume` and `ValidatePersistentVolumeUpdate`.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,6 @@
 //! Warnings for valid objects that are probably mistakes, sent as `Warning` headers.
+//!
+//! Follows `WarningsOnCreate` and `WarningsOnUpdate`.
 
 pub(crate) mod other;
 mod pod;

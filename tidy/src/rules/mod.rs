@@ -3,6 +3,7 @@
 mod biased_select;
 mod bounded_output;
 mod cited_files;
+mod cited_functions;
 mod crate_edges;
 mod crate_levels;
 mod file_length;
@@ -28,6 +29,7 @@ mod smoke_steps;
 mod test_modules;
 mod tidy_dependencies;
 mod unfinished_work;
+mod upstream_names;
 mod yielding_loops;
 
 use crate::offence::Offence;
@@ -45,7 +47,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 29] = [
+pub(crate) const ALL: [Rule; 31] = [
     module_comment::RULE,
     file_length::RULE,
     unfinished_work::RULE,
@@ -63,6 +65,8 @@ pub(crate) const ALL: [Rule; 29] = [
     property_files::RULE,
     property_cases::RULE,
     cited_files::RULE,
+    cited_functions::RULE,
+    upstream_names::RULE,
     smoke_steps::RULE,
     fuzz_corpora::RULE,
     gate_checks::RULE,

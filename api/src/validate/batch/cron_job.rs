@@ -1,4 +1,6 @@
 //! Validation of cron jobs.
+//!
+//! Follows `ValidateCronJobCreate` and `ValidateCronJobUpdate`.
 
 use jiff::tz::TimeZone;
 use serde_json::Value;

@@ -1,4 +1,6 @@
 //! Validation of jobs.
+//!
+//! Follows `ValidateJob`, `ValidateJobSpec` and `ValidateJobUpdate`.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,6 @@
 //! Validation of a job's pod failure policy, success policy and pod replacement policy.
+//!
+//! Follows `validatePodFailurePolicy` and `validateSuccessPolicy`.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,7 @@
 //! Validation of a job's `/status`: counts, times and conditions are consistent, and finished states are
 //! final. Most rules apply only to fields that change.
+//!
+//! Follows `validateJobStatus` and `ValidateJobUpdateStatus`.
 
 use std::collections::BTreeSet;
 

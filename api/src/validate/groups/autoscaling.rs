@@ -1,4 +1,6 @@
 //! Validation of horizontal pod autoscalers, in version v2.
+//!
+//! Follows `ValidateHorizontalPodAutoscaler`.
 
 use serde_json::Value;
 

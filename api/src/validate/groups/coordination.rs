@@ -1,4 +1,6 @@
 //! Validation of leases.
+//!
+//! Follows `ValidateLease`.
 
 use serde_json::Value;
 

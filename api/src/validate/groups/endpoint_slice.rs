@@ -1,4 +1,6 @@
 //! Validation of endpoint slices.
+//!
+//! Follows `ValidateEndpointSlice`.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

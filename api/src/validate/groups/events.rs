@@ -1,4 +1,6 @@
 //! Validation of events in events.k8s.io.
+//!
+//! Follows `ValidateEventCreate` and `ValidateEventUpdate`.
 
 use serde_json::Value;
 

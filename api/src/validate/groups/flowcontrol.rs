@@ -1,4 +1,6 @@
 //! Validation of flow schemas and priority levels. The mandatory objects have fixed contents ([`mandatory`]).
+//!
+//! Follows `ValidateFlowSchema` and `ValidatePriorityLevelConfiguration`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Validation of ingresses and ingress classes.
+//!
+//! Follows `ValidateIngressCreate` and `ValidateIngressClass`.
 
 use serde_json::Value;
 

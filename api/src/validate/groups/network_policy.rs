@@ -1,4 +1,6 @@
 //! Validation of network policies.
+//!
+//! Follows `ValidateNetworkPolicy`.
 
 use std::collections::BTreeSet;
 

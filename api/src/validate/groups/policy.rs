@@ -1,4 +1,6 @@
 //! Validation of pod disruption budgets.
+//!
+//! Follows `ValidatePodDisruptionBudget`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of roles and role bindings.
+//!
+//! Follows `ValidateRole`, `ValidateClusterRole` and `ValidateRoleBinding`.
 
 use serde_json::Value;
 

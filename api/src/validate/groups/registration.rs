@@ -1,4 +1,6 @@
 //! Validation of API services.
+//!
+//! Follows `ValidateAPIService`.
 
 use serde_json::Value;
 

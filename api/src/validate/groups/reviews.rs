@@ -1,4 +1,6 @@
 //! Validation of access reviews, which are never stored.
+//!
+//! Follows `ValidateSubjectAccessReview` and `ValidateTokenRequest`.
 
 use serde_json::Value;
 

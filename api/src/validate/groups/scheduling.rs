@@ -1,4 +1,6 @@
 //! Validation of priority classes and runtime classes.
+//!
+//! Follows `ValidatePriorityClass` and `ValidateRuntimeClass`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Validation of IPAddress and ServiceCIDR objects.
+//!
+//! Follows `ValidateIPAddress` and `ValidateServiceCIDR`.
 
 use serde_json::Value;
 

@@ -1,5 +1,7 @@
 //! Validation of storage classes, CSI drivers, CSI nodes, storage capacities, volume attachments and volume
 //! attributes classes.
+//!
+//! Follows `ValidateStorageClass`, `ValidateCSIDriver` and `ValidateVolumeAttachment`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,6 @@
 //! Validation of storage version migrations.
+//!
+//! Follows `ValidateStorageVersionMigration`.
 
 use serde_json::Value;
 

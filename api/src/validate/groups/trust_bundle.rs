@@ -1,5 +1,7 @@
 //! Validation of trust bundles: the name, which begins with the signer's name, and the PEM blocks. The apiserver
 //! checks the contents of the blocks, since this crate has no cryptography.
+//!
+//! Follows `ValidateClusterTrustBundle`.
 
 use std::collections::BTreeMap;
 

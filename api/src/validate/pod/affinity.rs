@@ -1,4 +1,6 @@
 //! Validation of node affinity and pod affinity.
+//!
+//! Follows `validateAffinity`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Validation of pod updates: nearly all fields of a pod are immutable.
+//!
+//! Follows `ValidatePodUpdate`.
 
 use std::collections::BTreeSet;
 

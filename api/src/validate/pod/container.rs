@@ -1,4 +1,6 @@
 //! Validation of one container in any role; `containers` has the rules of each role.
+//!
+//! Follows `validateContainerCommon`.
 
 mod environment;
 mod mount;

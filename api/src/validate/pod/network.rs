@@ -1,4 +1,6 @@
 //! Validation of a pod's DNS configuration, host names and host network.
+//!
+//! Follows `validatePodDNSConfig` and `ValidateHostAliases`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of probes and lifecycle hooks.
+//!
+//! Follows `validateProbe` and `validateLifecycle`.
 
 use serde_json::Value;
 

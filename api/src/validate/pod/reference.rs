@@ -1,4 +1,6 @@
 //! Validation of references to a field of the pod, a resource of a container, or a key of another object.
+//!
+//! Follows `validateObjectFieldSelector` and `validateContainerResourceFieldSelector`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of `/resize`: only cpu and memory of a running pod may change.
+//!
+//! Follows `ValidatePodResize`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of requests, limits and claims of containers, of pod-level resources, and of pod overhead.
+//!
+//! Follows `ValidateContainerResourceRequirements`.
 
 mod whole;
 

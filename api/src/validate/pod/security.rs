@@ -1,4 +1,6 @@
 //! Validation of security contexts of pods and containers.
+//!
+//! Follows `ValidateSecurityContext` and `ValidatePodSecurityContext`.
 
 mod profile;
 mod sysctl;

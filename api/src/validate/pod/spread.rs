@@ -1,4 +1,6 @@
 //! Validation of topology spread constraints.
+//!
+//! Follows `validateTopologySpreadConstraints`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Validation of a pod's `/status`: it must be consistent, and terminated containers stay terminated.
+//!
+//! Follows `ValidatePodStatusUpdate`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Validation of tolerations.
+//!
+//! Follows `ValidateTolerations`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of a pod's volumes: names, and exactly one source each.
+//!
+//! Follows `ValidateVolumes` and `validateVolumeSource`.
 
 mod file;
 mod projected;

@@ -1,4 +1,6 @@
 //! Validation of a service's addresses and IP families. The apiserver knows the families of the cluster.
+//!
+//! Follows `ValidateServiceClusterIPsRelatedFields`.
 
 use std::net::IpAddr;
 

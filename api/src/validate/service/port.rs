@@ -1,4 +1,6 @@
 //! Validation of a service's ports.
+//!
+//! Follows `validateServicePort`.
 
 use std::collections::BTreeSet;
 

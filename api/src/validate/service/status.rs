@@ -1,4 +1,6 @@
 //! Validation of a service's `/status`: the load balancer's addresses.
+//!
+//! Follows `ValidateServiceStatusUpdate` and `ValidateLoadBalancerStatus`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Warnings for pods and pod templates.
+//!
+//! Follows `GetWarningsForPod` and `GetWarningsForPodTemplate`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Warnings about ports of a pod's containers, which share one network namespace.
+//!
+//! Follows `warningsForPodSpecAndMeta`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Warnings for services.
+//!
+//! Follows `GetWarningsForService`.
 
 use serde_json::Value;
 

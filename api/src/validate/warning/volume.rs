@@ -1,4 +1,6 @@
 //! Warnings for volumes and claims.
+//!
+//! Follows `GetWarningsForPersistentVolume` and `GetWarningsForPersistentVolumeClaim`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of daemon sets.
+//!
+//! Follows `ValidateDaemonSet` and `ValidateDaemonSetUpdate`.
 
 use serde_json::Value;
 

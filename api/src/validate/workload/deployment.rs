@@ -1,4 +1,6 @@
 //! Validation of deployments.
+//!
+//! Follows `ValidateDeployment` and `ValidateDeploymentUpdate`.
 
 use serde_json::Value;
 

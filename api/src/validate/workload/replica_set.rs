@@ -1,4 +1,6 @@
 //! Validation of replica sets.
+//!
+//! Follows `ValidateReplicaSet`.
 
 use serde_json::Value;
 

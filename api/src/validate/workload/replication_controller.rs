@@ -1,4 +1,6 @@
 //! Validation of replication controllers.
+//!
+//! Follows `ValidateReplicationController`.
 
 use serde_json::Value;
 

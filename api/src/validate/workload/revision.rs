@@ -1,4 +1,6 @@
 //! Validation of controller revisions: the revision number, and data that never change.
+//!
+//! Follows `ValidateControllerRevision`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of stateful sets.
+//!
+//! Follows `ValidateStatefulSet` and `ValidateStatefulSetUpdate`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of the `/status` of workloads: consistent counts.
+//!
+//! Follows `ValidateDeploymentStatus` and `ValidateReplicaSetStatus`.
 
 use serde_json::Value;
 

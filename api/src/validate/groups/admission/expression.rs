@@ -1,4 +1,6 @@
 //! Compilation of CEL expressions in webhooks and policies, so that only valid expressions are stored.
+//!
+//! Follows `validateMatchConditions`.
 
 use crate::admission_expression::{CompileFailure, Environment, ResultType};
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};

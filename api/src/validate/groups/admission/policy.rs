@@ -1,4 +1,6 @@
 //! Validation of validating and mutating admission policies and their bindings.
+//!
+//! Follows `ValidateValidatingAdmissionPolicy` and `ValidateMutatingAdmissionPolicy`.
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;

@@ -1,4 +1,6 @@
 //! Validation of rules of webhooks and policies: operations, groups, versions and resources.
+//!
+//! Follows `validateRuleWithOperations`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Validation of webhook configurations: rules, and the client configuration of each webhook.
+//!
+//! Follows `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Validation of a ResourceClaim's spec: requests, constraints between them, and driver configuration.
+//!
+//! Follows `ValidateResourceClaim`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of device classes, resource claims, claim templates and resource slices.
+//!
+//! Follows `ValidateDeviceClass` and `ValidateResourceClaimTemplate`.
 
 mod claim;
 pub(crate) mod slice;

@@ -1,4 +1,6 @@
 //! Validation of resource slices: devices that a driver publishes for a pool.
+//!
+//! Follows `ValidateResourceSlice`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Validation of a ResourceClaim's status, which the scheduler and drivers write.
+//!
+//! Follows `ValidateResourceClaimStatusUpdate`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Validation of a container's environment variables.
+//!
+//! Follows `ValidateEnv` and `ValidateEnvFrom`.
 
 use serde_json::Value;
 

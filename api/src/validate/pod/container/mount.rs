@@ -1,4 +1,6 @@
 //! Validation of volume mounts and volume devices of a container.
+//!
+//! Follows `ValidateVolumeMounts` and `ValidateVolumeDevices`.
 
 use std::collections::BTreeSet;
 

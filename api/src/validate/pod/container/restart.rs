@@ -1,4 +1,6 @@
 //! Validation of a container's restart policy and restart rules.
+//!
+//! Follows `validateContainerRestartPolicy`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of pod-level resources, and of their relation to container resources.
+//!
+//! Follows `validatePodResources`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of seccomp and AppArmor profiles: fields, their former annotations, and that both agree.
+//!
+//! Follows `validateSeccompProfileField` and `ValidateAppArmorProfileField`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Validation of a pod's operating system and of Windows options.
+//!
+//! Follows `validateWindowsSecurityContextOptions` and `validateOS`.
 
 use serde_json::Value;
 

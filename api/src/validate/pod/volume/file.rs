@@ -1,4 +1,6 @@
 //! Validation of volumes whose files come from objects: secrets, config maps and the downward API.
+//!
+//! Follows `validateSecretVolumeSource`, `validateConfigMapVolumeSource` and `validateDownwardAPIVolumeSource`.
 
 use serde_json::Value;
 

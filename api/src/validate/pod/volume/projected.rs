@@ -1,4 +1,6 @@
 //! Validation of projected volumes, which combine several sources.
+//!
+//! Follows `validateProjectedVolumeSource`.
 
 use std::collections::BTreeSet;
 

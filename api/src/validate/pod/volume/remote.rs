@@ -1,4 +1,6 @@
 //! Validation of remote volumes, one function per source type.
+//!
+//! Follows `validateNFSVolumeSource`, `validateISCSIVolumeSource` and `validateCSIVolumeSource`.
 
 use serde_json::Value;
 

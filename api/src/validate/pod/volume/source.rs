@@ -1,5 +1,7 @@
 //! Tables of volume sources for pods and persistent volumes, in the order of validation. Files beside this
 //! one check the single source types.
+//!
+//! Follows `validateVolumeSource`.
 
 use serde_json::Value;
 
