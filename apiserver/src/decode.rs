@@ -6,6 +6,7 @@ pub(crate) mod delete_options;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod patch;
+pub(crate) mod weight;
 
 use crate::kinds::CustomVersion;
 use crate::limits::BODY_BYTES;

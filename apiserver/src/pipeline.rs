@@ -245,6 +245,7 @@ impl Pipeline {
     }
 
     async fn serve_with_permit(&self, request: Request, has_seat: bool) -> Result<Answered, Refused> {
+        heavy::check(&request)?;
         let _permit = match has_seat {
             true => None,
             false => self.in_flight.permit(&request.action, &self.metrics).await?,

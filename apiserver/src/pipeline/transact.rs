@@ -49,6 +49,7 @@ impl Pipeline {
         has_seat: bool,
     ) -> Result<Transacted, Status> {
         check_size(&transaction)?;
+        heavy::check_transaction(&transaction)?;
         let span = tracing::debug_span!("pipeline", verb = "transact", operations = transaction.steps.len());
         let kind = metrics::Kind::of_transaction();
         let measured = self.metrics.begin(kind, transaction.dry_run);
