@@ -3,7 +3,7 @@
 
 mod stamp;
 
-use crate::metrics::{Counter, Page};
+use crate::prometheus::{Counter, Page};
 use kstore_nondet::Clock;
 use parking_lot::{Mutex, RwLock};
 use ring::digest::{Context, SHA256};

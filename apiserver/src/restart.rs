@@ -3,7 +3,7 @@
 //! a panic may leave other state half changed.
 
 use crate::limits::{RESTART_BACKOFF_BASE, RESTART_BACKOFF_CAP, RESTART_BACKOFF_RESET};
-use crate::metrics::{Counter, Family};
+use crate::prometheus::{Counter, Family};
 use futures::FutureExt as _;
 use std::any::Any;
 use std::fmt;

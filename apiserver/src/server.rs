@@ -12,22 +12,22 @@ mod stream_executor;
 use crate::access::AccessRecord;
 use crate::aggregator::{self, Aggregator};
 use crate::audit::Audit;
-use crate::authn::{Bearers, FrontProxies, Peer, UserInfo};
+use crate::authn::{Bearers, FrontProxies};
 use crate::authz::{Authorizer, Modes};
 use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, ServerIdentity};
 use crate::cache::{Cache, FillError};
 use crate::definitions;
-use crate::fairness::upkeep as fairness_upkeep;
-use crate::grpc::Grpc;
-use crate::grpc::authenticate::CallAuthenticator;
+use crate::grpc::{Grpc, authenticate::CallAuthenticator};
 use crate::identity;
 use crate::kinds::Kinds;
 use crate::limits;
 use crate::memory_shares::MemoryBudget;
-use crate::metrics::{Metrics, Page};
+use crate::metrics::Metrics;
 use crate::outbound::Outbound;
-use crate::pipeline::{LocalComponents, Pipeline};
+use crate::peer::Peer;
+use crate::pipeline::{LocalComponents, Pipeline, fairness_upkeep};
+use crate::prometheus::Page;
 use crate::provenance::Provenance;
 use crate::rate_limited::RateLimited;
 use crate::registry::Registry;
@@ -38,6 +38,7 @@ use crate::settings::Settings;
 use crate::storage::{RawBatch, ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
+use crate::user::UserInfo;
 use axum::Router;
 use axum::body::Body;
 use connections::{ConnectionSlot, Connections};
@@ -47,8 +48,10 @@ use http::{Request, Response};
 pub use image::ServerImage;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
-use kstore_proto::kstore::v1 as pb;
-use kstore_proto::kstore::v1::kstore_server::{Kstore, KstoreServer};
+use kstore_proto::kstore::v1::{
+    self as pb,
+    kstore_server::{Kstore, KstoreServer},
+};
 use reflection::Reflection;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -69,9 +72,6 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How long open connections may take to end after a stop; then they are closed.
 const DRAIN: Duration = Duration::from_millis(800);
 
-/// The common name of the client certificate that this server presents to aggregated API servers.
-pub const FRONT_PROXY: &str = "front-proxy-client";
-
 /// Configuration of an API server, besides its storage.
 #[derive(Clone)]
 pub struct Options {
@@ -84,7 +84,7 @@ pub struct Options {
     /// PEM of the authority of client certificates; it is published for extension API servers.
     pub client_ca: Option<String>,
     /// PEM of the authority of the client certificate that `outbound` presents to aggregated API servers. It
-    /// is published for them, together with the certificate's name [`FRONT_PROXY`].
+    /// is published for them, together with the certificate's name [`crate::bootstrap::FRONT_PROXY`].
     pub front_proxy_ca: Option<String>,
     /// The keys for tokens of service accounts; without them no token is issued or accepted.
     pub tokens: Option<Arc<Tokens>>,
@@ -566,5 +566,7 @@ where
 mod call_tests;
 #[cfg(test)]
 mod stalled_tests;
+#[cfg(test)]
+mod start_tests;
 #[cfg(test)]
 mod tests;

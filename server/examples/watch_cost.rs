@@ -4,9 +4,9 @@
 //!
 //! `cargo run --release -p kstore-server --example watch_cost [EVENTS]`
 
-use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
+use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{ApiServer, Options, ServiceRanges};
 use kstore_client::{Client, Gvr, WatchParams};
 use kstore_informer::{Builder, Key, Object, Revision};

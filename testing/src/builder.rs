@@ -6,10 +6,10 @@ use crate::initial;
 use crate::limits::CONNECTIONS;
 use crate::schedule::Schedule;
 use kstore_api::kind::OptIn;
-use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::token::Tokens;
+use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{
     AnnotationCheck, ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, Settings,
 };

@@ -3,10 +3,11 @@
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::outbound::{Network, ServiceBackends};
-use kstore_apiserver::storage::etcd::Etcd;
-use kstore_apiserver::storage::{Commit, CommitError, Guard, Layer, Outcome, ReadError, Storage, Write};
+use kstore_apiserver::storage::{
+    Commit, CommitError, Guard, Layer, Outcome, ReadError, Storage, Write, etcd::Etcd,
+};
+use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{ApiServer, Options, ServiceRanges};
 use kstore_client::{Gvr, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, SourceError, Start};

@@ -1,7 +1,7 @@
 //! Admission metrics: durations and refusals, by step and by plugin.
 
 use super::Operation;
-use crate::metrics::{Family, Histogram, Page};
+use crate::prometheus::{Family, Histogram, Page};
 use std::time::Duration;
 
 /// Histogram bounds in seconds; those of Kubernetes.

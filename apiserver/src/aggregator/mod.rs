@@ -11,11 +11,11 @@ pub(crate) mod headers;
 mod probe;
 mod services;
 
-use crate::authn::{MASTERS, UserInfo};
 use crate::limits::METRIC_LABEL_VALUES;
 use crate::lookup::Lookup;
-use crate::metrics::Page;
 use crate::outbound::{NoAnswer, Outbound};
+use crate::prometheus::Page;
+use crate::user::{MASTERS, UserInfo};
 use axum::body::Body;
 use http::{Request, Response};
 use kstore_api::kind::{self, Resource};

@@ -4,12 +4,12 @@
 
 use super::rule::Rule;
 use super::{Attributes, Decision, Target};
-use crate::authn::UserInfo;
 use crate::cache::Change;
 use crate::derived::Derive;
 use crate::lookup::Lookup;
 use crate::persistent_index::{PersistentIndex, delimited};
 use crate::persistent_map::{Keyed, PersistentMap};
+use crate::user::UserInfo;
 use kstore_api::kind::{self, Resource};
 use kstore_api::meta;
 use serde_json::Value;

@@ -1,10 +1,9 @@
 //! The deletion of a definition on a storage that panics and fails.
 
-use crate::authn::UserInfo;
 use crate::outbound::{Network, ServiceBackends};
 use crate::server::{ApiServer, Options};
-use crate::storage::embedded::Embedded;
-use crate::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
+use crate::storage::{Commit, CommitError, Layer, Outcome, Storage, Write, embedded::Embedded};
+use crate::user::UserInfo;
 use async_trait::async_trait;
 use axum::body::Body;
 use http::{Method, Request, StatusCode};

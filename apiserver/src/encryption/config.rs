@@ -6,7 +6,7 @@ mod document;
 use super::key::{Key, NamedKey};
 use super::keyring::{Cipher, Keyring};
 use super::kms::KmsConfig;
-use crate::rest::timeout::duration;
+use crate::duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use document::{WrittenKey, WrittenKms, WrittenProvider, WrittenRule};
@@ -278,7 +278,7 @@ impl WrittenKms {
     fn limit(&self) -> Option<Duration> {
         match self.timeout.as_deref() {
             None => Some(KMS_TIMEOUT),
-            Some(text) => duration(text).ok().filter(|limit| !limit.is_zero()),
+            Some(text) => duration::parse(text).ok().filter(|limit| !limit.is_zero()),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::config::SchemaConfig;
 use super::level::Level;
 use super::matching::RequestDigest;
-use crate::metrics::{Counter, Histogram};
+use crate::prometheus::{Counter, Histogram};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;

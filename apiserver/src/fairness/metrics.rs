@@ -5,7 +5,7 @@
 use super::Fairness;
 use super::flow::{FlowMetrics, Outcome};
 use super::level::LevelSeats;
-use crate::metrics::{Histogram, Page};
+use crate::prometheus::{Histogram, Page};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -6,22 +6,19 @@
 //! copies of the map, so that counting never waits for rendering.
 
 mod body;
-pub mod page;
 mod policies;
 mod process;
 mod request;
-mod series;
 mod storage;
 mod webhooks;
 
-pub use page::Page;
 pub(crate) use policies::AdmissionPolicies;
 pub use request::{Kind, MeasuredRequest, verb};
-pub use series::{Counter, Family, Histogram};
 pub use storage::MeasuredStorage;
 pub(crate) use webhooks::{AdmissionWebhooks, ConversionWebhooks};
 
 use crate::load_progress::LoadProgress;
+use crate::prometheus::{Counter, Family, Histogram, Page};
 use crate::restart::TaskRestarts;
 use crate::storage::SharedStorage;
 use crate::version;

@@ -1,9 +1,8 @@
 //! Metrics of admission policies, under Kubernetes' names: [`AdmissionPolicies`]. `PolicyCheck` defines a
 //! check.
 
-use super::page::Label;
 use super::webhooks::LabelValues;
-use super::{Family, Histogram, Page};
+use crate::prometheus::{Family, Histogram, Page, page::Label};
 use kstore_api::admission::policy::PolicyCheck;
 use std::sync::Arc;
 

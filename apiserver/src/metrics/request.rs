@@ -1,9 +1,11 @@
 //! Metrics of requests: number, duration, sizes, and results.
 
-use super::page::{Label, Page};
-use super::series::{Counter, Family, Histogram};
 use super::{Metrics, body};
 use crate::observed_body::ObservedBody;
+use crate::prometheus::{
+    Counter, Family, Histogram,
+    page::{Label, Page},
+};
 use axum::body::{Body, Bytes};
 use http::Response;
 use http_body::{Body as _, Frame};

@@ -1,12 +1,11 @@
 //! Metrics of requests to a storage, under the names of kube-apiserver's metrics of etcd requests.
 
-use super::page::Page;
 use super::request::DURATIONS;
-use super::series::{Counter, Family, Histogram};
-use crate::kinds::built_in_of_key;
+use crate::prometheus::{Counter, Family, Histogram, page::Page};
 use crate::storage::{
     Commit, CommitError, Layer, Outcome, Page as Found, Raw, ReadError, SharedStorage, Storage, Write,
 };
+use crate::storage_key::built_in_of_key;
 use async_trait::async_trait;
 use std::sync::Arc;
 use tokio::time::Instant;

@@ -2,11 +2,13 @@
 //! call counts once, when its answer has arrived, although a request's decision may read the answer several
 //! times.
 
-use super::{Counter, Family, Histogram, Page};
 use crate::limits::{METRIC_LABEL_VALUES, METRIC_WEBHOOK_CODES};
-use kstore_api::admission::conversion::ConversionFailure;
-use kstore_api::admission::review::{CallError, DecodedResponse};
-use kstore_api::admission::{FailurePolicy, Operation, Phase, Webhook};
+use crate::prometheus::{Counter, Family, Histogram, Page};
+use kstore_api::admission::{
+    FailurePolicy, Operation, Phase, Webhook,
+    conversion::ConversionFailure,
+    review::{CallError, DecodedResponse},
+};
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
 use std::fmt;

@@ -3,7 +3,8 @@
 //! rules themselves bound the cost of one request.
 
 use crate::admission::Admission;
-use crate::cache::{Cache, Entry};
+use crate::cache::Cache;
+use crate::entry::Entry;
 use crate::limits;
 use crate::request::{Action, Request, Target, Transaction, TransactionStep};
 use std::pin::Pin;

@@ -2,8 +2,8 @@
 
 use super::connection::{ListenerState, serve_http};
 use super::*;
-use crate::authn::Peer;
 use crate::outbound::{Network, ServiceBackends};
+use crate::peer::Peer;
 use crate::storage::embedded::Embedded;
 use bytes::Bytes;
 use http::{Method, StatusCode};

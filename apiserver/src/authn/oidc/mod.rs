@@ -8,10 +8,10 @@ mod mapping;
 
 pub use mapping::{ClaimRule, MappingConfig, MappingError, Source, UserRule};
 
-use super::UserInfo;
 use crate::limits;
-use crate::metrics::{Counter, Family, Page};
 use crate::outbound::RemoteError;
+use crate::prometheus::{Counter, Family, Page};
+use crate::user::UserInfo;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;

@@ -4,11 +4,11 @@
 pub(super) mod review;
 
 use super::Decision;
-use crate::authn::ReviewVersion;
+use crate::authz::ReviewVersion;
 use crate::expiring::Expiring;
 use crate::limits;
-use crate::metrics::{Counter, Family, Page};
 use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::prometheus::{Counter, Family, Page};
 use crate::single_flight::SingleFlight;
 use kstore_api::expression::plain::Expression;
 use kstore_nondet::Rng;

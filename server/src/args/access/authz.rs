@@ -107,7 +107,7 @@ impl Authorization {
 mod tests {
     use super::super::given::TestFlags;
     use super::*;
-    use kstore_apiserver::authn::ReviewVersion;
+    use kstore_apiserver::authz::ReviewVersion;
     use std::time::Duration;
 
     #[test]

@@ -1,12 +1,13 @@
 //! Quota charges that race with another process between the read of the quota and the commit.
 
-use super::*;
 use crate::admission::{ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA};
-use crate::authn::UserInfo;
 use crate::pipeline::Pipeline;
-use crate::request::{Action, Body, Request, WriteOptions};
-use crate::testing::racing::Racing;
-use serde_json::json;
+use crate::racing::Racing;
+use crate::request::{Action, Body, Request, Target, WriteOptions};
+use crate::user::UserInfo;
+use kstore_api::kind;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 const KEY: &str = "/registry/resourcequotas/default/q";
 
@@ -44,7 +45,7 @@ async fn create(pipeline: &Pipeline, name: &str) -> Result<(), String> {
 
 async fn used(pipeline: &Pipeline) -> Value {
     pipeline.cache().fresh().await.unwrap();
-    pipeline.cache().get(resource_quotas(), KEY).unwrap().parse()["status"]["used"]["count/configmaps"]
+    pipeline.cache().get(kind::lookup("", "v1", "resourcequotas").unwrap(), KEY).unwrap().parse()["status"]["used"]["count/configmaps"]
         .clone()
 }
 

@@ -2,10 +2,10 @@
 
 use super::provisioned::{create, pipeline};
 use crate::admission::{ConfiguredPlugins, PluginSwitches};
-use crate::authn::{MASTERS, UserInfo};
+use crate::lookup::core;
 use crate::pipeline::Pipeline;
 use crate::request::Target;
-use crate::token::core;
+use crate::user::{MASTERS, UserInfo};
 use serde_json::{Value, json};
 
 fn pod(name: &str, spec: &Value) -> Value {
