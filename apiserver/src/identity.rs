@@ -2,10 +2,9 @@
 //! renewed every ten seconds. Any server deletes such Leases an hour after their last renewal. All writes
 //! pass through the pipeline, like a client's.
 
-use crate::bootstrap;
 use crate::cache::Filter;
 use crate::pipeline::Pipeline;
-use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
+use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions, own_request};
 use jiff::Timestamp;
 use kstore_api::kind;
 use kstore_api::meta;
@@ -171,7 +170,7 @@ fn request(name: &str, action: Action) -> Request {
         namespace: NAMESPACE.into(),
         name: name.into(),
     };
-    bootstrap::own_request(target, action)
+    own_request(target, action)
 }
 
 #[cfg(test)]

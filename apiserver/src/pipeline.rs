@@ -12,12 +12,14 @@ mod custom;
 pub(crate) mod definition;
 mod delete;
 mod eviction;
+pub(crate) mod fairness_upkeep;
 mod flow_schema;
 mod former_namespace;
 mod heavy;
 mod in_flight;
 mod initialization;
 mod legacy_token;
+mod namespace_provision;
 mod read;
 mod renewal;
 mod review;
@@ -35,24 +37,30 @@ pub use transact::Transacted;
 pub use unsupported::{AnnotationCheck, LocalComponents};
 
 use crate::admission::Admission;
+use crate::authn::AnonymousAccess;
+use crate::authn::Bearers;
 use crate::authn::service_account::TokenAuthenticator;
-use crate::authn::{AnonymousAccess, Bearers, UserInfo};
 use crate::authz::{self, Attributes, Authorizer, More, Selects};
-use crate::cache::{Cache, Entry, Watch};
+use crate::cache::{Cache, Watch};
 use crate::conversion::Converter;
+use crate::entry::Entry;
 use crate::error;
-use crate::fairness::{Fairness, upkeep};
+use crate::fairness::Fairness;
 use crate::fence::Fence;
 use crate::metrics::{self, Metrics};
+use kstore_metrics_text::Page;
 use crate::provenance::{Note, Provenance};
-use crate::registry::{Listed, Registry, View, WriteContext};
+use crate::registry::{Listed, Registry, WriteContext};
 use crate::request::{Action, Request, Target};
+use crate::stage::View;
 use crate::token::Tokens;
+use crate::user::UserInfo;
 use futures::FutureExt as _;
 use heavy::Heavy;
 use in_flight::InFlight;
 pub(crate) use in_flight::TOO_MANY;
 use kstore_api::flowcontrol;
+use kstore_api::kind;
 use kstore_api::patch::PatchType;
 use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
@@ -164,7 +172,7 @@ impl Pipeline {
     /// Applies the stored flow schemas and priority levels.
     pub(crate) fn configure_fairness(&self) {
         if let Some(fairness) = &self.fairness {
-            upkeep::configure(fairness, self.cache());
+            fairness_upkeep::configure(fairness, self.cache());
         }
     }
 
@@ -406,7 +414,7 @@ impl Pipeline {
     /// Checks that a user may read the Lease of its fence: the answer to a fenced write tells whether the fence names the
     /// Lease's holder.
     async fn check_may_fence(&self, user: &UserInfo, fence: &Fence) -> Result<(), Status> {
-        let lease = fence.lease();
+        let lease = Target::lease_of(fence);
         self.check(user, "get", &lease, &lease.name).await
     }
 
@@ -482,15 +490,17 @@ fn check_method(request: &Request) -> Result<(), Status> {
     if verbs.contains(&verb) { Ok(()) } else { Err(error::no_such_method()) }
 }
 
-/// Converts a stored object into the version of `resource`.
-pub(crate) fn in_version(resource: &'static Resource, mut stored: Value) -> Value {
-    if !resource.is_same_version(resource.storage_row()) {
-        kstore_api::convert::from_storage(resource, &mut stored);
-    }
-    stored
+/// The row of a built-in object.
+pub(crate) fn row_of(object: &Value) -> &'static Resource {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    kind::lookup_api_version(text("apiVersion"), text("kind"))
+        .expect("objects of the server are of kinds in the table")
 }
 
 /// Whether an action, if it succeeds, stores or removes something.
 fn is_stored_by(action: &Action) -> bool {
     action.is_write() && !action.is_dry_run()
 }
+
+#[cfg(test)]
+mod tests;

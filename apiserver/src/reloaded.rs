@@ -3,9 +3,9 @@
 
 mod stamp;
 
-use crate::metrics::Counter;
-use kstore_nondet::Clock;
+use crate::series::Counter;
 use kstore_metrics_text::Page;
+use kstore_nondet::Clock;
 use parking_lot::{Mutex, RwLock};
 use ring::digest::{Context, SHA256};
 use stamp::{FileStamp, stamp};

@@ -12,7 +12,7 @@ mod stream_executor;
 use crate::access::AccessRecord;
 use crate::aggregator::{self, Aggregator};
 use crate::audit::Audit;
-use crate::authn::{FrontProxies, Peer, UserInfo};
+use crate::authn::FrontProxies;
 use crate::authz::Authorizer;
 use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, ServerIdentity};
@@ -20,7 +20,6 @@ use crate::cache::{Cache, FillError};
 use crate::config::{CompletedConfig, ServerConfig};
 use crate::definitions;
 use crate::encryption::Encryption;
-use crate::fairness::upkeep as fairness_upkeep;
 use crate::grpc::Grpc;
 use crate::grpc::authenticate::CallAuthenticator;
 use crate::identity;
@@ -28,13 +27,18 @@ use crate::kinds::Kinds;
 use crate::limits;
 use crate::memory_shares::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::pipeline::{Pipeline, PipelineState};
+use crate::peer::Peer;
+use crate::pipeline::Pipeline;
+use crate::pipeline::PipelineState;
+use crate::pipeline::fairness_upkeep;
+use kstore_metrics_text::Page;
 use crate::provenance::Provenance;
 use crate::rate_limited::RateLimited;
 use crate::rest::Rest;
 use crate::restart;
 use crate::storage::{RawBatch, ReadError, SharedStorage};
 use crate::tunnel::Tunnels;
+use crate::user::UserInfo;
 use axum::Router;
 use axum::body::Body;
 use connections::{ConnectionSlot, Connections};
@@ -44,8 +48,8 @@ use http::{Request, Response};
 pub use image::ServerImage;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
-use kstore_proto::kstore::v1::kstore_server::{Kstore, KstoreServer};
-use kstore_metrics_text::Page;
+use kstore_proto::kstore::v1::kstore_server::Kstore;
+use kstore_proto::kstore::v1::kstore_server::KstoreServer;
 use reflection::Reflection;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -65,9 +69,6 @@ use tracing::Instrument as _;
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How long open connections may take to end after a stop; then they are closed.
 const DRAIN: Duration = Duration::from_millis(800);
-
-/// The common name of the client certificate that this server presents to aggregated API servers.
-pub const FRONT_PROXY: &str = "front-proxy-client";
 
 /// A future that the caller must spawn.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -484,5 +485,7 @@ where
 mod call_tests;
 #[cfg(test)]
 mod stalled_tests;
+#[cfg(test)]
+mod start_tests;
 #[cfg(test)]
 mod tests;

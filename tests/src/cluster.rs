@@ -10,13 +10,15 @@ use crate::refusals::Refusals;
 use crate::webhooks::Webhooks;
 use kstore_api::kind;
 use kstore_apiserver::admission::PluginSwitches;
-use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::config::{
-    AccessConfig, AdmissionConfig, AuthoritiesConfig, NetworkConfig, RegistryConfig,
-};
+use kstore_apiserver::config::AccessConfig;
+use kstore_apiserver::config::AdmissionConfig;
+use kstore_apiserver::config::AuthoritiesConfig;
+use kstore_apiserver::config::NetworkConfig;
+use kstore_apiserver::config::RegistryConfig;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::token::{Bound, LegacyClaims, Tokens};
+use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{
     AnnotationCheck, ApiServer, InProcess, LocalComponents, ServerConfig, ServerImage, ServiceRanges,
 };

@@ -1,8 +1,10 @@
 //! Admission metrics: durations and refusals, by step and by plugin.
 
 use super::Operation;
-use crate::metrics::Family;
-use kstore_metrics_text::{AtomicHistogram, Page};
+use crate::series::Family;
+
+use kstore_metrics_text::Page;
+use kstore_metrics_text::AtomicHistogram;
 use std::time::Duration;
 
 /// Histogram bounds in seconds; those of Kubernetes.

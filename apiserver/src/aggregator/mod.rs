@@ -11,16 +11,16 @@ pub(crate) mod headers;
 mod probe;
 mod services;
 
-use crate::authn::{MASTERS, UserInfo};
 use crate::limits::METRIC_LABEL_VALUES;
 use crate::lookup::Lookup;
 use crate::outbound::{NoAnswer, Outbound};
+use kstore_metrics_text::Page;
+use crate::user::{MASTERS, UserInfo};
 use axum::body::Body;
 use http::{Request, Response};
 use kstore_api::kind;
 use kstore_api::openapi::GroupVersionExtract;
 use kstore_api::resource::Resource;
-use kstore_metrics_text::Page;
 use parking_lot::RwLock;
 use serde_json::Value;
 use std::sync::Arc;

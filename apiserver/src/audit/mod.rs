@@ -31,10 +31,10 @@ pub use webhook::{AuditSender, WebhookOptions};
 
 use crate::limits;
 use crate::outbound::Remote;
+use kstore_metrics_text::Page;
 use backend::{Backend, QueueBounds, QueuedEvent};
 use event::Event;
 use kstore_nondet::Rng;
-use kstore_metrics_text::Page;
 use metrics::{AuditMetrics, Plugin};
 use std::fmt;
 use std::sync::Arc;

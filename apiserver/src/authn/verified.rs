@@ -2,12 +2,12 @@
 //! costs a digest instead of a signature check. Expiry, audiences and bound objects are still checked for
 //! each request. Invalid tokens are not cached.
 
-use super::UserInfo;
 use super::legacy_token::TokenSecret;
-use crate::cache::Entry;
+use crate::entry::Entry;
 use crate::limits;
-use crate::lookup::Lookup;
-use crate::token::{Bound, Claims, core};
+use crate::lookup::{Lookup, core};
+use crate::token::{Bound, Claims};
+use crate::user::UserInfo;
 use jiff::{SignedDuration, Timestamp};
 use kstore_api::meta;
 use kstore_api::resource::Resource;

@@ -4,7 +4,8 @@
 
 use super::webhook::{AuthorizationWebhookOptions, FailurePolicy};
 use crate::access_file::{AccessFileError, MAX_BYTES, Result, VERSIONS, check, invalid};
-use crate::authn::ReviewVersion;
+use crate::authz::ReviewVersion;
+
 use kstore_api::yaml;
 use kstore_go_duration::parse_non_negative;
 use serde::Deserialize;

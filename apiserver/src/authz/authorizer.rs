@@ -7,11 +7,11 @@ use super::policy::Policy;
 use super::rbac::{Compiled, Rbac};
 use super::webhook::{AuthorizationWebhook, Verdict};
 use super::{Attributes, Decision, Question, Target};
-use crate::authn::MASTERS;
 use crate::lookup::Lookup;
-use crate::reloaded::Reloaded;
-use kstore_api::status::{DeniedRequest, Status};
 use kstore_metrics_text::Page;
+use crate::reloaded::Reloaded;
+use crate::user::MASTERS;
+use kstore_api::status::{DeniedRequest, Status};
 use std::sync::Arc;
 
 /// Paths that are allowed for everyone: load balancers and probes have no credentials.

@@ -4,12 +4,12 @@
 
 use super::rule::Rule;
 use super::{Attributes, Decision, Target};
-use crate::authn::UserInfo;
 use crate::cache::Change;
 use crate::derived::Derive;
 use crate::lookup::Lookup;
 use crate::persistent_index::{PersistentIndex, delimited};
 use crate::persistent_map::{Keyed, PersistentMap};
+use crate::user::UserInfo;
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::resource::Resource;

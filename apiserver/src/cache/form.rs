@@ -2,7 +2,7 @@
 //! their callers; this file only identifies them ([`RareForm`]).
 
 use super::change::EventType;
-use super::entry::Entry;
+use crate::entry::Entry;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::convert;
 use kstore_api::resource::Resource;

@@ -6,6 +6,7 @@ mod document;
 use super::key::{Key, NamedKey};
 use super::keyring::{Cipher, Keyring};
 use super::kms::KmsConfig;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use document::{WrittenKey, WrittenKms, WrittenProvider, WrittenRule};

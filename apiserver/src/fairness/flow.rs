@@ -3,7 +3,8 @@
 use super::config::SchemaConfig;
 use super::level::Level;
 use super::matching::RequestDigest;
-use crate::metrics::Counter;
+use crate::series::Counter;
+
 use kstore_metrics_text::AtomicHistogram;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

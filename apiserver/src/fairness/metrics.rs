@@ -5,7 +5,9 @@
 use super::Fairness;
 use super::flow::{FlowMetrics, Outcome};
 use super::level::LevelSeats;
-use kstore_metrics_text::{AtomicHistogram, Page};
+
+use kstore_metrics_text::Page;
+use kstore_metrics_text::AtomicHistogram;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -9,17 +9,18 @@ mod body;
 mod policies;
 mod process;
 mod request;
-mod series;
 mod storage;
 mod webhooks;
 
 pub(crate) use policies::AdmissionPolicies;
 pub use request::{Kind, MeasuredRequest, verb};
-pub use series::{Counter, Family};
 pub use storage::MeasuredStorage;
 pub(crate) use webhooks::{AdmissionWebhooks, ConversionWebhooks};
 
 use crate::load_progress::LoadProgress;
+use crate::series::Counter;
+use crate::series::Family;
+use kstore_metrics_text::Page;
 use crate::restart::TaskRestarts;
 use crate::storage::SharedStorage;
 use crate::version;

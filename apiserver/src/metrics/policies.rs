@@ -2,7 +2,10 @@
 //! check.
 
 use super::webhooks::LabelValues;
-use super::Family;
+use crate::series::Family;
+
+use kstore_metrics_text::Page;
+use kstore_metrics_text::Label;
 use kstore_api::admission::policy::PolicyCheck;
 use kstore_metrics_text::{AtomicHistogram, Label, Page};
 use std::sync::Arc;

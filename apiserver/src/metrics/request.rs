@@ -1,8 +1,11 @@
 //! Metrics of requests: number, duration, sizes, and results.
 
-use super::series::{Counter, Family};
 use super::{Metrics, body};
 use crate::observed_body::ObservedBody;
+use crate::series::Counter;
+use crate::series::Family;
+use kstore_metrics_text::Label;
+use kstore_metrics_text::Page;
 use axum::body::{Body, Bytes};
 use http::Response;
 use http_body::{Body as _, Frame};

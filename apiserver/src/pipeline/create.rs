@@ -4,10 +4,12 @@
 use super::custom::check_creatable;
 use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
-use crate::admission::dynamic::{Admitted, Calls, Options};
-use crate::admission::{Operation, Subject};
-use crate::cache::Entry;
+use crate::admission::{
+    Operation, Subject,
+    dynamic::{Admitted, Calls, Options},
+};
 use crate::decode::{self, Expected};
+use crate::entry::Entry;
 use crate::kinds::CustomVersion;
 use crate::limits;
 use crate::request::{Body, Request, Target, WriteOptions};

@@ -3,9 +3,9 @@
 //! write that changes it. `fairness` enforces these objects.
 
 use super::{Pipeline, is_stored_by};
-use crate::bootstrap;
 use crate::lookup::Lookup as _;
-use crate::request::{Action, Request, Target, WriteOptions};
+use crate::request::{Action, Request, Target, WriteOptions, own_request};
+use crate::user::SELF;
 use kstore_api::flowcontrol::{self, API_VERSION};
 use kstore_api::kind;
 use kstore_api::meta;
@@ -68,5 +68,5 @@ fn apply_condition(resource: &'static Resource, name: String, condition: &serde_
     let body = serde_json::to_vec(&body).expect("a value has string keys only");
     let options = WriteOptions { field_manager: MANAGER.into(), force: true, ..WriteOptions::default() };
     let target = Target { resource, custom: None, subresource: "status", namespace: String::new(), name };
-    bootstrap::own_request(target, Action::Patch(PatchType::Apply, body.into(), options))
+    own_request(target, Action::Patch(PatchType::Apply, body.into(), options))
 }

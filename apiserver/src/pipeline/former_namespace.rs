@@ -6,10 +6,10 @@
 //! its history is five minutes long, kstore's may be all of it.
 
 use super::Pipeline;
-use crate::authn::UserInfo;
 use crate::cache::WatchStart;
 use crate::registry::ContinueToken;
 use crate::request::{Action, ListAt, ListOptions, Target};
+use crate::user::UserInfo;
 use kstore_api::kind;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;

@@ -4,8 +4,9 @@
 
 use crate::admission::Admission;
 use crate::audit;
-use crate::cache::{Cache, Entry};
+use crate::cache::Cache;
 use crate::decode::weight;
+use crate::entry::Entry;
 use crate::limits;
 use crate::request::{Action, Format, Request, Target, Transaction, TransactionStep};
 use futures::FutureExt as _;

@@ -6,10 +6,10 @@
 
 use super::Pipeline;
 use super::apply::write;
-use crate::authn::UserInfo;
 use crate::authz::node::node_of;
 use crate::decode::Patch;
 use crate::request::{ManagedFieldsUpdate, Target, WriteOptions};
+use crate::user::UserInfo;
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::{PatchType, apply};

@@ -4,7 +4,7 @@
 use super::guaranteed_update::{Decoding, UpdateEffect};
 use super::service::claims_anything;
 use super::{Decision, Registry, WriteContext, marked};
-use crate::cache::Entry;
+use crate::entry::Entry;
 use crate::error;
 use crate::limits;
 use crate::request::{DeleteOptions, Propagation, Target};

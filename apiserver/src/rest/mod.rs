@@ -20,7 +20,7 @@ mod seats;
 mod stream;
 mod table;
 pub(crate) mod text;
-pub(crate) mod timeout;
+mod timeout;
 mod watch;
 
 pub mod discovery;
@@ -35,7 +35,6 @@ use crate::aggregator::Aggregator;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::answer_kind::AnswerKind;
 use crate::audit::{self, Audit};
-use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
 use crate::decode::delete_options;
 use crate::fairness::{Entered, Seat};
@@ -44,6 +43,7 @@ use crate::limits;
 use crate::pipeline::{Pipeline, measured_as};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
+use crate::user::UserInfo;
 use axum::body::Body as HttpBody;
 use futures::FutureExt as _;
 use futures::future::Either;
@@ -115,7 +115,7 @@ impl Rest {
         Self { audit, ..self }
     }
 
-    /// Serves one HTTP request. The connection must have added its [`Peer`](crate::authn::Peer) to the
+    /// Serves one HTTP request. The connection must have added its [`Peer`](crate::peer::Peer) to the
     /// extensions. A panic is answered with 500 and does not affect other requests.
     // `serve` and `handle` are not async functions: their futures would hold the request in addition to the
     // future that serves it.

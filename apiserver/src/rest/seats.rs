@@ -5,16 +5,17 @@ use super::query::Query;
 use super::respond::refusal_as;
 use super::router::{self, ResourcePath, Route};
 use super::{HttpBody, Rest, content, stream, timeout};
-use crate::authn::{Peer, UserInfo};
 use crate::fairness::{
     Classified, DigestTarget, Entered, ListFacts, RequestDigest, RequestSummary, Seat, Waiting, Work,
     list_work, namespace_of, path_verb, write_work,
 };
 use crate::limits;
 use crate::observed_body::{ObservedBody, ignore};
+use crate::peer::Peer;
 use crate::pipeline::TOO_MANY;
 use crate::resource_location::ResourceLocation;
 use crate::selectors;
+use crate::user::UserInfo;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};

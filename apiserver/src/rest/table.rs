@@ -1,8 +1,9 @@
 //! [`Tables`]: objects as `meta.k8s.io` Tables. `kstore_api::table` has the columns and cells of each kind.
 
-use crate::cache::{self, Entry, MetaVersion, RareForm};
+use crate::cache::{self, MetaVersion, RareForm};
+use crate::conversion::in_version;
+use crate::entry::Entry;
 use crate::kinds::CustomVersion;
-use crate::pipeline::in_version;
 use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
 use kstore_api::crd::columns;

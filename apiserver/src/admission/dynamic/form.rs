@@ -1,8 +1,8 @@
 //! Conversion of objects to the version that a webhook's rules name: the request's version or an equivalent
 //! one.
 
+use crate::conversion::in_version;
 use crate::kinds::Kinds;
-use crate::pipeline::in_version;
 use kstore_api::admission::{Attributes, GroupVersionKind, MatchedForm};
 use kstore_api::resource::Resource;
 use kstore_api::schema;

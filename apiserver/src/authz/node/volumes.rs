@@ -78,7 +78,7 @@ fn bound(volume: &Value) -> Option<(BoundVolume, BTreeSet<Arc<str>>)> {
 impl Derive for VolumeSecrets {
     fn kinds() -> &'static [&'static Resource] {
         static KINDS: OnceLock<[&'static Resource; 1]> = OnceLock::new();
-        KINDS.get_or_init(|| [crate::token::core("persistentvolumes")])
+        KINDS.get_or_init(|| [crate::lookup::core("persistentvolumes")])
     }
 
     fn read(lookup: &dyn Lookup, _: Option<&Self>) -> Self {

@@ -2,12 +2,12 @@
 //! `metadata` added, which makes it no renewal, on the same Lease at the same time.
 
 use super::*;
-use crate::authn::{MASTERS, UserInfo};
 use crate::cache::Cache;
 use crate::decode;
 use crate::pipeline::{Answer, PipelineConfig, PipelineState};
 use crate::request::{Action, Body, FieldValidation, Request};
 use crate::storage::embedded::Embedded;
+use crate::user::{MASTERS, UserInfo};
 use bytes::Bytes;
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};

@@ -2,13 +2,12 @@
 //! levels lend seats. This server's own writes are applied before they are answered; the task applies those of
 //! other servers.
 
-use super::Fairness;
-use crate::bootstrap::{own_request, row_of};
+use super::{Pipeline, row_of};
 use crate::cache::{Cache, Filter, Watch, WatchEnd, WatchStart};
+use crate::fairness::Fairness;
 use crate::limits::{RESTORE_PAUSE, SEAT_PERIOD};
 use crate::lookup::Lookup as _;
-use crate::pipeline::Pipeline;
-use crate::request::{Action, Body, Target, WriteOptions};
+use crate::request::{Action, Body, Target, WriteOptions, own_request};
 use kstore_api::flowcontrol::{self, Upkeep};
 use kstore_api::kind;
 use kstore_api::meta;

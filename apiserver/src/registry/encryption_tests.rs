@@ -1,7 +1,7 @@
 //! A registry over an encrypted store: bytes at rest, rotation, errors, and reloads of the configuration.
 
-use super::super::live::Encryption;
 use crate::cache::{Cache, Filter, Watch, WatchStart};
+use crate::encryption::Encryption;
 use crate::registry::{Decision, Registry, UpdateEffect, WriteContext};
 use crate::request::{DeleteOptions, GetOptions, ListAt, ListOptions, Target};
 use crate::storage::embedded::Embedded;

@@ -1,12 +1,19 @@
 //! Quota charges that race with another process between the read of the quota and the commit.
 
-use super::*;
 use crate::admission::{ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA};
-use crate::authn::UserInfo;
-use crate::pipeline::{AdmissionConfig, Pipeline};
-use crate::request::{Action, Body, Request, WriteOptions};
-use crate::testing::racing::Racing;
+use crate::pipeline::AdmissionConfig;
+use crate::pipeline::Pipeline;
+use crate::racing::Racing;
+use crate::request::Action;
+use crate::request::Body;
+use crate::request::Request;
+use crate::request::Target;
+use crate::request::WriteOptions;
+use crate::user::UserInfo;
+use kstore_api::kind;
+use serde_json::Value;
 use serde_json::json;
+use std::sync::Arc;
 
 const KEY: &str = "/registry/resourcequotas/default/q";
 
@@ -44,7 +51,7 @@ async fn create(pipeline: &Pipeline, name: &str) -> Result<(), String> {
 
 async fn used(pipeline: &Pipeline) -> Value {
     pipeline.cache().fresh().await.unwrap();
-    pipeline.cache().get(resource_quotas(), KEY).unwrap().parse()["status"]["used"]["count/configmaps"]
+    pipeline.cache().get(kind::lookup("", "v1", "resourcequotas").unwrap(), KEY).unwrap().parse()["status"]["used"]["count/configmaps"]
         .clone()
 }
 

@@ -1,7 +1,7 @@
 //! Cached protobuf messages of objects: made from JSON when first requested, and kept within a bound on all
 //! of them. So a list of ten thousand pods is encoded once, not once per client.
 
-use super::entry::Entry;
+use super::Entry;
 use crate::limits;
 use bytes::Bytes;
 use kstore_api::wire::protobuf;

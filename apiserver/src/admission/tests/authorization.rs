@@ -3,12 +3,12 @@
 
 mod following;
 
-use super::policy::Policy;
-use super::{Attributes, Authorizer, Decision, More, Target};
 use crate::admission::{Admission, Operation, Remarks, Subject};
-use crate::authn::UserInfo;
+use crate::authz::policy::Policy;
+use crate::authz::{Attributes, Authorizer, Decision, More, Target};
 use crate::outbound::{Network, ServiceBackends};
 use crate::testing::MapLookup;
+use crate::user::UserInfo;
 use kstore_api::kind;
 use kstore_nondet::Nondet;
 use proptest::collection::{SizeRange, vec};

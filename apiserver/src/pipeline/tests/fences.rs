@@ -1,10 +1,10 @@
 //! Fenced writes that race with renewals and take-overs between the check of the Lease and the commit.
 
-use super::*;
-use crate::authn::UserInfo;
+use crate::fence::Fence;
 use crate::pipeline::{Pipeline, Refused};
+use crate::racing::Racing;
 use crate::request::{Action, Body, DeleteOptions, GetOptions, Request, Target, WriteOptions};
-use crate::testing::racing::Racing;
+use crate::user::UserInfo;
 use http::HeaderMap;
 use kstore_api::kind;
 use kstore_api::resource::Resource;

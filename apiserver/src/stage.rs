@@ -2,7 +2,8 @@
 //! [`View`] is the cluster as an operation sees it: the watch cache overlaid with the writes of earlier
 //! operations. `Registry::commit_stage` commits a stage.
 
-use crate::cache::{Cache, Change, Entry, Filter, Objects};
+use crate::cache::{Cache, Change, Filter, Objects};
+use crate::entry::Entry;
 use crate::kinds::Kinds;
 use crate::lookup::Lookup;
 use crate::storage::{Commit, Guard, Raw, Write};
@@ -42,7 +43,7 @@ impl Stage {
     ///
     /// # Errors
     /// 400 if the transaction both removes and creates a key: one revision cannot show both.
-    pub(super) fn add(&self, guards: &[Guard], writes: Vec<Write>) -> Result<i64, Status> {
+    pub(crate) fn add(&self, guards: &[Guard], writes: Vec<Write>) -> Result<i64, Status> {
         let mut staged = self.0.lock();
         for guard in guards {
             staged.expect(guard)?;
@@ -55,7 +56,7 @@ impl Stage {
     }
 
     /// The commit of all operations.
-    pub(super) fn commit(&self, note: Bytes) -> Commit {
+    pub(crate) fn commit(&self, note: Bytes) -> Commit {
         let staged = self.0.lock();
         let guards =
             staged.base.iter().map(|(key, revision)| Guard { key: key.clone(), revision: *revision });
@@ -63,7 +64,7 @@ impl Stage {
     }
 
     /// Keys below a prefix that this transaction writes, without the prefix.
-    pub(super) fn written_below(&self, prefix: &str) -> Vec<String> {
+    pub(crate) fn written_below(&self, prefix: &str) -> Vec<String> {
         let staged = self.0.lock();
         let keys = staged.objects.range(prefix.to_owned()..).map(|(key, _)| key.strip_prefix(prefix));
         keys.map_while(|rest| rest.map(str::to_owned)).collect()
@@ -124,7 +125,7 @@ fn key_of(write: &Write) -> &str {
 }
 
 fn conflicting_writes(key: &str, what: &str) -> Status {
-    let name = key.trim_start_matches(crate::cache::ROOT);
+    let name = key.trim_start_matches(crate::storage_key::ROOT);
     Status::bad_request(format!("{name} {what} in one transaction: use two transactions"))
 }
 
@@ -202,7 +203,7 @@ impl Lookup for View {
 
     fn pods_of_node(&self, node: &str) -> Objects {
         let fields = field::Selector::one("spec.nodeName", node);
-        let filter = Filter { fields, ..Filter::all(crate::token::core("pods")) };
+        let filter = Filter { fields, ..Filter::all(crate::lookup::core("pods")) };
         Objects::of(&self.scan(&filter))
     }
 
@@ -219,61 +220,5 @@ impl Lookup for View {
             (new.is_some() || old.is_some()).then(|| Arc::new(Change::new(0, new.clone(), old)))
         };
         written.filter_map(change).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::authn::UserInfo;
-    use crate::authz::policy::Policy;
-    use crate::derived::Derive as _;
-    use crate::storage::embedded::Embedded;
-    use kstore_nondet::Nondet;
-    use kstore_store::{Config, Store};
-    use serde_json::json;
-
-    fn object(kind: &str, name: &str, rest: &Value) -> (String, Bytes) {
-        let mut object =
-            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
-        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        (format!("/registry/{}s/{name}", kind.to_lowercase()), object.to_string().into())
-    }
-
-    fn role(name: &str, verb: &str) -> (String, Bytes) {
-        let rules = json!([{"verbs": [verb], "apiGroups": [""], "resources": ["pods"]}]);
-        object("ClusterRole", name, &json!({"rules": rules}))
-    }
-
-    #[tokio::test]
-    async fn the_stored_policy_with_staged_changes_is_that_of_the_view() {
-        let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
-        let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "new"});
-        let subjects = json!([{"kind": "User", "name": "ann"}]);
-        let binding = object("ClusterRoleBinding", "b", &json!({"roleRef": role_ref, "subjects": subjects}));
-        for (key, value) in [role("old", "get"), role("changed", "get"), role("kept", "get"), binding] {
-            store.put(key, value).await.unwrap();
-        }
-        let (cache, _) = Cache::fill(Arc::new(Embedded::new(store)), |_| {}).await.unwrap();
-        let stored = Policy::compile(&*cache);
-        let stage = Stage::new(cache.kinds());
-        let put = |(key, value): (String, Bytes)| Write::Put { key, value, ttl_seconds: 0 };
-        let key = role("old", "").0;
-        let guard =
-            Guard { key: key.clone(), revision: cache.get(Policy::kinds()[0], &key).unwrap().revision };
-        let writes = vec![Write::Delete { key }, put(role("new", "list")), put(role("changed", "watch"))];
-        stage.add(&[guard], writes).unwrap();
-        let view = View::new(cache, Some(stage));
-        let (seen, expected) = (stored.after(&view.staged(Policy::kinds())), Policy::compile(&view));
-        for name in ["old", "new", "changed", "kept"] {
-            assert_eq!(seen.role("", name), expected.role("", name), "{name}");
-        }
-        assert!(seen.role("", "old").is_none() && stored.role("", "old").is_some());
-        let ann = UserInfo::new("ann", [""; 0]);
-        assert_eq!(
-            seen.rules_of(&ann, "").next().unwrap().verbs,
-            ["list"],
-            "a stored binding has the staged role"
-        );
     }
 }

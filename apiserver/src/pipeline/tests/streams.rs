@@ -1,11 +1,13 @@
 //! Plugins that refuse commands in pods.
 
-use super::provisioned::{create, pipeline_with};
 use crate::admission::PluginSwitches;
-use crate::authn::{MASTERS, UserInfo};
-use crate::pipeline::{AdmissionConfig, Pipeline};
+use crate::lookup::core;
+use crate::pipeline::AdmissionConfig;
+use crate::pipeline::Pipeline;
+use super::provisioned::create;
+use super::provisioned::pipeline_with;
 use crate::request::Target;
-use crate::token::core;
+use crate::user::{MASTERS, UserInfo};
 use serde_json::{Value, json};
 
 fn pod(name: &str, spec: &Value) -> Value {

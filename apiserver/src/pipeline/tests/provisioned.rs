@@ -1,17 +1,18 @@
 //! NamespaceAutoProvision and EventRateLimit through the pipeline.
 
 use crate::admission::{ConfiguredPlugins, PluginSwitches};
-use crate::authn::UserInfo;
-use crate::pipeline::{AdmissionConfig, Pipeline};
+use crate::pipeline::AdmissionConfig;
+use crate::pipeline::Pipeline;
+use crate::racing::Racing;
 use crate::request::{Action, Body, Request, Target, Transaction, TransactionStep, WriteOptions};
-use crate::testing::racing::Racing;
+use crate::user::UserInfo;
 use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// An API server with plugins enabled and configured.
-pub(in crate::admission) async fn pipeline(
+pub(super) async fn pipeline(
     enabled: impl IntoIterator<Item = &'static str>,
     configured: ConfiguredPlugins,
 ) -> Pipeline {
@@ -26,7 +27,7 @@ pub(in crate::admission) async fn pipeline_with(admission: AdmissionConfig) -> P
 }
 
 /// Creates an object in a namespace.
-pub(in crate::admission) async fn create(
+pub(super) async fn create(
     pipeline: &Pipeline,
     object: &Value,
     (namespace, dry_run): (&str, bool),

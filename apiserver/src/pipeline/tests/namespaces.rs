@@ -1,14 +1,15 @@
 //! Creates that race with changes to their namespace between the check of the namespace and the commit.
 
-use super::*;
-use crate::authn::UserInfo;
 use crate::pipeline::Pipeline;
-use crate::request::{Action, Body, Request, WriteOptions};
+use crate::racing::Racing;
+use crate::registry::namespaces;
+use crate::request::{Action, Body, Request, Target, WriteOptions};
 use crate::storage::Storage;
-use crate::testing::racing::Racing;
+use crate::user::UserInfo;
 use bytes::Bytes;
+use kstore_api::kind::{self, Resource};
 use kstore_api::patch::PatchType;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 const NAME: &str = "tenant";

@@ -1,15 +1,20 @@
 //! One object in the cache: the stored bytes, shared with the store, and the few strings that selectors
 //! compare. The object is not parsed; callers that need more parse the bytes.
 
-use super::packed_strings::PackedStrings;
-use super::{message, partial_decode};
+mod message;
+mod packed_strings;
+mod partial_decode;
+mod views;
+
+pub(crate) use views::{ViewKey, Views};
+
 use crate::encryption::ENCRYPTED;
-use crate::kinds::Views;
 use crate::storage::Raw;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::resource::Resource;
 use kstore_api::selector::{field, label};
 use kstore_api::{initializers, meta, object, stored};
+use packed_strings::PackedStrings;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
