@@ -228,11 +228,11 @@ pub const HEAVY_VALUES: usize = 50_000;
 /// more than two MiB.
 pub const HEAVY_SCAN_BYTES: usize = 16 * 1024;
 
-/// Maps with members from which on a request is heavy: decoded, they take some three MiB. Objects of clusters rarely have as many.
+/// Maps from which on a request is heavy: decoded, they take three to eight MiB. Objects of clusters rarely have as many.
 pub const HEAVY_MAPS: usize = 4_000;
 
-/// Maps with members in the bodies of a request; more are refused with 413. Decoded, each takes some 700 bytes, however short it is. An
-/// object that the store takes, 1.5 MiB, has no room for more: `{"a":1},` has eight bytes.
+/// Maps in the bodies of a request; more are refused with 413. Decoded, each takes 700 bytes to two KiB, however short it is. An object
+/// that the store takes, 1.5 MiB, has no room for more of the shortest that clients write: `{"a":1},` has eight bytes.
 pub const BODY_MAPS: usize = (3 << 19) / 8;
 
 /// Bytes of DeleteOptions; longer ones are refused with 413. They have a few members, and are decoded with all other requests.

@@ -18,6 +18,9 @@ use std::task::{Context, Poll};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
+/// Values whose memory a map takes besides its members, for itself and for defaults.
+const MAP_VALUES: usize = 3;
+
 /// Permits for heavy requests, which bound how many run at a time.
 #[derive(Debug)]
 pub(super) struct Heavy {
@@ -99,12 +102,10 @@ fn values(cache: &Cache, target: &Target, action: &Action) -> usize {
         let lines = bytes.split(|byte| *byte == b'\n').count();
         bytes.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count().max(lines)
     };
-    let body = match weight::body(action) {
-        None => 0,
-        // As many values as a map with a member has separators in JSON.
-        Some((Format::Protobuf, bytes)) => 3 * weight::maps(Format::Protobuf, bytes),
-        Some((Format::Json | Format::Yaml, bytes)) => separators(bytes),
-    };
+    let body = weight::body(action).map_or(0, |(format, bytes)| {
+        let separators = if format == Format::Protobuf { 0 } else { separators(bytes) };
+        separators + MAP_VALUES * weight::maps(format, bytes)
+    });
     // Small objects have few values.
     let stored = stored(cache, target, action).filter(|entry| entry.weight() >= limits::HEAVY_BYTES);
     body + stored.map_or(0, |entry| separators(&entry.json()))
@@ -283,7 +284,7 @@ mod tests {
         };
         let all = u32::try_from(limits::HEAVY_AT_A_TIME).unwrap();
         assert_eq!(
-            [create_maps(20_000), create_maps(175_000), create(limits::BODY_BYTES)]
+            [create_maps(8_000), create_maps(175_000), create(limits::BODY_BYTES)]
                 .map(|action| permits(&action)),
             [1, all, 1]
         );

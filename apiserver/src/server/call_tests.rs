@@ -381,7 +381,7 @@ async fn bodies_that_become_too_many_maps_are_refused_over_rest_and_over_grpc() 
     let channel = connect(&server, user("admin", "system:masters")).await;
     let nested =
         |maps: usize| format!(r#"{{"metadata":{{"name":"m"}},"x":[{}{{}}]}}"#, r#"{"a":1},"#.repeat(maps));
-    let fitting = nested(limits::BODY_MAPS / 2);
+    let fitting = nested(limits::BODY_MAPS / 2 - 10);
     let large = nested(limits::BODY_MAPS);
     let post = async |text: &str| {
         let path = "/api/v1/namespaces/default/configmaps?dryRun=All&fieldValidation=Ignore";
