@@ -14,6 +14,7 @@ mod informer_dependencies;
 mod informer_features;
 mod kind_rules;
 mod module_comment;
+mod module_files;
 mod module_floors;
 mod plural_alone;
 mod property_cases;
@@ -47,8 +48,9 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 31] = [
+pub(crate) const ALL: [Rule; 32] = [
     module_comment::RULE,
+    module_files::RULE,
     file_length::RULE,
     unfinished_work::RULE,
     biased_select::RULE,
