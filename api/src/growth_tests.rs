@@ -8,9 +8,10 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
-use crate::kind::{self, Resource};
+use crate::kind;
 use crate::patch::apply::{self, ObjectType, Write};
 use crate::patch::{json as json_patch, merge, strategic};
+use crate::resource::Resource;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::{self, Elem, Field, Shape, Type};
 use crate::wire::protobuf;

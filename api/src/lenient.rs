@@ -12,8 +12,8 @@ use std::fmt::Display;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess,
-    Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
@@ -81,6 +81,25 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
+/// Error about a value that is neither an object nor a list where one of them is expected. The value's own
+/// deserializer would say the same, but the compiler would then generate every type's decoder a second time, for it.
+fn mismatch(value: &Value, expected: &dyn Expected) -> Failure {
+    let found = match value {
+        Value::Null => Unexpected::Unit,
+        Value::Bool(value) => Unexpected::Bool(*value),
+        Value::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
+            (Some(number), ..) => Unexpected::Unsigned(number),
+            (None, Some(number), _) => Unexpected::Signed(number),
+            (None, None, Some(number)) => Unexpected::Float(number),
+            (None, None, None) => Unexpected::Other("number"),
+        },
+        Value::String(text) => Unexpected::Str(text),
+        Value::Array(_) => Unexpected::Seq,
+        Value::Object(_) => Unexpected::Map,
+    };
+    Failure::invalid_type(found, expected)
+}
+
 /// Deserializer of one value.
 #[derive(Clone, Copy)]
 struct Node<'a> {
@@ -135,7 +154,10 @@ impl<'de> Deserializer<'de> for Node<'de> {
         match self.value {
             Value::Object(_) => self.members(Vec::new(), visitor),
             Value::Array(_) => self.deserialize_seq(visitor),
-            value => Ok(value.deserialize_any(visitor)?),
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::Number(number) => Ok(number.deserialize_any(visitor)?),
+            Value::String(text) => visitor.visit_borrowed_str(text),
         }
     }
 
@@ -160,21 +182,21 @@ impl<'de> Deserializer<'de> for Node<'de> {
         match self.value {
             Value::Null => visitor.visit_seq(Items { node: self, left: [].iter() }),
             Value::Array(items) => visitor.visit_seq(Items { node: self, left: items.iter() }),
-            value => Ok(value.deserialize_seq(visitor)?),
+            value => Err(mismatch(value, &visitor)),
         }
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
         match self.value {
             Value::Null | Value::Object(_) => self.members(Vec::new(), visitor),
-            value => Ok(value.deserialize_map(visitor)?),
+            value => Err(mismatch(value, &visitor)),
         }
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
-        fields: &'static [&'static str],
+        _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Failure> {
         let stated = |field: &str| self.value.get(field).is_some();
@@ -186,7 +208,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
                     visitor,
                 )
             }
-            value => Ok(value.deserialize_struct(name, fields, visitor)?),
+            value => Err(mismatch(value, &visitor)),
         };
         read.map_err(|failure| match failure.missing {
             Some((None, field)) => Failure { missing: Some((Some(name), field)), ..failure },

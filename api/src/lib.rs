@@ -6,18 +6,25 @@
 struct Readme;
 
 pub mod admission;
+pub mod admission_expression;
+mod check;
 pub mod cidr;
 pub mod convert;
 pub mod crd;
 pub mod defaults;
+#[cfg(any(test, feature = "fuzzing"))]
+mod dice;
 mod diff;
 mod distinct;
 pub mod expression;
 pub mod field;
 pub mod flowcontrol;
+pub mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod go_json;
+pub mod group_version;
 #[cfg(test)]
 mod growth_tests;
 pub mod initializers;
@@ -42,6 +49,7 @@ pub mod stored;
 pub mod strategy;
 pub mod structural;
 pub mod table;
+mod time;
 pub mod validate;
 pub mod version;
 pub mod wire;

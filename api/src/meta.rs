@@ -5,8 +5,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::distinct::Distinct;
 use crate::limits::GENERATED_BASE_MAX;
+use crate::time::parse_utc;
 
 const NAME: &str = "name";
 const NAMESPACE: &str = "namespace";
@@ -100,29 +100,6 @@ pub fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
 /// `metadata.ownerReferences`; empty if absent.
 pub fn owner_references(object: &Value) -> &[Value] {
     object["metadata"]["ownerReferences"].as_array().map_or(&[], Vec::as_slice)
-}
-
-/// Removes owner references that repeat an earlier one; returns the uids of the removed ones.
-pub fn drop_same_owners(object: &mut Value) -> Vec<String> {
-    let (mut kept, mut dropped, mut seen) = (Vec::new(), Vec::new(), Distinct::default());
-    if owner_references(object).len() < 2 {
-        return dropped;
-    }
-    for owner in owner_references(object) {
-        if seen.insert(owner) {
-            kept.push(owner.clone());
-        } else {
-            dropped.push(text_of(owner, "uid"));
-        }
-    }
-    if !dropped.is_empty() {
-        metadata_mut(object).insert("ownerReferences".to_owned(), Value::Array(kept));
-    }
-    dropped
-}
-
-fn text_of(value: &Value, member: &str) -> String {
-    value[member].as_str().unwrap_or_default().to_owned()
 }
 
 /// The owner reference with `controller: true`.
@@ -280,7 +257,7 @@ pub fn format_micro_time(time: Timestamp) -> String {
 /// Parses an RFC 3339 time with any offset and precision. The last hours of the year 9999, which a [`Timestamp`] does not have, become
 /// its maximum.
 pub fn parse_time(text: &str) -> Option<Timestamp> {
-    let at = crate::schema::scalar::parse_utc(text)?;
+    let at = parse_utc(text)?;
     Some(at.to_zoned(jiff::tz::TimeZone::UTC).map_or(Timestamp::MAX, |at| at.timestamp()))
 }
 

@@ -1,8 +1,8 @@
 //! Scale of a built-in workload (`autoscaling/v1`), the body of the `scale` subresource.
 
 use crate::field::{ErrorList, Path};
-use crate::kind::Resource;
 use crate::meta;
+use crate::resource::Resource;
 use crate::status::Status;
 use serde_json::{Value, json};
 

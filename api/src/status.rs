@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::field::ErrorList;
-use crate::kind::Resource;
+use crate::resource::Resource;
 
 /// Machine-readable reason of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! Node mode with ten thousand pods, and the first decision after a change. Prints one row for each.
 //! Run by `cargo bench -p kstore-apiserver --bench authorization`.
 
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::authz::{Attributes, Authorizer, Decision, Mode, Modes, More, Target, bootstrap};
 use kstore_apiserver::cache::Cache;
 use kstore_apiserver::storage::embedded::Embedded;

@@ -4,8 +4,9 @@
 //!
 //! While the level is off a request costs one comparison: nothing is formatted, wrapped or allocated.
 
-use crate::authn::{Peer, UserInfo};
 use crate::observed_body::ObservedBody;
+use crate::peer::Peer;
+use crate::user::UserInfo;
 use axum::body::{Body, Bytes};
 use http::header::USER_AGENT;
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri};

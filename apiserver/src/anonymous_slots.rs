@@ -1,9 +1,10 @@
 //! How many requests without credentials one connection may have in flight, and for how long they are answered. Requests
 //! with credentials are not counted.
 
-use crate::authn::{Peer, UserInfo};
 use crate::limits;
+use crate::peer::Peer;
 use crate::pipeline::TOO_MANY;
+use crate::user::UserInfo;
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;

@@ -16,17 +16,15 @@ use tokio::time::{Instant, timeout_at};
 /// Bytes reserved at a time, as the bytes of a body arrive.
 const RESERVATION_STEP: usize = 64 * 1024;
 
-/// The memory budget of request bodies. Cheap to clone; clones share the budget.
+/// The memory budget of request bodies, and of requests whose bodies arrive slowly. Cheap to clone; clones share the budgets.
 #[derive(Clone, Debug)]
-pub(crate) struct BodyBudget(MemoryBudget);
+pub(crate) struct BodyBudget(MemoryBudget, MemoryBudget);
 
 impl Default for BodyBudget {
     fn default() -> Self {
-        Self(MemoryBudget::new(
-            limits::BODIES_BYTES,
-            limits::BODIES_BYTES_OF_USER,
-            limits::BODIES_SPARE_BYTES,
-        ))
+        let bytes =
+            MemoryBudget::new(limits::BODIES_BYTES, limits::BODIES_BYTES_OF_USER, limits::BODIES_SPARE_BYTES);
+        Self(bytes, MemoryBudget::new(limits::SLOW_BODIES_BYTES, limits::SLOW_BODIES_BYTES_OF_USER, 0))
     }
 }
 
@@ -87,6 +85,11 @@ impl BodyBudget {
     /// The share of a user.
     pub(crate) fn share(&self, user: &str) -> MemoryShare {
         self.0.share(user)
+    }
+
+    /// The share of a user for requests whose bodies arrive slowly: each holds [`limits::SLOW_BODY_BYTES`] besides its body.
+    pub(crate) fn slow_share(&self, user: &str) -> MemoryShare {
+        self.1.share(user)
     }
 }
 
@@ -189,7 +192,8 @@ mod tests {
     /// A budget of this many steps, of which a user may occupy `share`, with spare bytes for one large body.
     fn budget(steps: usize, share: usize) -> BodyBudget {
         let step = RESERVATION_STEP;
-        BodyBudget(MemoryBudget::new(steps * step, share * step, limits::BODY_BYTES))
+        let bytes = MemoryBudget::new(steps * step, share * step, limits::BODY_BYTES);
+        BodyBudget(bytes, BodyBudget::default().1)
     }
 
     /// A body that announces its length and sends only its first bytes.

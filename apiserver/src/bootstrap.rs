@@ -10,24 +10,20 @@ mod roles;
 mod server_identity;
 mod token_tracking;
 
-use crate::authn::{MASTERS, UserInfo};
 use crate::authz::bootstrap as rbac;
 use crate::error;
 use crate::limits::{BOOTSTRAP_PAUSE, BOOTSTRAP_TRIES, INITIAL_OBJECTS_PER_TASK};
-use crate::pipeline::Pipeline;
-use crate::request::{Action, Body, Request, Target, WriteOptions};
+use crate::pipeline::{Pipeline, row_of};
+use crate::request::{Action, Body, Request, Target, WriteOptions, own_request};
 use futures::future::join_all;
 use kstore_api::flowcontrol;
-use kstore_api::kind::{self, Resource};
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
 use serde_json::Value;
-pub use server_identity::ServerIdentity;
+pub use server_identity::{FRONT_PROXY, ServerIdentity};
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
-
-/// The user as which the apiserver writes on its own behalf.
-pub(crate) const SELF: &str = "system:apiserver";
 
 /// Creates missing objects, and updates those that describe this server. On return all of them exist and are
 /// durable. Two servers may do this concurrently; the addresses are then those of the later one.
@@ -145,13 +141,6 @@ fn is_stored(pipeline: &Pipeline, object: &Value) -> bool {
     pipeline.cache().get(row, &key).is_some()
 }
 
-/// The row of a built-in object.
-pub(crate) fn row_of(object: &Value) -> &'static Resource {
-    let text = |field: &str| object[field].as_str().unwrap_or_default();
-    kind::lookup_api_version(text("apiVersion"), text("kind"))
-        .expect("initial objects are of kinds in the table")
-}
-
 fn create(row: &'static Resource, object: &Value) -> Request {
     let body = serde_json::to_vec(object).expect("a value has string keys only");
     let target = Target {
@@ -164,20 +153,3 @@ fn create(row: &'static Resource, object: &Value) -> Request {
     let options = WriteOptions { field_manager: "kstore-apiserver".into(), ..WriteOptions::default() };
     own_request(target, Action::Create(Body::json(body.into()), options))
 }
-
-/// A request of the apiserver on its own behalf. Webhooks are not called for it.
-pub(crate) fn own_request(target: Target, action: Action) -> Request {
-    Request {
-        user: UserInfo::new(SELF, [MASTERS]).into(),
-        agent: "kstore-apiserver".into(),
-        causes: Vec::new(),
-        fence: None,
-        stage: None,
-        timeout: None,
-        target,
-        action,
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,3 +1,4 @@
+//! Conversion of stored objects to the version that a reader requests. [`in_version`] converts objects of built-in kinds.
 //! [`Converter`]: calls conversion webhooks for custom objects that readers request in another version. A
 //! reader notes the missing conversions in its kind's `Conversions`. The encoding of reviews and the texts of
 //! failures are `kstore_api::admission::conversion`'s.
@@ -6,17 +7,23 @@ mod selection;
 
 pub(crate) use selection::{FieldSelection, filter_by_version};
 
-use crate::cache::{Cache, Entry};
-use crate::error::is_conversion_needed;
-use crate::kinds::{CustomKind, CustomVersion, Missing};
-use crate::metrics::{ConversionWebhooks, Page};
+use crate::cache::Cache;
+use crate::entry::Entry;
+use crate::kinds::CustomKind;
+use crate::kinds::CustomVersion;
+use crate::kinds::Missing;
+use crate::kinds::is_conversion_needed;
+use crate::metrics::ConversionWebhooks;
 use crate::outbound::{Answer, Call, Outbound};
-use kstore_api::admission::client::ClientConfig;
-use kstore_api::admission::conversion::{Batch, ConversionError, Review, TIMEOUT_SECONDS};
-use kstore_api::admission::review::ReviewVersion;
-use kstore_api::admission::review::transport::HttpAnswer;
+use kstore_metrics_text::Page;
+use kstore_api::admission::{
+    client::ClientConfig,
+    conversion::{Batch, ConversionError, Review, TIMEOUT_SECONDS},
+    review::{ReviewVersion, transport::HttpAnswer},
+};
 use kstore_api::crd::Conversion;
-use kstore_api::kind::split_api_version;
+use kstore_api::group_version::split_api_version;
+use kstore_api::kind::Resource;
 use kstore_api::object;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
@@ -24,6 +31,14 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Converts a stored object into the version of `resource`.
+pub(crate) fn in_version(resource: &'static Resource, mut stored: Value) -> Value {
+    if !resource.is_same_version(resource.storage_row()) {
+        kstore_api::convert::from_storage(resource, &mut stored);
+    }
+    stored
+}
 
 /// Client of conversion webhooks. One per apiserver.
 #[derive(Debug)]

@@ -6,13 +6,15 @@ pub(crate) mod delete_options;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod patch;
+pub(crate) mod weight;
 
 use crate::kinds::CustomVersion;
 use crate::limits::BODY_BYTES;
 use crate::request::{Body, FieldValidation, Format, Target};
 use kstore_api::field::{ErrorList, Path};
-use kstore_api::kind::{Resource, split_api_version};
+use kstore_api::group_version::split_api_version;
 use kstore_api::patch::apply::{self, ApplyError, ObjectType};
+use kstore_api::resource::Resource;
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::structural::{MetadataError, Origin};

@@ -2,10 +2,10 @@
 //! none is left, the definition is removed. Driven by changes of definitions and objects, without polling.
 //! Each step starts from stored state, so that a restarted server continues.
 
-use crate::cache::{Cache, Entry, Filter, Watch, WatchEnd, WatchStart};
+use crate::cache::{Cache, Filter, Watch, WatchEnd, WatchStart};
+use crate::entry::Entry;
 use crate::kinds::CustomKind;
-use crate::pipeline::Pipeline;
-use crate::pipeline::definition::definitions;
+use crate::pipeline::{Pipeline, definition::definitions};
 use crate::registry::Decision;
 use crate::restart;
 use futures::FutureExt as _;
@@ -130,7 +130,7 @@ async fn empty(pipeline: &Pipeline, custom: &Arc<CustomKind>) -> Result<(), Stat
     cache.fresh().await.map_err(crate::error::of_read)?;
     let mut watch = Watch::start(cache.clone(), vec![filter.clone()], WatchStart::State)
         .await
-        .map_err(|end| crate::error::of_watch_end(&end))?;
+        .map_err(|end| end.status())?;
     let (entries, _) = cache.scan(&filter);
     for some in entries.chunks(PARALLEL) {
         let deletions = some.iter().map(|entry| pipeline.delete_instance(custom, entry).boxed());
@@ -139,7 +139,7 @@ async fn empty(pipeline: &Pipeline, custom: &Arc<CustomKind>) -> Result<(), Stat
     while cache.count(custom.storage_row()) > 0 {
         match watch.next().await {
             Ok(_) => {}
-            Err(end) => return Err(crate::error::of_watch_end(&end)),
+            Err(end) => return Err(end.status()),
         }
     }
     Ok(())

@@ -1,8 +1,10 @@
 //! [`Derived`]: a value that is derived from all objects of some kinds and follows their changes.
 
 use crate::cache::Change;
-use crate::lookup::{Changes, Lookup, Position};
-use kstore_api::kind::Resource;
+use crate::cache::Changes;
+use crate::cache::Position;
+use crate::lookup::Lookup;
+use kstore_api::resource::Resource;
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
@@ -103,7 +105,7 @@ mod tests {
     impl Derive for Origin {
         fn kinds() -> &'static [&'static Resource] {
             static KINDS: std::sync::OnceLock<[&'static Resource; 1]> = std::sync::OnceLock::new();
-            KINDS.get_or_init(|| [crate::token::core("configmaps")])
+            KINDS.get_or_init(|| [crate::lookup::core("configmaps")])
         }
 
         fn read(lookup: &dyn Lookup, _: Option<&Self>) -> Self {

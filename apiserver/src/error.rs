@@ -1,11 +1,10 @@
 //! Conversion of internal errors to a Kubernetes Status, and of a Status to a gRPC status, all in one place.
 //! There are no wildcard arms: each new error needs a decision on what its caller should do.
 
-use crate::cache::WatchEnd;
 use crate::request::Target;
 use crate::storage::{CommitError, ReadError};
-use kstore_api::kind::Resource;
 use kstore_api::patch::PatchError;
+use kstore_api::resource::Resource;
 use kstore_api::status::{Cause, Details, MODIFIED, Reason, Status};
 use prost::Message as _;
 use tonic::Code;
@@ -43,16 +42,6 @@ pub fn of_commit(error: CommitError) -> Status {
 /// 503: the operation was not carried out.
 fn unavailable(error: &impl std::fmt::Display) -> Status {
     Status::service_unavailable(error.to_string()).retry_after(1)
-}
-
-/// The status of a watch that ended, or could not begin.
-pub fn of_watch_end(end: &WatchEnd) -> Status {
-    match end {
-        WatchEnd::Expired { .. } => Status::expired(end.to_string()),
-        WatchEnd::Overrun => Status::too_many_requests(end.to_string(), 1),
-        WatchEnd::Closed => Status::service_unavailable(end.to_string()),
-        WatchEnd::Failed(message) => Status::internal(message.clone()),
-    }
 }
 
 /// 504: the request names a revision that this server does not have yet.
@@ -199,19 +188,6 @@ pub fn not_served_any_more(resource: &Resource) -> Status {
     Status::expired(&text)
 }
 
-/// 500: a webhook must be called before the object can be read. The server calls it and reads again; clients
-/// do not see this error.
-pub fn conversion_needed(api_version: &str, kind: &str) -> Status {
-    Status::unclassified(format!("conversion webhook for {api_version}, Kind={kind} {CONVERSION_NEEDED}"))
-}
-
-/// Whether reading an object failed for [`conversion_needed`].
-pub fn is_conversion_needed(status: &Status) -> bool {
-    status.message.ends_with(CONVERSION_NEEDED)
-}
-
-const CONVERSION_NEEDED: &str = "was not called yet";
-
 /// 409: the definition of a custom kind changed while a write was checked against it. The server retries the
 /// request. A client sees this error only if the definition changes faster than a request is served, or if
 /// the kind is deleted.
@@ -348,4 +324,38 @@ struct Any {
     type_url: String,
     #[prost(bytes = "vec", tag = "2")]
     value: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::embedded::Embedded;
+    use crate::storage::{Commit, Storage as _, Write};
+    use kstore_nondet::Nondet;
+    use kstore_store::{Alarm, Config, Store};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_without_space_is_507_and_names_the_remedy() {
+        let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+        let storage = Embedded::new(store.clone());
+        let commit = |ttl_seconds| {
+            let writes = vec![Write::Put { key: "/registry/a".into(), value: "{}".into(), ttl_seconds }];
+            storage.commit(Commit { guards: Vec::new(), writes, note: Vec::new().into() })
+        };
+        assert!(commit(0).await.is_ok());
+        store.alarm_raise(Alarm::NoSpace).await.unwrap();
+        for ttl_seconds in [0, 60] {
+            let status = of_commit(commit(ttl_seconds).await.unwrap_err());
+            assert_eq!((status.code, status.reason), (507, Reason::InsufficientStorage));
+            assert!(
+                status.message.starts_with("Insufficient storage: the space alarm is raised"),
+                "{status:?}"
+            );
+            assert!(status.message.contains("`etcdctl alarm disarm`"), "{status:?}");
+            assert_eq!(status.retry_after_seconds(), None);
+        }
+        let delete = vec![Write::Delete { key: "/registry/a".into() }];
+        let delete = Commit { guards: Vec::new(), writes: delete, note: Vec::new().into() };
+        assert!(storage.commit(delete).await.is_ok(), "deletions still work");
+    }
 }

@@ -1,9 +1,9 @@
 //! [`Fence`]: the term of leadership in which a request writes. It parses the header and compares the term
 //! with a Lease. `registry` makes sure that the term holds at the revision of the write. Clocks play no role.
 
-use crate::request::Target;
 use http::HeaderMap;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
@@ -59,10 +59,14 @@ impl Fence {
         })
     }
 
-    /// The Lease as the target of a request.
-    pub fn lease(&self) -> Target {
-        let (namespace, name) = (self.namespace.clone(), self.name.clone());
-        Target { resource: leases(), custom: None, subresource: "", namespace, name }
+    /// The namespace of the Lease.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The name of the Lease.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The storage key of the Lease.

@@ -2,15 +2,15 @@
 //! renewed every ten seconds. Any server deletes such Leases an hour after their last renewal. All writes
 //! pass through the pipeline, like a client's.
 
-use crate::bootstrap;
 use crate::cache::Filter;
 use crate::pipeline::Pipeline;
-use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
+use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions, own_request};
 use jiff::Timestamp;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::name;
 use kstore_api::patch::PatchType;
+use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -170,7 +170,7 @@ fn request(name: &str, action: Action) -> Request {
         namespace: NAMESPACE.into(),
         name: name.into(),
     };
-    bootstrap::own_request(target, action)
+    own_request(target, action)
 }
 
 #[cfg(test)]

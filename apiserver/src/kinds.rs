@@ -7,19 +7,18 @@ mod conversions;
 mod view;
 
 pub(crate) use conversions::{Conversions, Missing};
-pub(crate) use view::Views;
+pub use view::{conversion_needed, is_conversion_needed};
 
-use crate::cache::Entry;
+use crate::entry::Entry;
 use crate::storage::Raw;
+use crate::storage_key::{self, DEFINITIONS_ROOT, is_definition};
 use kstore_api::crd::{Conversion, Definition};
-use kstore_api::kind::{self, CustomRow, OptIn, Resource, TooManyKinds};
+use kstore_api::kind::{self, CustomRow, OptIn, TooManyKinds};
+use kstore_api::resource::Resource;
 use kstore_api::stored::{self, StoredError};
 use kstore_api::{crd, initializers, object};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, LazyLock};
-
-/// Prefix of the storage keys of CustomResourceDefinitions, without the final slash.
-pub const DEFINITIONS_ROOT: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
+use std::sync::Arc;
 
 /// The kinds served at one revision, with the definitions of the custom ones.
 #[derive(Debug, Default)]
@@ -321,60 +320,12 @@ impl Kinds {
 
     /// The kind that a storage key belongs to, in its stored version.
     pub fn of_key(&self, key: &[u8]) -> Option<&'static Resource> {
-        let key = std::str::from_utf8(key).ok()?;
-        // A kind's root has one or two segments behind the common root; the longer one is the more specific.
-        // Other writers' keys (etcd clients') may be anything.
-        let slash = |from: usize| key.get(from..)?.find('/').map(|at| from + at);
-        let first = slash(crate::cache::ROOT.len())?;
-        let second = slash(first + 1).and_then(|second| self.rows.stored_at(&key[..second]));
-        second.or_else(|| self.rows.stored_at(&key[..first]))
+        storage_key::kind_of(&self.rows, key)
     }
-}
-
-/// The built-in kind, optional or not, that a storage key belongs to, in its stored version.
-pub fn built_in_of_key(key: &str) -> Option<&'static Resource> {
-    static BUILT_IN: LazyLock<Kinds> = LazyLock::new(|| Kinds::with_optional(OptIn::all()));
-    BUILT_IN.of_key(key.as_bytes())
-}
-
-/// Whether a storage key is that of a CustomResourceDefinition.
-pub fn is_definition(key: &str) -> bool {
-    key.strip_prefix(DEFINITIONS_ROOT).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn definition_key(group: &str, plural: &str) -> String {
     format!("{DEFINITIONS_ROOT}/{plural}.{group}")
-}
-
-/// The parts of an object's storage key, parsed without knowledge of the custom kinds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyPlace<'k> {
-    /// API group; empty for the core group.
-    pub group: &'k str,
-    /// Lower-case plural.
-    pub plural: &'k str,
-    /// The namespace; empty for cluster-scoped objects.
-    pub namespace: &'k str,
-    /// The name.
-    pub name: &'k str,
-}
-
-impl<'k> KeyPlace<'k> {
-    /// Parses a key. `None` if it belongs neither to a built-in kind nor has the form of a custom kind's key:
-    /// group, plural, optional namespace, name.
-    pub fn of(key: &'k str) -> Option<Self> {
-        if let Some(row) = built_in_of_key(key) {
-            let (namespace, name) = row.parse_key(key)?;
-            return Some(Self { group: row.group, plural: row.plural, namespace, name });
-        }
-        let mut parts = key.strip_prefix(crate::cache::ROOT)?.splitn(4, '/');
-        let (group, plural) = (parts.next().filter(|group| group.contains('.'))?, parts.next()?);
-        let (namespace, name) = match (parts.next()?, parts.next()) {
-            (namespace, Some(name)) => (namespace, name),
-            (name, None) => ("", name),
-        };
-        Some(Self { group, plural, namespace, name })
-    }
 }
 
 #[cfg(test)]
@@ -397,24 +348,5 @@ mod tests {
         assert_eq!(find(&stored).unwrap().custom.unwrap().kind.revision, 7);
         let removed = stored.with([(key.as_str(), None)].into_iter());
         assert_eq!(find(&removed).unwrap().custom.unwrap().kind.revision, 0);
-    }
-
-    #[test]
-    fn keys_of_other_writers_belong_to_no_kind_and_cause_no_panic() {
-        let kinds = Kinds::built_in();
-        let kind = |key: &[u8]| kinds.of_key(key).map(|resource| resource.plural);
-        for foreign in [
-            &b""[..],
-            b"/t/foo",
-            b"/registry",
-            b"/registr\xc3\xa9/x",
-            b"\xff\xfe",
-            b"/registry/pods",
-            b"/registry/x/y",
-        ] {
-            assert_eq!(kind(foreign), None, "{foreign:?}");
-        }
-        assert_eq!(kind(b"/registry/pods/default/a"), Some("pods"));
-        assert_eq!(kind(b"/registry/services/specs/default/a"), Some("services"));
     }
 }

@@ -224,6 +224,20 @@ pub const HEAVY_AT_A_TIME: usize = 8;
 /// Values of a heavy request for each of the [`HEAVY_AT_A_TIME`]: decoded, they take some ten MiB, several times over.
 pub const HEAVY_VALUES: usize = 50_000;
 
+/// Bytes of a body from which on its maps are counted, to find out whether it is heavy although it is short: shorter ones cannot become
+/// more than two MiB.
+pub const HEAVY_SCAN_BYTES: usize = 16 * 1024;
+
+/// Maps from which on a request is heavy: decoded, they take three to eight MiB. Objects of clusters rarely have as many.
+pub const HEAVY_MAPS: usize = 4_000;
+
+/// Maps in the bodies of a request; more are refused with 413. Decoded, each takes 700 bytes to two KiB, however short it is. An object
+/// that the store takes, 1.5 MiB, has no room for more of the shortest that clients write: `{"a":1},` has eight bytes.
+pub const BODY_MAPS: usize = (3 << 19) / 8;
+
+/// Bytes of DeleteOptions; longer ones are refused with 413. They have a few members, and are decoded with all other requests.
+pub const DELETE_OPTIONS_BYTES: usize = 64 * 1024;
+
 /// Requests that wait to be served, for reads and for writes each; further ones are refused with 429 at once.
 pub const REQUESTS_WAITING: usize = 4000;
 
@@ -250,6 +264,19 @@ pub const ANONYMOUS_IN_FLIGHT: usize = 16;
 /// How long the answer of a request without credentials may go on: they have answers at once, except a watch of the
 /// server's health.
 pub const ANONYMOUS_ANSWER: Duration = Duration::from_secs(60);
+
+/// How long a request keeps its seat of a priority level while its body arrives. Clients send it with the head, or directly after it.
+pub const SEAT_WAITS_FOR_BODY: Duration = Duration::from_millis(50);
+
+/// Bytes that a request counts which has given back its seat and waits for its body.
+pub const SLOW_BODY_BYTES: usize = 32 * 1024;
+
+/// Bytes of one user's requests that wait for their bodies without a seat: 512. Further ones are refused with 429. Clients with slow
+/// uplinks have a few.
+pub const SLOW_BODIES_BYTES_OF_USER: usize = 512 * SLOW_BODY_BYTES;
+
+/// Bytes of all requests that wait for their bodies without a seat.
+pub const SLOW_BODIES_BYTES: usize = 8 * SLOW_BODIES_BYTES_OF_USER;
 
 /// Bytes of the longest gRPC message without credentials: enough for a question, too little to fill memory.
 pub const ANONYMOUS_MESSAGE_BYTES: usize = 16 * 1024;

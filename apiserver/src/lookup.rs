@@ -1,31 +1,14 @@
 //! [`Lookup`]: read access to the cluster's objects for authorization and admission, backed by the watch
 //! cache. It is not a snapshot: each call returns the newest durable state.
 
-use crate::authz::policy::Policy;
-use crate::cache::{Change, Entry, Objects};
+use crate::cache::{Cache, Change, Changes, Filter, Objects, Position};
+use crate::entry::Entry;
 use crate::kinds::Kinds;
-use kstore_api::kind::Resource;
+use kstore_api::kind;
+use kstore_api::resource::Resource;
+use kstore_api::selector::field;
 use serde_json::Value;
 use std::sync::Arc;
-
-/// A point in the history of some kinds. Equal positions of the same kinds mean equal objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Position {
-    /// How often all objects had been read again. Versions of different readings cannot be compared.
-    pub(crate) reading: u64,
-    /// The version of each kind.
-    pub(crate) versions: Box<[i64]>,
-}
-
-/// The changes of some kinds since a position.
-#[derive(Debug)]
-pub struct Changes {
-    /// The position that they lead to.
-    pub position: Position,
-    /// The changes; those of one kind are in their order. `None` if they are not known any more. Objects that
-    /// are read now are at least as new as `position`.
-    pub known: Option<Vec<Arc<Change>>>,
-}
 
 /// Read access to current objects. The watch cache implements it; tests use a map.
 pub trait Lookup: Send + Sync {
@@ -74,9 +57,55 @@ pub trait Lookup: Send + Sync {
         let _ = kinds;
         Vec::new()
     }
+}
 
-    /// The roles and bindings. Compiled for each call, unless an authorizer keeps them.
-    fn policy(&self) -> Arc<Policy> {
-        Arc::new(Policy::compile(self))
+/// The row of a core kind in the table of kinds.
+pub(crate) fn core(plural: &str) -> &'static Resource {
+    kind::lookup("", "v1", plural).expect("the core kinds are in the table")
+}
+
+impl Lookup for Cache {
+    fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        Some(Cache::get(self, resource, &resource.storage_key(namespace, name))?.parsed())
+    }
+
+    fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>> {
+        Cache::get(self, resource, key)
+    }
+
+    fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
+        // Admission reads kinds without objects, in most clusters, for every pod.
+        if self.count(resource) == 0 {
+            return Vec::new();
+        }
+        let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
+        self.scan(&filter).0.iter().map(|entry| Arc::new(entry.parse())).collect()
+    }
+
+    fn first(&self, resource: &'static Resource, namespace: &str, limit: usize) -> (Vec<Arc<Value>>, usize) {
+        let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
+        let (entries, _) = self.scan(&filter);
+        (entries.iter().take(limit).map(|entry| Arc::new(entry.parse())).collect(), entries.len())
+    }
+
+    fn pods_of_node(&self, node: &str) -> Objects {
+        let fields = field::Selector::one("spec.nodeName", node);
+        self.snapshot(&Filter { fields, ..Filter::all(core("pods")) }).objects
+    }
+
+    fn kinds(&self) -> Arc<Kinds> {
+        Self::kinds(self)
+    }
+
+    fn version(&self, resource: &'static Resource) -> i64 {
+        self.kind_version(resource)
+    }
+
+    fn is_at(&self, kinds: &[&'static Resource], position: &Position) -> bool {
+        self.kinds_are_at(kinds, position)
+    }
+
+    fn changes(&self, kinds: &[&'static Resource], since: Option<&Position>) -> Changes {
+        self.changes_since(kinds, since)
     }
 }

@@ -196,13 +196,28 @@ fn join<T: Keyed>(leaves: &mut Vec<Leaf<T>>, at: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::Objects;
-    use crate::testing::config_map;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    struct Item {
+        key: String,
+        revision: i64,
+    }
+
+    impl Keyed for Item {
+        fn key(&self) -> &str {
+            &self.key
+        }
+    }
+
+    type Objects = PersistentMap<Item>;
+
+    fn config_map(name: &str, revision: i64) -> Arc<Item> {
+        Arc::new(Item { key: format!("/registry/configmaps/ns/{name}"), revision })
+    }
+
     fn keys(objects: &Objects, start: &str) -> Vec<String> {
-        objects.from(start).map(|entry| entry.key().to_owned()).collect()
+        objects.from(start).map(|entry| entry.key.clone()).collect()
     }
 
     #[test]

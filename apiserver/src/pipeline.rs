@@ -5,18 +5,21 @@
 mod admit;
 mod apply;
 mod component_status;
+mod config;
 pub(crate) mod connect;
 mod create;
 mod custom;
 pub(crate) mod definition;
 mod delete;
 mod eviction;
+pub(crate) mod fairness_upkeep;
 mod flow_schema;
 mod former_namespace;
 mod heavy;
 mod in_flight;
 mod initialization;
 mod legacy_token;
+mod namespace_provision;
 mod read;
 mod renewal;
 mod review;
@@ -28,33 +31,40 @@ mod unsupported;
 mod update;
 mod warnings;
 
+pub(crate) use config::PipelineState;
+pub use config::{AccessConfig, AdmissionConfig, PipelineConfig, RegistryConfig};
 pub use transact::Transacted;
 pub use unsupported::{AnnotationCheck, LocalComponents};
 
-use crate::admission::{Admission, ConfiguredPlugins, PluginSwitches, RESOURCE_QUOTA, ROLE_CHECKS};
+use crate::admission::Admission;
+use crate::authn::AnonymousAccess;
+use crate::authn::Bearers;
 use crate::authn::service_account::TokenAuthenticator;
-use crate::authn::{AnonymousAccess, Bearers, UserInfo};
 use crate::authz::{self, Attributes, Authorizer, More, Selects};
-use crate::cache::{Cache, Entry, Watch};
+use crate::cache::{Cache, Watch};
 use crate::conversion::Converter;
+use crate::entry::Entry;
 use crate::error;
-use crate::fairness::{Fairness, RequestLimits, upkeep};
+use crate::fairness::Fairness;
 use crate::fence::Fence;
 use crate::metrics::{self, Metrics};
-use crate::outbound::{Network, Outbound, ServiceBackends};
+use kstore_metrics_text::Page;
 use crate::provenance::{Note, Provenance};
-use crate::registry::{Listed, Registry, View, WriteContext};
+use crate::registry::{Listed, Registry, WriteContext};
 use crate::request::{Action, Request, Target};
+use crate::stage::View;
 use crate::token::Tokens;
+use crate::user::UserInfo;
 use futures::FutureExt as _;
 use heavy::Heavy;
 use in_flight::InFlight;
 pub(crate) use in_flight::TOO_MANY;
 use kstore_api::flowcontrol;
-use kstore_api::kind::Resource;
-use kstore_api::kind::opt_in::Features;
+use kstore_api::kind;
 use kstore_api::patch::PatchType;
+use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
+use kstore_api::strategy::Features;
 use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
@@ -154,105 +164,6 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline over a filled cache, with default settings. All that the pipeline reads about the cluster
-    /// comes from this cache.
-    pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
-        let outbound = Arc::new(Network::new(ServiceBackends::default()));
-        let authorizer = Authorizer::new(cache.clone());
-        Self::counted(cache, provenance, nondet, Arc::default(), outbound, authorizer)
-    }
-
-    /// A pipeline that records its measurements in `metrics`, which other parts share, calls webhooks through
-    /// `outbound`, and authorizes with `authorizer`.
-    pub fn counted(
-        cache: Arc<Cache>,
-        provenance: Arc<Provenance>,
-        nondet: Nondet,
-        metrics: Arc<Metrics>,
-        outbound: Arc<dyn Outbound>,
-        authorizer: Authorizer,
-    ) -> Self {
-        let authorizer = Arc::new(authorizer);
-        let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
-        metrics.append(admission.render_metrics());
-        let converter = Arc::new(Converter::new(outbound, nondet.clone()));
-        metrics.append(converter.render_metrics());
-        Self {
-            authorizer,
-            admission,
-            registry: Registry::new(cache, nondet.clone()),
-            provenance,
-            metrics,
-            in_flight: InFlight::default(),
-            fairness: None,
-            heavy: Heavy::default(),
-            converter,
-            nondet,
-            tokens: None,
-            bearers: Bearers::default(),
-            local: LocalComponents::default(),
-            definition_writes: tokio::sync::Mutex::default(),
-            anonymous: AnonymousAccess::Everywhere,
-        }
-    }
-
-    /// Sets the key for tokens of service accounts. Without a key, the server neither issues nor accepts such
-    /// tokens.
-    #[must_use]
-    pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
-        let tokens = tokens.map(TokenAuthenticator::new);
-        if let Some(uses) = tokens.as_ref().map(|tokens| tokens.uses().clone()) {
-            self.metrics.append(move |out| uses.render_metrics(&mut metrics::Page::new(out)));
-        }
-        Self { tokens, ..self }
-    }
-
-    /// Adds further authenticators of bearer tokens.
-    #[must_use]
-    pub fn with_bearers(self, bearers: Bearers) -> Self {
-        Self { bearers, ..self }
-    }
-
-    /// Selects and configures the admission plugins. In mode AlwaysAllow the plugins that check roles are disabled too.
-    #[must_use]
-    pub fn with_plugins(self, mut switches: PluginSwitches, configured: &ConfiguredPlugins) -> Self {
-        if self.authorizer.modes().allow_everything() {
-            switches.disabled.extend(ROLE_CHECKS);
-        }
-        let registry = match switches.runs(RESOURCE_QUOTA) {
-            true => self.registry.with_limited_resources(configured.limited_resources()),
-            false => self.registry.without_quotas(),
-        };
-        Self { admission: self.admission.with(&switches, configured), registry, ..self }
-    }
-
-    /// Declares the components that run in this process. The pipeline warns only about features that these
-    /// components lack.
-    #[must_use]
-    pub fn with_local_components(self, local: LocalComponents) -> Self {
-        Self { local, ..self }
-    }
-
-    /// Sets which requests without credentials are served as the user `system:anonymous`. Others are refused with
-    /// 401.
-    #[must_use]
-    pub fn with_anonymous(self, anonymous: AnonymousAccess) -> Self {
-        Self { anonymous, ..self }
-    }
-
-    /// Sets how many requests are served at a time. Without this call priority levels are not enforced.
-    #[must_use]
-    pub fn with_request_limits(self, limits: RequestLimits) -> Self {
-        if !limits.is_fair {
-            return Self { in_flight: InFlight::of(limits.reads, limits.writes), ..self };
-        }
-        let total = limits.reads.saturating_add(limits.writes);
-        let fairness = Arc::new(Fairness::new(total, self.nondet.clone()));
-        let measured = fairness.clone();
-        self.metrics.append(move |out| measured.render_metrics(&mut metrics::Page::new(out)));
-        Self { fairness: Some(fairness), ..self }
-    }
-
     /// The priority levels, if they are enforced.
     pub(crate) fn fairness(&self) -> Option<&Arc<Fairness>> {
         self.fairness.as_ref()
@@ -261,14 +172,8 @@ impl Pipeline {
     /// Applies the stored flow schemas and priority levels.
     pub(crate) fn configure_fairness(&self) {
         if let Some(fairness) = &self.fairness {
-            upkeep::configure(fairness, self.cache());
+            fairness_upkeep::configure(fairness, self.cache());
         }
-    }
-
-    /// Changes settings of the registry.
-    #[must_use]
-    pub(crate) fn with_registry(self, change: impl FnOnce(Registry) -> Registry) -> Self {
-        Self { registry: change(self.registry), ..self }
     }
 
     /// The key for tokens of service accounts.
@@ -348,6 +253,7 @@ impl Pipeline {
     }
 
     async fn serve_with_permit(&self, request: Request, has_seat: bool) -> Result<Answered, Refused> {
+        heavy::check(&request)?;
         let _permit = match has_seat {
             true => None,
             false => self.in_flight.permit(&request.action, &self.metrics).await?,
@@ -508,7 +414,7 @@ impl Pipeline {
     /// Checks that a user may read the Lease of its fence: the answer to a fenced write tells whether the fence names the
     /// Lease's holder.
     async fn check_may_fence(&self, user: &UserInfo, fence: &Fence) -> Result<(), Status> {
-        let lease = fence.lease();
+        let lease = Target::lease_of(fence);
         self.check(user, "get", &lease, &lease.name).await
     }
 
@@ -584,15 +490,17 @@ fn check_method(request: &Request) -> Result<(), Status> {
     if verbs.contains(&verb) { Ok(()) } else { Err(error::no_such_method()) }
 }
 
-/// Converts a stored object into the version of `resource`.
-pub(crate) fn in_version(resource: &'static Resource, mut stored: Value) -> Value {
-    if !resource.is_same_version(resource.storage_row()) {
-        kstore_api::convert::from_storage(resource, &mut stored);
-    }
-    stored
+/// The row of a built-in object.
+pub(crate) fn row_of(object: &Value) -> &'static Resource {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    kind::lookup_api_version(text("apiVersion"), text("kind"))
+        .expect("objects of the server are of kinds in the table")
 }
 
 /// Whether an action, if it succeeds, stores or removes something.
 fn is_stored_by(action: &Action) -> bool {
     action.is_write() && !action.is_dry_run()
 }
+
+#[cfg(test)]
+mod tests;

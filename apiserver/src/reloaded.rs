@@ -3,7 +3,8 @@
 
 mod stamp;
 
-use crate::metrics::{Counter, Page};
+use crate::series::Counter;
+use kstore_metrics_text::Page;
 use kstore_nondet::Clock;
 use parking_lot::{Mutex, RwLock};
 use ring::digest::{Context, SHA256};

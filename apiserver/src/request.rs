@@ -1,15 +1,15 @@
 //! [`Request`]: the form into which the REST and gRPC front ends decode requests. All later stages work with
 //! it alone. Plain data and pure helpers.
 
-use crate::authn::UserInfo;
 use crate::cache::Filter;
-use crate::fence::Fence;
+use crate::fence::{Fence, leases};
 use crate::kinds::CustomVersion;
 use crate::limits;
-use crate::registry::Stage;
+use crate::stage::Stage;
+use crate::user::{MASTERS, SELF, UserInfo};
 use bytes::Bytes;
-use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
@@ -68,6 +68,20 @@ impl Request {
             _ => return None,
         };
         Some(Self { action, ..self.clone() })
+    }
+}
+
+/// A request of the apiserver on its own behalf. Webhooks are not called for it.
+pub(crate) fn own_request(target: Target, action: Action) -> Request {
+    Request {
+        user: UserInfo::new(SELF, [MASTERS]).into(),
+        agent: "kstore-apiserver".into(),
+        causes: Vec::new(),
+        fence: None,
+        stage: None,
+        timeout: None,
+        target,
+        action,
     }
 }
 
@@ -140,6 +154,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// The Lease that a fence names.
+    pub fn lease_of(fence: &Fence) -> Self {
+        let (namespace, name) = (fence.namespace().to_owned(), fence.name().to_owned());
+        Self { resource: leases(), custom: None, subresource: "", namespace, name }
+    }
+
     /// Decodes a stored object in the current form of its kind's storage version.
     ///
     /// # Errors

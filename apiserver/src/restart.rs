@@ -3,7 +3,8 @@
 //! a panic may leave other state half changed.
 
 use crate::limits::{RESTART_BACKOFF_BASE, RESTART_BACKOFF_CAP, RESTART_BACKOFF_RESET};
-use crate::metrics::{Counter, Family};
+use crate::series::Counter;
+use crate::series::Family;
 use futures::FutureExt as _;
 use std::any::Any;
 use std::fmt;

@@ -4,7 +4,7 @@
 //! bounded like their bytes.
 
 use crate::limits;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::selector::{field, label};
 use kstore_api::status::Status;
 

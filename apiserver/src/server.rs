@@ -12,32 +12,33 @@ mod stream_executor;
 use crate::access::AccessRecord;
 use crate::aggregator::{self, Aggregator};
 use crate::audit::Audit;
-use crate::authn::{Bearers, FrontProxies, Peer, UserInfo};
-use crate::authz::{Authorizer, Modes};
+use crate::authn::FrontProxies;
+use crate::authz::Authorizer;
 use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, ServerIdentity};
 use crate::cache::{Cache, FillError};
+use crate::config::{CompletedConfig, ServerConfig};
 use crate::definitions;
-use crate::fairness::upkeep as fairness_upkeep;
+use crate::encryption::Encryption;
 use crate::grpc::Grpc;
 use crate::grpc::authenticate::CallAuthenticator;
 use crate::identity;
 use crate::kinds::Kinds;
 use crate::limits;
 use crate::memory_shares::MemoryBudget;
-use crate::metrics::{Metrics, Page};
-use crate::outbound::Outbound;
-use crate::pipeline::{LocalComponents, Pipeline};
+use crate::metrics::Metrics;
+use crate::peer::Peer;
+use crate::pipeline::Pipeline;
+use crate::pipeline::PipelineState;
+use crate::pipeline::fairness_upkeep;
+use kstore_metrics_text::Page;
 use crate::provenance::Provenance;
 use crate::rate_limited::RateLimited;
-use crate::registry::Registry;
 use crate::rest::Rest;
 use crate::restart;
-use crate::service_ranges::ServiceRanges;
-use crate::settings::Settings;
 use crate::storage::{RawBatch, ReadError, SharedStorage};
-use crate::token::Tokens;
 use crate::tunnel::Tunnels;
+use crate::user::UserInfo;
 use axum::Router;
 use axum::body::Body;
 use connections::{ConnectionSlot, Connections};
@@ -46,9 +47,9 @@ use futures::future::{BoxFuture, Either};
 use http::{Request, Response};
 pub use image::ServerImage;
 use kstore_api::status::Status;
-use kstore_nondet::Nondet;
 use kstore_proto::kstore::v1 as pb;
-use kstore_proto::kstore::v1::kstore_server::{Kstore, KstoreServer};
+use kstore_proto::kstore::v1::kstore_server::Kstore;
+use kstore_proto::kstore::v1::kstore_server::KstoreServer;
 use reflection::Reflection;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -69,74 +70,15 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How long open connections may take to end after a stop; then they are closed.
 const DRAIN: Duration = Duration::from_millis(800);
 
-/// The common name of the client certificate that this server presents to aggregated API servers.
-pub const FRONT_PROXY: &str = "front-proxy-client";
-
-/// Configuration of an API server, besides its storage.
-#[derive(Clone)]
-pub struct Options {
-    /// Clock and randomness.
-    pub nondet: Nondet,
-    /// Stops watches and listeners.
-    pub stop: CancellationToken,
-    /// The `host:port` at which clients reach the server; discovery documents contain it.
-    pub advertised: String,
-    /// PEM of the authority of client certificates; it is published for extension API servers.
-    pub client_ca: Option<String>,
-    /// PEM of the authority of the client certificate that `outbound` presents to aggregated API servers. It
-    /// is published for them, together with the certificate's name [`FRONT_PROXY`].
-    pub front_proxy_ca: Option<String>,
-    /// The keys for tokens of service accounts; without them no token is issued or accepted.
-    pub tokens: Option<Arc<Tokens>>,
-    /// The networks of service addresses.
-    pub service_ranges: ServiceRanges,
-    /// The components that run in the same process: the server warns about objects on which none of them
-    /// acts.
-    pub local_components: LocalComponents,
-    /// Whether requests without credentials are served as the user `system:anonymous`; otherwise they are
-    /// refused with 401. [`Settings::anonymous`] takes precedence.
-    pub anonymous: bool,
-    /// HTTPS client for webhooks and aggregated API servers.
-    pub outbound: Arc<dyn Outbound>,
-    /// Settings for which kube-apiserver has further flags.
-    pub settings: Settings,
-    /// The largest number of open network connections: at most [`limits::CONNECTIONS`], and well below the
-    /// limit of open files.
-    pub connections: usize,
-}
-
 /// A future that the caller must spawn.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The identity of a server with these settings.
-fn described(
-    identity: ServerIdentity,
-    leaves_endpoints: bool,
-    front_proxies: Option<&FrontProxies>,
-) -> ServerIdentity {
-    let identity = if leaves_endpoints { identity.without_endpoints() } else { identity };
-    match front_proxies {
-        None => identity,
-        Some(proxies) => {
-            identity.with_front_proxies(proxies.authorities_pem.clone(), proxies.allowed_names.clone())
-        }
-    }
-}
-
 /// The storage, with encryption in front of it if it is configured.
-fn encrypted(storage: SharedStorage, settings: &Settings) -> SharedStorage {
-    match &settings.encryption {
+fn encrypted(storage: SharedStorage, encryption: Option<&Arc<Encryption>>) -> SharedStorage {
+    match encryption {
         Some(encryption) => encryption.over(storage),
         None => storage,
     }
-}
-
-/// Appends the metrics of authentication and authorization to those of a server.
-fn append_access_metrics(pipeline: &Pipeline, bearers: Bearers, modes: Modes) {
-    pipeline.metrics().append(move |out| {
-        bearers.render_metrics(&mut Page::new(out));
-        modes.render_metrics(&mut Page::new(out));
-    });
 }
 
 /// Appends the metrics of the aggregator and the audit log to those of a server.
@@ -187,10 +129,10 @@ impl ApiServer {
     // so every program that starts a server would compile the server again.
     pub fn start<'a>(
         storage: SharedStorage,
-        options: Options,
+        config: ServerConfig,
         spawn: impl FnOnce(Task) + Send + 'a,
     ) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send + 'a>> {
-        Self::starting(storage, options, None, Box::new(spawn))
+        Self::starting(storage, config, None, Box::new(spawn))
     }
 
     /// An image of this server's memory at its newest revision, for servers over copies of its storage.
@@ -201,17 +143,17 @@ impl ApiServer {
     /// Starts like [`ApiServer::start`], but from the memory of another server instead of loading and
     /// preparing the storage; this takes the same time for any number of objects. `storage` must be a copy of
     /// that server's storage that was made after the image. Watches of the other server are not inherited.
-    /// The options should equal the other server's, except `nondet` and `stop`.
+    /// The configuration should equal the other server's, except [`ServerConfig::nondet`] and [`ServerConfig::stop`].
     ///
     /// # Errors
     /// If the storage lacks the history since the image.
     pub fn start_from<'a>(
         image: &'a ServerImage,
         storage: SharedStorage,
-        options: Options,
+        config: ServerConfig,
         spawn: impl FnOnce(Task) + Send + 'a,
     ) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send + 'a>> {
-        Self::starting(storage, options, Some(image), Box::new(spawn))
+        Self::starting(storage, config, Some(image), Box::new(spawn))
     }
 
     /// Wraps the REST and gRPC endpoints: `layer` receives the service of all requests and returns the one to
@@ -226,71 +168,57 @@ impl ApiServer {
     /// exceeds the compiler's default depth.
     fn starting<'a>(
         storage: SharedStorage,
-        options: Options,
+        config: ServerConfig,
         image: Option<&'a ServerImage>,
         spawn: Box<dyn FnOnce(Task) + Send + 'a>,
     ) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send + 'a>> {
-        Box::pin(Self::start_with(storage, options, image, spawn))
+        Box::pin(Self::start_with(storage, config.complete(), image, spawn))
     }
 
     async fn start_with(
         storage: SharedStorage,
-        options: Options,
+        config: CompletedConfig,
         image: Option<&ServerImage>,
         spawn: Box<dyn FnOnce(Task) + Send + '_>,
     ) -> Result<Self, StartError> {
-        let metrics = Arc::new(Metrics::counting(&options.settings.load_progress));
-        let storage = metrics.measure(encrypted(storage, &options.settings));
+        let metrics = Arc::new(Metrics::counting(&config.storage.load_progress));
+        let storage = metrics.measure(encrypted(storage, config.storage.encryption.as_ref()));
         let (ServerMemory { cache, provenance }, follow) = match image {
             None => {
-                let kept = Provenance::new(options.settings.explain_bytes.unwrap_or(limits::TRACE_BYTES));
-                ServerMemory::read(storage, options.settings.kinds(), kept, metrics.clone()).await?
+                let kept = Provenance::new(config.storage.explain_bytes);
+                ServerMemory::read(storage, config.kinds(), kept, metrics.clone()).await?
             }
             Some(image) => image.memory(storage, metrics.clone()).await?,
         };
         let (hand_over, started) = tokio::sync::oneshot::channel();
-        let stopping = options.stop.clone();
+        let stopping = config.stop.clone();
         spawn(Box::pin(async move {
             tokio::join!(follow, run_background_until(stopping, started));
         }));
-        let outbound = options.outbound;
-        let settings = options.settings;
-        let modes = settings.authorization;
         let authorizer = match image {
-            None => Authorizer::of_modes(cache.clone(), modes.clone()),
+            None => Authorizer::of_modes(cache.clone(), config.pipeline.access.authorization.clone()),
             Some(image) => image.authorizer(cache.clone()),
         };
-        let outward = outbound.clone();
-        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, outward, authorizer);
-        let bearers = settings.bearers;
-        append_access_metrics(&pipeline, bearers.clone(), modes);
-        let pipeline =
-            pipeline.with_bearers(bearers).with_plugins(settings.plugins, &settings.configured_plugins);
-        let pipeline = pipeline.with_registry(registry_settings(options.service_ranges, settings.event_ttl));
-        let pipeline = pipeline.with_tokens(options.tokens).with_local_components(options.local_components);
-        let pipeline = pipeline.with_request_limits(settings.request_limits);
-        let anonymous = settings.anonymous.unwrap_or_else(|| options.anonymous.into());
-        let pipeline = Arc::new(pipeline.with_anonymous(anonymous));
-        let front_proxies = settings.front_proxies;
-        let here = ServerIdentity::new(&options.advertised, options.client_ca, options.front_proxy_ca);
-        let here = described(here, settings.leaves_endpoints, front_proxies.as_deref());
+        let outbound = config.pipeline.outbound.clone();
+        let state = PipelineState { cache, provenance, metrics, authorizer };
+        let pipeline = Arc::new(Pipeline::new(state, config.pipeline));
+        let identity = config.identity;
         if image.is_none() {
-            bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
+            bootstrap::run(&pipeline, &identity).await.map_err(StartError::Bootstrap)?;
         }
         pipeline.configure_fairness();
         let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
-        let audit = settings.audit;
+        let audit = config.audit;
         append_metrics(&pipeline, aggregator.clone(), audit.clone());
         // The receiver is alive unless the task above has ended with the storage.
         let _ = hand_over.send((pipeline.clone(), aggregator.clone()));
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
         let bodies = BodyBudget::default();
-        let stop = options.stop.clone();
-        let address = settings.external_address.unwrap_or(options.advertised);
+        let (stop, address) = (config.stop.clone(), config.document_address);
         let known = image.map(ServerImage::documents);
         let rest = Rest::new(pipeline.clone(), aggregator, tunnels.clone(), (address, known), stop);
         let rest = Arc::new(rest.with_body_budget(bodies.clone()).with_audit(audit.clone()));
-        let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone()).with_audit(audit);
+        let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), config.stop.clone()).with_audit(audit);
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
         let router = router(rest.clone(), grpc.clone());
         Ok(Self {
@@ -301,10 +229,10 @@ impl ApiServer {
             tunnels,
             grpc_calls,
             unsent: MemoryBudget::new(limits::UNSENT_BYTES, limits::UNSENT_BYTES_OF_USER, 0),
-            front_proxies,
-            identity: Arc::new(here),
-            capacity: options.connections,
-            stop: options.stop,
+            front_proxies: config.front_proxies,
+            identity: Arc::new(identity),
+            capacity: config.connections,
+            stop: config.stop,
         })
     }
 
@@ -353,7 +281,7 @@ impl ApiServer {
     async fn accept(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
         let acceptor = TlsAcceptor::from(tls);
         let connections = TaskTracker::new();
-        let open = Connections::new(self.capacity.min(limits::CONNECTIONS));
+        let open = Connections::new(self.capacity);
         let mut log_limit = RateLimited::every(limits::REPEATED_WARNING);
         loop {
             let next = async {
@@ -414,15 +342,6 @@ impl ApiServer {
             None => {}
         }
     }
-}
-
-/// Applies the settings of the registry: ranges of Service addresses, and how long Events live.
-fn registry_settings(
-    ranges: ServiceRanges,
-    event_ttl: Option<Duration>,
-) -> impl FnOnce(Registry) -> Registry {
-    let event_ttl = event_ttl.unwrap_or(limits::EVENT_TTL);
-    move |registry| registry.with_service_ranges(ranges).with_event_ttl(event_ttl)
 }
 
 /// Runs [`run_background`] until the listeners stop: the storage may close at any time afterwards. The stop comes first, since a task that
@@ -502,7 +421,7 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
     let max = limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES;
     tonic::service::Routes::new(KstoreServer::new(grpc).max_decoding_message_size(max))
         .add_service(health_service)
-        .add_service(Reflection::shared())
+        .add_service(Reflection)
         .into_axum_router()
         .fallback(move |request: Request<Body>| {
             let rest = rest.clone();
@@ -566,5 +485,7 @@ where
 mod call_tests;
 #[cfg(test)]
 mod stalled_tests;
+#[cfg(test)]
+mod start_tests;
 #[cfg(test)]
 mod tests;

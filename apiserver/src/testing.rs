@@ -1,13 +1,13 @@
 //! A cluster for unit tests: a [`Lookup`] over a map, and watch cache entries. It has no revisions except a
 //! counter, and no watch. Like the watch cache, it knows only its newest changes.
 
-pub(crate) mod racing;
-
-use crate::cache::{Change, Entry, Objects};
+use crate::cache::{Change, Changes, Objects, Position};
+use crate::entry::Entry;
 use crate::kinds::Kinds;
-use crate::lookup::{Changes, Lookup, Position};
-use kstore_api::kind::{self, Resource, ResourceId};
+use crate::lookup::Lookup;
+use kstore_api::kind;
 use kstore_api::meta;
+use kstore_api::resource::{Resource, ResourceId};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -102,7 +102,7 @@ impl Lookup for MapLookup {
 
     fn pods_of_node(&self, node: &str) -> Objects {
         let state = self.0.lock();
-        let pods = state.objects.iter().filter(|(key, _)| key.0 == crate::token::core("pods").id());
+        let pods = state.objects.iter().filter(|(key, _)| key.0 == crate::lookup::core("pods").id());
         let of_node = pods.filter(|(_, (_, entry))| entry.field("spec.nodeName") == node);
         let mut found = Objects::default();
         of_node.for_each(|(_, (_, entry))| drop(found.insert(entry.clone())));

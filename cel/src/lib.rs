@@ -11,8 +11,10 @@
 mod ast;
 mod check;
 mod cost;
+mod declarations;
 mod env;
 mod error;
+mod estimate;
 mod library;
 pub mod limits;
 mod parse;
@@ -28,7 +30,8 @@ pub use cost::{
     ActualCall, ArgEstimate, CallEstimate, CostEstimate, Counter, EstimateCall, Estimator, SizeEstimate,
     SizeProvider, UnknownSizes,
 };
-pub use env::{Env, EnvBuilder, Implementation, Library, Overload};
+pub use declarations::{Implementation, Library, Overload};
+pub use env::{Env, EnvBuilder};
 pub use error::EvalError;
 pub use program::{Activation, Checked, Program};
 pub use source::{ErrorEntry, Errors};

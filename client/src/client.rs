@@ -1,26 +1,32 @@
 //! [`Client`]: a client of kstore's API over any tower service. It knows the transport of calls; `typed` and
 //! `dynamic` give them types.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use kstore_informer::{Causes, Fence};
-use kstore_proto::kstore::v1::FieldValidation;
-use kstore_proto::kstore::v1::kstore_client::KstoreClient;
+use kstore_proto::kstore::v1::{self as pb, FieldValidation, kstore_client::KstoreClient};
 use tonic::{
     Request,
     metadata::{Ascii, MetadataValue},
 };
 use tower::{Service, ServiceExt, util::BoxCloneSyncService};
 
-use crate::{
-    Api, ApiError, DynamicApi, Gvr, RestApi, feed::Feed, limits::MAX_MESSAGE, service_accounts::Tokens,
-    typed::Kind,
-};
+use crate::{ApiError, limits::MAX_MESSAGE};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Transport =
     BoxCloneSyncService<http::Request<tonic::body::Body>, http::Response<tonic::body::Body>, ServiceError>;
+
+/// The batches of one watch.
+pub(crate) type Batches = BoxStream<'static, Result<pb::WatchBatch, tonic::Status>>;
+
+/// The opening of a watch.
+pub(crate) type OpenFuture = Pin<Box<dyn Future<Output = Result<Batches, tonic::Status>> + Send>>;
+
+/// The function that opens watches in the server's own process.
+pub(crate) type Feed = Arc<dyn Fn(tonic::Request<pb::WatchRequest>) -> OpenFuture + Send + Sync>;
 
 /// The error of a service that returned no response.
 #[derive(Debug, thiserror::Error)]
@@ -71,14 +77,15 @@ impl Client {
         Self { agent: agent_value(agent), ..self.clone() }
     }
 
-    /// The same connection with these bearer tokens in its calls.
-    pub(crate) fn with_tokens(&self, tokens: Arc<Tokens>) -> Self {
-        let transport = self.transport.clone();
-        let service = tower::service_fn(move |request| {
-            let (tokens, transport) = (Arc::clone(&tokens), transport.clone());
-            tokens.serve(request, transport)
-        });
-        let service = service.map_err(|error| ServiceError(Box::new(error)));
+    /// The same client over another transport, without the in-process opener of watches.
+    pub(crate) fn with_transport<S>(&self, service: S) -> Self
+    where
+        S: Service<http::Request<tonic::body::Body>, Response = http::Response<tonic::body::Body>>,
+        S: Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+    {
+        let service = service.map_err(|error| ServiceError(error.into()));
         Self { transport: BoxCloneSyncService::new(service), feed: None, ..self.clone() }
     }
 
@@ -115,21 +122,6 @@ impl Client {
 
     pub(crate) fn without_fence(&self) -> Self {
         Self { fence: None, ..self.clone() }
-    }
-
-    /// The calls of one type.
-    pub fn api<K: Kind>(&self) -> Api<K> {
-        Api::new(self.clone())
-    }
-
-    /// The calls of a resource that is known only at run time.
-    pub fn dynamic(&self, gvr: Gvr) -> DynamicApi {
-        DynamicApi::new(self.clone(), gvr)
-    }
-
-    /// The calls of a resource over the REST API, which also reaches the resources of aggregated API servers.
-    pub fn rest(&self, gvr: Gvr) -> RestApi {
-        RestApi::new(self.clone(), gvr)
     }
 
     pub(crate) fn grpc(&self) -> KstoreClient<Transport> {

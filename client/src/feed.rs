@@ -1,24 +1,16 @@
 //! In-process watches: a [`Feed`] passes the server's batches on as values. Components in the server's
 //! process thus share its bytes and save encoding, decoding and framing. All other calls use the transport.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt, stream::BoxStream};
+use futures::StreamExt;
 use kstore_proto::{ProgressDemand, kstore::v1 as pb};
 
 use crate::{
     ApiError, Client,
-    client::bounded,
+    client::{Batches, OpenFuture, bounded},
     limits::{IN_PROCESS_PROGRESS, WATCH_PROGRESS},
 };
-
-/// The batches of one watch.
-pub(crate) type Batches = BoxStream<'static, Result<pb::WatchBatch, tonic::Status>>;
-
-type OpenFuture = Pin<Box<dyn Future<Output = Result<Batches, tonic::Status>> + Send>>;
-
-/// The function that opens watches in the server's own process.
-pub(crate) type Feed = Arc<dyn Fn(tonic::Request<pb::WatchRequest>) -> OpenFuture + Send + Sync>;
 
 impl Client {
     /// The same client with `feed` as the opener of its watches.

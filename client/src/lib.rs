@@ -4,12 +4,16 @@
 //! [`Client`] is the connection. [`Api`] and [`DynamicApi`] are the calls, [`Transaction`] combines several;
 //! their `source` feeds an informer. The client caches nothing and retries nothing, except where a name says
 //! so ([`on_conflict`]).
+//!
+//! From the bottom: `client` (the connection) → `calls` (one resource, as bytes) → `grpc` (a source of objects) → `typed`
+//! and `dynamic` (types) → `apis` (the handles that a client gives) → everything that uses them, such as `manifest`.
 
 /// The README, whose example compiles as a documentation test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod apis;
 mod calls;
 mod client;
 mod connect;

@@ -53,12 +53,17 @@ impl ServiceAccounts {
             account: account.to_owned(),
             current: Mutex::new(None),
         });
-        self.anonymous.agent(account).with_tokens(tokens)
+        let client = self.anonymous.agent(account);
+        let transport = client.transport.clone();
+        client.with_transport(tower::service_fn(move |request| {
+            let (tokens, transport) = (Arc::clone(&tokens), transport.clone());
+            tokens.serve(request, transport)
+        }))
     }
 }
 
 /// The tokens of one account.
-pub(crate) struct Tokens {
+struct Tokens {
     issuer: Client,
     namespace: String,
     account: String,

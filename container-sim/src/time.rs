@@ -16,21 +16,8 @@ pub fn between(from: Timestamp, to: Timestamp) -> Duration {
 
 /// A duration in Go's notation, truncated to milliseconds: `0s`, `812ms`, `1.5s`, `2m0s`.
 pub fn go_duration(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if millis == 0 {
-        return "0s".to_owned();
-    }
-    if millis < 1000 {
-        return format!("{millis}ms");
-    }
-    let (minutes, rest) = (millis / 60_000, millis % 60_000);
-    let mut seconds = format!("{}.{:03}", rest / 1000, rest % 1000);
-    seconds.truncate(seconds.trim_end_matches('0').trim_end_matches('.').len());
-    match (minutes / 60, minutes % 60) {
-        (0, 0) => format!("{seconds}s"),
-        (0, minutes) => format!("{minutes}m{seconds}s"),
-        (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
-    }
+    let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+    kstore_go_duration::format(millis.saturating_mul(1_000_000))
 }
 
 #[cfg(test)]

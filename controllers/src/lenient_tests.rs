@@ -43,6 +43,29 @@ fn members_of_the_wrong_type_are_errors() {
     let mut service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
         "spec": {"ports": "none"}, "status": {"conditions": [{"type": "X"}]}});
     assert!(read::<Service>(&service).unwrap_err().contains("invalid type"));
+    service["spec"]["ports"] = json!([{"port": 80}]);
+    let found = json!([true, 7, -7, 1.5, "text", [], {}]);
+    for (found, said) in found.as_array().unwrap().iter().zip([
+        "boolean `true`",
+        "integer `7`",
+        "integer `-7`",
+        "floating point `1.5`",
+        "string \"text\"",
+        "sequence",
+        "map",
+    ]) {
+        for (expects, member) in [("map", "status"), ("sequence", "ports")] {
+            let mut other = service.clone();
+            match member {
+                "status" => other["status"] = found.clone(),
+                _ => other["spec"]["ports"] = found.clone(),
+            }
+            let fits = found.is_object() && expects == "map" || found.is_array() && expects == "sequence";
+            let refused = read::<Service>(&other).err();
+            assert_eq!(refused.is_none(), fits, "{other}");
+            assert!(refused.is_none_or(|text| text.contains(said)), "{other}");
+        }
+    }
     service["spec"]["ports"] = json!([{"port": "http"}]);
     assert!(read::<Service>(&service).unwrap_err().contains("invalid type"));
     assert!(lenient::from_slice::<Service>(b"{\"kind\":").is_err());

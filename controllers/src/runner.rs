@@ -20,7 +20,9 @@ use crate::{
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Action, Context, Controller, CutError, Failure, Recorder, Supervisor, TaskGroup};
+use kstore_informer::{
+    Action, Context, Controller, CutError, Failure, NotSynced, Recorder, Supervisor, TaskGroup,
+};
 use kstore_nondet::Nondet;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -68,8 +70,9 @@ pub(crate) struct ControllerEntry {
 
 macro_rules! controllers {
     ($($name:literal $aliases:tt $run:path, $account:literal;)*) => {
-        /// Every controller.
-        pub(crate) const CONTROLLERS: &[ControllerEntry] =
+        /// Every controller. Not a constant: generic functions of this crate read the table, and each program that
+        /// calls them would get the code of all controllers once more.
+        pub(crate) static CONTROLLERS: &[ControllerEntry] =
             &[$(ControllerEntry {
                 name: $name,
                 aliases: &$aliases,
@@ -230,13 +233,22 @@ impl ReconcileError {
 }
 
 /// Runs a controller until `stop` is cancelled.
-pub(crate) async fn work(controller: Controller, stop: CancellationToken, me: impl Reconcile) {
+pub(crate) fn work(
+    controller: Controller,
+    stop: CancellationToken,
+    me: impl Reconcile,
+) -> impl Future<Output = ()> + Send {
     let me = Arc::new(me);
     let reconcile = move |cx| {
         let me = Arc::clone(&me);
         async move { me.reconcile(cx).await.map_err(ReconcileError::into_failure) }
     };
-    if let Err(error) = controller.run(stop, reconcile).await {
+    logged(controller.run(stop, reconcile))
+}
+
+/// Logs why a controller stopped. Apart, so that it is one future for all controllers.
+async fn logged(run: Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send>>) {
+    if let Err(error) = run.await {
         tracing::error!(%error, "controller stopped: caches did not sync");
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::resource::Resource;
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
-use kstore_api::kind::{lookup_api_version, split_api_version};
+use kstore_api::group_version::split_api_version;
+use kstore_api::kind::lookup_api_version;
 use kstore_client::{ApiError, Client};
 use serde_json::Value;
 

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::Router;
 use futures::FutureExt as _;
 use http::Request;
 use hyper::body::Incoming;
@@ -14,27 +13,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::calls::Calls;
-use crate::connection_slots::{ConnectionActivity, ConnectionSlots};
-use crate::http2::{self, Budget, DetectedProtocol, Http2, PrefixedIo};
+use crate::connection_slots::ConnectionSlots;
+use crate::http2::{self, DetectedProtocol, Http2, PrefixedIo};
 use crate::limits;
 use crate::listener::{Listener, Socket};
-use crate::node::Node;
-
-/// The services of every connection.
-#[derive(Clone)]
-pub(crate) struct Service {
-    /// Answers reads and writes of keys.
-    pub(crate) node: Node,
-    /// Answers all other requests, and those of `node` over HTTP/1.1.
-    pub(crate) router: Router,
-    /// Counters of calls.
-    pub(crate) calls: Calls,
-    /// Memory budget of all connections.
-    pub(crate) budget: Budget,
-    /// Activity of this connection.
-    pub(crate) activity: Arc<ConnectionActivity>,
-}
+use crate::service::Service;
 
 /// Accepts connections until `stop` is cancelled, then lets open calls finish.
 pub(crate) async fn accept(

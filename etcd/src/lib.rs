@@ -3,7 +3,7 @@
 //! It translates; the store has the semantics. Each service has a file: `kv`, `watch`, `lease`, `maintenance`,
 //! `cluster`, `auth`. `error` has etcd's exact texts and codes, which clients match. `serve` puts the services behind
 //! one port, together with the HTTP `pages`. `calls` handles what all calls share; `connection` speaks HTTP, with or
-//! without TLS. There is no authentication beyond TLS: every client that can connect has full access. Start at
+//! without TLS, and hands it to `http2` or to the router (`service`). There is no authentication beyond TLS: every client that can connect has full access. Start at
 //! [`serve()`].
 
 /// The README, whose example compiles as a documentation test.
@@ -12,6 +12,7 @@
 struct Readme;
 
 mod auth;
+mod budget;
 mod calls;
 mod check;
 mod cluster;
@@ -31,6 +32,7 @@ mod node;
 mod pages;
 mod range_stream;
 mod serve;
+mod service;
 mod snapshot;
 mod watch;
 

@@ -13,6 +13,10 @@ pub(crate) const REQUEST_BYTES: usize = 3 << 19;
 /// Operations of a transaction; each level counts with its longest list. The store's value and etcd's.
 pub(crate) const TXN_OPS: usize = 128;
 
+/// Comparisons and operations of a transaction with all nested ones, counted before it is decoded. etcd bounds each level only; no client
+/// is known that nests more than a few. Enough for [`TXN_OPS`] of them in each of the operations of the first level.
+pub(crate) const TXN_ITEMS: usize = TXN_OPS * TXN_OPS;
+
 /// Receive window of a stream: larger than a message, so that no message waits for a window update. A client that sends
 /// more unread bytes loses the stream.
 pub(crate) const STREAM_WINDOW: usize = 4 << 20;

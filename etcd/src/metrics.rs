@@ -1,53 +1,15 @@
 //! Metrics in Prometheus' text format, under etcd's names, which dashboards and tools expect. Metrics of etcd without a
 //! counterpart in kstore are left out. The store and `calls` count.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
+use kstore_metrics_text::Page;
 use kstore_store::{Histogram, MetricsSnapshot, Revision, StoreStatus};
 use tonic::Code;
 
 use crate::calls::{CallCount, Calls};
 use crate::node::{Node, VERSION};
-
-/// A metrics page under construction.
-#[derive(Default)]
-struct Page(String);
-
-impl Page {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.head(name, "gauge", help);
-        self.put(format_args!("{name} {value}\n"));
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: impl Display) {
-        self.head(name, "counter", help);
-        self.put(format_args!("{name} {value}\n"));
-    }
-
-    /// Writes a histogram with cumulative buckets, in seconds.
-    fn histogram(&mut self, name: &str, help: &str, figures: &Histogram) {
-        self.head(name, "histogram", help);
-        let mut sum = 0;
-        for (bucket, count) in figures.buckets.iter().enumerate() {
-            sum += count;
-            let bound = Histogram::bound(bucket).as_secs_f64();
-            self.put(format_args!("{name}_bucket{{le=\"{bound}\"}} {sum}\n"));
-        }
-        // A concurrent measurement may be in a bucket but not in the count yet.
-        let count = figures.count.max(sum);
-        self.put(format_args!("{name}_bucket{{le=\"+Inf\"}} {count}\n"));
-        self.put(format_args!("{name}_sum {}\n{name}_count {count}\n", figures.sum.as_secs_f64()));
-    }
-
-    fn put(&mut self, text: std::fmt::Arguments<'_>) {
-        self.0.write_fmt(text).expect("a string takes everything");
-    }
-}
 
 /// Metrics of the surrounding program: a function that appends them to the page, in the text format 0.0.4.
 #[derive(Clone)]
@@ -74,7 +36,8 @@ impl fmt::Debug for ExtraMetrics {
 
 /// Writes the whole metrics page.
 pub(crate) fn text(node: &Node, calls: &Calls, more: &ExtraMetrics) -> String {
-    let mut page = Page::default();
+    let mut text = String::new();
+    let mut page = Page::new(&mut text);
     let (status, metrics) = (node.store.status(), node.store.metrics());
     member(&mut page, node);
     server(&mut page, &status, &metrics);
@@ -84,23 +47,22 @@ pub(crate) fn text(node: &Node, calls: &Calls, more: &ExtraMetrics) -> String {
     leases(&mut page, &metrics);
     grpc(&mut page, &calls.counts());
     process(&mut page);
-    (more.0)(&mut page.0);
-    page.0
+    (more.0)(&mut text);
+    text
 }
 
-fn member(page: &mut Page, node: &Node) {
+fn member(page: &mut Page<'_>, node: &Node) {
     page.gauge("etcd_server_has_leader", "Whether a leader exists.", 1);
     page.gauge("etcd_server_is_leader", "Whether this member is the leader.", 1);
     page.gauge("etcd_server_is_learner", "Whether this member is a learner.", 0);
     page.counter("etcd_server_leader_changes_seen_total", "Changes of the leader.", 1);
-    let member = format_args!("{{server_id=\"{:x}\"}}", node.member).to_string();
     page.head("etcd_server_id", "gauge", "This member.");
-    page.put(format_args!("etcd_server_id{member} 1\n"));
+    page.line("etcd_server_id", &[("server_id", &format!("{:x}", node.member))], 1);
     page.head("etcd_server_version", "gauge", "The version whose API is served.");
-    page.put(format_args!("etcd_server_version{{server_version=\"{VERSION}\"}} 1\n"));
+    page.line("etcd_server_version", &[("server_version", VERSION)], 1);
 }
 
-fn server(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
+fn server(page: &mut Page<'_>, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.counter("etcd_server_proposals_committed_total", "Commits in the log.", status.seq);
     page.counter("etcd_server_proposals_applied_total", "Commits visible to readers.", status.seq);
     page.gauge(
@@ -117,11 +79,17 @@ fn server(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.gauge("etcd_server_quota_backend_bytes", "Bytes of data that may be stored; 0 is unlimited.", quota);
 }
 
-fn disk(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
+fn disk(page: &mut Page<'_>, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.gauge("etcd_mvcc_db_total_size_in_bytes", "Bytes allocated for the history.", status.size.allocated);
     page.gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of live history.", status.size.live);
-    page.histogram("etcd_disk_wal_fsync_duration_seconds", "Duration of log syncs.", &metrics.log_sync_time);
-    page.histogram(
+    durations(
+        page,
+        "etcd_disk_wal_fsync_duration_seconds",
+        "Duration of log syncs.",
+        &metrics.log_sync_time,
+    );
+    durations(
+        page,
         "etcd_disk_backend_commit_duration_seconds",
         "Duration of checkpoints of the engine.",
         &metrics.checkpoint_time,
@@ -153,7 +121,19 @@ fn disk(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     );
 }
 
-fn history(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
+/// Writes a histogram of the store, in seconds.
+fn durations(page: &mut Page<'_>, name: &str, help: &str, measured: &Histogram) {
+    let buckets = measured.buckets.iter().enumerate().scan(0, |total, (bucket, count)| {
+        *total += count;
+        Some((Histogram::bound(bucket).as_secs_f64(), *total))
+    });
+    // A concurrent measurement may be in a bucket but not in the count yet.
+    let count = measured.count.max(measured.buckets.iter().sum());
+    page.head(name, "histogram", help);
+    page.histogram(name, &[], buckets.chain([(f64::INFINITY, count)]), measured.sum.as_secs_f64());
+}
+
+fn history(page: &mut Page<'_>, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.counter("etcd_mvcc_range_total", "Reads.", metrics.ranges);
     page.counter("etcd_mvcc_put_total", "Puts.", metrics.puts);
     page.counter("etcd_mvcc_delete_total", "Deletions.", metrics.deletes);
@@ -170,7 +150,7 @@ fn history(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
 }
 
 /// Watch metrics. They include watches of this process that were not created through this API.
-fn watches(page: &mut Page, streams: usize, metrics: &MetricsSnapshot) {
+fn watches(page: &mut Page<'_>, streams: usize, metrics: &MetricsSnapshot) {
     page.gauge("etcd_debugging_mvcc_watch_stream_total", "Watch streams.", streams);
     page.gauge("etcd_debugging_mvcc_watcher_total", "Watches.", metrics.watchers);
     page.gauge(
@@ -195,30 +175,28 @@ fn watches(page: &mut Page, streams: usize, metrics: &MetricsSnapshot) {
     );
 }
 
-fn leases(page: &mut Page, metrics: &MetricsSnapshot) {
+fn leases(page: &mut Page<'_>, metrics: &MetricsSnapshot) {
     page.counter("etcd_debugging_lease_granted_total", "Leases granted.", metrics.leases_granted);
     page.counter("etcd_debugging_lease_revoked_total", "Leases revoked or expired.", metrics.leases_revoked);
     page.counter("etcd_debugging_lease_renewed_total", "Renewals of leases.", metrics.leases_renewed);
     page.counter("etcd_debugging_server_lease_expired_total", "Leases that expired.", metrics.leases_expired);
 }
 
-fn grpc(page: &mut Page, lines: &[CallCount]) {
-    let labels = |line: &CallCount| {
-        let CallCount { service, method, kind, .. } = line;
-        format!("grpc_method=\"{method}\",grpc_service=\"{service}\",grpc_type=\"{kind}\"")
+fn grpc(page: &mut Page<'_>, calls: &[CallCount]) {
+    let labels = |call: &CallCount| {
+        [("grpc_method", call.method), ("grpc_service", call.service), ("grpc_type", call.kind)]
     };
-    page.head("grpc_server_started_total", "counter", "Calls that began.");
-    for line in lines.iter().filter(|line| line.ended.is_none()) {
-        page.put(format_args!("grpc_server_started_total{{{}}} {}\n", labels(line), line.count));
+    let name = "grpc_server_started_total";
+    page.head(name, "counter", "Calls that began.");
+    for call in calls.iter().filter(|call| call.ended.is_none()) {
+        page.line(name, &labels(call), call.count);
     }
-    page.head("grpc_server_handled_total", "counter", "Calls that ended, streams not counted.");
-    for line in lines {
-        if let Some(code) = line.ended {
-            let (code, labels) = (code_name(code), labels(line));
-            page.put(format_args!(
-                "grpc_server_handled_total{{grpc_code=\"{code}\",{labels}}} {}\n",
-                line.count
-            ));
+    let name = "grpc_server_handled_total";
+    page.head(name, "counter", "Calls that ended, streams not counted.");
+    for call in calls {
+        if let Some(code) = call.ended {
+            let [method, service, kind] = labels(call);
+            page.line(name, &[("grpc_code", code_name(code)), method, service, kind], call.count);
         }
     }
 }
@@ -247,7 +225,7 @@ fn code_name(code: Code) -> &'static str {
 }
 
 /// Memory and CPU metrics of the process, where the system provides them.
-fn process(page: &mut Page) {
+fn process(page: &mut Page<'_>) {
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
         let kib = |field: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(field))?;

@@ -8,7 +8,6 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
-use crate::snapshot;
 
 /// The raft term in every header. kstore has no raft; a new etcd of one member has this term.
 pub(crate) const TERM: u64 = 2;
@@ -53,9 +52,9 @@ impl Node {
         let cluster = store.identity();
         // Any fixed function suffices, as long as the two ids differ.
         let member = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
-        let (snapshots, streams) = (snapshot::permits(), Arc::default());
-        let [hashes, watches] =
-            [limits::HASHES, limits::WATCHES].map(|permits| Arc::new(Semaphore::new(permits)));
+        let streams = Arc::default();
+        let [snapshots, hashes, watches] = [limits::SNAPSHOTS, limits::HASHES, limits::WATCHES]
+            .map(|permits| Arc::new(Semaphore::new(permits)));
         let (name, url, member) = (name.into(), url.into(), member.max(1));
         Self { store, cluster, member, name, url, snapshots, hashes, watches, streams, stop }
     }

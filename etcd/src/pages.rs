@@ -75,7 +75,7 @@ async fn version() -> Response {
 
 async fn counters(State(pages): State<PageState>) -> Response {
     let text = metrics::text(&pages.node, &pages.calls, &pages.extra_metrics);
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    ([(header::CONTENT_TYPE, kstore_metrics_text::TEXT)], text).into_response()
 }
 
 /// The `/health` page: healthy unless an alarm is raised, the store's engine has failed, or a read fails.

@@ -7,7 +7,7 @@ use futures::stream::{self, Stream};
 use kstore_proto::etcd::etcdserverpb::{
     RangeRequest, RangeResponse, RangeStreamResponse, ResponseHeader, range_request,
 };
-use kstore_store::{End, KeyRange, Range, Revision};
+use kstore_store::{End, KeyRange, Range, RangeResult, Revision};
 use tonic::{Request, Response, Status};
 
 use crate::convert;
@@ -76,11 +76,28 @@ fn refuse(request: &RangeRequest) -> Result<(), Status> {
     Ok(())
 }
 
+/// Leaves out the last keys of a part that would be larger than [`CHUNK_BYTES`], before any of it is copied: budget for so many bytes
+/// is reserved for each part, and a few keys may have large values. A part has one key at least. Returns whether keys were left out.
+fn cut(result: &mut RangeResult) -> bool {
+    let mut bytes = 0;
+    let fitting = result.kvs.iter().take_while(|kv| {
+        bytes += kv.encoded().len();
+        bytes <= CHUNK_BYTES
+    });
+    let kept = fitting.count().max(1);
+    let is_cut = kept < result.kvs.len();
+    if is_cut {
+        result.kvs.truncate(kept);
+        result.more = true;
+    }
+    is_cut
+}
+
 impl RangeStreamState {
     /// Reads the next part. Also returns whether it is the last, which alone has header and count.
     fn next(&mut self) -> Result<(RangeStreamResponse, bool), EtcdError> {
         self.range.limit = if self.limit > 0 { self.keys.min(self.limit) } else { self.keys };
-        let result = self.node.store.range(&self.range)?;
+        let mut result = self.node.store.range(&self.range)?;
         let pinned = *self.pinned.get_or_insert_with(|| FirstPart {
             header: self.node.header(result.revision),
             count: result.count,
@@ -88,6 +105,7 @@ impl RangeStreamState {
         if self.range.revision <= Revision::CURRENT {
             self.range.revision = result.revision;
         }
+        let is_cut = cut(&mut result);
         let sent = result.kvs.len() as i64;
         let wanted = self.limit > 0 && sent == self.limit;
         let last = self.range.count_only || !result.more || wanted;
@@ -96,7 +114,13 @@ impl RangeStreamState {
             self.limit = if self.limit > 0 { self.limit - sent } else { 0 };
         }
         let part = convert::range_response(&result, None);
-        self.adapt(part.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum());
+        let bytes: usize = part.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+        // The number of keys adapts until a part has about the intended size.
+        if is_cut {
+            self.keys = sent;
+        } else if bytes < CHUNK_BYTES / 2 {
+            self.keys = self.keys.saturating_mul(2);
+        }
         let (header, count) = if last { (pinned.header, pinned.count) } else { (None, 0) };
         let response = RangeResponse { header, kvs: part.kvs, more: last && result.more, count };
         Ok((RangeStreamResponse { range_response: Some(response) }, last))
@@ -107,14 +131,5 @@ impl RangeStreamState {
         let start = [key, &[0]].concat().into();
         let end = std::mem::replace(&mut self.range.keys.end, End::Unbounded);
         self.range.keys = KeyRange { start, end };
-    }
-
-    /// Doubles or halves the number of keys until a part has about the intended size.
-    fn adapt(&mut self, bytes: usize) {
-        if bytes < CHUNK_BYTES / 2 {
-            self.keys = self.keys.saturating_mul(2);
-        } else if bytes > CHUNK_BYTES {
-            self.keys = (self.keys / 2).max(1);
-        }
     }
 }

@@ -13,14 +13,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+use crate::budget::Budget;
 use crate::calls::{self, Calls};
-use crate::connection::{self, Service};
-use crate::http2::Budget;
+use crate::connection;
 use crate::limits::{self, MESSAGE_BYTES};
 use crate::listener::Listener;
 use crate::metrics::ExtraMetrics;
 use crate::node::Node;
 use crate::pages::{self, PageState};
+use crate::service::Service;
 
 /// Default name of the member.
 const MEMBER_NAME: &str = "kstore";
@@ -60,8 +61,17 @@ pub fn serve(
     options: Options,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    serve_listener(store, listener.into(), options, stop)
+}
+
+fn serve_listener(
+    store: Store,
+    listener: Listener,
+    options: Options,
+    stop: CancellationToken,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let service = service(store, (&options.name, &options.advertised), options.extra_metrics, &stop);
-    Box::pin(connection::accept(listener.into(), options.tls, options.connections, service, stop))
+    Box::pin(connection::accept(listener, options.tls, options.connections, service, stop))
 }
 
 /// The etcd v3 API of a store without a listener, for clients with their own connections, such as pipes within the

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::pin::Pin;
-use std::sync::Arc;
 
 use futures::stream::{self, Stream};
 use kstore_proto::etcd::etcdserverpb::SnapshotResponse;
@@ -87,9 +86,4 @@ impl SnapshotReader {
         let remaining_bytes = self.remaining;
         Ok((SnapshotResponse { header: None, remaining_bytes, blob: piece.into(), version }, Some(self)))
     }
-}
-
-/// Permits for concurrent snapshots.
-pub(crate) fn permits() -> Arc<tokio::sync::Semaphore> {
-    Arc::new(tokio::sync::Semaphore::new(crate::limits::SNAPSHOTS))
 }

@@ -6,8 +6,8 @@ use kstore_nondet::Rng;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Index, Informer, ListerWatcher, Map, Object, Randomness, cache::indexer::Indexer, informer::metrics,
-    metrics::Registry, reflector::driver::Driver, shared::Shared,
+    Index, Informer, ListerWatcher, Map, Object, Randomness, cache::indexer::Indexer, driver::Driver,
+    informer::metrics, metrics::Registry, shared::Shared,
 };
 
 /// Configures and builds an [`Informer`].

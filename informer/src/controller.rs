@@ -10,7 +10,7 @@ mod own_writes;
 mod tests;
 mod worker;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ pub use failure::{Failure, IntoFailure};
 use feed::Feed;
 use metrics::ControllerMetrics;
 use own_writes::PendingWrites;
-use worker::Worker;
+use worker::{Reconcile, Worker};
 
 /// When a successful run wants to run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,12 +187,29 @@ impl Controller {
     /// # Panics
     /// When a task of the controller itself panics, after the others have ended. A panic of `reconcile` only
     /// repeats its run.
-    pub async fn run<F, Fut, E>(mut self, stop: CancellationToken, reconcile: F) -> Result<(), NotSynced>
+    pub fn run<F, Fut, E>(
+        self,
+        stop: CancellationToken,
+        reconcile: F,
+    ) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send>>
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Action, E>> + Send + 'static,
-        E: IntoFailure + Send + 'static,
+        E: IntoFailure<Error: Send + 'static> + Send + 'static,
     {
+        self.run_boxed(stop, Reconcile::new(reconcile))
+    }
+
+    // Boxed, so that the future's code is generated in this crate, once, and not in every crate with controllers.
+    fn run_boxed(
+        self,
+        stop: CancellationToken,
+        reconcile: Reconcile,
+    ) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send>> {
+        Box::pin(self.work(stop, reconcile))
+    }
+
+    async fn work(mut self, stop: CancellationToken, reconcile: Reconcile) -> Result<(), NotSynced> {
         let tasks = TaskGroup::new(&stop);
         let end = ShutdownGuard {
             queue: self.queue.clone(),

@@ -10,14 +10,9 @@ use std::{borrow::Borrow, sync::Arc};
 use tokio_util::sync::DropGuard;
 
 use crate::{
-    Delivery, Index, Key, Object, Revision, Revisions, Status, Subscription, Undecodable, View, ViewError,
+    Index, Key, Object, Revision, Revisions, Status, Stopped, Undecodable, View, ViewError,
     cache::indexer::Indexer, shared::Shared,
 };
-
-/// The informer has ended: its stop was cancelled, or its last handle was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the informer has stopped")]
-pub struct Stopped;
 
 /// Handle to a shared cache of a source's objects. Clones are the same informer. It ends when its stop is
 /// cancelled, or when the last handle and the last subscription are dropped. Reads never block on the
@@ -152,18 +147,6 @@ impl<T: Object> Informer<T> {
     /// Current activity of the informer.
     pub fn status(&self) -> Status {
         self.shared.status()
-    }
-
-    /// Subscribes to changes, merged per key. The first read yields the whole cache as
-    /// [`crate::Delta::Added`]. Drop the subscription to end it.
-    pub fn subscribe(&self) -> Subscription<T> {
-        self.subscribe_with(Delivery::Coalesce)
-    }
-
-    /// Subscribes to changes with the given delivery, starting with cached objects as
-    /// [`crate::Delta::Added`]. A lossless subscription starts with the objects that are cached at this call.
-    pub fn subscribe_with(&self, delivery: Delivery) -> Subscription<T> {
-        Subscription::new(self.clone(), delivery)
     }
 
     /// Keeps `held` until the cache shows `revision` or the informer ends, then drops it; at once if that is

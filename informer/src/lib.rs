@@ -14,8 +14,11 @@ mod causes;
 pub mod client_go;
 mod conflict;
 mod controller;
+mod cut;
+mod driver;
 mod environment;
 pub mod finalizer;
+mod hub;
 mod informer;
 mod key;
 #[cfg(feature = "rest")]
@@ -26,6 +29,7 @@ mod lister_watcher;
 mod map;
 pub mod metrics;
 mod object;
+mod priority;
 mod queue;
 mod recorder;
 mod reflector;
@@ -44,12 +48,15 @@ mod warnings;
 pub use builder::Builder;
 pub use cache::history::ViewError;
 pub use cache::index::Index;
-pub use cache::view::{Cut, CutError, View, snapshot};
+pub use cache::view::View;
 pub use causes::Causes;
 pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
 pub use controller::{Action, Context, Controller, Failure, IntoFailure};
+pub use cut::{Cut, CutError, snapshot};
 pub use environment::{Environment, Randomness};
-pub use informer::{Informer, Stopped};
+pub use hub::delta_fifo::Delta;
+pub use hub::{Delivery, Overflow};
+pub use informer::Informer;
 pub use key::Key;
 pub use leader::{
     Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
@@ -61,14 +68,14 @@ pub use lister_watcher::{
 };
 pub use map::Map;
 pub use object::{Object, Revision};
+pub use priority::Priority;
 pub use queue::{
-    Add, Backoff, Fair, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate, Ticket, Verdict,
+    Add, Backoff, Fair, Lease, Queue, QueueMetrics, QueueOptions, QueueStats, Rate, Ticket, Verdict,
 };
 pub use recorder::{Event, EventSink, EventType, Occurrence, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
-pub use status::{NotSynced, Status};
-pub use subscription::delta_fifo::Delta;
-pub use subscription::{Delivery, HandlerPanicked, Overflow, Subscription, SubscriptionSynced};
+pub use status::{NotSynced, Status, Stopped};
+pub use subscription::{HandlerPanicked, Subscription, SubscriptionSynced};
 pub use supervisor::Supervisor;
 pub use task_group::TaskGroup;
 

@@ -36,7 +36,7 @@ use tokio::{
 use crate::{Causes, Randomness};
 pub use lease::{Lease, Ticket, Verdict};
 pub use metrics::{QueueMetrics, QueueStats};
-pub use options::{Add, Backoff, Fair, Priority, QueueOptions, Rate};
+pub use options::{Add, Backoff, Fair, QueueOptions, Rate};
 use state::{HashedKey, QueueState, Run, TakeResult};
 use sync::Mutex;
 use workers::{WaitingWorkers, WorkerId};

@@ -9,7 +9,6 @@
 //! | after a refused relist | `Latest`, in pages | `Latest` |
 //! | a stream ended | – | resumed after the newest completely delivered revision |
 
-pub(crate) mod driver;
 #[cfg(test)]
 mod tests;
 pub(crate) mod whole;

@@ -4,7 +4,7 @@
 //! Lock order: `waiters`, then `cache`, then `hub`. Wakers are called and old objects are dropped only
 //! without a lock.
 
-use std::any::Any;
+use std::{any::Any, sync::atomic::AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::{sync::Notify, time::Instant};
@@ -13,12 +13,19 @@ use crate::{
     Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
     cache::history::Cache,
     cache::indexer::Indexer,
-    informer::metrics::{BacklogSize, SourceCounters},
+    hub::waiters::Waiters,
+    hub::{BacklogSize, PendingChanges, SubscriberHandle, Subscribers},
     reflector::CacheUpdate,
     status::ReflectorActivity,
-    subscription::hub::{PendingChanges, SubscriberHandle, Subscribers},
-    subscription::waiters::Waiters,
 };
+
+/// Counters of the driver's requests to the source and of their failures.
+#[derive(Debug, Default)]
+pub(crate) struct SourceCounters {
+    pub(crate) lists: AtomicU64,
+    pub(crate) watches: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
 
 /// Passes a demanded revision to the source, if the source still exists.
 pub(crate) type Demand = Box<dyn Fn(Revision) + Send + Sync>;

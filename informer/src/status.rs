@@ -26,6 +26,11 @@ pub enum Status {
     Stopped,
 }
 
+/// The informer has ended: its stop was cancelled, or its last handle was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the informer has stopped")]
+pub struct Stopped;
+
 /// Activity of the reflector after a step.
 pub(crate) enum ReflectorActivity<'a> {
     /// A complete state is requested or arriving.

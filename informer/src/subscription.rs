@@ -3,16 +3,11 @@
 //! [`SubscriptionSynced`] when the reader has handled the initial state. `hub` stores the pending changes;
 //! this file turns them into deltas.
 
-pub(crate) mod backlog;
-pub(crate) mod delta_fifo;
-pub(crate) mod hub;
 #[cfg(test)]
 mod tests;
-pub(crate) mod waiters;
 
 use std::{
     any::Any,
-    num::NonZeroUsize,
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -27,43 +22,11 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Delta, Informer, Key, Object, Stopped, View,
+    Delivery, Delta, Informer, Key, Object, Stopped, View,
+    hub::{PendingChanges, SubscriberHandle, backlog},
     limits::MIN_RESYNC,
     shared::SubscriberRead,
-    subscription::hub::{PendingChanges, SubscriberHandle},
 };
-
-/// How a [`Subscription`] stores changes that its reader has not taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Delivery {
-    /// Merges the changes of each key. Stores at most one entry for each live object and for each deletion
-    /// that the reader has not seen. A slow reader delays no other. Suits most readers, which act on the
-    /// newest state.
-    #[default]
-    Coalesce,
-    /// Delivers every change, in the order of the source.
-    Lossless {
-        /// Number of pending changes at which `overflow` applies. The batch that reaches the limit is still
-        /// stored whole. Memory is bounded by `capacity` and the changes of one network message, which all
-        /// subscriptions share.
-        capacity: NonZeroUsize,
-        /// Behaviour when `capacity` is reached.
-        overflow: Overflow,
-    },
-}
-
-/// Behaviour of a lossless subscription whose reader is too slow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overflow {
-    /// The informer stops reading its source until the reader catches up. No change is lost, and *all*
-    /// readers of this informer wait. The reader must not wait for the informer's progress, or both wait
-    /// forever.
-    SlowSource,
-    /// The subscription drops its backlog. The reader then gets the merged changes from its last seen state
-    /// to the cache, as with [`Delivery::Coalesce`]. Afterwards it gets every change again.
-    /// [`Subscription::replays`] counts these replays.
-    Replay,
-}
 
 /// A stream of changes; [`Delta`] documents the order per key. Dropping it unsubscribes.
 pub struct Subscription<T: Object> {
@@ -88,6 +51,20 @@ pub struct HandlerPanicked {
     pub informer: String,
     /// The panic message.
     pub message: String,
+}
+
+impl<T: Object> Informer<T> {
+    /// Subscribes to changes, merged per key. The first read yields the whole cache as
+    /// [`crate::Delta::Added`]. Drop the subscription to end it.
+    pub fn subscribe(&self) -> Subscription<T> {
+        self.subscribe_with(Delivery::Coalesce)
+    }
+
+    /// Subscribes to changes with the given delivery, starting with cached objects as
+    /// [`crate::Delta::Added`]. A lossless subscription starts with the objects that are cached at this call.
+    pub fn subscribe_with(&self, delivery: Delivery) -> Subscription<T> {
+        Subscription::new(self.clone(), delivery)
+    }
 }
 
 impl<T: Object> Subscription<T> {

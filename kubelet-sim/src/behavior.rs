@@ -7,6 +7,7 @@ mod table;
 use crate::limits::{LONGEST_DELAY, NEAREST_CANDIDATES, PROBLEMS_TOLD};
 use kstore_api::quantity::Quantity;
 use kstore_container_sim::{LogScript, ScriptedAnswer};
+use kstore_go_duration::parse_non_negative;
 use kstore_nondet::Rng;
 pub use placement::problems;
 use std::collections::{BTreeMap, BTreeSet};
@@ -268,7 +269,7 @@ impl Script {
     }
 }
 
-const A_DELAY: &str = "a delay (2, 0.5, 250ms, 5s, 2m, 1h or uniform(a,b)) of at most ten years";
+const A_DELAY: &str = "a delay (2, 0.5, 250ms, 5s, 1m30s, 1h or uniform(a,b)) of at most ten years";
 
 fn delay(text: &str) -> Result<Delay, &'static str> {
     let text = text.trim();
@@ -282,18 +283,14 @@ fn delay(text: &str) -> Result<Delay, &'static str> {
     }
 }
 
+/// A number of seconds, or a duration of Go.
 fn duration(text: &str) -> Result<Duration, &'static str> {
     let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(A_DELAY),
+    let span = match text.parse() {
+        Ok(seconds) => span(seconds),
+        Err(_) => parse_non_negative(text).ok().filter(|span| *span <= LONGEST_DELAY),
     };
-    let number: f64 = digits.parse().map_err(|_| A_DELAY)?;
-    span(number * unit).ok_or(A_DELAY)
+    span.ok_or(A_DELAY)
 }
 
 /// A finite, non-negative number of seconds up to [`LONGEST_DELAY`].

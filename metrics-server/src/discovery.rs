@@ -1,8 +1,7 @@
 //! Discovery documents of the API group: constants, in the forms that clients and the apiserver's aggregator
 //! read.
 
-use crate::request::Resource;
-use crate::{GROUP, VERSION};
+use crate::resource::{GROUP, Resource, VERSION};
 use serde_json::{Value, json};
 
 /// The media type of aggregated discovery.

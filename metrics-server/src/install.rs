@@ -1,7 +1,7 @@
 //! The objects that install the metrics server in a cluster: its APIService, and a ClusterRole that lets
 //! users with `view`, `edit` or `admin` read metrics. Existing objects with these names are left unchanged.
 
-use crate::{GROUP, VERSION};
+use crate::resource::{GROUP, VERSION};
 use kstore_api::object::text;
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr};
 use serde_json::{Value, json};

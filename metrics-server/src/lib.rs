@@ -4,7 +4,7 @@
 //!
 //! The path of a request: `request` (path, query, Accept) → `server` (lists objects, reads summaries) →
 //! `summary` (a kubelet's answer) → `metrics` (NodeMetrics and PodMetrics) → `table`, if a table is
-//! requested. `discovery` and `openapi` have the documents about the API. Only `server` and `install` do I/O.
+//! requested. `discovery` and `openapi` have the documents about the API, `resource` its resources. Only `server` and `install` do I/O.
 
 /// The README, whose example compiles as a documentation test.
 #[cfg(doctest)]
@@ -17,14 +17,11 @@ mod limits;
 mod metrics;
 mod openapi;
 mod request;
+mod resource;
 mod server;
 mod summary;
 mod table;
 
 pub use install::{API_SERVICE, NAME, NAMESPACE, PORT, install, uninstall};
+pub use resource::{GROUP, VERSION};
 pub use server::MetricsServer;
-
-/// The API group.
-pub const GROUP: &str = "metrics.k8s.io";
-/// The version of the group.
-pub const VERSION: &str = "v1beta1";

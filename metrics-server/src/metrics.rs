@@ -1,8 +1,7 @@
 //! Builds NodeMetrics and PodMetrics from objects and kubelets' summaries. Pure.
 
-use crate::request::Resource;
+use crate::resource::{GROUP, Resource, VERSION};
 use crate::summary::{PodStats, Sample, Summary};
-use crate::{GROUP, VERSION};
 use kstore_api::meta::{self, format_time};
 use kstore_api::quantity::{Format, Quantity};
 use serde_json::{Value, json};

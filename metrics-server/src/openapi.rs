@@ -1,8 +1,7 @@
 //! OpenAPI documents of the API group, for `kubectl explain` and client generators. Pure.
 
 use crate::discovery::VERBS;
-use crate::request::Resource;
-use crate::{GROUP, VERSION};
+use crate::resource::{GROUP, Resource, VERSION};
 use kstore_api::openapi::{DocumentScope, GroupVersion, ResourceDoc, StandaloneDocs, gnostic};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;

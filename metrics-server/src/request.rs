@@ -2,55 +2,12 @@
 
 use crate::discovery::AGGREGATED;
 use crate::openapi::Document;
-use crate::{GROUP, VERSION};
+use crate::resource::{GROUP, Resource, VERSION};
 use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use kstore_api::selector::{field, label};
 use kstore_api::status::Status;
-
-/// A resource of the group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Resource {
-    Nodes,
-    Pods,
-}
-
-impl Resource {
-    pub(crate) const ALL: [Self; 2] = [Self::Nodes, Self::Pods];
-
-    pub(crate) fn plural(self) -> &'static str {
-        match self {
-            Self::Nodes => "nodes",
-            Self::Pods => "pods",
-        }
-    }
-
-    pub(crate) fn kind(self) -> &'static str {
-        match self {
-            Self::Nodes => "NodeMetrics",
-            Self::Pods => "PodMetrics",
-        }
-    }
-
-    pub(crate) fn is_namespaced(self) -> bool {
-        self == Self::Pods
-    }
-
-    /// Whether the resource has this field for field selectors.
-    fn has_field(self, field: &str) -> bool {
-        field == "metadata.name" || (self.is_namespaced() && field == "metadata.namespace")
-    }
-
-    /// 404 for an object without metrics. Kubernetes' metrics server names the kind in lower case, and the
-    /// namespace before the name.
-    pub(crate) fn not_found(self, namespace: &str, name: &str) -> Status {
-        match self {
-            Self::Nodes => Status::not_found((GROUP, "nodemetrics"), name),
-            Self::Pods => Status::not_found((GROUP, "podmetrics"), &format!("{namespace}/{name}")),
-        }
-    }
-}
 
 /// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 use crate::discovery;
 use crate::limits::{KUBELET_TIMEOUT, KUBELETS_AT_ONCE, KUBELETS_TIMEOUT};
 use crate::metrics::{Summaries, list, of_nodes, of_pods};
-use crate::request::{Encoding, ParsedRequest, Resource, TableForm};
+use crate::request::{Encoding, ParsedRequest, TableForm};
+use crate::resource::Resource;
 use crate::summary::Summary;
 use crate::table::table;
 use bytes::Bytes;

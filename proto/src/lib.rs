@@ -14,7 +14,7 @@ mod repeated;
 
 pub use message_boundary::MessageBoundary;
 pub use progress::ProgressDemand;
-pub use repeated::count_fields;
+pub use repeated::{MessageFields, count_fields};
 
 /// The gRPC API of kstore.
 pub mod kstore {

@@ -8,24 +8,64 @@
 /// assert_eq!(kstore_proto::count_fields(&message, 1, 10), 2);
 /// assert_eq!(kstore_proto::count_fields(&[0x0a, 0].repeat(100), 1, 10), 11);
 /// ```
-pub fn count_fields(mut message: &[u8], field: u64, most: usize) -> usize {
-    let mut count = 0;
-    while let Some(tag) = varint(&mut message) {
-        let skipped = match tag & 7 {
-            0 => varint(&mut message).map(|_| 0),
-            1 => Some(8),
-            2 => varint(&mut message),
-            5 => Some(4),
-            _ => None,
-        };
-        let rest = skipped.and_then(|bytes| message.get(usize::try_from(bytes).ok()?..));
-        count += usize::from(tag == field << 3 | 2);
-        match rest {
-            Some(rest) if count <= most => message = rest,
-            _ => break,
+pub fn count_fields(message: &[u8], field: u64, most: usize) -> usize {
+    MessageFields::of(message).filter(|(number, _)| *number == field).take(most.saturating_add(1)).count()
+}
+
+/// The length-delimited fields at the top level of an encoded message, with their numbers, until where the bytes are no message. A last
+/// field that is cut off has the bytes that there are.
+///
+/// ```
+/// let message = [0x08, 7, 0x12, 1, b'x'];
+/// assert!(kstore_proto::MessageFields::of(&message).eq([(2, &b"x"[..])]));
+/// ```
+#[derive(Clone, Debug)]
+pub struct MessageFields<'m> {
+    rest: &'m [u8],
+}
+
+impl<'m> MessageFields<'m> {
+    /// The fields of an encoded message.
+    pub fn of(message: &'m [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    /// Takes `bytes` off the front, or all that there are.
+    fn take(&mut self, bytes: u64) -> &'m [u8] {
+        let bytes = usize::try_from(bytes).map_or(self.rest.len(), |bytes| bytes.min(self.rest.len()));
+        let (taken, rest) = self.rest.split_at(bytes);
+        self.rest = rest;
+        taken
+    }
+}
+
+impl<'m> Iterator for MessageFields<'m> {
+    type Item = (u64, &'m [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let tag = varint(&mut self.rest)?;
+            match tag & 7 {
+                0 => {
+                    varint(&mut self.rest)?;
+                }
+                1 => {
+                    self.take(8);
+                }
+                2 => {
+                    let length = varint(&mut self.rest)?;
+                    return Some((tag >> 3, self.take(length)));
+                }
+                5 => {
+                    self.take(4);
+                }
+                _ => {
+                    self.rest = &[];
+                    return None;
+                }
+            }
         }
     }
-    count
 }
 
 /// Takes a varint off the front.

@@ -4,10 +4,10 @@
 //!
 //! `cargo run --release -p kstore-server --example watch_cost [EVENTS]`
 
-use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::outbound::{Network, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::{ApiServer, Options, ServiceRanges};
+use kstore_apiserver::ApiServer;
+use kstore_apiserver::ServerConfig;
+use kstore_apiserver::user::UserInfo;
 use kstore_client::{Client, Gvr, WatchParams};
 use kstore_informer::{Builder, Key, Object, Revision};
 use kstore_nondet::Nondet;
@@ -73,22 +73,9 @@ fn main() -> anyhow::Result<()> {
 async fn round(way: Transport, events: u64) -> anyhow::Result<f64> {
     let (nondet, stop) = (Nondet::simulated(1), CancellationToken::new());
     let store = Store::open(Config::memory(), nondet.clone()).await?;
-    let options = Options {
-        nondet,
-        stop: stop.clone(),
-        advertised: "localhost:1".into(),
-        client_ca: None,
-        front_proxy_ca: None,
-        tokens: None,
-        service_ranges: ServiceRanges::default(),
-        outbound: Arc::new(Network::new(ServiceBackends::default())),
-        local_components: kstore_apiserver::LocalComponents::default(),
-        anonymous: true,
-        settings: kstore_apiserver::Settings::default(),
-        connections: kstore_apiserver::limits::CONNECTIONS,
-    };
+    let config = ServerConfig { nondet, stop: stop.clone(), ..ServerConfig::default() };
     let follow = |task| drop(tokio::spawn(task));
-    let api = ApiServer::start(Arc::new(Embedded::new(store.clone())), options, follow).await?;
+    let api = ApiServer::start(Arc::new(Embedded::new(store.clone())), config, follow).await?;
     let in_process = api.in_process(UserInfo::new("kubernetes-admin", ["system:masters"]));
     let client = Client::over(in_process.clone(), "bench");
     let client = match way {

@@ -5,6 +5,7 @@ mod audit;
 mod basic_auth;
 mod certs;
 mod command;
+mod config;
 mod dropin;
 mod election;
 mod encryption;
@@ -18,6 +19,7 @@ mod naming;
 mod number;
 mod pages;
 mod run;
+mod scope;
 mod stop;
 mod store;
 mod summary;
@@ -25,7 +27,7 @@ mod usage_error;
 
 pub(crate) use access::{
     ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, FlagError, FlagValues,
-    REQUEST_LIMITS, access, audit_webhook, known_plugin,
+    REQUEST_LIMITS, access, audit_webhook, feature_gates, known_plugin,
 };
 pub use access::{
     AccessConfig, AdmissionConfig, AuditWebhook, Authentication, Authorization, IssuerSource, ModeChoice,
@@ -35,7 +37,9 @@ pub use audit::{AuditConfig, AuditDestination};
 pub use basic_auth::BasicAuthArgs;
 pub use certs::{CertsArgs, CertsCommand, IssueArgs, KubeconfigArgs, RenewArgs};
 pub use command::Command;
-pub use dropin::{AsArgs, AssetsArgs};
+pub(crate) use config::MAX_NODES;
+pub use config::{Api, ApiHere, Component, Config, Durability, Engine, LoopsConfig, Storage, StoreAlone};
+pub use dropin::{AsArgs, AssetsArgs, Program};
 pub use encryption::EncryptionFile;
 pub(crate) use encryption::encryption_file;
 pub use etcd::{EtcdAddress, EtcdListen, EtcdTls};
@@ -45,6 +49,7 @@ pub(crate) use external::time;
 pub use keep::{History, Quota};
 pub use listen::ListenAddress;
 pub use metrics::MetricsServer;
+pub(crate) use naming::CLUSTER;
 pub use pages::{CompletionArgs, ManArgs, Shell};
 pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, RunArgs, Setup, WaitFor};
 pub use stop::StopArgs;
@@ -55,7 +60,7 @@ pub use usage_error::UsageError;
 use crate::telemetry::LogFormat;
 use access::AccessArgs;
 use audit::AuditArgs;
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, Parser};
 use election::ElectionArgs;
 use encryption::EncryptionArgs;
 use etcd::EtcdArgs;
@@ -65,6 +70,7 @@ use kstore_apiserver::outbound::{ServiceBackend, ServiceBackends};
 use kstore_controllers::{Blocks, Networks, PodNetworks, Selection};
 use metrics::MetricsArgs;
 use naming::NamingArgs;
+use scope::{GivenFlags, Process};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,8 +81,6 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:6443";
 const DEFAULT_COMPONENTS: &str = "apiserver,controllers,scheduler,kubelet-sim";
 /// Default --history of a cluster. Watch caches hold the current objects, so only watchers that lag need older revisions.
 const CLUSTER_HISTORY: History = History::For(Duration::from_secs(300));
-/// Largest number of simulated nodes that fits in one process; the largest supported Kubernetes cluster has 5 000.
-const MAX_NODES: u32 = 20_000;
 
 const STORAGE: &str = "Storage";
 const SERVING: &str = "Serving";
@@ -105,6 +109,9 @@ pub struct Cli {
 /// Flags of the server.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
+    // The first: it sees the flags before the others take them.
+    #[command(flatten)]
+    given: GivenFlags,
     /// Directory of the data, certificates and kubeconfigs [default: ./kstore-data]
     #[arg(long, value_name = "DIR", conflicts_with = "in_memory", help_heading = STORAGE)]
     data_dir: Option<PathBuf>,
@@ -192,251 +199,57 @@ pub struct ClusterArgs {
     election: ElectionArgs,
 }
 
-/// A component of the control plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Component {
-    /// The store alone, which serves only the etcd API.
-    Store,
-    /// The store and the Kubernetes API.
-    Apiserver,
-    /// The workload controllers.
-    Controllers,
-    /// The scheduler.
-    Scheduler,
-    /// The simulated nodes.
-    KubeletSim,
-}
-
-impl Component {
-    /// The component's name in `--components`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Store => "store",
-            Self::Apiserver => "apiserver",
-            Self::Controllers => "controllers",
-            Self::Scheduler => "scheduler",
-            Self::KubeletSim => "kubelet-sim",
-        }
-    }
-}
-
-/// Which point a write must reach before it is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Durability {
-    /// The write is synced to disk.
-    Sync,
-    /// The write is in memory; a crash of the machine may lose the last 100 ms.
-    Relaxed,
-}
-
-/// Storage engine of checkpointed history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    /// Immutable log segments.
-    Segments,
-    /// The sled database.
-    Sled,
-}
-
-/// Storage of objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Storage {
-    /// Memory only; nothing survives the process.
-    Memory,
-    /// A data directory.
-    Disk {
-        /// Path of the directory.
-        dir: PathBuf,
-        /// Which point a write must reach before it is acknowledged.
-        durability: Durability,
-        /// Storage engine of checkpointed history.
-        engine: Engine,
-        /// Whether a damaged store is replaced by its readable part.
-        salvage: bool,
-    },
-    /// An external etcd.
-    External {
-        /// Addresses and credentials of the etcd.
-        etcd: ExternalEtcd,
-        /// Directory of certificates and kubeconfigs; `None` keeps them in memory.
-        dir: Option<PathBuf>,
-    },
-}
-
-/// Location of the API: served by this process, or by another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Api {
-    /// This process serves the API.
-    Here {
-        /// Storage of objects.
-        storage: Storage,
-        /// Address of the API listener.
-        listen: ListenAddress,
-        /// Listener of the etcd API, if it is served.
-        etcd: Option<EtcdListen>,
-        /// Quota of stored bytes.
-        quota: Quota,
-        /// History that automatic compaction keeps.
-        history: History,
-        /// Networks of Service addresses.
-        service_ranges: ServiceRanges,
-        /// Addresses of webhook Services outside the cluster.
-        service_backends: ServiceBackends,
-        /// Whether requests without credentials are served.
-        anonymous: bool,
-        /// The audit log, if configured.
-        audit: Option<Box<AuditConfig>>,
-        /// Authenticators and authorizers that flags configure.
-        access: Box<AccessConfig>,
-        /// Encryption of stored objects, if configured.
-        encryption: Option<Box<EncryptionFile>>,
-        /// Path of a second copy of the admin kubeconfig.
-        write_kubeconfig: Option<PathBuf>,
-        /// How metrics.k8s.io is served.
-        metrics: MetricsServer,
-        /// Name of the cluster in its kubeconfigs; `None`: that of the data directory.
-        name: Option<String>,
-    },
-    /// No Kubernetes API: this process is a plain etcd.
-    Store {
-        /// Storage of keys.
-        storage: Storage,
-        /// Listener of the etcd API.
-        etcd: EtcdListen,
-        /// Quota of stored bytes.
-        quota: Quota,
-        /// History that automatic compaction keeps.
-        history: History,
-    },
-    /// Another process serves the API; this kubeconfig locates it.
-    Elsewhere(PathBuf),
-}
-
-/// A checked command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Location of the API.
-    pub api: Api,
-    /// Components that run as clients of the API in this process; never the apiserver.
-    pub loops: BTreeSet<Component>,
-    /// Controllers to run, if [`Component::Controllers`] runs.
-    pub controllers: Selection,
-    /// Address blocks from which controllers assign.
-    pub networks: Networks,
-    /// Number of simulated nodes.
-    pub nodes: u32,
-    /// Patterns of images that no simulated node can pull.
-    pub missing_images: Vec<String>,
-    /// Whether controllers and scheduler run only as leaders; `None`: if another process may run them too.
-    pub leader_elect: Option<bool>,
-}
-
 impl ServeArgs {
     /// Checks what clap cannot: whether the flags are valid together.
     pub fn into_config(mut self) -> Result<Config, UsageError> {
-        let missing_images = std::mem::take(&mut self.cluster.missing_image);
         let role = self.cluster.role()?;
-        let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
-        let (networks, leader_elect) = (self.cluster.networks()?, self.cluster.election.leader_elect);
-        let (api, loops) = match role {
-            ProcessRole::Store => (self.into_store()?, BTreeSet::new()),
-            ProcessRole::Apiserver(loops) => (self.into_here(&loops)?, loops),
-            ProcessRole::Loops(loops) => (self.into_elsewhere()?, loops),
+        let mut loops = self.cluster.loops()?;
+        let api = match role {
+            ProcessRole::Store => self.into_store()?,
+            ProcessRole::Apiserver(components) => {
+                loops.components = components;
+                self.into_here(&loops)?
+            }
+            ProcessRole::Loops(components) => {
+                loops.components = components;
+                self.into_elsewhere()?
+            }
         };
-        Ok(Config { api, loops, controllers, networks, nodes, missing_images, leader_elect })
+        Ok(Config { api, loops })
     }
 
     fn into_store(self) -> Result<Api, UsageError> {
-        if self.kubeconfig.is_some() {
-            return Err(UsageError::NeedsApiserver("--kubeconfig"));
-        }
-        if self.cluster.write_kubeconfig.is_some() {
-            return Err(UsageError::NeedsApiserver("--write-kubeconfig"));
-        }
-        if self.external.is_given() {
-            return Err(UsageError::NeedsApiserver("--etcd-servers"));
-        }
-        if self.cluster.service_cluster_ip_range.is_some() {
-            return Err(UsageError::NeedsApiserver("--service-cluster-ip-range"));
-        }
-        if self.cluster.anonymous_auth.is_some() {
-            return Err(UsageError::NeedsApiserver("--anonymous-auth"));
-        }
-        if !self.cluster.webhook_service_resolve.is_empty() {
-            return Err(UsageError::NeedsApiserver("--webhook-service-resolve"));
-        }
-        let encryption = self.encryption.given().map(UsageError::NeedsApiserver);
-        if let Some(error) = encryption.or(self.cluster.apiserver_only_flag_error()) {
-            return Err(error);
-        }
+        self.given.check(Process::StoreAlone)?;
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
         let etcd = self.etcd.into_listen()?.ok_or(UsageError::NoEtcdListen)?;
-        Ok(Api::Store { storage, etcd, quota: Quota::of(self.quota_bytes), history })
+        let quota = Quota::of(self.quota_bytes);
+        Ok(Api::Store(Box::new(StoreAlone { storage, etcd, quota, history })))
     }
 
-    fn into_here(self, loops: &BTreeSet<Component>) -> Result<Api, UsageError> {
+    fn into_here(self, loops: &LoopsConfig) -> Result<Api, UsageError> {
         if self.kubeconfig.is_some() {
             return Err(UsageError::TwoApis);
         }
-        let own = self.own_store_flag();
         let (storage, quota) = (self.storage(), Quota::of(self.quota_bytes));
-        let storage = match (self.external.into_external()?, own) {
-            (None, _) => storage,
-            (Some(_), Some(flag)) => return Err(UsageError::OwnStoreOnly(flag)),
-            (Some(etcd), None) => Storage::External { etcd, dir: storage.dir() },
+        let storage = match self.external.into_external()? {
+            None => storage,
+            Some(etcd) => {
+                self.given.check(Process::OnExternalEtcd)?;
+                Storage::External { etcd, dir: storage.dir() }
+            }
         };
-        let access = Box::new(self.cluster.access()?);
-        Ok(Api::Here {
-            storage,
-            listen: self.listen,
-            etcd: self.etcd.into_listen()?,
-            quota,
-            history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
-            service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
-            service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
-            anonymous: self.cluster.anonymous_auth.unwrap_or(true),
-            audit: self.cluster.audit.into_config(&self.cluster.access)?,
-            access,
-            encryption: self.encryption.into_file()?.map(Box::new),
-            write_kubeconfig: self.cluster.write_kubeconfig,
-            metrics: self.cluster.metrics.choice(loops, self.cluster.nodes),
-            name: self.cluster.naming.name,
-        })
-    }
-
-    /// The first given flag that only concerns the embedded store.
-    fn own_store_flag(&self) -> Option<&'static str> {
-        let flags = [
-            ("--durability", self.durability.is_some()),
-            ("--engine", self.engine.is_some()),
-            ("--salvage", self.salvage),
-            ("--quota-bytes", self.quota_bytes.is_some()),
-            ("--history", self.cluster.history.is_some()),
-            ("--etcd-listen", self.etcd.is_given()),
-        ];
-        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+        let (listen, etcd) = (self.listen, self.etcd.into_listen()?);
+        let shared = self.cluster.into_here(loops)?;
+        let encryption = self.encryption.into_file()?.map(Box::new);
+        Ok(Api::Here(Box::new(ApiHere { storage, listen, etcd, quota, encryption, ..shared })))
     }
 
     fn into_elsewhere(self) -> Result<Api, UsageError> {
-        let flags = [
-            ("--data-dir", self.data_dir.is_some()),
-            ("--in-memory", self.in_memory),
-            ("--quota-bytes", self.quota_bytes.is_some()),
-            ("--etcd-servers", self.external.is_given()),
-            ("--etcd-listen", self.etcd.into_listen()?.is_some()),
-            ("--service-cluster-ip-range", self.cluster.service_cluster_ip_range.is_some()),
-            ("--anonymous-auth", self.cluster.anonymous_auth.is_some()),
-            ("--webhook-service-resolve", !self.cluster.webhook_service_resolve.is_empty()),
-            ("--write-kubeconfig", self.cluster.write_kubeconfig.is_some()),
-        ];
+        self.etcd.into_listen()?;
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
-        let given = flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
-        let given = given.or(self.encryption.given()).map(UsageError::NeedsApiserver);
-        match given.or(self.cluster.apiserver_only_flag_error()) {
-            Some(error) => Err(error),
-            None => Ok(Api::Elsewhere(kubeconfig)),
-        }
+        self.given.check(Process::LoopsAlone)?;
+        Ok(Api::Elsewhere(kubeconfig))
     }
 
     fn storage(&self) -> Storage {
@@ -447,22 +260,6 @@ impl ServeArgs {
         let durability = self.durability.unwrap_or(Durability::Sync);
         let engine = self.engine.unwrap_or(Engine::Segments);
         Storage::Disk { dir, durability, engine, salvage: self.salvage }
-    }
-}
-
-impl Storage {
-    /// Whether a damaged store is replaced by its readable part.
-    pub fn salvages(&self) -> bool {
-        matches!(self, Self::Disk { salvage: true, .. })
-    }
-
-    /// The data directory, if there is one.
-    pub fn dir(&self) -> Option<PathBuf> {
-        match self {
-            Self::Memory => None,
-            Self::Disk { dir, .. } => Some(dir.clone()),
-            Self::External { dir, .. } => dir.clone(),
-        }
     }
 }
 
@@ -486,16 +283,34 @@ enum ProcessRole {
 }
 
 impl ClusterArgs {
-    /// The error for the first given flag of the audit log, the metrics server or access, which need an apiserver.
-    fn apiserver_only_flag_error(&self) -> Option<UsageError> {
-        let other = self
-            .audit
-            .given()
-            .or(self.metrics.given())
-            .or(self.memory.given())
-            .or(self.naming.given())
-            .map(UsageError::NeedsApiserver);
-        other.or_else(|| self.access.given().map(UsageError::NeedsApiserverFlag))
+    /// The API of this process by the flags that the server and `run` share.
+    fn into_here(self, loops: &LoopsConfig) -> Result<ApiHere, UsageError> {
+        let access = Box::new(self.access()?);
+        Ok(ApiHere {
+            history: self.history.unwrap_or(CLUSTER_HISTORY),
+            service_ranges: self.service_cluster_ip_range.unwrap_or_default(),
+            service_backends: ServiceBackends::new(self.webhook_service_resolve),
+            anonymous: self.anonymous_auth.unwrap_or(true),
+            audit: self.audit.into_config(&self.access)?,
+            access,
+            write_kubeconfig: self.write_kubeconfig,
+            metrics: self.metrics.choice(loops),
+            name: self.naming.name,
+            ..ApiHere::default()
+        })
+    }
+
+    /// The loops by their flags, without components.
+    fn loops(&mut self) -> Result<LoopsConfig, UsageError> {
+        let controllers = self.controllers()?;
+        Ok(LoopsConfig {
+            components: BTreeSet::new(),
+            controllers,
+            networks: self.networks()?,
+            nodes: self.nodes,
+            missing_images: std::mem::take(&mut self.missing_image),
+            leader_elect: self.election.leader_elect,
+        })
     }
 
     fn access(&self) -> Result<AccessConfig, FlagError> {

@@ -1,25 +1,35 @@
 //! Starts each part of a cluster with the function of its crate. `wiring` calls this in order and ends the
 //! parts.
 
-use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, History, Quota, Storage};
-use crate::authorities::{self, ClientCa, FollowedAuthorities};
+use crate::args::{
+    ApiHere, Component, Durability, Engine, ExternalEtcd, History, LoopsConfig, Quota, Storage, StoreAlone,
+};
+use crate::authorities::{self, FollowedAuthorities};
 use crate::etcd_listener::BoundEtcdListener;
+use crate::hostname::hostname;
 use crate::listen::RebindableListener;
 use crate::metrics_server::WithMetricsServer;
 use crate::phase::Phase;
-use crate::pki::{self, Identity};
+use crate::pki;
 use crate::telemetry::millis;
-use crate::{audit, election, encryption, external, load_report, retention, salvage, token_signer, wiring};
+use crate::{audit, clients, election, encryption, external, load_report, retention, salvage, token_signer};
 use anyhow::{Context, anyhow};
-use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::authz::Modes;
+use kstore_apiserver::config::{NetworkConfig, StorageConfig};
 use kstore_apiserver::outbound::{FrontProxy, Network, ServiceBackends};
+use kstore_apiserver::AnnotationCheck;
+use kstore_apiserver::ApiServer;
+use kstore_apiserver::LocalComponents;
+use kstore_apiserver::ServerConfig;
+use kstore_apiserver::StartError;
+use kstore_apiserver::storage::SharedStorage;
+use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
-use kstore_apiserver::storage::{SharedStorage, Storage as _};
-use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{AnnotationCheck, ApiServer, LocalComponents, Options, Settings, StartError};
-use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
+use kstore_apiserver::user::UserInfo;
+use kstore_client::Client;
+use kstore_client::ClientLease;
+use kstore_client::Kubeconfig;
 use kstore_controllers::{Accounts, Signing, TokenSigner};
 use kstore_etcd::ExtraMetrics;
 use kstore_informer::metrics::Registry;
@@ -27,7 +37,6 @@ use kstore_informer::{Elector, Fence};
 use kstore_kubelet_sim::Identities;
 use kstore_nondet::Nondet;
 use kstore_store::{EngineKind, OpenError, Store};
-use rustls::ServerConfig;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -42,42 +51,32 @@ use tracing::{info, warn};
 /// Interval of syncs under `relaxed` durability.
 const RELAXED: Duration = Duration::from_millis(100);
 
-/// Inputs for the start of a cluster: configuration, randomness, listeners and certificates.
-#[derive(Debug)]
+/// Inputs for the start of a cluster: configuration, listeners and certificates.
 pub(crate) struct ClusterInputs<'a> {
-    pub config: &'a Config,
-    /// Clock and randomness.
-    pub nondet: Nondet,
-    /// The bound API listener, if the apiserver runs in this process.
-    pub api_listener: Option<ApiListener>,
+    pub api: &'a ApiHere,
+    pub loops: &'a LoopsConfig,
+    /// The bound API listener.
+    pub api_listener: ApiListener,
     /// The bound etcd listener, if the etcd API is served.
     pub etcd_listener: Option<BoundEtcdListener>,
     pub data_path: Option<PathBuf>,
-    /// PEM of the authority by which pods verify the apiserver; empty if the apiserver is elsewhere.
+    /// PEM of the authority by which pods verify the apiserver.
     pub ca_pem: String,
     /// Signer of CertificateSigningRequests; `None` if the authority's key is elsewhere.
     pub signing: Option<Signing>,
 }
 
-/// The bound listener of the Kubernetes API, with its certificates and the apiserver's settings.
-#[derive(Debug)]
+/// The bound listener of the Kubernetes API, with its certificates and the apiserver's configuration.
 pub(crate) struct ApiListener {
     pub listener: TcpListener,
     /// Server certificate, and verification of client certificates.
-    pub tls: Arc<ServerConfig>,
-    /// `host:port` under which clients reach the API.
-    pub advertised: String,
-    /// The key of service account tokens.
-    pub tokens: Arc<Tokens>,
-    /// The client certificate authorities, if any.
-    pub client_ca: ClientCa,
+    pub tls: Arc<rustls::ServerConfig>,
+    /// The apiserver's configuration, without the other parts of the process.
+    pub config: ServerConfig,
+    /// The client certificate authorities that follow their files, if any.
+    pub followed: Option<FollowedAuthorities>,
     /// Client certificate for aggregated API servers, if any.
     pub front_proxy: Option<FrontProxy>,
-    /// PEM of the authority of [`Self::front_proxy`].
-    pub front_proxy_ca: Option<String>,
-    pub settings: Settings,
-    /// Largest number of open network connections.
-    pub connections: usize,
 }
 
 /// Starts the store, the apiserver and the configured loops. Returns when the API answers; the store closes
@@ -88,75 +87,65 @@ pub(crate) async fn everything(
     listeners: &Phase,
     loops: &Phase,
 ) -> anyhow::Result<ApiServer> {
-    let Api::Here {
-        storage,
-        quota,
-        history,
-        service_ranges,
-        service_backends: backends,
-        anonymous,
-        metrics,
+    let ClusterInputs {
+        api: flags,
+        api_listener: ApiListener { listener, tls, config, followed, front_proxy },
         ..
-    } = &parts.config.api
-    else {
-        unreachable!("the apiserver is here")
-    };
-    let mut api_listener = parts.api_listener.context("an apiserver has a listener")?;
-    api_listener.settings.encryption = encryption::open(&parts.config.api, core, &parts.nondet).await?;
-    if let Some(audit) = &api_listener.settings.audit {
+    } = parts;
+    let (nondet, modes, tokens) =
+        (config.nondet.clone(), config.access.authorization.clone(), config.access.tokens.clone());
+    let backends = &flags.service_backends;
+    let outbound = WithMetricsServer::new(network(front_proxy, backends), flags.metrics, backends);
+    let encryption = encryption::open(flags, core, &nondet).await?;
+    if let Some(audit) = &config.audit {
         audit::flush_at_end(core, audit.clone());
     }
-    let outbound = WithMetricsServer::new(network(api_listener.front_proxy, backends), *metrics, backends);
-    let options = Options {
-        nondet: parts.nondet.clone(),
+    let config = ServerConfig {
         stop: listeners.stop(),
-        advertised: api_listener.advertised,
-        client_ca: api_listener.client_ca.pem,
-        front_proxy_ca: api_listener.front_proxy_ca,
-        tokens: Some(api_listener.tokens.clone()),
-        service_ranges: *service_ranges,
-        outbound: Arc::new(outbound.clone()),
-        local_components: local_components(parts.config),
-        anonymous: *anonymous,
-        settings: api_listener.settings.clone(),
-        connections: api_listener.connections,
+        network: NetworkConfig { outbound: Arc::new(outbound.clone()), ..config.network },
+        storage: StorageConfig { encryption, ..config.storage },
+        local_components: local_components(parts.loops),
+        ..config
     };
     // The follower ends when the storage closes, which happens when `core` ends. If the follower ends
     // earlier, the process must stop.
     let (metrics, follow) = (Registry::new(), |task| core.spawn("watch-cache", task));
-    let api = match storage {
+    let api = match &flags.storage {
         Storage::External { etcd, .. } => {
-            let storage = external_storage(etcd, core, &parts.nondet)?;
-            let start = start_apiserver(storage, options, follow);
+            let storage = external_storage(etcd, core, &nondet)?;
+            let start = start_apiserver(storage, config, follow);
             noting_wait(start, etcd).await.with_context(|| unreachable_etcd(etcd))?
         }
         Storage::Memory | Storage::Disk { .. } => {
-            let config = store_config(storage, *quota, parts.data_path.as_deref());
-            let store = open_store(config, storage.salvages(), &parts.nondet).await?;
+            let store_config = store_config(&flags.storage, flags.quota, parts.data_path.as_deref());
+            let store = open_store(store_config, flags.storage.salvages(), &nondet).await?;
             let embedded = Arc::new(Embedded::new(store.clone()));
-            let api = start_apiserver(embedded, options, follow).await?;
+            let api = start_apiserver(embedded, config, follow).await?;
             if let Some(listener) = parts.etcd_listener {
                 open_etcd(listeners, &store, listener, &metrics);
             }
-            keep_store(core, store, *history, &parts.nondet, &metrics);
+            keep_store(core, store, flags.history, &nondet, &metrics);
             api
         }
     };
-    outbound.begin(|| client(&api, pki::METRICS_SERVER));
-    info!(address = %api_listener.listener.local_addr()?, "apiserver listening");
-    describe_server(listeners, &api, api_listener.client_ca.followed, &metrics);
-    serve_api(listeners, &api, api_listener.listener, api_listener.tls, &metrics)?;
+    outbound.begin(|| clients::client(&api, pki::METRICS_SERVER));
+    info!(address = %listener.local_addr()?, "apiserver listening");
+    describe_server(listeners, &api, followed, &metrics);
+    serve_api(listeners, &api, listener, tls, &metrics)?;
     let loops = LoopStarter {
-        config: parts.config,
-        nondet: parts.nondet,
+        config: parts.loops,
+        nondet,
         ca_pem: &parts.ca_pem,
         signing: parts.signing,
-        token_signer: Some(token_signer::of_server(api_listener.tokens)),
+        token_signer: tokens.map(token_signer::of_server),
         metrics: metrics.clone(),
+        announces_nodes: false,
         phase: loops,
     };
     api.pipeline().metrics().append(move |page| metrics.render(page));
-    loops.start_beside(&api, node_identities(&api, &api_listener.settings.authorization));
+    // Several processes may share an external etcd, and each may run these components.
+    let elects = parts.loops.leader_elect.unwrap_or(flags.storage.external().is_some());
+    loops.start_beside(&api, node_identities(&api, &modes), elects);
     Ok(api)
 }
 
@@ -166,12 +155,6 @@ fn network(front_proxy: Option<FrontProxy>, backends: &ServiceBackends) -> Netwo
         Some(front_proxy) => Network::with_front_proxy(backends.clone(), front_proxy),
         None => Network::new(backends.clone()),
     }
-}
-
-/// A client of the apiserver in this process, as this identity.
-pub(crate) fn client(api: &ApiServer, identity: Identity) -> Client {
-    let in_process = api.in_process(UserInfo::new(identity.user, identity.group));
-    Client::over(in_process.clone(), identity.file).with_feed(move |request| in_process.watch(request))
 }
 
 /// Identities of the simulated nodes: one user per node where the Node authorizer is active, else one user
@@ -209,27 +192,15 @@ async fn open_store(config: kstore_store::Config, salvages: bool, nondet: &Nonde
 /// Starts the apiserver on a storage.
 async fn start_apiserver(
     storage: SharedStorage,
-    options: Options,
+    config: ServerConfig,
     follow: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send,
 ) -> Result<ApiServer, StartError> {
     let began = Instant::now();
-    let report = load_report::begin(Arc::clone(&options.settings.load_progress));
-    let api = ApiServer::start(storage, options, follow).await?;
+    let report = load_report::begin(Arc::clone(&config.storage.load_progress));
+    let api = ApiServer::start(storage, config, follow).await?;
     drop(report);
     info!(ms = millis(began), "apiserver started: objects loaded, initial objects created");
     Ok(api)
-}
-
-/// The host name of this machine.
-#[cfg(unix)]
-pub(crate) fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// The host name of this machine, where the system offers no call for it.
-#[cfg(not(unix))]
-pub(crate) fn hostname() -> String {
-    "localhost".to_owned()
 }
 
 /// Opens an external etcd; the connection closes when `core` ends.
@@ -271,19 +242,19 @@ fn unreachable_etcd(etcd: &ExternalEtcd) -> String {
 
 /// Starts a store with the etcd API and nothing of Kubernetes.
 pub(crate) async fn store_only(
-    parts: ClusterInputs<'_>,
-    core: &Phase,
-    listeners: &Phase,
+    flags: &StoreAlone,
+    data_path: Option<&Path>,
+    mut listener: BoundEtcdListener,
+    nondet: &Nondet,
+    (core, listeners): (&Phase, &Phase),
 ) -> anyhow::Result<()> {
-    let Api::Store { storage, quota, history, .. } = &parts.config.api else { unreachable!("a store alone") };
-    let config = store_config(storage, *quota, parts.data_path.as_deref());
-    let store = open_store(config, storage.salvages(), &parts.nondet).await?;
+    let config = store_config(&flags.storage, flags.quota, data_path);
+    let store = open_store(config, flags.storage.salvages(), nondet).await?;
     let metrics = Registry::new();
-    let mut listener = parts.etcd_listener.context("a store alone has the etcd API")?;
     let shown = metrics.clone();
     listener.options.extra_metrics = ExtraMetrics::new(move |page| shown.render(page));
     open_etcd(listeners, &store, listener, &metrics);
-    keep_store(core, store, *history, &parts.nondet, &metrics);
+    keep_store(core, store, flags.history, nondet, &metrics);
     Ok(())
 }
 
@@ -309,7 +280,7 @@ fn serve_api(
     listeners: &Phase,
     api: &ApiServer,
     listener: TcpListener,
-    tls: Arc<ServerConfig>,
+    tls: Arc<rustls::ServerConfig>,
     metrics: &Registry,
 ) -> anyhow::Result<()> {
     let (api, mut rebindable) = (api.clone(), RebindableListener::new(listener)?);
@@ -349,8 +320,8 @@ fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet, met
 }
 
 /// Which components run in this process beside the apiserver.
-fn local_components(config: &Config) -> LocalComponents {
-    let runs = |component| config.loops.contains(&component);
+fn local_components(loops: &LoopsConfig) -> LocalComponents {
+    let runs = |component| loops.components.contains(&component);
     let kubelets = runs(Component::KubeletSim);
     let annotations = kubelets.then_some(AnnotationCheck {
         prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
@@ -361,49 +332,42 @@ fn local_components(config: &Config) -> LocalComponents {
 
 /// Starts the configured loops as clients of the apiserver that the kubeconfig names.
 pub(crate) async fn loops_only(
-    parts: ClusterInputs<'_>,
+    loops: &LoopsConfig,
     kubeconfig: &Path,
-    loops: &Phase,
+    nondet: &Nondet,
+    phase: &Phase,
 ) -> anyhow::Result<()> {
     let config = Kubeconfig::read(kubeconfig).map_err(|error| anyhow!("cannot use --kubeconfig: {error}"))?;
-    for component in &parts.config.loops {
-        let identity = wiring::identity(*component);
+    for component in &loops.components {
+        let identity = clients::identity(*component);
         let client = Client::connect(&config, identity.file).await?;
-        let accounts = service_accounts(&config, &client)?;
+        let accounts = clients::service_accounts(&config, &client)?;
         let accounts = Accounts::own(move |account| accounts.client(account));
         // A separate connection: other requests must not delay the renewal of the Lease.
-        let lease_client = match parts.config.leader_elect {
+        let lease_client = match loops.leader_elect {
             Some(false) => None,
             Some(true) | None => Some(Client::connect_lazy(&config, "leader-election")?),
         };
         let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-        let nondet = parts.nondet.clone();
-        let loops = LoopStarter {
-            config: parts.config,
-            nondet,
+        let starter = LoopStarter {
+            config: loops,
+            nondet: nondet.clone(),
             ca_pem: &ca_pem,
             signing: None,
             token_signer: None,
             metrics: Registry::new(),
-            phase: loops,
+            announces_nodes: true,
+            phase,
         };
         // Nodes in another process share one certificate and therefore one user.
-        loops.start(*component, client, accounts, Identities::shared(), lease_client.as_ref());
+        starter.start(*component, client, accounts, Identities::shared(), lease_client.as_ref());
     }
     Ok(())
 }
 
-/// Clients with the controllers' service account tokens, which `client` requests.
-pub(crate) fn service_accounts(
-    kubeconfig: &Kubeconfig,
-    client: &Client,
-) -> Result<ServiceAccounts, ConnectError> {
-    ServiceAccounts::connect_lazy(kubeconfig, client, "kube-system")
-}
-
 /// Starts loops with their shared configuration.
 struct LoopStarter<'a> {
-    config: &'a Config,
+    config: &'a LoopsConfig,
     nondet: Nondet,
     ca_pem: &'a str,
     signing: Option<Signing>,
@@ -411,21 +375,21 @@ struct LoopStarter<'a> {
     token_signer: Option<TokenSigner>,
     /// Registry of their metrics.
     metrics: Registry,
+    /// Whether standard output says when the simulated nodes are up.
+    announces_nodes: bool,
     phase: &'a Phase,
 }
 
 impl LoopStarter<'_> {
-    /// Starts all configured loops as clients of the apiserver in this process.
-    fn start_beside(&self, api: &ApiServer, identities: Identities) {
+    /// Starts all configured loops as clients of the apiserver in this process. With `elects`, they work only while they
+    /// hold their Leases.
+    fn start_beside(&self, api: &ApiServer, identities: Identities, elects: bool) {
         let of_account = api.clone();
         let accounts = Accounts::own(move |account| {
             Client::over(of_account.in_process(UserInfo::service_account("kube-system", account)), account)
         });
-        // Several processes may share an external etcd, and each may run these components.
-        let is_shared = matches!(self.config.api, Api::Here { storage: Storage::External { .. }, .. });
-        for component in &self.config.loops {
-            let client = client(api, wiring::identity(*component));
-            let elects = self.config.leader_elect.unwrap_or(is_shared);
+        for component in &self.config.components {
+            let client = clients::client(api, clients::identity(*component));
             let lease_client = elects.then(|| client.agent("leader-election"));
             self.start(*component, client, accounts.clone(), identities.clone(), lease_client.as_ref());
         }
@@ -481,7 +445,7 @@ impl LoopStarter<'_> {
                     metrics,
                     ..Default::default()
                 };
-                if matches!(self.config.api, Api::Elsewhere(_)) {
+                if self.announces_nodes {
                     let announced = announce_nodes(config.clone(), stop.clone());
                     self.phase.spawn("kubelet-sim-announcement", announced);
                 }

@@ -20,13 +20,6 @@ pub(crate) struct ClientCa {
     pub followed: Option<FollowedAuthorities>,
 }
 
-impl ClientCa {
-    /// Authorities that do not change.
-    pub(crate) fn fixed(pem: &str) -> Self {
-        Self { pem: Some(pem.to_owned()), followed: None }
-    }
-}
-
 /// The authorities in use, by the flags whose files have them.
 #[derive(Clone, Debug)]
 pub(crate) struct FollowedAuthorities {

@@ -3,7 +3,7 @@
 //! of that term. `kstore_informer` implements the election.
 
 use crate::args::Component;
-use crate::assembly;
+use crate::hostname::hostname;
 use kstore_client::{Client, ClientLease};
 use kstore_informer::{Elector, Fence, Leadership};
 use kstore_nondet::Nondet;
@@ -25,7 +25,7 @@ pub(crate) fn lease_of(component: Component) -> Option<&'static str> {
 
 /// A unique identity of a candidate, in the format of Kubernetes' programs (`HOST_UUID`).
 pub(crate) fn identity(nondet: &Nondet) -> String {
-    format!("{}_{}", assembly::hostname(), nondet.rng.uuid())
+    format!("{}_{}", hostname(), nondet.rng.uuid())
 }
 
 /// The client for a term of leadership; without a fence, the client itself.

@@ -1,6 +1,6 @@
 //! Opens encryption at rest: reads the configuration, and starts the task that follows its changes.
 
-use crate::args::{Api, Storage};
+use crate::args::ApiHere;
 use crate::phase::Phase;
 use kstore_apiserver::encryption::Encryption;
 use kstore_nondet::Nondet;
@@ -11,15 +11,12 @@ const EMBEDDED_ROOT: &str = "/registry";
 
 /// Opens the encryption of the API's objects, if a file configures it. Its task ends when `core` ends.
 pub(crate) async fn open(
-    api: &Api,
+    api: &ApiHere,
     core: &Phase,
     nondet: &Nondet,
 ) -> anyhow::Result<Option<Arc<Encryption>>> {
-    let Api::Here { encryption: Some(file), storage, .. } = api else { return Ok(None) };
-    let root = match storage {
-        Storage::External { etcd, .. } => &etcd.prefix,
-        Storage::Memory | Storage::Disk { .. } => EMBEDDED_ROOT,
-    };
+    let Some(file) = &api.encryption else { return Ok(None) };
+    let root = api.storage.external().map_or(EMBEDDED_ROOT, |etcd| &etcd.prefix);
     let encryption = Arc::new(Encryption::open(&file.path, root, nondet.rng.fork("encryption"))?);
     encryption.begin().await;
     if file.reloads {

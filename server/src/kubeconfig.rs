@@ -2,16 +2,17 @@
 //! person; `wiring` writes those of the components; `merge` adds one to another file. The crate `client` reads them.
 
 mod merge;
+mod path;
 pub(crate) mod user;
 
+pub(crate) use path::kubeconfig_path;
+
+use crate::args::CLUSTER;
 use crate::pki::{self, Credential};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use std::path::Path;
-
-/// The name of a cluster without one of its own, and the beginning of all others.
-pub(crate) const CLUSTER: &str = "kstore";
 
 /// The name of a cluster in kubeconfigs, as kind forms it: `kstore-NAME` with the given name, or that of the data directory. A
 /// cluster in memory without a name is `kstore`.

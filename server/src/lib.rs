@@ -8,6 +8,7 @@ mod audit;
 mod authorities;
 mod basic_auth;
 mod certs;
+mod clients;
 mod data_dir;
 pub mod dropin;
 mod election;
@@ -16,6 +17,8 @@ mod etcd_listener;
 mod explain;
 mod external;
 mod files;
+mod flags;
+mod hostname;
 mod kubeconfig;
 mod listen;
 mod load_report;
@@ -28,7 +31,9 @@ mod pki;
 mod ready;
 mod retention;
 mod run;
+mod runtime;
 mod salvage;
+mod server_config;
 mod shutdown;
 mod signing;
 mod socket_file;
@@ -37,17 +42,16 @@ mod store_cmd;
 mod telemetry;
 mod tls;
 mod token_signer;
+mod version;
 mod wiring;
 
 pub use args::Cli;
 pub use telemetry::LogFormat;
+pub use version::VERSION;
 
 use args::Command;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
-
-/// The version; release builds from a clone include the commit: `0.1.0 (abcdef123456)`.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("KSTORE_COMMIT_SUFFIX"));
 
 /// Executes a parsed command line and returns the exit code of the process.
 pub fn main(cli: Cli) -> ExitCode {

@@ -1,9 +1,8 @@
 //! The start and end of a cluster in one process: which parts it has, and the order in which they start and
 //! stop. `assembly` calls the crates' functions.
 
-use crate::args::{AccessConfig, Api, AuditConfig, Component, Config, EtcdListen, MetricsServer, Storage};
+use crate::args::{Api, ApiHere, Config, LoopsConfig, MetricsServer, Storage, StoreAlone};
 use crate::assembly::{self, ApiListener, ClusterInputs};
-use crate::authorities::ClientCa;
 use crate::data_dir::DataDir;
 use crate::etcd_listener::{self, BoundEtcdListener};
 use crate::files::write_private;
@@ -17,10 +16,11 @@ use crate::shutdown::{CaughtSignal, GRACE, Signals};
 use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
 use crate::tls::ServingCertificate;
-use crate::{audit, kubeconfig, listen, metrics_server, tls};
+use crate::{clients, kubeconfig, listen, metrics_server, runtime, server_config, tls};
 use anyhow::{Context, bail};
+use kstore_apiserver::config::{AccessConfig, AuthoritiesConfig, NetworkConfig};
 use kstore_apiserver::outbound::FrontProxy;
-use kstore_apiserver::{ApiServer, ServiceRanges, Settings};
+use kstore_apiserver::{ApiServer, ServerConfig, ServiceRanges};
 use kstore_client::Client;
 use kstore_nondet::Nondet;
 use std::future::Future;
@@ -42,7 +42,7 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<ExitCode> {
 pub(crate) fn serve_started(
     starting: impl Future<Output = anyhow::Result<Cluster>>,
 ) -> anyhow::Result<ExitCode> {
-    block_on(async {
+    runtime::block_on(async {
         let mut signals = Signals::catch()?;
         let cluster = tokio::select! {
             biased;
@@ -76,22 +76,6 @@ pub(crate) fn serve_started(
         }
         Ok(ExitCode::SUCCESS)
     })
-}
-
-/// Runs a future on this thread, with a runtime of two to four workers: a control plane is mostly idle, and
-/// threads cost memory.
-pub(crate) fn block_on<F: Future<Output = anyhow::Result<ExitCode>>>(future: F) -> anyhow::Result<ExitCode> {
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(cores.clamp(2, 4))
-        .thread_name("kstore")
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    let outcome = runtime.block_on(future);
-    // Remaining tasks have had their time.
-    runtime.shutdown_background();
-    outcome
 }
 
 /// A running cluster, or the loops of a cluster whose apiserver is elsewhere.
@@ -129,21 +113,11 @@ async fn start_parts(config: &Config, cluster: &mut Cluster) -> anyhow::Result<(
     let nondet = Nondet::real();
     match &config.api {
         Api::Elsewhere(kubeconfig) => {
-            let ca_pem = String::new();
-            let parts = ClusterInputs {
-                config,
-                nondet,
-                api_listener: None,
-                etcd_listener: None,
-                data_path: None,
-                ca_pem,
-                signing: None,
-            };
-            assembly::loops_only(parts, kubeconfig, &cluster.loops).await?;
+            assembly::loops_only(&config.loops, kubeconfig, &nondet, &cluster.loops).await?;
         }
-        Api::Store { storage, etcd, .. } => cluster.start_store(config, nondet, storage, etcd).await?,
-        Api::Here { etcd, .. } => {
-            let mut etcd = match etcd {
+        Api::Store(store) => cluster.start_store(store, &nondet).await?,
+        Api::Here(api) => {
+            let mut etcd = match &api.etcd {
                 Some(listen) => {
                     let bound = etcd_listener::open(listen).await?;
                     etcd_listener::warn_beside_apiserver(listen);
@@ -157,7 +131,7 @@ async fn start_parts(config: &Config, cluster: &mut Cluster) -> anyhow::Result<(
             if let Some(bound) = &mut etcd {
                 bound.options.connections = connections;
             }
-            cluster.start_here(config, nondet, etcd, connections).await?;
+            cluster.start_here((api, &config.loops), nondet, etcd, connections).await?;
         }
     }
     Ok(())
@@ -200,16 +174,16 @@ impl Cluster {
     /// Starts an apiserver on an external etcd with the caller's certificates and keys. It writes nothing to
     /// disk. `root_ca` is the PEM by which pods verify the apiserver.
     pub(crate) async fn start_apiserver(
-        config: &Config,
-        nondet: Nondet,
-        listener: ApiListener,
+        api: &ApiHere,
+        loops: &LoopsConfig,
+        api_listener: ApiListener,
         root_ca: String,
     ) -> anyhow::Result<Self> {
         let cluster = Self::new();
         let parts = ClusterInputs {
-            config,
-            nondet,
-            api_listener: Some(listener),
+            api,
+            loops,
+            api_listener,
             etcd_listener: None,
             data_path: None,
             ca_pem: root_ca,
@@ -219,30 +193,14 @@ impl Cluster {
         Ok(cluster)
     }
 
-    async fn start_store(
-        &mut self,
-        config: &Config,
-        nondet: Nondet,
-        storage: &Storage,
-        listen: &EtcdListen,
-    ) -> anyhow::Result<()> {
-        let data_dir = data_dir(storage)?;
-        let mut bound = etcd_listener::open(listen).await?;
+    async fn start_store(&mut self, store: &StoreAlone, nondet: &Nondet) -> anyhow::Result<()> {
+        let data_dir = data_dir(&store.storage)?;
+        let mut bound = etcd_listener::open(&store.etcd).await?;
         bound.options.connections = open_files::raise();
         self.etcd_socket = bound.listener.socket_file();
         let url = bound.options.advertised.clone();
-        let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
-        let ca_pem = String::new();
-        let parts = ClusterInputs {
-            config,
-            nondet,
-            api_listener: None,
-            etcd_listener: Some(bound),
-            data_path,
-            ca_pem,
-            signing: None,
-        };
-        assembly::store_only(parts, &self.core, &self.listeners).await?;
+        let data_path = data_dir.as_ref().map(DataDir::path);
+        assembly::store_only(store, data_path, bound, nondet, (&self.core, &self.listeners)).await?;
         self.ready = Some(ReadyMessage { api: None, etcd: Some(url), in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
         Ok(())
@@ -258,67 +216,54 @@ impl Cluster {
 
     async fn start_here(
         &mut self,
-        config: &Config,
+        (api, loops): (&ApiHere, &LoopsConfig),
         nondet: Nondet,
         etcd_listener: Option<BoundEtcdListener>,
         connections: usize,
     ) -> anyhow::Result<()> {
-        let Api::Here {
-            storage,
-            listen,
-            service_ranges: ranges,
-            write_kubeconfig: copy,
-            audit,
-            access,
-            metrics,
-            name,
-            ..
-        } = &config.api
-        else {
-            unreachable!("the apiserver is here")
-        };
-        let settings = settings(access, audit.as_deref(), &nondet)?;
-        let data_dir = data_dir(storage)?;
-        let listener = listen::bind(listen, "--listen").await?;
+        let config = server_config::by_flags(api, &nondet)?;
+        let data_dir = data_dir(&api.storage)?;
+        let listener = listen::bind(&api.listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
-        check_family(ranges, address)?;
+        check_family(&api.service_ranges, address)?;
         let (now, began) = (nondet.clock.now(), Instant::now());
         let pki = match &data_dir {
             None => Pki::in_memory(now)?,
             Some(dir) => Pki::open(&dir.path().join("pki"), now)?,
         };
-        let serving = pki.serving(&listen.host, ranges.api_address())?;
+        let serving = pki.serving(&api.listen.host, api.service_ranges.api_address())?;
         let serving = ServingCertificate::of(&serving, pki.serving_files())?;
         let tls = tls::server(serving, Some(tls::client_verifier(pki.ca_pem())?))?;
         let tokens = Arc::new(pki.service_account_key()?);
         let (credential, front_proxy_ca) = pki.front_proxy()?;
         let front_proxy = FrontProxy::from_pem(&credential.certificate_pem, &credential.key_pem)?;
         info!(ms = millis(began), "certificates and keys loaded");
-        let advertised = address.to_string();
-        let api_listener = Some(ApiListener {
-            listener,
-            tls,
-            advertised,
-            tokens,
-            client_ca: ClientCa::fixed(pki.ca_pem()),
-            front_proxy: Some(front_proxy),
-            front_proxy_ca: Some(front_proxy_ca),
-            settings,
-            connections,
-        });
+        let config = ServerConfig {
+            network: NetworkConfig { advertised: address.to_string(), connections, ..config.network },
+            authorities: AuthoritiesConfig {
+                client_ca: Some(pki.ca_pem().to_owned()),
+                front_proxy_ca: Some(front_proxy_ca),
+                front_proxies: None,
+            },
+            access: AccessConfig { tokens: Some(tokens), ..config.access },
+            ..config
+        };
+        let front_proxy = Some(front_proxy);
+        let api_listener = ApiListener { listener, tls, config, followed: None, front_proxy };
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let etcd_url = etcd_listener.as_ref().map(|bound| bound.options.advertised.clone());
         let (ca_pem, signing) = (pki.ca_pem().to_owned(), Some(pki.signing()?));
-        let parts = ClusterInputs { config, nondet, api_listener, etcd_listener, data_path, ca_pem, signing };
+        let parts = ClusterInputs { api, loops, api_listener, etcd_listener, data_path, ca_pem, signing };
         self.api = Some(assembly::everything(parts, &self.core, &self.listeners, &self.loops).await?);
 
         // Written last: an existing kubeconfig works.
-        let name = kubeconfig::cluster_name(name.as_deref(), data_dir.as_ref().map(DataDir::path));
+        let name = kubeconfig::cluster_name(api.name.as_deref(), data_dir.as_ref().map(DataDir::path));
         let files = KubeconfigWriter { pki: &pki, address, cluster: &name };
         self.admin_kubeconfig = files.text(&pki::ADMIN)?;
         let admin = &self.admin_kubeconfig;
         let written = data_dir.as_ref().map(|dir| files.write_all(dir.path(), admin));
         let path = written.transpose()?;
+        let copy = &api.write_kubeconfig;
         if let Some(copy) = copy {
             write_kubeconfig(copy, &self.admin_kubeconfig)?;
         }
@@ -330,7 +275,7 @@ impl Cluster {
             Some(ReadyMessage { api: Some((address, path)), etcd: etcd_url, in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
         // In the background, so that the start does not wait for it.
-        self.keep_metrics_server(*metrics);
+        self.keep_metrics_server(api.metrics);
         Ok(())
     }
 
@@ -354,7 +299,7 @@ impl Cluster {
     /// A client of the apiserver in this process, as the admin, with the field manager `kstore-server`.
     /// `None` if the apiserver is elsewhere.
     pub(crate) fn client(&self) -> Option<Client> {
-        self.api.as_ref().map(|api| assembly::client(api, pki::ADMIN).agent("kstore-server"))
+        self.api.as_ref().map(|api| clients::client(api, pki::ADMIN).agent("kstore-server"))
     }
 
     /// Stops the cluster in order: listeners close, then loops finish their current work, then the core
@@ -380,27 +325,6 @@ pub(crate) fn check_family(ranges: &ServiceRanges, address: SocketAddr) -> anyho
         bail!("service IP family {:?} must match public address family {public:?}", primary.to_string());
     }
     Ok(())
-}
-
-/// Settings of the API server by its flags.
-fn settings(access: &AccessConfig, audit: Option<&AuditConfig>, nondet: &Nondet) -> anyhow::Result<Settings> {
-    for warning in access.admission.warnings.iter().chain(&access.apis.warnings) {
-        tracing::warn!("{warning}");
-    }
-    let authenticators = crate::access::authenticators(&access.authentication, nondet)?;
-    Ok(Settings {
-        audit: audit.map(|audit| audit::open(audit, nondet)).transpose()?,
-        bearers: authenticators.bearers,
-        anonymous: authenticators.anonymous,
-        authorization: crate::access::modes(access.authorization.as_ref(), nondet)?,
-        request_limits: access.request_limits,
-        plugins: access.admission.switches.clone(),
-        configured_plugins: crate::access::configured_plugins(&access.admission, &nondet.rng)?,
-        opt_in: access.apis.opt_in.clone(),
-        explain_bytes: access.explain_bytes,
-        event_ttl: access.event_ttl,
-        ..Settings::default()
-    })
 }
 
 fn data_dir(storage: &Storage) -> anyhow::Result<Option<DataDir>> {
@@ -437,14 +361,4 @@ impl KubeconfigWriter<'_> {
 fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {
     write_private(path, text.as_bytes())
         .with_context(|| format!("cannot write the kubeconfig {}", path.display()))
-}
-
-/// The identity with which a component authenticates at the apiserver.
-pub(crate) fn identity(component: Component) -> Identity {
-    match component {
-        Component::Apiserver | Component::Store => pki::ADMIN,
-        Component::Controllers => pki::CONTROLLERS,
-        Component::Scheduler => pki::SCHEDULER,
-        Component::KubeletSim => pki::KUBELET_SIM,
-    }
 }

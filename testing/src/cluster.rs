@@ -1,11 +1,12 @@
 //! [`Cluster`]: a running cluster, its API clients, and its shutdown.
 
-use crate::builder::{Builder, client};
+use crate::client::client;
+use crate::components::Builder;
 use crate::faults::{FaultCounts, FaultInjector, Faults, OWN_AGENT};
 use crate::listen::{Endpoint, ListenError};
 use crate::schedule::Schedule;
-use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::token::Tokens;
+use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{ApiServer, InProcess};
 use kstore_client::Client;
 use kstore_client::manifest::{self, Applier, ApplyError, ManifestObject};
@@ -58,14 +59,6 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster with controllers, a scheduler and one node, in real time.
-    ///
-    /// # Panics
-    /// If the cluster cannot start.
-    pub async fn start() -> Self {
-        Builder::default().start().await
-    }
-
     /// A builder that chooses the components of a cluster.
     pub fn builder() -> Builder {
         Builder::default()

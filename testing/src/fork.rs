@@ -1,8 +1,11 @@
 //! Copies of a prepared cluster: [`ClusterImage`] and [`Cluster::fork`]. The copies share objects, their history and the API server's
 //! in-memory state until one of the clusters changes them. Connections and watches of clients are not copied.
 
-use crate::builder::{Builder, ClusterOrigin, tokens};
-use crate::{Cluster, Faults, initial};
+use crate::builder::{ClusterOrigin, tokens};
+use crate::cluster::Cluster;
+use crate::components::Builder;
+use crate::faults::Faults;
+use crate::namespaces;
 use kstore_apiserver::ServerImage;
 use kstore_apiserver::token::Tokens;
 use kstore_nondet::{Clock, Nondet, Rng};
@@ -139,7 +142,7 @@ impl ClusterImage {
             None => (Nondet::real(), tokens().map(Arc::new)),
         };
         let store = Store::from_image(&self.store, &nondet);
-        initial::renew_namespaces(&store, &nondet).await;
+        namespaces::renew_namespaces(&store, &nondet).await;
         let image = Some(&self.server);
         builder.assemble(nondet, ClusterOrigin { store, image, tokens, generation: 0, faults: None }).await
     }

@@ -57,20 +57,25 @@ mod readme {}
 
 mod builder;
 mod causes;
+mod client;
 mod cluster;
+mod components;
 mod faults;
 mod fork;
 mod initial;
 mod limits;
 mod listen;
+mod namespaces;
 mod schedule;
 mod settle;
+mod start;
 mod subset;
 mod trace;
 mod wait;
 
-pub use builder::{Builder, StartError};
+pub use builder::StartError;
 pub use cluster::Cluster;
+pub use components::Builder;
 pub use faults::{FaultCounts, Faults};
 pub use fork::{ClusterImage, ForkError};
 pub use listen::{Endpoint, ListenError};

@@ -72,7 +72,7 @@ const WALK: &[Hop] = &[
     hop(7, "hub", "store/src/published/hub.rs", &[]),
     hop(8, "cache", "apiserver/src/cache/mod.rs", &[]),
     hop(9, "grpc", "client/src/grpc.rs", &[]),
-    hop(9, "reflector", "informer/src/reflector/driver.rs", &["informer=\"deployments\""]),
+    hop(9, "reflector", "informer/src/driver.rs", &["informer=\"deployments\""]),
     hop(9, "indexer", "informer/src/shared.rs", &["informer=\"deployments\""]),
     hop(9, "queue", "informer/src/controller/feed.rs", &["key=default/web"]),
     hop(10, "run", "informer/src/controller/worker.rs", &["controller=\"deployment\"", "key=default/web"]),

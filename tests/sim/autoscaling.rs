@@ -4,7 +4,7 @@
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::user::UserInfo;
 use kstore_client::{Client, DeleteParams, Gvr, ListParams};
 use kstore_metrics_server::{API_SERVICE, MetricsServer};
 use kstore_tests::wait::condition;

@@ -3,11 +3,18 @@
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::outbound::{Network, ServiceBackends};
+use kstore_apiserver::ApiServer;
+use kstore_apiserver::ServerConfig;
+use kstore_apiserver::storage::Commit;
+use kstore_apiserver::storage::CommitError;
+use kstore_apiserver::storage::Guard;
+use kstore_apiserver::storage::Layer;
+use kstore_apiserver::storage::Outcome;
+use kstore_apiserver::storage::ReadError;
+use kstore_apiserver::storage::Storage;
+use kstore_apiserver::storage::Write;
 use kstore_apiserver::storage::etcd::Etcd;
-use kstore_apiserver::storage::{Commit, CommitError, Guard, Layer, Outcome, ReadError, Storage, Write};
-use kstore_apiserver::{ApiServer, Options, ServiceRanges};
+use kstore_apiserver::user::UserInfo;
 use kstore_client::{Gvr, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, SourceError, Start};
 use kstore_nondet::Nondet;
@@ -229,21 +236,8 @@ fn an_update_is_not_retried_when_its_outcome_is_unknown() {
         let world = ExternalEtcdFixture::new().await;
         let (forgets, commits) = Default::default();
         let storage = Arc::new(ForgetfulStorage { inner: world.storage(), forgets, commits });
-        let options = Options {
-            nondet: world.nondet.clone(),
-            stop: CancellationToken::new(),
-            advertised: String::new(),
-            client_ca: None,
-            front_proxy_ca: None,
-            tokens: None,
-            service_ranges: ServiceRanges::default(),
-            outbound: Arc::new(Network::new(ServiceBackends::default())),
-            local_components: kstore_apiserver::LocalComponents::default(),
-            anonymous: true,
-            settings: kstore_apiserver::Settings::default(),
-            connections: kstore_apiserver::limits::CONNECTIONS,
-        };
-        let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();
+        let config = ServerConfig { nondet: world.nondet.clone(), ..ServerConfig::default() };
+        let api = ApiServer::start(storage.clone(), config, |task| drop(tokio::spawn(task))).await.unwrap();
         let admin = UserInfo::new("kubernetes-admin", ["system:masters"]);
         let rest = Rest::new(api.in_process(admin));
         storage.forgets.store(true, Ordering::SeqCst);

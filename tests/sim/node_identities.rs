@@ -1,7 +1,7 @@
 //! Nodes as users: their write permissions, which suffice for simulated nodes, and the tokens that they
 //! request for pods.
 
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::user::UserInfo;
 use kstore_tests::{Cluster, Setup, manifests, simulate};
 use serde_json::{Value, json};
 use std::time::Duration;

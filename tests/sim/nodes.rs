@@ -1,7 +1,7 @@
 //! Pods on simulated nodes, from a client through apiserver, scheduler and nodes and back: waiting for
 //! referenced objects, running commands, and terminating.
 
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::user::UserInfo;
 use kstore_client::DeleteParams;
 use kstore_tests::{Cluster, Setup, simulate};
 use serde_json::{Value, json};

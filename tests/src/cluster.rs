@@ -10,12 +10,17 @@ use crate::refusals::Refusals;
 use crate::webhooks::Webhooks;
 use kstore_api::kind;
 use kstore_apiserver::admission::PluginSwitches;
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::config::AccessConfig;
+use kstore_apiserver::config::AdmissionConfig;
+use kstore_apiserver::config::AuthoritiesConfig;
+use kstore_apiserver::config::NetworkConfig;
+use kstore_apiserver::config::RegistryConfig;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::token::{Bound, LegacyClaims, Tokens};
+use kstore_apiserver::user::UserInfo;
 use kstore_apiserver::{
-    AnnotationCheck, ApiServer, InProcess, LocalComponents, Options, ServerImage, ServiceRanges, limits,
+    AnnotationCheck, ApiServer, InProcess, LocalComponents, ServerConfig, ServerImage, ServiceRanges,
 };
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_controllers::{Accounts, TokenSigner, UnusedTokenPeriod};
@@ -546,28 +551,27 @@ async fn apiserver(
     stop: &CancellationToken,
     tasks: &TaskTracker,
 ) -> ApiServer {
-    let advertised = "192.0.2.1:6443".to_owned();
-    let options = Options {
+    let network = NetworkConfig {
+        advertised: "192.0.2.1:6443".to_owned(),
+        outbound: Arc::clone(&outside.outbound),
+        ..NetworkConfig::default()
+    };
+    let client_ca = Some("test CA".to_owned());
+    let config = ServerConfig {
         nondet: nondet.clone(),
         stop: stop.clone(),
-        advertised,
-        client_ca: Some("test CA".to_owned()),
-        front_proxy_ca: None,
-        tokens: outside.tokens.clone(),
-        service_ranges,
+        network,
+        authorities: AuthoritiesConfig { client_ca, ..AuthoritiesConfig::default() },
+        access: AccessConfig { tokens: outside.tokens.clone(), ..AccessConfig::default() },
+        admission: AdmissionConfig { switches: outside.plugins.clone(), ..AdmissionConfig::default() },
+        registry: RegistryConfig { service_ranges, ..RegistryConfig::default() },
         local_components,
-        anonymous: true,
-        outbound: Arc::clone(&outside.outbound),
-        settings: kstore_apiserver::Settings {
-            plugins: outside.plugins.clone(),
-            ..kstore_apiserver::Settings::default()
-        },
-        connections: limits::CONNECTIONS,
+        ..ServerConfig::default()
     };
     let follow = |task| drop(tasks.spawn(task));
     let api = match image {
-        None => ApiServer::start(storage, options, follow).await,
-        Some(image) => ApiServer::start_from(image, storage, options, follow).await,
+        None => ApiServer::start(storage, config, follow).await,
+        Some(image) => ApiServer::start_from(image, storage, config, follow).await,
     };
     api.expect("a store in memory is readable")
 }

@@ -2,8 +2,8 @@
 
 use crate::Cluster;
 use bytes::Bytes;
-use kstore_apiserver::cache::ROOT;
 use kstore_apiserver::provenance::Note;
+use kstore_apiserver::storage_key::ROOT;
 use kstore_proto::etcd::mvccpb::{Event, event::EventType};
 use kstore_store::{EventKind, KeyRange, Revision, Store, WatchRequest};
 use std::collections::BTreeMap;

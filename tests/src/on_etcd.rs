@@ -3,10 +3,9 @@
 use crate::Rest;
 use crate::cluster::admin;
 use async_trait::async_trait;
-use kstore_apiserver::outbound::{Network, ServiceBackends};
 use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::etcd::{Config, Dial, Etcd, Url, Wire};
-use kstore_apiserver::{ApiServer, Options, ServiceRanges, StartError, limits};
+use kstore_apiserver::{ApiServer, ServerConfig, StartError};
 use kstore_client::Client;
 use kstore_etcd::EmbeddedServer;
 use kstore_nondet::Nondet;
@@ -82,22 +81,9 @@ impl OnEtcd {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (storage, work) = Etcd::new(config, dial, &nondet.rng).expect("the configuration is good");
         tasks.spawn(work);
-        let options = Options {
-            nondet: nondet.clone(),
-            stop: stop.clone(),
-            advertised: "192.0.2.1:6443".to_owned(),
-            client_ca: None,
-            front_proxy_ca: None,
-            tokens: None,
-            service_ranges: ServiceRanges::default(),
-            outbound: Arc::new(Network::new(ServiceBackends::default())),
-            local_components: kstore_apiserver::LocalComponents::default(),
-            anonymous: true,
-            settings: kstore_apiserver::Settings::default(),
-            connections: limits::CONNECTIONS,
-        };
+        let server = ServerConfig { nondet: nondet.clone(), stop: stop.clone(), ..ServerConfig::default() };
         let follow = |task| drop(tasks.spawn(task));
-        match ApiServer::start(storage.clone(), options, follow).await {
+        match ApiServer::start(storage.clone(), server, follow).await {
             Ok(api) => Ok(Self { api, storage, stop, tasks }),
             Err(error) => {
                 storage.close().await;

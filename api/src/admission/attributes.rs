@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::kind::{Resource, Subresource};
+use crate::resource::{Resource, Subresource};
 
 /// Operation of a request, in the terms of `admission.k8s.io`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::webhook::FailurePolicy;
-use crate::expression::admission::{
+use crate::admission_expression::{
     Budget, CompileFailure, Environment, Evaluation, EvaluationError, Inputs, Program, ResultType, Uses,
 };
 use crate::object::{list, text};
@@ -33,7 +33,7 @@ impl MatchConditions {
     /// may use `params`.
     #[must_use]
     pub(super) fn read(owner: &Value, params: bool) -> Self {
-        let environment = environment(params);
+        let environment = Environment::new(Uses::of_match_conditions(params));
         let compile =
             |condition: &Value| environment.compile(text(&condition["expression"]), ResultType::Bool);
         let programs = list(&owner["matchConditions"]).iter().map(compile).collect();
@@ -78,11 +78,6 @@ impl MatchConditions {
             (_, FailurePolicy::Fail) => ConditionsOutcome::Failed(aggregate(failures)),
         }
     }
-}
-
-/// CEL environment of match conditions.
-pub(crate) fn environment(params: bool) -> Environment {
-    Environment::new(Uses { params, authorizer: true, namespace: true, ..Uses::default() })
 }
 
 /// Combines errors into one message: a single error, or `[a, b]` without duplicates.

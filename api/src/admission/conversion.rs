@@ -15,7 +15,7 @@ use super::attributes::GroupVersionKind;
 use super::client::ClientConfig;
 use super::review::ReviewVersion;
 use super::review::transport::HttpAnswer;
-use crate::kind::split_api_version;
+use crate::group_version::split_api_version;
 use crate::object::{api_version, kind};
 use crate::status::Status;
 

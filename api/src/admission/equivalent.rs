@@ -1,7 +1,8 @@
 //! Equivalent resources: other group-versions with the same objects, for the match policy `Equivalent`.
 
 use super::attributes::{GroupVersionKind, GroupVersionResource};
-use crate::kind::{Kinds, Resource};
+use crate::kind::Kinds;
+use crate::resource::Resource;
 
 /// One group-version of a resource or subresource.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use super::client::ClientConfig;
 use super::conditions::{ConditionsOutcome, MatchConditions};
 use super::review::{ReviewVersion, request_value};
 use super::selection::{ClusterFacts, MatchedForm, Selection};
-use crate::expression::admission::Inputs;
+use crate::admission_expression::Inputs;
 use crate::expression::authorizer::RequestAuthorizer;
 use crate::meta;
 use crate::object::{list, text};

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{put, take};
-use crate::defaults::autoscaling::default_metrics;
-use crate::{meta, schema};
+use crate::{meta, object, schema};
+use std::borrow::Cow;
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
@@ -181,6 +181,23 @@ fn put_annotation(object: &mut Value, key: &str, value: &Value) {
     if !value.is_null() {
         meta::set_annotation(object, key, &value.to_string());
     }
+}
+
+/// Default metrics of an autoscaler without any: 80 % of the requested CPU.
+pub(crate) fn default_metrics() -> Value {
+    json!([{"type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}])
+}
+
+/// An autoscaler of any version in version v2, in which autoscalers are stored.
+pub(crate) fn in_v2(object: &Value) -> Cow<'_, Value> {
+    if object::api_version(object) != "autoscaling/v1" {
+        return Cow::Borrowed(object);
+    }
+    let mut newer = object.clone();
+    to_v2(&mut newer);
+    newer["apiVersion"] = "autoscaling/v2".into();
+    Cow::Owned(newer)
 }
 
 pub(crate) fn to_v2(object: &mut Value) {

@@ -1,5 +1,5 @@
 //! Conversion between two versions of an object: `autoscaling/v1` and `v2`, core events and `events.k8s.io`.
-//! Objects are stored in one version (`kind::Resource::storage_version`); the apiserver converts on read and
+//! Objects are stored in one version (`Resource::storage_version`); the apiserver converts on read and
 //! write. A round trip loses nothing.
 
 pub(crate) mod autoscaler;
@@ -9,8 +9,8 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::kind::Resource;
 use crate::object;
+use crate::resource::Resource;
 use crate::schema;
 
 /// Error: no conversion exists between the object's version and the requested one.
@@ -42,12 +42,6 @@ pub fn to_version(target: &Resource, object: &mut Value) -> Result<(), NoConvers
     turn(object);
     object["apiVersion"] = wanted.into();
     Ok(())
-}
-
-/// Converts an object to the storage version of its kind. Objects of unknown versions stay unchanged.
-pub fn to_storage(resource: &Resource, object: &mut Value) {
-    // On an error the object is unchanged, and other versions remain readable.
-    to_version(resource.storage_row(), object).ok();
 }
 
 /// Converts a stored object to the version of `resource`, and adds the zero members that this version always

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::columns;
 use super::condition;
 use super::definition::{CompileError, Conversion, Definition, Names, Version};
 use super::scale::ScalePaths;
 use super::selectable::SelectableField;
-use super::{columns, priority};
-use crate::meta;
 use crate::object::{list, text};
 use crate::structural::Tree;
+use crate::{group_version, meta};
 
 impl Definition {
     /// Compiles a stored definition.
@@ -116,14 +116,14 @@ fn versions(spec: &Value, previous: Option<&Definition>) -> Result<Vec<Version>,
         .clone()
         .filter(|version| version["served"] == true && version["deprecated"] != true)
         .map(|version| text(&version["name"]))
-        .min_by(|a, b| priority::compare(a, b));
+        .min_by(|a, b| group_version::by_priority(a, b));
     let mut out = Vec::new();
     for (i, version) in all.enumerate() {
         let version = one_version(spec, version, best, &mut trees)
             .map_err(|problem| CompileError { field: format!("spec.versions[{i}].schema"), problem })?;
         out.push(version);
     }
-    out.sort_by(|a, b| priority::compare(&a.name, &b.name));
+    out.sort_by(|a, b| group_version::by_priority(&a.name, &b.name));
     Ok(out)
 }
 
@@ -181,7 +181,7 @@ fn warning(spec: &Value, version: &Value, best: Option<&str>) -> String {
         return own.to_owned();
     }
     let (group, kind, name) = (text(&spec["group"]), text(&spec["names"]["kind"]), text(&version["name"]));
-    let best = best.filter(|best| priority::compare(best, name).is_lt());
+    let best = best.filter(|best| group_version::by_priority(best, name).is_lt());
     let use_instead = best.map_or_else(String::new, |best| format!("; use {group}/{best} {kind}"));
     format!("{group}/{name} {kind} is deprecated{use_instead}")
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::definition::{Definition, Version};
-use super::priority;
+use crate::group_version::by_priority;
 
 /// Verbs of a custom kind, in discovery's order.
 pub const VERBS: &[&str] =
@@ -122,7 +122,7 @@ pub fn group_versions<'a>(definitions: impl IntoIterator<Item = &'a Definition>)
     let names: BTreeSet<&Arc<str>> =
         established.flat_map(|definition| definition.served().map(|version| &version.name)).collect();
     let mut names: Vec<Arc<str>> = names.into_iter().map(Arc::clone).collect();
-    names.sort_by(|a, b| priority::compare(a, b));
+    names.sort_by(|a, b| by_priority(a, b));
     names
 }
 

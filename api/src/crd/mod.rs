@@ -13,8 +13,6 @@ pub mod discovery;
 mod go;
 mod jsonpath;
 pub mod names;
-pub mod openapi;
-pub mod priority;
 pub mod rules;
 pub mod scale;
 mod schema;

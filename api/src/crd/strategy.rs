@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::schema;
+use crate::format::Format;
 use crate::limits::WARNINGS_MAX;
 use crate::meta;
 use crate::object::{list, semantically_equal, text};
-use crate::structural::Format;
 
 /// Port of a conversion webhook's service.
 const WEBHOOK_PORT: u16 = 443;

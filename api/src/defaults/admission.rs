@@ -1,4 +1,6 @@
 //! Defaults of webhook configurations and admission policies.
+//!
+//! Follows `SetDefaults_ValidatingWebhook` and `SetDefaults_MutatingWebhook`.
 
 use serde_json::{Value, json};
 

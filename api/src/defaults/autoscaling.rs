@@ -1,9 +1,11 @@
 //! Defaults of horizontal pod autoscalers.
+//!
+//! Follows `SetDefaults_HorizontalPodAutoscaler`.
 
 use serde_json::{Value, json};
 
 use super::{default, make, member};
-use crate::convert::autoscaler;
+use crate::convert::autoscaler::{self, default_metrics};
 
 pub(crate) fn autoscaler(version: &str, object: &mut Value) {
     if version != "v1" {
@@ -25,12 +27,6 @@ pub(crate) fn autoscaler(version: &str, object: &mut Value) {
         rules(up, json!([pods, percent]));
         rules(make(behavior, "scaleDown"), json!([percent]));
     }
-}
-
-/// Default metrics of an autoscaler without any: 80 % of the requested CPU.
-pub(crate) fn default_metrics() -> Value {
-    json!([{"type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}])
 }
 
 fn rules(rules: &mut Value, policies: Value) {

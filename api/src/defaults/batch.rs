@@ -1,4 +1,6 @@
 //! Defaults of jobs and cron jobs.
+//!
+//! Follows `SetDefaults_Job` and `SetDefaults_CronJob`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Defaults of small kinds of the core group.
+//!
+//! Follows `SetDefaults_Secret`, `SetDefaults_Namespace` and `SetDefaults_LimitRangeItem`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

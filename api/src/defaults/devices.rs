@@ -1,4 +1,6 @@
 //! Defaults of device requests.
+//!
+//! Follows `SetDefaults_ExactDeviceRequest`.
 
 use serde_json::{Value, json};
 

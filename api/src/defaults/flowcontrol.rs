@@ -1,4 +1,6 @@
 //! Defaults of API priority and fairness.
+//!
+//! Follows `SetDefaults_FlowSchemaSpec` and `SetDefaults_LimitedPriorityLevelConfiguration`.
 
 use serde_json::Value;
 

@@ -22,7 +22,7 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-use crate::kind::Resource;
+use crate::resource::Resource;
 
 /// Sets the defaults of a kind. Objects of kinds without defaults stay as they are.
 pub fn apply(resource: &Resource, object: &mut Value) {

@@ -1,4 +1,6 @@
 //! Defaults of endpoints, endpoint slices, network policies and ingress classes.
+//!
+//! Follows `SetDefaults_NetworkPolicy` and `SetDefaults_EndpointSlice`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,6 @@
 //! Defaults of pods and pod templates.
+//!
+//! Follows `SetDefaults_Pod`, `SetDefaults_PodSpec`, `SetDefaults_Container` and `SetDefaults_Probe`.
 
 mod reference;
 pub(super) mod volume;

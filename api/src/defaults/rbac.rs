@@ -1,4 +1,6 @@
 //! Defaults of role bindings.
+//!
+//! Follows `SetDefaults_RoleBinding` and `SetDefaults_ClusterRoleBinding`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Defaults of API services.
+//!
+//! Follows `SetDefaults_ServiceReference`.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Defaults of priority classes.
+//!
+//! Follows `SetDefaults_PriorityClass`.
 
 use serde_json::Value;
 

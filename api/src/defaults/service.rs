@@ -1,5 +1,7 @@
 //! Defaults of services. The apiserver sets addresses, families and node ports, since it knows the service
 //! networks.
+//!
+//! Follows `SetDefaults_Service`.
 
 use serde_json::Value;
 

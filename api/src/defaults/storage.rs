@@ -1,4 +1,6 @@
 //! Defaults of volumes, claims, storage classes and CSI drivers.
+//!
+//! Follows `SetDefaults_PersistentVolume`, `SetDefaults_StorageClass` and `SetDefaults_CSIDriver`.
 
 use serde_json::{Value, json};
 

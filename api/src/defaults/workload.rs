@@ -1,4 +1,6 @@
 //! Defaults of workloads: apps/v1 and ReplicationControllers.
+//!
+//! Follows `SetDefaults_Deployment`, `SetDefaults_DaemonSet`, `SetDefaults_StatefulSet` and `SetDefaults_ReplicaSet`.
 
 use serde_json::{Map, Value};
 

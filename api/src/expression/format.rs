@@ -3,9 +3,9 @@
 use kstore_cel::{CallEstimate, CostEstimate, EnvBuilder, Overload, SizeEstimate, Type, Val};
 
 use super::row::{self, Named, Row};
-use crate::kind::NameRule;
+use crate::format::Format;
 use crate::name;
-use crate::structural::Format;
+use crate::name::NameRule;
 
 /// Format by name.
 struct NamedFormat {

@@ -19,7 +19,7 @@ pub(super) fn overloads() -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use crate::expression::admission::{Budget, Environment, Evaluation, Inputs, ResultType, Uses};
+    use crate::admission_expression::{Budget, Environment, Evaluation, Inputs, ResultType, Uses};
 
     #[test]
     fn keys_are_escaped_for_json_pointers() {

@@ -3,7 +3,7 @@
 use kstore_cel::{CallEstimate, EvalError, Map, Overload, Type, Val};
 
 use super::row::{self, Named, Row};
-use crate::structural::Format;
+use crate::format::Format;
 
 /// Absolute URL or absolute path.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use kstore_cel::{EvalError, Type, UnknownSizes, Val};
 use serde_json::{Value, json};
 
-use super::Dice;
 use crate::admission::conversion::{Batch, Review};
 use crate::admission::review::transport::HttpAnswer;
 use crate::admission::review::{ReviewVersion, apply_patch, decode_patched, read_answer};
 use crate::admission::webhook::{Hooks, Phase, Webhook};
 use crate::crd::{Definition, columns, strategy, validate};
+use crate::dice::Dice;
 use crate::expression::base;
 use crate::limits::WARNINGS_MAX;
 use crate::schema;

@@ -2,7 +2,6 @@
 //! them on random bytes and on the stored corpus. This is not an interface for users.
 
 mod custom;
-mod dice;
 mod patches;
 #[cfg(test)]
 mod tests;
@@ -11,8 +10,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-pub(crate) use dice::Dice;
-
+use crate::dice::{Dice, kind};
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::{self, Elem, Shape, Type};
 use crate::selector::{field, label};
@@ -44,20 +42,6 @@ pub const TARGETS: [FuzzTarget; 12] = [
 pub fn run(target: &str, bytes: &[u8]) {
     let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this crate");
     run(bytes);
-}
-
-/// A random kind; together these kinds have every way in which lists merge.
-pub(crate) fn kind(dice: &mut Dice<'_>) -> &'static Type {
-    let kinds = [
-        ("", "Pod"),
-        ("apps", "Deployment"),
-        ("", "Service"),
-        ("", "Node"),
-        ("", "ServiceAccount"),
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-    ];
-    let (group, kind) = dice.pick(&kinds);
-    schema::of(group, "v1", kind).expect("the table has these kinds")
 }
 
 /// Fuzzes decoding: bytes decode to an object or an error, and objects are canonical and survive the round

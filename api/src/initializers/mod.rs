@@ -9,11 +9,11 @@ mod tests;
 
 pub use definition::{GROUP, PLURAL, VERSION, definition};
 
+use crate::check::fully_qualified;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::{list, text};
 use crate::status::{Outcome, Status};
-use crate::validate::groups::fully_qualified;
 use serde_json::{Value, json};
 
 const MEMBER: &str = "initializers";

@@ -6,13 +6,12 @@
 //! kinds. Equal rows are made once: a definition that is deleted and created again gets its former rows.
 //! [`MAX_CUSTOM_ROWS`] bounds the memory that clients can occupy by inventing names.
 
-use super::{
-    ALL_VERBS, CustomFacts, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NameRule, Resource,
-    Subresource,
+use crate::group_version::model_name;
+use crate::name::NameRule;
+use crate::resource::{
+    ALL_VERBS, CustomFacts, DefaultPropagation, FieldRule, GET_PATCH_UPDATE, GenerationRule, KindRules,
+    Labels, Resource, SelectableFields, Subresource,
 };
-use crate::crd::openapi::model_name;
-use crate::rules::{KindRules, Labels, SelectableFields};
-use crate::selector::field::FieldRule;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 

@@ -2,8 +2,9 @@
 //! chosen, and those of its CustomResourceDefinitions. The set is immutable; a server replaces it when a definition changes. It has no
 //! schemas and no columns of the definitions.
 
-use super::{OptIn, Resource, split_api_version};
-use crate::crd::priority;
+use super::OptIn;
+use crate::group_version::{by_priority, split_api_version};
+use crate::resource::Resource;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -46,7 +47,7 @@ impl Kinds {
         };
         let mut custom: Vec<_> = served.iter().copied().filter(|row| !is_built_in(row)).collect();
         custom.sort_by(|a, b| {
-            let versions = || priority::compare(a.version, b.version);
+            let versions = || by_priority(a.version, b.version);
             a.group.cmp(b.group).then_with(versions).then_with(|| a.plural.cmp(b.plural))
         });
         let further = || opt_in.rows().iter().chain(&custom).copied();

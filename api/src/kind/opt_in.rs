@@ -11,7 +11,9 @@
 //! [`super::lookup`] and [`super::RESOURCES`] never have the row. Code that serves requests asks the [`super::Kinds`]
 //! of its server; code that only needs the rules of an object that exists asks [`super::known`].
 
-use super::{OPT_IN, Resource};
+use super::OPT_IN;
+use crate::resource::Resource;
+use crate::strategy::Features;
 use std::collections::BTreeMap;
 
 /// A built-in kind that is off by default.
@@ -21,13 +23,6 @@ pub struct OptionalKind {
     pub gate: &'static str,
     /// The row of the kind.
     pub row: Resource,
-}
-
-/// Features of other kinds that are off by default in Kubernetes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features {
-    /// Whether pods can project ClusterTrustBundles (`ClusterTrustBundleProjection`).
-    pub trust_bundle_projection: bool,
 }
 
 /// The optional kinds and features of one server. The default has none.

@@ -1,8 +1,9 @@
 //! The rows of the resource table, and the constant builder that writes them. No logic.
 
-use super::{
+use crate::name::NameRule;
+use crate::resource::{
     ALL_VERBS, CREATE_ONLY, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NO_COLLECTION_VERBS,
-    NameRule, Resource, ResourceId, Subresource,
+    Resource, ResourceId, Subresource,
 };
 use DefaultPropagation::{Orphan, Unsupported};
 use GenerationRule::{ContentOrLabels, Fixed, Spec, SpecFromZero, SpecOrAnnotations, Template, Webhooks};

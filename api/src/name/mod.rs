@@ -1,12 +1,24 @@
 //! Grammars of names, labels and keys, with the messages of Kubernetes. Every function returns the faults of
 //! a value; valid values have none and allocate nothing. Callers add the path of the value.
 
-use crate::kind::NameRule;
 use crate::limits::{LABEL_MAX, LABEL_VALUE_MAX, SUBDOMAIN_MAX};
 
 mod address;
 
 pub use address::{canonical_ip, cidr, ip};
+
+/// Grammar of `metadata.name`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// DNS-1123 subdomain.
+    Subdomain,
+    /// DNS-1123 label.
+    Label,
+    /// Any text that is one path segment.
+    PathSegment,
+    /// An IP address in canonical form.
+    IpAddress,
+}
 
 /// Faults of a value; empty for a valid one.
 pub type Faults = Vec<String>;

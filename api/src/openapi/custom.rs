@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::definition::Fragment;
 use super::schemas;
-use crate::crd::openapi::Fragment;
 
 /// OpenAPI v3 document of a group and version that has only custom kinds.
 #[must_use]

@@ -9,6 +9,7 @@
 
 mod aggregated;
 mod custom;
+pub mod definition;
 mod descriptions;
 mod facts;
 mod form;
@@ -30,7 +31,7 @@ mod tests;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 
-use crate::kind::Resource;
+use crate::resource::Resource;
 use crate::schema;
 pub use aggregated::GroupVersionExtract;
 pub use custom::{custom_document, with_custom};
@@ -95,7 +96,7 @@ pub struct ResourceDoc {
     pub returns_deleted: bool,
     /// Subresources.
     pub subresources: Vec<SubresourceDoc>,
-    /// Whether it is a custom resource; [`crate::crd::openapi`] makes its models.
+    /// Whether it is a custom resource; [`definition`] makes its models.
     pub is_custom: bool,
 }
 
@@ -257,9 +258,9 @@ static GOLDEN: &str = include_str!("golden.txt");
 /// What documents with custom kinds change with, besides the definitions.
 static SOURCES: [&str; 5] = [
     GOLDEN,
-    include_str!("../crd/openapi/mod.rs"),
-    include_str!("../crd/openapi/model.rs"),
-    include_str!("../crd/openapi/v2.rs"),
+    include_str!("definition/mod.rs"),
+    include_str!("definition/model.rs"),
+    include_str!("definition/v2.rs"),
     include_str!("custom.rs"),
 ];
 
@@ -295,7 +296,7 @@ fn reference(schema_name: &str) -> Value {
 mod common {
     use serde_json::{Value, json};
 
-    use super::ResourceDoc;
+    use crate::openapi::ResourceDoc;
 
     /// Schema of one API group.
     pub(super) const API_GROUP: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup";

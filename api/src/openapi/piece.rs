@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::definition::Fragment;
 use super::{DocumentScope, Parameters, common, schemas, swagger};
-use crate::crd::openapi::Fragment;
 
 /// Encoded members of the v2 document. Pieces of one document have no path or model in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! [`StandaloneDocs`]: OpenAPI documents of an API server that has one group and version, and whose models are not
 //! in the field table.
 
+use super::definition::Fragment;
 use super::swagger::{self, Parameters};
 use super::{DocumentScope, fingerprint, index, with_custom};
-use crate::crd::openapi::Fragment;
 use serde_json::{Map, Value, json};
 
 /// Description of a server's only group and version.

@@ -1,5 +1,7 @@
 //! [`charge`]: whether a write of an object fits into the quotas of its namespace, and the used amounts after
 //! it.
+//!
+//! Follows `CheckRequest`.
 
 use super::evaluator::Evaluator;
 use super::limited::{Coverage, LimitedResource};

@@ -1,5 +1,7 @@
 //! Resource use of a pod: the highest need at any moment of its life. Also finds resources that containers
 //! must state.
+//!
+//! Follows `PodUsageFunc`.
 
 use super::usage::{Traits, Used};
 use super::{Quantity, quantity};

@@ -1,4 +1,6 @@
 //! [`Quota`]: a parsed ResourceQuota: bounds, used amounts, and scopes.
+//!
+//! Follows `podMatchesScopeFunc`.
 
 use super::evaluator::Evaluator;
 use super::usage::{Traits, Usage};

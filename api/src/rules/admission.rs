@@ -1,6 +1,6 @@
 //! Kinds of the group `admissionregistration.k8s.io`.
 
-use super::{KindRules, SubresourceRules};
+use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::admission;
 use crate::{defaults, table};
 

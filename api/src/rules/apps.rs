@@ -1,10 +1,9 @@
 //! Kinds of the group `apps`.
 
-use super::{KindRules, SubresourceRules};
-use crate::patch::apply::Reset;
+use crate::resource::{KindRules, Reset, SubresourceRules, status_only};
 use crate::validate::workload::status;
-use crate::validate::{check, warning, workload};
-use crate::{defaults, strategy, table};
+use crate::validate::{warning, workload};
+use crate::{check, defaults, strategy, table};
 
 const TEMPLATE: Option<&[&str]> = Some(&["spec", "template"]);
 
@@ -40,7 +39,7 @@ pub(crate) static DEPLOYMENT: KindRules = KindRules {
     warnings: warning::workload::template_owner,
     subresources: &[SubresourceRules {
         prepare: Some(|new, old| {
-            strategy::status_only(new, old);
+            status_only(new, old);
             strategy::copy_metadata(new, old, "labels");
         }),
         reset: Reset::Fields(&["metadata.labels", "spec"]),

@@ -1,6 +1,6 @@
 //! Kinds of the group `authentication.k8s.io`. The apiserver answers them and does not store them.
 
-use super::KindRules;
+use crate::resource::KindRules;
 
 pub(crate) static SELF_SUBJECT_REVIEW: KindRules = KindRules::NONE;
 

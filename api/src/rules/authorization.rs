@@ -1,6 +1,6 @@
 //! Kinds of the group `authorization.k8s.io`. The apiserver answers them and does not store them.
 
-use super::KindRules;
+use crate::resource::KindRules;
 use crate::validate::groups::reviews;
 
 pub(crate) static LOCAL_SUBJECT_ACCESS_REVIEW: KindRules =

@@ -1,6 +1,6 @@
 //! Kinds of the group `autoscaling`: one kind in two versions.
 
-use super::{KindRules, SubresourceRules};
+use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::autoscaling;
 use crate::{convert, defaults, table};
 

@@ -1,7 +1,6 @@
 //! Kinds of the group `batch`.
 
-use super::{KindRules, SelectableFields, SubresourceRules};
-use crate::selector::field::FieldRule;
+use crate::resource::{FieldRule, KindRules, SelectableFields, SubresourceRules};
 use crate::validate::{self, warning};
 use crate::{defaults, strategy, table};
 

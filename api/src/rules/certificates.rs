@@ -1,13 +1,11 @@
 //! Kinds of the group `certificates.k8s.io`.
 
-use super::{KindRules, SelectableFields, SubresourceRules};
-use crate::patch::apply::Reset;
-use crate::selector::field::FieldRule;
+use crate::resource::{FieldRule, KindRules, Reset, SelectableFields, SubresourceRules, copy, status_only};
 use crate::validate::groups::{certificates, trust_bundle};
 use crate::{strategy, table};
 
 pub(crate) static CERTIFICATE_SIGNING_REQUEST: KindRules = KindRules {
-    prepare_update: |new, old| strategy::copy(new, old, "spec"),
+    prepare_update: |new, old| copy(new, old, "spec"),
     content: certificates::content,
     change: |new, old, errors| certificates::change("", new, old, errors),
     subresources: &[
@@ -24,7 +22,7 @@ pub(crate) static CERTIFICATE_SIGNING_REQUEST: KindRules = KindRules {
         SubresourceRules {
             name: "status",
             prepare: Some(|new, old| {
-                strategy::status_only(new, old);
+                status_only(new, old);
                 strategy::certificate::status_only(new, old);
             }),
             date: Some(strategy::certificate::date_conditions),

@@ -1,6 +1,6 @@
 //! Kinds of the group `coordination.k8s.io`.
 
-use super::KindRules;
+use crate::resource::KindRules;
 use crate::table;
 use crate::validate::groups::coordination;
 

@@ -1,10 +1,10 @@
 //! Kinds of the core group.
 
+use crate::resource::{FieldRule, KindRules, Labels, Reset, SelectableFields, SubresourceRules, status_only};
 use serde_json::json;
 
-use super::{KindRules, Labels, SelectableFields, SubresourceRules, events};
-use crate::patch::apply::Reset;
-use crate::selector::field::{FieldRule, NAME, pod_ips};
+use super::events;
+use crate::selector::field::{NAME, pod_ips};
 use crate::validate::{self, ratchet, warning};
 use crate::{defaults, strategy, table};
 
@@ -169,7 +169,7 @@ const POD_SUBRESOURCES: &[SubresourceRules] = &[
     },
     SubresourceRules {
         prepare: Some(|new, old| {
-            strategy::status_only(new, old);
+            status_only(new, old);
             strategy::copy_metadata(new, old, "ownerReferences");
             strategy::pod::status_only(new, old);
         }),

@@ -1,6 +1,6 @@
 //! Kinds of the group `discovery.k8s.io`.
 
-use super::KindRules;
+use crate::resource::KindRules;
 use crate::validate::groups::endpoint_slice;
 use crate::validate::warning;
 use crate::{defaults, table};

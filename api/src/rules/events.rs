@@ -1,7 +1,7 @@
 //! Kinds of the group `events.k8s.io`. Its events are stored as events of the core group.
 
-use super::{KindRules, Labels, SelectableFields};
-use crate::selector::field::{FieldRule, event_source};
+use crate::resource::{FieldRule, KindRules, Labels, SelectableFields};
+use crate::selector::field::event_source;
 use crate::validate::groups::events;
 use crate::{convert, table};
 

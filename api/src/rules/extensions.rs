@@ -1,7 +1,7 @@
 //! Kinds of the group `apiextensions.k8s.io`.
 
-use super::{KindRules, SubresourceRules};
 use crate::crd::{strategy, validate};
+use crate::resource::{KindRules, SubresourceRules};
 
 pub(crate) static CUSTOM_RESOURCE_DEFINITION: KindRules = KindRules {
     defaults: strategy::set_defaults,

@@ -1,6 +1,6 @@
 //! Kinds of the group `flowcontrol.apiserver.k8s.io`.
 
-use super::{KindRules, SubresourceRules};
+use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::flowcontrol;
 use crate::{defaults, table};
 

@@ -1,4 +1,4 @@
-//! The rules of each built-in kind in one place: [`KindRules`] names the functions and data by which objects of a
+//! The rules of each built-in kind in one place: [`KindRules`] (`resource`) names the functions and data by which objects of a
 //! kind are defaulted, prepared, validated, warned about, printed, selected and converted. Each kind has one
 //! static, in the file of its API group; its row in `kind/table.rs` refers to it, so a request finds the rules
 //! without a search. The functions themselves are in the folders of their verbs (`defaults`, `strategy`,
@@ -20,7 +20,6 @@ pub(crate) mod core;
 pub(crate) mod discovery;
 pub(crate) mod events;
 pub(crate) mod extensions;
-mod fields;
 pub(crate) mod flowcontrol;
 pub(crate) mod networking;
 pub(crate) mod node;
@@ -31,67 +30,12 @@ pub(crate) mod resource;
 pub(crate) mod scheduling;
 pub(crate) mod storage;
 pub(crate) mod storage_migration;
-mod subresource;
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
-
-use crate::field::{ErrorList, FieldError};
-use crate::table::{self, Printer};
-use crate::validate::ratchet;
-use crate::validate::warning::{self, Warnings};
-
-pub(crate) use fields::{Labels, SelectableFields};
-pub(crate) use subresource::SubresourceRules;
-
-/// Check of an update: new object, stored object, list to which errors are added.
-pub(crate) type UpdateCheck = fn(&Value, &Value, &mut ErrorList);
-
-/// The apiVersion of an object, and the function that converts it from there.
-pub(crate) type Conversion = (&'static str, fn(&mut Value));
-
-/// Rules of one kind in one version. [`KindRules::NONE`] has the rules of a kind that needs none of its own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KindRules {
-    /// Sets the members that the client left out; runs on each decoded object.
-    pub(crate) defaults: fn(&mut Value),
-    /// Whether the defaults give an object without labels those of its template.
-    pub(crate) shares_template_labels: bool,
-    /// Path of the pod or pod template in an object; its `spec` is a pod specification.
-    pub(crate) pod_template: Option<&'static [&'static str]>,
-    /// Drops members of features that are off by default, besides those of the pod template.
-    pub(crate) drop_disabled: fn(&mut Value),
-    /// Whether a create keeps the status that the client sent.
-    pub(crate) keeps_status_at_create: bool,
-    /// Prepares a new object: its first status, and members that the server derives.
-    pub(crate) prepare_create: fn(&mut Value),
-    /// Prepares a new object (first argument) that replaces a stored one.
-    pub(crate) prepare_update: fn(&mut Value, &Value),
-    /// Validates an object at create and update. The second argument is the stored object of an update, whose
-    /// faults may stay.
-    pub(crate) content: fn(&Value, Option<&Value>, &mut ErrorList),
-    /// Validates what only new objects must satisfy; runs after `content`.
-    pub(crate) create: fn(&Value, &mut ErrorList),
-    /// Validates what an update must satisfy, such as immutable members; runs after `content`.
-    pub(crate) change: UpdateCheck,
-    /// Which ratcheted rule an error reports, if any: a rule that is newer than stored objects.
-    pub(crate) ratcheted: fn(&Value, &FieldError) -> Option<ratchet::Rule>,
-    /// Whether finalizers without a domain are accepted.
-    pub(crate) plain_finalizers: bool,
-    /// Warns of a valid object that is probably a mistake; the second argument is the object that it replaces.
-    pub(crate) warnings: fn(&Value, Option<&Value>, &mut Warnings),
-    /// Rules of writes through subresources, where they differ from those in [`SubresourceRules`].
-    pub(crate) subresources: &'static [SubresourceRules],
-    /// Columns and cells of `kubectl get`.
-    pub(crate) printer: Printer,
-    /// Conditions of a table row.
-    pub(crate) row_conditions: fn(&Value) -> Option<Value>,
-    /// Fields that field selectors can name, besides name and namespace.
-    pub(crate) fields: SelectableFields,
-    /// Conversions to this version from others.
-    pub(crate) conversions: &'static [Conversion],
-}
+use crate::resource::{KindRules, SelectableFields, SubresourceRules};
+use crate::table;
+use crate::validate::{ratchet, warning};
 
 impl KindRules {
     /// Rules of a kind that needs none of its own.
@@ -123,10 +67,4 @@ impl KindRules {
         subresources: &[SubresourceRules::STATUS_WITHOUT_METADATA],
         ..Self::NONE
     };
-
-    /// Rules of writes through a subresource (empty: the object's own path).
-    pub(crate) fn subresource(&self, name: &str) -> &SubresourceRules {
-        let own = self.subresources.iter().find(|rules| rules.name == name);
-        own.unwrap_or(if name == "status" { &SubresourceRules::STATUS } else { &SubresourceRules::OBJECT })
-    }
 }

@@ -1,6 +1,6 @@
 //! Kinds of the group `networking.k8s.io`.
 
-use super::{KindRules, SubresourceRules};
+use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::{ingress, network_policy, service_address};
 use crate::validate::{ratchet, warning};
 use crate::{defaults, table};

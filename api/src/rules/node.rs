@@ -1,6 +1,6 @@
 //! Kinds of the group `node.k8s.io`.
 
-use super::KindRules;
+use crate::resource::KindRules;
 use crate::table;
 use crate::validate::groups::scheduling;
 use crate::validate::warning;

@@ -1,6 +1,6 @@
 //! Kinds of the group `policy`.
 
-use super::{KindRules, SubresourceRules};
+use crate::resource::{KindRules, SubresourceRules};
 use crate::table;
 use crate::validate::groups::policy;
 

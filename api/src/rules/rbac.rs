@@ -1,6 +1,6 @@
 //! Kinds of the group `rbac.authorization.k8s.io`.
 
-use super::KindRules;
+use crate::resource::KindRules;
 use crate::validate::groups::rbac;
 use crate::{defaults, table};
 

@@ -1,6 +1,6 @@
 //! Kinds of the group `apiregistration.k8s.io`.
 
-use super::{KindRules, SubresourceRules};
+use crate::resource::{KindRules, SubresourceRules};
 use crate::strategy::api_service;
 use crate::validate::groups::registration;
 use crate::{defaults, table};

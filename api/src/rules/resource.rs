@@ -1,11 +1,10 @@
 //! Kinds of the group `resource.k8s.io`.
 
-use super::{KindRules, SelectableFields, SubresourceRules};
 use crate::object::text;
-use crate::selector::field::FieldRule;
+use crate::resource::{FieldRule, KindRules, SelectableFields, SubresourceRules, status_only};
 use crate::validate::groups::devices;
-use crate::validate::{check, warning};
-use crate::{defaults, strategy, table};
+use crate::validate::warning;
+use crate::{check, defaults, strategy, table};
 
 pub(crate) static DEVICE_CLASS: KindRules = KindRules {
     content: |object, _, errors| devices::class(&object["spec"], errors),
@@ -20,7 +19,7 @@ pub(crate) static RESOURCE_CLAIM: KindRules = KindRules {
     change: |new, old, errors| check::immutable(errors, "spec", new, old),
     subresources: &[SubresourceRules {
         prepare: Some(|new, old| {
-            strategy::status_only(new, old);
+            status_only(new, old);
             strategy::devices::drop_deallocated_devices(new, old);
         }),
         ..SubresourceRules::STATUS_WITHOUT_METADATA.checked(devices::status)

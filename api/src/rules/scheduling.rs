@@ -1,6 +1,6 @@
 //! Kinds of the group `scheduling.k8s.io`.
 
-use super::KindRules;
+use crate::resource::KindRules;
 use crate::validate::groups::scheduling;
 use crate::{defaults, table};
 

@@ -1,9 +1,9 @@
 //! Kinds of the group `storage.k8s.io`.
 
-use super::{KindRules, SubresourceRules};
+use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::storage;
-use crate::validate::{check, warning};
-use crate::{defaults, table};
+use crate::validate::warning;
+use crate::{check, defaults, table};
 
 pub(crate) static CSI_DRIVER: KindRules = KindRules {
     defaults: defaults::storage::driver,

@@ -1,6 +1,6 @@
 //! Kinds of the group `storagemigration.k8s.io`.
 
-use super::{KindRules, SubresourceRules};
+use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::storage_migration;
 
 pub(crate) static STORAGE_VERSION_MIGRATION: KindRules = KindRules {

@@ -1,9 +1,8 @@
 //! Checks that the rules of all kinds fit their rows.
 
+use crate::resource::{KindRules, Labels};
 use std::collections::BTreeSet;
 
-use super::KindRules;
-use super::fields::Labels;
 use crate::kind::{CustomRow, every};
 
 /// Rules that two rows share would be a mistake in the table of rows: each kind and version has its own static.
@@ -58,5 +57,5 @@ fn custom_rows_have_the_rules_of_custom_kinds() {
     let row = CustomRow::rows(&[row], 0).unwrap()[0];
     assert!(row.rules.plain_finalizers && row.pod_template(&serde_json::Value::Null).is_none());
     let reset = crate::patch::apply::reset_fields(row, "status");
-    assert_eq!(reset, crate::patch::apply::Reset::Fields(&["metadata", "spec"]), "not those of apps/v1");
+    assert_eq!(reset, crate::resource::Reset::Fields(&["metadata", "spec"]), "not those of apps/v1");
 }

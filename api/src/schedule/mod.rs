@@ -128,43 +128,7 @@ impl Calendar {
 
 /// Parses a Go duration such as `1h30m`, in whole seconds and at least one.
 fn every(text: &str, span: &str) -> Result<SignedDuration, String> {
-    let nanos = nanoseconds(span)
-        .ok_or_else(|| format!("failed to parse duration {text}: time: invalid duration {span:?}"))?;
+    let nanos = kstore_go_duration::parse(span)
+        .map_err(|error| format!("failed to parse duration {text}: {error}"))?;
     Ok(SignedDuration::from_secs((nanos / 1_000_000_000).max(1)))
-}
-
-fn nanoseconds(span: &str) -> Option<i64> {
-    const UNITS: [(&str, f64); 8] = [
-        ("ns", 1.0),
-        ("us", 1e3),
-        ("µs", 1e3),
-        ("μs", 1e3),
-        ("ms", 1e6),
-        ("s", 1e9),
-        ("m", 60e9),
-        ("h", 3600e9),
-    ];
-    let (sign, mut rest) = match span.strip_prefix('-') {
-        Some(rest) => (-1.0, rest),
-        None => (1.0, span.strip_prefix('+').unwrap_or(span)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut total = 0.0;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, unit) = rest.split_at(end);
-        let number: f64 = number.parse().ok()?;
-        let (name, size) = UNITS.iter().find(|(name, _)| unit.starts_with(name))?;
-        total += number * size;
-        rest = unit.strip_prefix(name)?;
-    }
-    let total = sign * total;
-    // Go's durations are limited to 292 years.
-    #[expect(clippy::cast_possible_truncation, reason = "it is in the range of i64")]
-    (total.abs() < 9.2e18).then_some(total as i64)
 }

@@ -132,7 +132,7 @@ fn invalid_schedules_have_robfigs_error_messages() {
         ("*/-1 * * * *", "negative number (-1) not allowed: -1"),
         ("x * * * *", "failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax"),
         ("@never", "unrecognized descriptor: @never"),
-        ("@every 5", "failed to parse duration @every 5: time: invalid duration \"5\""),
+        ("@every 5", "failed to parse duration @every 5: time: missing unit in duration \"5\""),
         ("TZ=No/Where * * * * *", "provided bad location No/Where: unknown time zone No/Where"),
     ];
     for (schedule, why) in table {

@@ -207,7 +207,7 @@ apiextensions.k8s.io/v1 CustomResourceDefinition {} /status/conditions
 #[test]
 fn nil_lists_maps_pointers_and_times_are_printed_as_null() {
     let stored = |api_version: &str, kind: &str, object: &str| {
-        let (group, version) = crate::kind::split_api_version(api_version);
+        let (group, version) = crate::group_version::split_api_version(api_version);
         let (mut object, _) = read((group, version, kind), serde_json::from_str(object).unwrap()).unwrap();
         fill_stored(&mut object, of(group, version, kind).unwrap());
         object

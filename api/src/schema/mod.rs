@@ -85,7 +85,7 @@ impl Package {
     /// Whether an `apiVersion` names this group and version.
     #[must_use]
     pub fn is_version(&self, api_version: &str) -> bool {
-        crate::kind::split_api_version(api_version) == (self.group, self.version)
+        crate::group_version::split_api_version(api_version) == (self.group, self.version)
     }
 }
 

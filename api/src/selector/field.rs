@@ -5,9 +5,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::kind::Resource;
 use crate::meta;
-use crate::rules::Labels;
+use crate::resource::{FieldRule, Labels, Resource};
 
 /// One term of a field selector: a field equals, or differs from, a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,20 +160,6 @@ fn unescape(text: &str) -> Result<String, SelectorError> {
     Ok(out)
 }
 
-/// Rule that computes a field's value from an object.
-#[derive(Debug)]
-pub(crate) enum FieldRule {
-    /// The string, number or boolean at a path.
-    At(&'static [&'static str]),
-    /// The value at a path, or this text if it is absent.
-    Or(&'static [&'static str], &'static str),
-    /// The value at the first of two paths that is present; objects may have the request's or the storage
-    /// version.
-    Either(&'static [&'static str], &'static [&'static str]),
-    /// A value computed from the values at these paths.
-    By(for<'o> fn(&'o Value) -> Cow<'o, str>, &'static [&'static [&'static str]]),
-}
-
 /// Selectable fields of a kind besides name and namespace, sorted by label.
 fn own_fields(resource: &Resource) -> &'static [(&'static str, FieldRule)] {
     resource.rules.fields.values
@@ -237,29 +222,6 @@ pub fn own_paths(resource: &Resource) -> impl Iterator<Item = &'static [&'static
         FieldRule::Either(path, other) => vec![*path, *other],
         FieldRule::By(_, paths) => paths.to_vec(),
     })
-}
-
-impl FieldRule {
-    fn of<'o>(&self, object: &'o Value) -> Cow<'o, str> {
-        match self {
-            FieldRule::By(compute, _) => compute(object),
-            FieldRule::At(path) => scalar(object, path).unwrap_or_default(),
-            FieldRule::Or(path, absent) => scalar(object, path).unwrap_or((*absent).into()),
-            FieldRule::Either(path, other) => {
-                scalar(object, path).or_else(|| scalar(object, other)).unwrap_or_default()
-            }
-        }
-    }
-}
-
-/// The text of a string, number or boolean.
-fn scalar<'o>(object: &'o Value, path: &[&str]) -> Option<Cow<'o, str>> {
-    match path.iter().fold(object, |value, member| &value[*member]) {
-        Value::String(text) => Some(text.as_str().into()),
-        Value::Bool(flag) => Some(flag.to_string().into()),
-        Value::Number(number) => Some(number.to_string().into()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    }
 }
 
 /// Addresses of a pod.

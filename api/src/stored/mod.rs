@@ -12,7 +12,7 @@ mod versions;
 #[cfg(test)]
 mod tests;
 
-use crate::kind::Resource;
+use crate::resource::Resource;
 use crate::schema::{self, fill};
 use crate::wire::protobuf::{self, MAGIC, TypeMeta, WireError};
 use crate::{convert, object};
@@ -80,6 +80,12 @@ pub fn read(resource: &Resource, bytes: &[u8]) -> Result<Option<Vec<u8>>, Stored
     Ok(Some(object::encode_stored(&value)))
 }
 
+/// Converts an object to the storage version of its kind. Objects of unknown versions stay unchanged.
+pub fn to_storage(resource: &Resource, object: &mut Value) {
+    // On an error the object is unchanged, and other versions remain readable.
+    convert::to_version(resource.storage_row(), object).ok();
+}
+
 /// Whether the bytes begin as kstore writes an object of the row: its version, its kind, its metadata.
 fn is_stored_form(row: &Resource, bytes: &[u8]) -> bool {
     if object::without_type_meta(bytes).is_err() {
@@ -107,7 +113,7 @@ fn from_protobuf(row: &Resource, bytes: &[u8]) -> Result<Value, StoredError> {
         if meta.kind != row.kind {
             return None;
         }
-        let (group, version) = crate::kind::split_api_version(&meta.api_version);
+        let (group, version) = crate::group_version::split_api_version(&meta.api_version);
         let own = schema::of(group, version, &meta.kind);
         let is_known =
             meta.api_version == row.api_version() || versions::find(&meta.api_version, row.kind).is_some();

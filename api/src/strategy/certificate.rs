@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::copy;
 use crate::distinct::Distinct;
 use crate::object::list;
+use crate::resource::copy;
 
 /// Restricts a write through `/approval` to the conditions.
 pub(crate) fn approval_only(new: &mut Value, old: &Value) {

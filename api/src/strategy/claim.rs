@@ -1,4 +1,6 @@
 //! Preparation of claims: keeps `dataSource` and `dataSourceRef` equal.
+//!
+//! Follows `NormalizeDataSources`.
 
 use serde_json::{Value, json};
 

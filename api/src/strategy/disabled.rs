@@ -1,10 +1,12 @@
 //! Drops members of features that are off by default, silently, as a server that does not know them yet.
+//!
+//! Follows `DropDisabledPodFields`.
 
 use serde_json::Value;
 
 use super::remove;
-use crate::kind::Resource;
 use crate::object::list;
+use crate::resource::Resource;
 
 /// Drops disabled members. Runs at create and update, before validation.
 pub(super) fn drop(resource: &Resource, object: &mut Value) {

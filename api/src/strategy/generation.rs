@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::kind::{GenerationRule, Resource};
 use crate::meta;
 use crate::object::semantically_equal;
+use crate::resource::{GenerationRule, Resource};
 
 /// Sets the generation of a new object.
 pub(super) fn first(resource: &Resource, object: &mut Value) {

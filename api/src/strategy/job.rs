@@ -1,5 +1,7 @@
 //! Preparation of jobs: a job's selector and pod labels are generated from its uid, unless `manualSelector`
 //! is set.
+//!
+//! Follows `generateSelector`.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,8 @@
 //! Preparation of objects for create and update: which members an endpoint may write, the first status, and
 //! the generation. Functions here are pure; they run after defaults and admission and before validation. The
 //! apiserver allocates addresses and ports, and does all that needs other objects.
+//!
+//! Follows `PrepareForCreate` and `PrepareForUpdate`.
 
 pub(crate) mod api_service;
 pub(crate) mod certificate;
@@ -12,6 +14,7 @@ mod generation;
 pub(crate) mod job;
 pub(crate) mod limit_range;
 pub(crate) mod namespace;
+mod owners;
 pub(crate) mod pod;
 pub(crate) mod service;
 pub(crate) mod volume;
@@ -21,10 +24,17 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::kind::Resource;
-use crate::kind::opt_in::Features;
+use crate::resource::{Resource, copy};
 
+pub use owners::drop_same_owners;
 pub use pod::qos_class;
+
+/// Features of built-in kinds that are off by default in Kubernetes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Whether pods can project ClusterTrustBundles (`ClusterTrustBundleProjection`).
+    pub trust_bundle_projection: bool,
+}
 
 /// Prepares an object for create. The caller has wiped and filled the metadata before
 /// (`meta::wipe_system_fields`, `meta::fill_system_fields`). On return the object has its kind's first status
@@ -107,28 +117,10 @@ pub fn date_update(
     }
 }
 
-/// Restricts a write through `/status` to the status, and to the metadata that controllers maintain.
-pub(crate) fn status_only(new: &mut Value, old: &Value) {
-    let mut members: Vec<String> =
-        new.as_object().into_iter().chain(old.as_object()).flat_map(|o| o.keys().cloned()).collect();
-    members.retain(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
-    for member in members {
-        copy(new, old, &member);
-    }
-}
-
 /// Copies a member of the metadata from `old`.
 pub(crate) fn copy_metadata(new: &mut Value, old: &Value, member: &str) {
     if new["metadata"].is_object() {
         copy(&mut new["metadata"], &old["metadata"], member);
-    }
-}
-
-/// Copies a member from `old`; removes it if `old` lacks it.
-pub(crate) fn copy(new: &mut Value, old: &Value, member: &str) {
-    match old.get(member) {
-        Some(value) => new[member] = value.clone(),
-        None => remove(new, member),
     }
 }
 

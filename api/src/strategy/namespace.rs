@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::copy;
+use crate::resource::copy;
 
 /// Finalizer in `spec.finalizers`; the namespace controller removes it when the namespace is empty.
 const KUBERNETES: &str = "kubernetes";

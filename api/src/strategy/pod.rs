@@ -1,12 +1,14 @@
 //! Preparation of pods: the first status, the quality-of-service class, and the subresources that change a
 //! running pod's spec.
+//!
+//! Follows `GetPodQOS`.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::copy;
 use crate::quantity::Quantity;
+use crate::resource::copy;
 
 pub(crate) fn prepare_create(object: &mut Value) {
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(object)});

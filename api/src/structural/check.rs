@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
-use super::format::Format;
 use super::node::{Name, NodeId};
 use super::pattern::Pattern;
+use crate::format::Format;
 
 /// Numeric bound: `minimum` or `maximum` with its exclusive flag.
 #[derive(Clone, Debug, PartialEq)]

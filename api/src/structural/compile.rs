@@ -8,11 +8,11 @@ use serde_json::{Map, Number, Value};
 
 use super::DEPTH_MAX;
 use super::check::{Bound, Checks, NamedFormat};
-use super::format::Format;
 use super::node::{Additional, Flags, ListType, MapType, Name, Node, NodeId, SubtreeFlags, ValueType};
 use super::pattern::Pattern;
 use super::rule::Rule;
 use super::tree::Tree;
+use crate::format::Format;
 
 /// Error of a schema that cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

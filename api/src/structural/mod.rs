@@ -11,7 +11,6 @@
 mod check;
 mod compile;
 pub(crate) mod field_path;
-mod format;
 mod node;
 mod pattern;
 pub mod re2;
@@ -22,7 +21,6 @@ mod walk;
 
 pub use check::{Bound, Checks, NamedFormat};
 pub use compile::CompileError;
-pub use format::Format;
 pub use node::{Additional, Flags, ListType, MapType, Name, Node, NodeId, ValueType};
 pub use pattern::Pattern;
 pub use rule::{Rule, RuleReason};

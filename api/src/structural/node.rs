@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::check::Checks;
-use super::format::Format;
 use super::rule::Rule;
+use crate::format::Format;
 
 /// Property name; a tree stores each name once.
 pub type Name = Arc<str>;

@@ -1,11 +1,13 @@
 //! Table columns of horizontal pod autoscalers and disruption budgets.
+//!
+//! Follows `printHorizontalPodAutoscaler` and `printPodDisruptionBudget`.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::text::{NONE, UNKNOWN, UNSET, count, first_of, int_or_string, list, of};
 use super::{AGE, Column, NAME, Printer, age, name, number, printer as row, text};
-use crate::{convert, kind};
+use crate::convert::autoscaler::in_v2;
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -18,14 +20,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Prints a v1 autoscaler after conversion to v2.
-pub(crate) const V1: Printer = row(COLUMNS, |hpa, now| {
-    let row = kind::lookup("autoscaling", "v1", "horizontalpodautoscalers").expect("a row of the table");
-    let mut newer = hpa.clone();
-    if newer.is_object() {
-        convert::to_storage(row, &mut newer);
-    }
-    cells(&newer, now)
-});
+pub(crate) const V1: Printer = row(COLUMNS, |hpa, now| cells(&in_v2(hpa), now));
 
 pub(crate) const V2: Printer = row(COLUMNS, cells);
 

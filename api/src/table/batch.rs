@@ -1,4 +1,6 @@
 //! Table columns of jobs and cron jobs.
+//!
+//! Follows `printJob` and `printCronJob`.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,4 +1,6 @@
 //! Human-readable durations: two or three significant figures, as kubectl prints ages.
+//!
+//! Follows `HumanDuration`.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,6 @@
 //! Table columns of events, in core and events.k8s.io.
+//!
+//! Follows `printEvent`.
 
 use jiff::Timestamp;
 use serde_json::Value;

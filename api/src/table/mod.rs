@@ -24,29 +24,12 @@ pub(crate) mod workload;
 mod tests;
 
 use jiff::Timestamp;
-use serde::Serialize;
 use serde_json::Value;
 
-use crate::kind::Resource;
 use crate::meta;
+use crate::resource::{Column, Printer, Resource};
 
 pub use duration::{human_duration, since};
-
-/// Table column, with the fields of `columnDefinitions`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Column {
-    /// Header; kubectl prints it in capitals.
-    pub name: &'static str,
-    /// OpenAPI type of the cells.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// OpenAPI format; `name` marks the object's name.
-    pub format: &'static str,
-    /// Description of the cells.
-    pub description: &'static str,
-    /// Priority: 0 is always shown, higher ones only with `-o wide`.
-    pub priority: i32,
-}
 
 const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
     Column { name, kind, format: "", description, priority: 0 }
@@ -94,13 +77,6 @@ const CREATED_AT: Column = Column {
 const CONTAINERS: Column = text("Containers", "Names of the containers in the template.").wide();
 const IMAGES: Column = text("Images", "Images of the containers in the template.").wide();
 const SELECTOR: Column = text("Selector", "Label selector.").wide();
-
-/// Columns of a kind, and the function that computes the cells.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Printer {
-    columns: &'static [Column],
-    cells: fn(&Value, Timestamp) -> Vec<Value>,
-}
 
 const fn printer(columns: &'static [Column], cells: fn(&Value, Timestamp) -> Vec<Value>) -> Printer {
     Printer { columns, cells }

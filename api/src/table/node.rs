@@ -1,4 +1,6 @@
 //! Table columns of nodes.
+//!
+//! Follows `printNode`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Table columns of pods. The status column summarizes all container statuses in one word.
+//!
+//! Follows `printPod`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Table columns of services.
+//!
+//! Follows `printService`.
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,13 @@
 //! Table columns of workloads and controller revisions.
+//!
+//! Follows `printDeployment`, `printStatefulSet` and `printDaemonSet`.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::text::{NONE, containers, count, int, labels, of, selector, selector_or};
 use super::{AGE, CONTAINERS, Column, IMAGES, NAME, Printer, SELECTOR, age, name, number, printer, text};
-use crate::kind::split_api_version;
+use crate::group_version::split_api_version;
 use crate::meta;
 
 fn template(object: &Value) -> &Value {

@@ -1,13 +1,16 @@
 //! Validation of PersistentVolumeClaims, and of claim templates in pods and stateful sets.
+//!
+//! Follows `ValidatePersistentVolumeClaim` and `ValidatePersistentVolumeClaimUpdate`.
 
 use serde_json::Value;
 
-use super::check::{
+use super::resource;
+use super::selector::label_selector;
+use crate::check::metadata;
+use crate::check::{
     IMMUTABLE, NOT_POSITIVE, equal_except, given_one_of, grammar, optional_grammar, quantity, required,
     same_amounts,
 };
-use super::selector::label_selector;
-use super::{metadata, resource};
 use crate::diff;
 use crate::field::{ErrorList, Path};
 use crate::meta;

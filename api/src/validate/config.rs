@@ -1,12 +1,14 @@
 //! Validation of config maps and secrets.
+//!
+//! Follows `ValidateConfigMap` and `ValidateSecret`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::check::{IMMUTABLE, grammar};
-use crate::admission::review::go_json;
+use crate::check::{IMMUTABLE, grammar};
 use crate::field::{ErrorList, Path};
+use crate::go_json;
 use crate::limits::DATA_MAX;
 use crate::meta;
 use crate::name;

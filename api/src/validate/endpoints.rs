@@ -1,9 +1,11 @@
 //! Validation of v1 Endpoints.
+//!
+//! Follows `ValidateEndpointsCreate` and `ValidateEndpointsUpdate`.
 
 use serde_json::Value;
 
-use super::check::{grammar, one_of, optional_grammar};
 use super::service;
+use crate::check::{grammar, one_of, optional_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};

@@ -1,8 +1,10 @@
 //! Validation of core events. [`super::groups`] validates those of events.k8s.io.
+//!
+//! Follows `legacyValidateEvent`.
 
 use serde_json::Value;
 
-use super::check::grammar;
+use crate::check::grammar;
 use crate::field::{ErrorList, Path};
 use crate::limits::{EVENT_NOTE_MAX, EVENT_WORD_MAX};
 use crate::meta;

@@ -1,11 +1,13 @@
 //! Validation of limit ranges: the bounds and defaults of a resource must not contradict each other.
+//!
+//! Follows `ValidateLimitRange`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::check::{grammar, quantity};
 use super::{pod, resource};
+use crate::check::{grammar, quantity};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;

@@ -3,7 +3,6 @@
 //! object, such as a namespace or an allocated address.
 
 pub(crate) mod batch;
-pub(crate) mod check;
 pub(crate) mod claim;
 pub(crate) mod config;
 pub(crate) mod endpoints;
@@ -31,7 +30,7 @@ pub(crate) use resource::is_extended_of_quotas;
 use serde_json::Value;
 
 use crate::field::{ErrorList, FieldError, FieldErrorKind};
-use crate::kind::Resource;
+use crate::resource::Resource;
 
 pub use groups::trust_bundle;
 pub use warning::warnings;

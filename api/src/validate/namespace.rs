@@ -1,9 +1,11 @@
 //! Validation of namespaces: the finalizers of the spec, and a phase that matches the deletion timestamp.
+//!
+//! Follows `ValidateNamespace`, `ValidateNamespaceFinalizeUpdate` and `ValidateNamespaceStatusUpdate`.
 
 use serde_json::Value;
 
-use super::check::grammar;
 use super::metadata::{NO_DOMAIN, STANDARD_FINALIZERS};
+use crate::check::grammar;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;

@@ -1,11 +1,13 @@
 //! Validation of nodes.
+//!
+//! Follows `ValidateNode` and `ValidateNodeUpdate`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::check::grammar;
 use super::{pod, resource};
+use crate::check::grammar;
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::name;

@@ -1,4 +1,6 @@
 //! Validation of pods and pod templates.
+//!
+//! Follows `ValidatePodCreate`, `ValidatePodSpec` and `ValidatePodTemplateSpec`.
 
 mod affinity;
 mod annotation;
@@ -18,8 +20,8 @@ mod volume;
 
 use serde_json::Value;
 
-use super::check::{each, grammar, one_of_listed, optional_grammar, unique};
-use super::metadata;
+use crate::check::metadata;
+use crate::check::{each, grammar, one_of_listed, optional_grammar, unique};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;

@@ -1,11 +1,13 @@
 //! Validation of resource quotas: resource names, amounts and scopes.
+//!
+//! Follows `ValidateResourceQuota`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::check::IMMUTABLE;
 use super::resource;
+use crate::check::IMMUTABLE;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
 

@@ -2,57 +2,30 @@
 //! may still break it; otherwise no field of it could be changed. The path and detail of an error identify
 //! its rule. Rules that are ratcheted for single items (a CIDR block, a usage) are handled where they are
 //! checked.
+//!
+//! Follows `GetValidationOptionsFromPodSpecAndMeta`.
 
 use crate::field::{ErrorList, FieldError};
-use crate::kind::Resource;
 use crate::object::text;
+use crate::resource::{RatchetedRule, Resource};
 use serde_json::Value;
 
-/// Validation rule that objects may break if their stored version breaks it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// Values in label selectors must be label values.
-    SelectorValue,
-    /// Values in required node selectors must be label values.
-    NodeValue,
-    /// Label selectors of topology spread constraints must be valid.
-    SpreadSelector,
-    /// Amounts of huge pages must be multiples of the page size.
-    HugePages,
-    /// The pod deletion cost must be a number.
-    DeletionCost,
-    /// Pods must not set sysctls of the host's namespaces.
-    HostSysctl,
-    /// Token paths must stay inside the volume.
-    TokenPath,
-    /// TLS entries of an ingress must name a valid secret.
-    IngressSecret,
-    /// Data sources must have a valid API group.
-    SourceGroup,
-    /// Rules with a wildcard host are validated like others.
-    WildcardHost,
-    /// Pods with `hostUsers: false` must not use the host network.
-    OwnUsersNetwork,
-    /// Pods with `hostUsers: false` must not use volume devices.
-    OwnUsersDevices,
-}
-
 /// The ratcheted rule of an ingress that an error reports.
-pub(crate) fn of_ingress(object: &Value, error: &FieldError) -> Option<Rule> {
+pub(crate) fn of_ingress(object: &Value, error: &FieldError) -> Option<RatchetedRule> {
     let field = error.field.as_str();
     if field.starts_with("spec.tls[") && field.ends_with("].secretName") {
-        Some(Rule::IngressSecret)
+        Some(RatchetedRule::IngressSecret)
     } else if is_of_wildcard(object, field) {
-        Some(Rule::WildcardHost)
+        Some(RatchetedRule::WildcardHost)
     } else {
         of_pods(object, error)
     }
 }
 
 /// The ratcheted rule of a volume claim that an error reports.
-pub(crate) fn of_claim(object: &Value, error: &FieldError) -> Option<Rule> {
+pub(crate) fn of_claim(object: &Value, error: &FieldError) -> Option<RatchetedRule> {
     match error.field.as_str() {
-        "spec.dataSource.apiGroup" | "spec.dataSourceRef.apiGroup" => Some(Rule::SourceGroup),
+        "spec.dataSource.apiGroup" | "spec.dataSourceRef.apiGroup" => Some(RatchetedRule::SourceGroup),
         _ => of_pods(object, error),
     }
 }
@@ -65,27 +38,27 @@ fn is_of_wildcard(ingress: &Value, field: &str) -> bool {
 }
 
 /// The ratcheted rule of pods, pod templates and selectors that an error reports.
-pub(crate) fn of_pods(_: &Value, error: &FieldError) -> Option<Rule> {
+pub(crate) fn of_pods(_: &Value, error: &FieldError) -> Option<RatchetedRule> {
     let (field, detail) = (error.field.as_str(), error.detail.as_str());
     let is_value = field.contains(".matchExpressions[") && field.contains("].values[");
     if field.contains("topologySpreadConstraints[") && field.contains("].labelSelector") {
-        Some(Rule::SpreadSelector)
+        Some(RatchetedRule::SpreadSelector)
     } else if is_value && field.contains(".nodeSelectorTerms[") {
-        Some(Rule::NodeValue)
+        Some(RatchetedRule::NodeValue)
     } else if is_value {
-        Some(Rule::SelectorValue)
+        Some(RatchetedRule::SelectorValue)
     } else if detail.contains(" is not positive integer multiple of ") {
-        Some(Rule::HugePages)
+        Some(RatchetedRule::HugePages)
     } else if field.ends_with("annotations[controller.kubernetes.io/pod-deletion-cost]") {
-        Some(Rule::DeletionCost)
+        Some(RatchetedRule::DeletionCost)
     } else if field.contains(".sysctls[") && detail.starts_with("may not be specified when 'host") {
-        Some(Rule::HostSysctl)
+        Some(RatchetedRule::HostSysctl)
     } else if field.ends_with(".projected.path") && !detail.is_empty() {
-        Some(Rule::TokenPath)
+        Some(RatchetedRule::TokenPath)
     } else if detail == "when `hostUsers` is false" {
         match field.rsplit_once('.').map_or(field, |(_, member)| member) {
-            "hostNetwork" => Some(Rule::OwnUsersNetwork),
-            "volumeDevices" => Some(Rule::OwnUsersDevices),
+            "hostNetwork" => Some(RatchetedRule::OwnUsersNetwork),
+            "volumeDevices" => Some(RatchetedRule::OwnUsersDevices),
             _ => None,
         }
     } else {
@@ -100,6 +73,6 @@ pub(super) fn drop_tolerated(
     (stored, before): (&Value, &ErrorList),
 ) {
     let rule = resource.rules.ratcheted;
-    let broken: Vec<Rule> = before.iter().filter_map(|error| rule(stored, error)).collect();
+    let broken: Vec<RatchetedRule> = before.iter().filter_map(|error| rule(stored, error)).collect();
     errors.retain(|error| rule(object, error).is_none_or(|rule| !broken.contains(&rule)));
 }

@@ -1,8 +1,10 @@
 //! Names and amounts of resources (cpu, memory, extended resources) in pods, quotas and limit ranges.
+//!
+//! Follows `ValidateResourceQuantityValue`.
 
 use serde_json::Value;
 
-use super::check::{grammar, quantity, quantity_not_negative};
+use crate::check::{grammar, quantity, quantity_not_negative};
 use crate::field::{ErrorList, Path};
 use crate::name as names;
 use crate::quantity::Quantity;

@@ -1,9 +1,11 @@
 //! Validation of label selectors in objects.
+//!
+//! Follows `ValidateLabelSelector`.
 
 use serde_json::Value;
 
-use super::check::{each, grammar};
-use super::metadata;
+use crate::check::metadata;
+use crate::check::{each, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{is_empty, list, text};

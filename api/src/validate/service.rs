@@ -1,4 +1,6 @@
 //! Validation of services. The allocator checks whether addresses and node ports are free.
+//!
+//! Follows `ValidateService`.
 
 mod address;
 mod change;
@@ -7,8 +9,8 @@ mod status;
 
 use serde_json::Value;
 
-use super::check::{IMMUTABLE, grammar, one_of};
-use super::metadata;
+use crate::check::metadata;
+use crate::check::{IMMUTABLE, grammar, one_of};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::meta;

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::field::ErrorList;
-use crate::kind::Resource;
+use crate::resource::Resource;
 use crate::schema::{self, Elem, Shape, Type};
 
 /// Replaces `null` in the texts of errors about an object where Go has another value. Paths that the field table does not

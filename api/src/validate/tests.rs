@@ -6,7 +6,8 @@ mod pointers;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::kind::{Resource, every, lookup_api_version};
+use crate::kind::{every, lookup_api_version};
+use crate::resource::Resource;
 use crate::{defaults, object, strategy};
 
 #[derive(Deserialize)]

@@ -1,11 +1,13 @@
 //! Validation of persistent volumes.
+//!
+//! Follows `ValidatePersistentVolume` and `ValidatePersistentVolumeUpdate`.
 
 use serde_json::{Map, Value};
 
-use super::check::{
+use super::{claim, pod};
+use crate::check::{
     IMMUTABLE, NOT_POSITIVE, equal_except, given_one_of, grammar, optional_grammar, optional_one_of, quantity,
 };
-use super::{claim, pod};
 use crate::diff;
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::meta;

@@ -1,4 +1,6 @@
 //! Warnings for valid objects that are probably mistakes, sent as `Warning` headers.
+//!
+//! Follows `WarningsOnCreate` and `WarningsOnUpdate`.
 
 pub(crate) mod other;
 mod pod;
@@ -13,42 +15,20 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use crate::check::quantity;
 use crate::field::Path;
-use crate::kind::Resource;
-use crate::limits::WARNINGS_MAX;
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::quantity;
+use crate::resource::{Resource, Warnings};
 use crate::validate::metadata;
 use crate::validate::resource::is_whole;
-
-/// Warnings collected so far; those beyond [`WARNINGS_MAX`] are dropped.
-#[derive(Default)]
-pub(crate) struct Warnings(Vec<String>);
-
-impl Warnings {
-    /// Whether further warnings are dropped.
-    fn is_full(&self) -> bool {
-        self.0.len() >= WARNINGS_MAX
-    }
-
-    pub(crate) fn push(&mut self, warning: String) {
-        if !self.is_full() {
-            self.0.push(warning);
-        }
-    }
-
-    fn extend(&mut self, warnings: impl IntoIterator<Item = String>) {
-        warnings.into_iter().for_each(|warning| self.push(warning));
-    }
-}
 
 /// Warnings for the client that wrote a valid object; `old` is the object it replaces. Pods cause warnings
 /// only on create, and templates only when the specification changes.
 pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Warnings::default();
     (resource.rules.warnings)(object, old, &mut warnings);
-    warnings.0
+    warnings.into_vec()
 }
 
 /// Warns of new finalizers of a custom resource that have no domain.

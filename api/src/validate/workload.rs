@@ -10,9 +10,9 @@ pub(crate) mod status;
 
 use serde_json::Value;
 
-use super::check::{at_most_100_percent, int_or_percent};
 use super::pod;
 use super::selector::{self, Usable};
+use crate::check::{at_most_100_percent, int_or_percent};
 use crate::field::{ErrorList, Path};
 use crate::object::text;
 

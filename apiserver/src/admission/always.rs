@@ -2,8 +2,8 @@
 //! itself.
 
 use super::{Plugin, Subject};
-use crate::bootstrap::SELF;
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
+use crate::user::SELF;
 use kstore_api::status::Status;
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) struct AlwaysDeny;
 impl Plugin for AlwaysDeny {
     fn mutate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         _: &mut Value,
         _: Option<&Value>,
@@ -26,7 +26,7 @@ impl Plugin for AlwaysDeny {
 
     fn validate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         _: Option<&Value>,
         _: Option<&Value>,

@@ -2,7 +2,7 @@
 //! can use one that is already on the node. An update without a new image keeps the pull policies.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::object::{list, text};
 use kstore_api::status::Status;
@@ -16,7 +16,7 @@ pub(super) struct AlwaysPullImages;
 impl Plugin for AlwaysPullImages {
     fn mutate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         old: Option<&Value>,
@@ -39,7 +39,7 @@ impl Plugin for AlwaysPullImages {
 
     fn validate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,

@@ -3,8 +3,8 @@
 //! `/approval` was checked before.
 
 use super::{Operation, Plugin, Subject};
+use crate::admission::Cluster;
 use crate::authz::{Attributes, Target};
-use crate::lookup::Lookup;
 use kstore_api::object::text;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub(super) struct CertificateApproval;
 impl Plugin for CertificateApproval {
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _old: Option<&Value>,
@@ -39,8 +39,8 @@ pub(super) fn is_update_of(subject: &Subject<'_>, subresource: &str) -> bool {
 }
 
 /// Whether the user may do this for the signer, or for all signers of its domain (`domain/*`).
-pub(super) fn may(cluster: &dyn Lookup, subject: &Subject<'_>, verb: &str, signer: &str) -> bool {
-    if subject.user.is_in(crate::authn::MASTERS) {
+pub(super) fn may(cluster: &dyn Cluster, subject: &Subject<'_>, verb: &str, signer: &str) -> bool {
+    if subject.user.is_in(crate::user::MASTERS) {
         return true;
     }
     let policy = cluster.policy();

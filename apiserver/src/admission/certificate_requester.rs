@@ -2,7 +2,7 @@
 //! overwrites the values in the request. Signers rely on it.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(super) struct CertificateRequester;
 impl Plugin for CertificateRequester {
     fn mutate(
         &self,
-        _cluster: &dyn Lookup,
+        _cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: &mut Value,
         _old: Option<&Value>,

@@ -3,7 +3,7 @@
 
 use super::certificate_approval::{is_update_of, may};
 use super::{Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::object::{semantically_equal, text};
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(super) struct CertificateSigning;
 impl Plugin for CertificateSigning {
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,

@@ -2,8 +2,8 @@
 //! permissions no role can revoke.
 
 use super::{Operation, Plugin, Subject};
-use crate::authn::MASTERS;
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
+use crate::user::MASTERS;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::object::text;
@@ -21,7 +21,7 @@ pub(super) struct CertificateSubjectRestriction;
 impl Plugin for CertificateSubjectRestriction {
     fn validate(
         &self,
-        _cluster: &dyn Lookup,
+        _cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _old: Option<&Value>,

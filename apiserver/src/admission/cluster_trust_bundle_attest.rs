@@ -5,7 +5,7 @@
 use super::certificate_approval::may;
 use super::rbac_escalation::changes_only_references;
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::object::text;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub(super) struct ClusterTrustBundleAttest;
 impl Plugin for ClusterTrustBundleAttest {
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,

@@ -8,7 +8,7 @@ use super::pod_security::PodSecurity;
 use super::pod_toleration_restriction::PodTolerationRestriction;
 use super::registered::{MUTATING_WEBHOOK, PluginSwitches, RESOURCE_QUOTA, VALIDATING_WEBHOOK, plugins};
 use super::{Plugin, Subject, limited_resources};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use crate::outbound::Remote;
 use kstore_api::quota::LimitedResource;
 use kstore_api::status::Status;
@@ -160,7 +160,7 @@ pub(super) struct Unconfigured;
 impl Plugin for Unconfigured {
     fn validate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         _: Option<&Value>,
         _: Option<&Value>,

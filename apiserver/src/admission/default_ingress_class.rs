@@ -2,7 +2,7 @@
 //! among equally new ones.
 
 use super::{Operation, Plugin, Subject, row};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub(super) struct DefaultIngressClass;
 impl Plugin for DefaultIngressClass {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         ingress: &mut Value,
         _: Option<&Value>,

@@ -2,7 +2,7 @@
 //! equally new ones.
 
 use super::{Operation, Plugin, Subject, row};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(super) struct DefaultStorageClass;
 impl Plugin for DefaultStorageClass {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         claim: &mut Value,
         _: Option<&Value>,

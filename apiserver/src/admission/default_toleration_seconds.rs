@@ -2,7 +2,7 @@
 //! they set such tolerations.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(super) struct DefaultTolerationSeconds;
 impl Plugin for DefaultTolerationSeconds {
     fn mutate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         _: Option<&Value>,

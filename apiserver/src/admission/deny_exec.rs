@@ -2,7 +2,7 @@
 //! attaching to them, if the pods have more rights on the node than their user.
 
 use super::{Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::object::list;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -36,7 +36,7 @@ impl DenyExec {
 }
 
 impl Plugin for DenyExec {
-    fn connect(&self, cluster: &dyn Lookup, subject: &Subject<'_>) -> Result<(), Status> {
+    fn connect(&self, cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<(), Status> {
         if !matches!(subject.subresource, "exec" | "attach") {
             return Ok(());
         }

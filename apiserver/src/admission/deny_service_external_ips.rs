@@ -1,7 +1,7 @@
 //! DenyServiceExternalIPs: refuses new external addresses of Services; existing ones may stay.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::object::list;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -11,7 +11,7 @@ pub(super) struct DenyServiceExternalIps;
 impl Plugin for DenyServiceExternalIps {
     fn validate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,

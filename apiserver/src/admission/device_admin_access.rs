@@ -2,7 +2,7 @@
 //! label allows it. In Kubernetes the rule is part of the storage of claims and not a plugin.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use crate::registry::namespaces;
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::object::list;
@@ -21,7 +21,7 @@ pub(super) struct DeviceAdminAccess;
 impl Plugin for DeviceAdminAccess {
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
@@ -68,8 +68,8 @@ fn allocated(new: &Value, old: Option<&Value>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::UserInfo;
     use crate::testing::MapLookup;
+    use crate::user::UserInfo;
     use kstore_api::kind;
     use serde_json::json;
 

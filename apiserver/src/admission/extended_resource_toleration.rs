@@ -2,7 +2,7 @@
 //! reserves nodes for them.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::object::list;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(super) struct ExtendedResourceToleration;
 impl Plugin for ExtendedResourceToleration {
     fn mutate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         _: Option<&Value>,

@@ -4,11 +4,11 @@
 
 use super::dynamic::Admitted;
 use super::{Operation, Plugin};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use crate::undecided::Undecided;
 use kstore_api::initializers::{self, GROUP, Initializers as Waiting, PLURAL, VERSION};
-use kstore_api::kind::Resource;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -37,7 +37,7 @@ impl ConfiguredInitializers {
     /// decides.
     pub(super) fn admit(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         admitted: &Admitted<'_>,
         new: &mut Value,
         old: Option<&Value>,
@@ -58,7 +58,12 @@ impl ConfiguredInitializers {
     }
 
     /// Sets the initializers of a new object, unless its creator has chosen them.
-    fn begin(&self, cluster: &dyn Lookup, admitted: &Admitted<'_>, new: &mut Value) -> Result<(), Undecided> {
+    fn begin(
+        &self,
+        cluster: &dyn Cluster,
+        admitted: &Admitted<'_>,
+        new: &mut Value,
+    ) -> Result<(), Undecided> {
         if let Some(chosen) = decoded(new)? {
             permit(admitted, "create with initializers denied")?;
             chosen.write(new);
@@ -79,7 +84,7 @@ impl ConfiguredInitializers {
     }
 
     /// The configurations in the order of their names.
-    fn now(&self, cluster: &dyn Lookup) -> Arc<[Arc<Value>]> {
+    fn now(&self, cluster: &dyn Cluster) -> Arc<[Arc<Value>]> {
         let Some(kind) = cluster.kinds().lookup(GROUP, VERSION, PLURAL) else { return Arc::default() };
         // Read before the objects: a change in between is read next time.
         let version = cluster.version(kind.resource);

@@ -2,7 +2,7 @@
 //! cannot reserve a whole zone.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::object::{list, text};
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) struct LimitPodHardAntiAffinityTopology;
 impl Plugin for LimitPodHardAntiAffinityTopology {
     fn validate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _: Option<&Value>,

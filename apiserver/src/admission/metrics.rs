@@ -1,7 +1,10 @@
 //! Admission metrics: durations and refusals, by step and by plugin.
 
 use super::Operation;
-use crate::metrics::{Family, Histogram, Page};
+use crate::series::Family;
+
+use kstore_metrics_text::Page;
+use kstore_metrics_text::AtomicHistogram;
 use std::time::Duration;
 
 /// Histogram bounds in seconds; those of Kubernetes.
@@ -12,12 +15,12 @@ type Key = (&'static str, &'static str, &'static str, bool);
 
 /// The metrics of one admission chain.
 pub(super) struct AdmissionMetrics {
-    series: Family<Key, Histogram>,
+    series: Family<Key, AtomicHistogram>,
 }
 
 impl Default for AdmissionMetrics {
     fn default() -> Self {
-        Self { series: Family::new(|| Histogram::new(&BOUNDS)) }
+        Self { series: Family::new(|| AtomicHistogram::new(&BOUNDS)) }
     }
 }
 

@@ -53,13 +53,13 @@ mod tests;
 mod tolerations;
 
 use crate::audit;
-use crate::authn::UserInfo;
 use crate::authz::Authorizer;
-use crate::bootstrap::SELF;
+use crate::authz::policy::Policy;
 use crate::lookup::Lookup;
-use crate::metrics::Page;
 use crate::outbound::Outbound;
+use kstore_metrics_text::Page;
 use crate::undecided::Undecided;
+use crate::user::{SELF, UserInfo};
 pub use configuration::{ConfigurationError, ConfiguredPlugins};
 use dynamic::{Admitted, Calls, Dynamic};
 pub use image_policy_webhook::ImagePolicyOptions;
@@ -67,7 +67,8 @@ use initializers::ConfiguredInitializers;
 pub use kstore_api::admission::Operation;
 use kstore_api::admission::Reinvocation;
 use kstore_api::admission::review::AuditAnnotation;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use metrics::AdmissionMetrics;
@@ -137,12 +138,18 @@ impl Remarks {
     }
 }
 
+/// The cluster as plugins see it: its objects, and its roles and bindings.
+trait Cluster: Lookup {
+    /// The roles and bindings.
+    fn policy(&self) -> Arc<Policy>;
+}
+
 /// An in-tree admission plugin. `old` is the stored object, if there is one.
 trait Plugin: Send + Sync {
     /// Changes the object, or refuses the request.
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: &mut Value,
         old: Option<&Value>,
@@ -154,7 +161,7 @@ trait Plugin: Send + Sync {
     /// Refuses invalid requests. `new` is absent for a deletion.
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
@@ -164,7 +171,7 @@ trait Plugin: Send + Sync {
     }
 
     /// Refuses a stream to an object, such as a command in a pod.
-    fn connect(&self, cluster: &dyn Lookup, subject: &Subject<'_>) -> Result<(), Status> {
+    fn connect(&self, cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<(), Status> {
         let _ = (cluster, subject);
         Ok(())
     }
@@ -172,7 +179,7 @@ trait Plugin: Send + Sync {
     /// Refuses invalid requests like [`Plugin::validate`], and adds warnings and audit annotations.
     fn review(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
@@ -185,7 +192,7 @@ trait Plugin: Send + Sync {
     /// Refuses invalid requests like [`Plugin::review`]; may first wait for something outside the process.
     fn decide(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,

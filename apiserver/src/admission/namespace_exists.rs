@@ -2,7 +2,7 @@
 //! does the same.
 
 use super::{Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use crate::registry::namespaces;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub(super) struct NamespaceExists;
 impl Plugin for NamespaceExists {
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         _: Option<&Value>,
         _: Option<&Value>,

@@ -3,7 +3,7 @@
 //! namespace still accepts objects.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use crate::registry::{is_terminating, namespaces, terminating};
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -17,7 +17,7 @@ impl Plugin for NamespaceLifecycle {
     // Runs in the mutating phase, so that a missing namespace is the first error.
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         _: &mut Value,
         _: Option<&Value>,
@@ -36,7 +36,7 @@ impl Plugin for NamespaceLifecycle {
 
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         _: Option<&Value>,
         _: Option<&Value>,

@@ -3,13 +3,15 @@
 //! permission to set finalizers on the owner. Permissions are RBAC's.
 
 use super::{Operation, Plugin, Subject};
-use crate::authn::MASTERS;
+use crate::admission::Cluster;
+use crate::authz::Attributes;
+use crate::authz::More;
+use crate::authz::Target;
 use crate::authz::policy::Policy;
-use crate::authz::{Attributes, More, Target};
-use crate::lookup::Lookup;
-use kstore_api::kind::Resource;
+use crate::user::MASTERS;
 use kstore_api::meta::owner_references;
 use kstore_api::object::{semantically_equal, text};
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 
@@ -18,7 +20,7 @@ pub(super) struct OwnerReferencesPermissionEnforcement;
 impl Plugin for OwnerReferencesPermissionEnforcement {
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
@@ -67,7 +69,7 @@ fn newly_blocking<'r>(new: &'r [Value], old: &'r [Value]) -> impl Iterator<Item 
 }
 
 fn may_block(
-    cluster: &dyn Lookup,
+    cluster: &dyn Cluster,
     policy: &Policy,
     subject: &Subject<'_>,
     reference: &Value,

@@ -2,7 +2,7 @@
 //! Validation refuses shrinking.
 
 use super::{Operation, Plugin, Subject, row};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::meta;
 use kstore_api::object::text;
 use kstore_api::quantity::Quantity;
@@ -17,7 +17,7 @@ pub(super) struct PersistentVolumeClaimResize;
 impl Plugin for PersistentVolumeClaimResize {
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,

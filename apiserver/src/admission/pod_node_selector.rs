@@ -3,7 +3,7 @@
 //! pods in a namespace may name.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use crate::registry::namespaces;
 use kstore_api::meta;
 use kstore_api::status::Status;
@@ -56,7 +56,7 @@ impl PodNodeSelector {
     }
 
     /// The node selector that the namespace requires of a new pod.
-    fn selector(&self, cluster: &dyn Lookup, subject: &Subject<'_>) -> Result<Labels, Status> {
+    fn selector(&self, cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<Labels, Status> {
         let namespace = cluster.get(namespaces(), "", subject.namespace);
         match namespace.as_ref().and_then(|namespace| meta::annotation(namespace, ANNOTATION)) {
             Some(text) => parse(text).map_err(Status::unclassified),
@@ -83,7 +83,7 @@ fn concerns(subject: &Subject<'_>) -> bool {
 impl Plugin for PodNodeSelector {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         _: Option<&Value>,
@@ -101,7 +101,7 @@ impl Plugin for PodNodeSelector {
 
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _: Option<&Value>,

@@ -2,7 +2,7 @@
 
 use super::limit_ranger::totals;
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::meta;
 use kstore_api::object::text;
 use kstore_api::quantity::Quantity;
@@ -16,7 +16,7 @@ pub(super) struct PodResizeValidator;
 impl Plugin for PodResizeValidator {
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
@@ -28,7 +28,7 @@ impl Plugin for PodResizeValidator {
         if name.is_empty() || pod["metadata"]["generation"] == old["metadata"]["generation"] {
             return Ok(());
         }
-        let Some(node) = cluster.get(crate::token::core("nodes"), "", name) else {
+        let Some(node) = cluster.get(crate::lookup::core("nodes"), "", name) else {
             return Err(subject.forbidden(&format!("node {name:?} not found")));
         };
         let missing = missing(pod, &node["status"]["allocatable"]);

@@ -3,7 +3,7 @@
 
 use super::configuration::read;
 use super::{Operation, Plugin, Subject, tolerations};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use crate::registry::namespaces;
 use kstore_api::meta;
 use kstore_api::object::list;
@@ -72,7 +72,7 @@ impl PodTolerationRestriction {
         Ok(Self { default: values("default", default)?, allowed: values("whitelist", whitelist)? })
     }
 
-    fn check(&self, cluster: &dyn Lookup, subject: &Subject<'_>, pod: &Value) -> Result<(), Status> {
+    fn check(&self, cluster: &dyn Cluster, subject: &Subject<'_>, pod: &Value) -> Result<(), Status> {
         let own = list(&pod["spec"]["tolerations"]);
         if own.is_empty() {
             return Ok(());
@@ -111,7 +111,7 @@ fn check_entry(entry: &TolerationEntry) -> Result<(), String> {
 impl Plugin for PodTolerationRestriction {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         _: Option<&Value>,
@@ -141,7 +141,7 @@ impl Plugin for PodTolerationRestriction {
 
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _: Option<&Value>,
@@ -155,7 +155,7 @@ fn concerns(subject: &Subject<'_>) -> bool {
 }
 
 /// The tolerations in an annotation of the pod's namespace.
-fn annotated(cluster: &dyn Lookup, subject: &Subject<'_>, key: &str) -> Result<Vec<Value>, Status> {
+fn annotated(cluster: &dyn Cluster, subject: &Subject<'_>, key: &str) -> Result<Vec<Value>, Status> {
     let namespace = cluster.get(namespaces(), "", subject.namespace);
     let text = namespace.as_ref().and_then(|namespace| meta::annotation(namespace, key)).unwrap_or_default();
     if text.is_empty() {

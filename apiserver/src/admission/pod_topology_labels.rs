@@ -2,10 +2,10 @@
 //! are set when the pod is bound, or created with a node; existing labels are kept.
 
 use super::{Operation, Plugin, Subject, row};
-use crate::lookup::Lookup;
-use kstore_api::kind::Resource;
+use crate::admission::Cluster;
 use kstore_api::meta;
 use kstore_api::object::text;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ pub(super) struct PodTopologyLabels;
 impl Plugin for PodTopologyLabels {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         _: Option<&Value>,
@@ -33,7 +33,7 @@ impl Plugin for PodTopologyLabels {
 }
 
 /// Adds the labels of the node to a pod's binding.
-pub(super) fn label_binding(cluster: &dyn Lookup, binding: &mut Value) {
+pub(super) fn label_binding(cluster: &dyn Cluster, binding: &mut Value) {
     if binding["target"]["kind"] == "Node" {
         let node = text(&binding["target"]["name"]).to_owned();
         copy(cluster, &node, binding);
@@ -41,7 +41,7 @@ pub(super) fn label_binding(cluster: &dyn Lookup, binding: &mut Value) {
 }
 
 /// Copies the node's topology labels to an object that lacks them.
-fn copy(cluster: &dyn Lookup, node: &str, object: &mut Value) {
+fn copy(cluster: &dyn Cluster, node: &str, object: &mut Value) {
     static NODES: OnceLock<&'static Resource> = OnceLock::new();
     if node.is_empty() {
         return;

@@ -1,13 +1,15 @@
 //! [`PolicyLookup`]: the cluster as plugins see it, with the policy that the authorizer keeps up to date, so
 //! that no plugin compiles roles and bindings again.
 
+use super::Cluster;
 use crate::authz::Authorizer;
 use crate::authz::policy::Policy;
-use crate::cache::{Change, Entry, Objects};
+use crate::cache::{Change, Changes, Objects, Position};
 use crate::derived::Derive as _;
+use crate::entry::Entry;
 use crate::kinds::Kinds;
-use crate::lookup::{Changes, Lookup, Position};
-use kstore_api::kind::Resource;
+use crate::lookup::Lookup;
+use kstore_api::resource::Resource;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -57,7 +59,9 @@ impl Lookup for PolicyLookup {
     fn staged(&self, kinds: &[&'static Resource]) -> Vec<Arc<Change>> {
         self.cluster.staged(kinds)
     }
+}
 
+impl Cluster for PolicyLookup {
     fn policy(&self) -> Arc<Policy> {
         let stored = self.authorizer.policy();
         let staged = self.cluster.staged(Policy::kinds());

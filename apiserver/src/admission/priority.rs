@@ -2,7 +2,7 @@
 //! default.
 
 use super::{Operation, Plugin, Subject, row};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pub(super) struct Priority;
 impl Plugin for Priority {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         old: Option<&Value>,
@@ -62,7 +62,7 @@ impl Plugin for Priority {
 
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _: Option<&Value>,
@@ -92,13 +92,13 @@ fn keep(spec: &mut Value, old: &Value) {
     }
 }
 
-fn classes() -> &'static kstore_api::kind::Resource {
+fn classes() -> &'static kstore_api::resource::Resource {
     row("scheduling.k8s.io", "v1", "priorityclasses")
 }
 
 /// The default class for pods that name none. If there are several, the one with the lowest value counts, as
 /// in Kubernetes.
-fn default_class(cluster: &dyn Lookup) -> Option<Arc<Value>> {
+fn default_class(cluster: &dyn Cluster) -> Option<Arc<Value>> {
     let defaults = cluster.list(classes(), "").into_iter().filter(|class| class["globalDefault"] == true);
     defaults.min_by_key(|class| class["value"].as_i64().unwrap_or(0))
 }

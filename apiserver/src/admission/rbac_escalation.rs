@@ -2,13 +2,10 @@
 //! a binding requires holding the rules of its role (or the verb `bind`).
 
 use super::{Operation, Plugin, Subject};
-use crate::authn::MASTERS;
-use crate::authz::coverage::Coverage;
-use crate::authz::policy::Policy;
-use crate::authz::rule::Rule;
-use crate::authz::{Attributes, Decision, Target};
+use crate::admission::Cluster;
+use crate::authz::{Attributes, Decision, Target, coverage::Coverage, policy::Policy, rule::Rule};
 use crate::limits::ESCALATION_RULES_SHOWN;
-use crate::lookup::Lookup;
+use crate::user::MASTERS;
 use kstore_api::object::semantically_equal;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -20,7 +17,7 @@ pub(super) struct RbacEscalation;
 impl Plugin for RbacEscalation {
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,

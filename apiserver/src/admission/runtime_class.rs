@@ -2,7 +2,7 @@
 //! with that runtime.
 
 use super::{Operation, Plugin, Subject, row, tolerations};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::object::{list, text};
 use kstore_api::quantity::Quantity;
 use kstore_api::status::Status;
@@ -17,7 +17,7 @@ pub(super) struct RuntimeClass;
 impl Plugin for RuntimeClass {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         _: Option<&Value>,
@@ -44,7 +44,7 @@ impl Plugin for RuntimeClass {
 
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _: Option<&Value>,
@@ -66,7 +66,7 @@ fn concerns(subject: &Subject<'_>) -> bool {
     subject.operation == Operation::Create && subject.is("", "pods")
 }
 
-fn class_of(cluster: &dyn Lookup, subject: &Subject<'_>, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
+fn class_of(cluster: &dyn Cluster, subject: &Subject<'_>, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
     let Some(name) = pod["spec"]["runtimeClassName"].as_str() else { return Ok(None) };
     let class = cluster.get(row("node.k8s.io", "v1", "runtimeclasses"), "", name);
     let missing = || subject.forbidden(&format!("pod rejected: RuntimeClass {name:?} not found"));

@@ -2,7 +2,7 @@
 //! or groups. Ephemeral containers are not checked, as in Kubernetes.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::object::list;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub(super) struct SecurityContextDeny;
 impl Plugin for SecurityContextDeny {
     fn validate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _: Option<&Value>,

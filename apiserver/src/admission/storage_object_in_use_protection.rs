@@ -2,7 +2,7 @@
 //! them while they are in use. The controller that removes it also adds it to objects without it.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(super) struct StorageObjectInUseProtection;
 impl Plugin for StorageObjectInUseProtection {
     fn mutate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         object: &mut Value,
         _: Option<&Value>,

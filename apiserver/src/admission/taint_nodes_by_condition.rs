@@ -2,7 +2,7 @@
 //! removes once the node is ready, so that no pods are scheduled to it before.
 
 use super::{Operation, Plugin, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) struct TaintNodesByCondition;
 impl Plugin for TaintNodesByCondition {
     fn mutate(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         node: &mut Value,
         _: Option<&Value>,

@@ -1,20 +1,20 @@
 //! Each in-tree plugin over a small cluster.
 
+mod authorization;
 mod configured;
 mod defaults_of_classes;
 mod optional;
 mod pods;
-pub(super) mod provisioned;
-mod resized_pods;
-mod streams;
+pub(super) mod resized_pods;
 mod trust_bundles;
 
-use super::{Admission, ConfiguredPlugins, Operation, PluginSwitches, Remarks, Subject};
-use crate::authn::{MASTERS, UserInfo};
+use super::{Admission, Cluster, ConfiguredPlugins, Operation, PluginSwitches, Remarks, Subject};
+use crate::authz::policy::Policy;
 use crate::authz::{Authorizer, bootstrap};
 use crate::outbound::{Network, ServiceBackends};
 use crate::testing::MapLookup;
 use crate::undecided::Undecided;
+use crate::user::{MASTERS, UserInfo};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::kind;
@@ -23,6 +23,12 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+impl Cluster for MapLookup {
+    fn policy(&self) -> Arc<Policy> {
+        Arc::new(Policy::compile(self))
+    }
+}
 
 fn namespace(name: &str, phase: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name }, "status": { "phase": phase } })

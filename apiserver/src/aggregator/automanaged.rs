@@ -5,6 +5,7 @@ use kstore_api::crd::discovery;
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::object::text;
+use kstore_api::resource::Resource;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,10 +54,10 @@ impl Ownership {
 /// changed: it takes precedence for its group and version.
 pub(super) fn plan(kinds: &kind::Kinds, stored: &BTreeMap<Arc<str>, Ownership>) -> Vec<Change> {
     let is_built_in =
-        |row: &kind::Resource| kinds.built_in_versions(row.group).any(|version| version == row.version);
+        |row: &Resource| kinds.built_in_versions(row.group).any(|version| version == row.version);
     let custom = kinds.custom().chunk_by(|a, b| (a.group, a.version) == (b.group, b.version));
     let custom = custom.map(|rows| rows[0]).filter(|row| !is_built_in(row));
-    let served: BTreeMap<String, &kind::Resource> =
+    let served: BTreeMap<String, &Resource> =
         custom.map(|row| (format!("{}.{}", row.version, row.group), row)).collect();
     let mut changes = Vec::new();
     for (name, ownership) in stored {
@@ -71,7 +72,7 @@ pub(super) fn plan(kinds: &kind::Kinds, stored: &BTreeMap<Arc<str>, Ownership>) 
         }
     }
     let missing = served.iter().filter(|(name, _)| !stored.contains_key(name.as_str()));
-    let made = |row: &kind::Resource| Change::Create(discovery::api_service(row.group, row.version));
+    let made = |row: &Resource| Change::Create(discovery::api_service(row.group, row.version));
     changes.extend(missing.map(|(_, row)| made(row)));
     changes
 }

@@ -6,7 +6,6 @@ use super::automanaged::{self, Change, Ownership};
 use super::availability::Availability;
 use super::services::{ApiService, ApiServices};
 use super::{AggregatedApi, AggregatedApis, Aggregator, ApiDocuments, api_services};
-use crate::bootstrap;
 use crate::cache::{Batch, Cache, Filter, Watch, WatchEnd, WatchStart};
 use crate::limits::{
     AGGREGATED_BACKOFF_BASE, AGGREGATED_BACKOFF_CAP, AGGREGATED_DOCUMENTS_EVERY, AGGREGATED_PROBE_EVERY,
@@ -14,7 +13,7 @@ use crate::limits::{
 };
 use crate::pipeline::Pipeline;
 use crate::pipeline::definition::definitions;
-use crate::request::{Action, Body, DeleteOptions, Target, WriteOptions};
+use crate::request::{Action, Body, DeleteOptions, Target, WriteOptions, own_request};
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::StreamExt as _;
@@ -394,7 +393,7 @@ async fn write(
         namespace: String::new(),
         name: String::from(&*name),
     };
-    let Err(refused) = pipeline.serve(bootstrap::own_request(target, action)).await else {
+    let Err(refused) = pipeline.serve(own_request(target, action)).await else {
         return WriteOutcome::Done;
     };
     let Status { reason, message, .. } = refused.status;

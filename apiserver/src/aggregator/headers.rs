@@ -1,14 +1,9 @@
 //! The `X-Remote-*` headers in which a front proxy passes the authenticated user to an API server. Pure.
 
-use crate::authn::UserInfo;
+use crate::authn::remote_headers::{EXTRA_PREFIX, GROUP, UID, USER};
+use crate::user::UserInfo;
 use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderName, InvalidHeaderValue};
 use std::fmt::Write as _;
-
-/// The names that `extension-apiserver-authentication` announces.
-pub(crate) const USER: &str = "x-remote-user";
-pub(crate) const UID: &str = "x-remote-uid";
-pub(crate) const GROUP: &str = "x-remote-group";
-pub(crate) const EXTRA_PREFIX: &str = "x-remote-extra-";
 
 /// A user that cannot be encoded in headers.
 #[derive(Debug, thiserror::Error)]

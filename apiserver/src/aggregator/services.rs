@@ -4,7 +4,7 @@
 use crate::outbound::{ApiBackend, Trust};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kstore_api::crd::priority;
+use kstore_api::group_version::by_priority;
 use kstore_api::meta;
 use kstore_api::object::{int, text};
 use serde_json::Value;
@@ -119,7 +119,7 @@ impl ApiServices {
             let known = versions.and_then(|versions| versions.get(version));
             Reverse(known.map_or(USUAL.1, |(_, of_version)| *of_version))
         };
-        key(a).cmp(&key(b)).then_with(|| priority::compare(a, b))
+        key(a).cmp(&key(b)).then_with(|| by_priority(a, b))
     }
 }
 

@@ -147,7 +147,7 @@ mod tests {
 
     fn failures(metrics: &AuditMetrics) -> u64 {
         let mut page = String::new();
-        metrics.render(&mut crate::metrics::Page::new(&mut page));
+        metrics.render(&mut kstore_metrics_text::Page::new(&mut page));
         let lines = page.lines().filter(|line| line.starts_with("apiserver_audit_error_total{"));
         lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
     }

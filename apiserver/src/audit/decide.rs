@@ -2,8 +2,8 @@
 //! rules. Pure.
 
 use super::policy::{GroupResources, Level, Policy, Rule, Stages};
-use crate::authn::UserInfo;
 use crate::authz::Target;
+use crate::user::UserInfo;
 
 /// Attributes of a request that policies match on.
 #[derive(Clone, Copy, Debug)]

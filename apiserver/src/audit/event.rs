@@ -1,8 +1,8 @@
 //! Audit events: `audit.k8s.io/v1 Event` as one line of JSON. Pure.
 
 use super::policy::{Level, Stage};
-use crate::authn::UserInfo;
 use crate::authz::Target;
+use crate::user::UserInfo;
 use jiff::Timestamp;
 use kstore_api::status::{Outcome, Reason, Status};
 use serde::Serialize;

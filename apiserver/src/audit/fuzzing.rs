@@ -2,8 +2,8 @@
 
 use super::decide::{Attributes, decide};
 use super::policy::{Level, Policy};
-use crate::authn::UserInfo;
 use crate::authz::Target;
+use crate::user::UserInfo;
 
 /// Checks that every text is either a policy or refused with a reason. A policy must decide the same about a
 /// request each time, and a rule about users must not match an unauthenticated request.

@@ -1,7 +1,7 @@
 //! Counters of the audit log, with Kubernetes' names.
 
 use super::policy::Level;
-use crate::metrics::Page;
+use kstore_metrics_text::Page;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The place at which an event was lost: the `plugin` label of the error counter.

@@ -30,8 +30,8 @@ pub(crate) use trail::{
 pub use webhook::{AuditSender, WebhookOptions};
 
 use crate::limits;
-use crate::metrics::Page;
 use crate::outbound::Remote;
+use kstore_metrics_text::Page;
 use backend::{Backend, QueueBounds, QueuedEvent};
 use event::Event;
 use kstore_nondet::Rng;

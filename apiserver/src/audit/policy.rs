@@ -2,7 +2,7 @@
 //! [`super::decide`] applies them.
 
 use kstore_api::field::{ErrorList, Path};
-use kstore_api::kind::split_api_version;
+use kstore_api::group_version::split_api_version;
 use kstore_api::name::dns1123_subdomain;
 use kstore_api::yaml;
 use serde::{Deserialize, Serialize};

@@ -8,11 +8,12 @@ use super::event::{
 };
 use super::policy::{Level, Stage};
 use super::{Audit, Encoded};
-use crate::authn::{Peer, UserInfo};
 use crate::authz::{self, Authorizer, Decision, Target};
 use crate::error::panicked;
 use crate::limits;
+use crate::peer::Peer;
 use crate::resource_location::ResourceLocation;
+use crate::user::UserInfo;
 use http::{Extensions, HeaderMap};
 use jiff::Timestamp;
 use kstore_api::admission::review::AuditAnnotation;

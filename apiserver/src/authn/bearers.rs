@@ -3,10 +3,11 @@
 
 use super::basic_auth::{self, BasicAuth};
 use super::oidc::Issuers;
-use super::{TokenFile, TokenWebhook, UserInfo, bootstrap_token};
+use super::{TokenFile, TokenWebhook, bootstrap_token};
 use crate::lookup::Lookup;
-use crate::metrics::Page;
+use kstore_metrics_text::Page;
 use crate::reloaded::Reloaded;
+use crate::user::UserInfo;
 use http::HeaderMap;
 use jiff::Timestamp;
 use kstore_api::status::Status;

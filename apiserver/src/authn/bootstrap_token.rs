@@ -1,9 +1,8 @@
 //! Bootstrap tokens, with which nodes join: `ID.SECRET`, valid while the Secret
 //! `kube-system/bootstrap-token-ID` says so.
 
-use super::UserInfo;
-use crate::lookup::Lookup;
-use crate::token::core;
+use crate::lookup::{Lookup, core};
+use crate::user::UserInfo;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
@@ -74,8 +73,8 @@ fn is_same(left: &[u8], right: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::AUTHENTICATED;
     use crate::testing::MapLookup;
+    use crate::user::AUTHENTICATED;
     use serde_json::json;
 
     const TOKEN: &str = "abcdef.0123456789abcdef";

@@ -2,9 +2,11 @@
 //! proxy identifies itself by a client certificate of its own authority; these headers of other clients are
 //! ignored. The headers that this server sends as a proxy are in `aggregator::headers`.
 
-use super::{ClientCertificate, Peer, UserInfo, x509};
-use crate::aggregator::headers::{EXTRA_PREFIX, GROUP, UID, USER};
+use super::remote_headers::{EXTRA_PREFIX, GROUP, UID, USER};
+use super::x509;
+use crate::peer::{ClientCertificate, Peer, Proxy};
 use crate::percent_encoding::decode;
+use crate::user::UserInfo;
 use http::{HeaderMap, HeaderValue};
 use jiff::Timestamp;
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -27,15 +29,6 @@ pub struct FrontProxies {
     pub allowed_names: Vec<String>,
     /// Verifies certificates of users, if users can authenticate by certificate.
     pub users: Option<Arc<dyn ClientCertVerifier>>,
-}
-
-/// The proxy that a client certificate identifies. Cheap to clone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proxy {
-    /// Whether the proxy is trusted: its common name is an allowed one.
-    pub is_allowed: bool,
-    /// The end of its certificate's validity.
-    pub expires: Timestamp,
 }
 
 impl FrontProxies {
@@ -88,7 +81,8 @@ fn text(value: &HeaderValue) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::{AUTHENTICATED, Terms, authenticate_by_headers};
+    use crate::authn::{Terms, authenticate_by_headers};
+    use crate::user::AUTHENTICATED;
     use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
     use rustls::RootCertStore;
     use rustls::server::WebPkiClientVerifier;

@@ -2,8 +2,9 @@
 //! an `AuthenticationConfiguration`.
 
 use super::oidc::{ClaimRule, IssuerConfig, Source, fuzzing as oidc};
-use super::{AUTHENTICATED, AnonymousAccess, AuthenticationFile, x509};
+use super::{AnonymousAccess, AuthenticationFile, x509};
 use crate::token::{SigningKey, Tokens};
+use crate::user::AUTHENTICATED;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;

@@ -1,9 +1,9 @@
 //! Impersonation: `Impersonate-*` headers let a permitted caller act as another user. Each part of the other
 //! identity needs a permission.
 
-use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo};
 use crate::authz::{Attributes, Authorizer, Decision, More, Target};
 use crate::percent_encoding::decode;
+use crate::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo};
 use http::HeaderMap;
 use kstore_api::name::{dns1123_label, dns1123_subdomain};
 use kstore_api::status::{DeniedRequest, Status};

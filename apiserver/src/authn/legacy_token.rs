@@ -5,8 +5,8 @@
 
 use super::service_account::Unknown;
 use super::verified::{Digest, ParsedOnce, digest};
-use crate::lookup::Lookup;
-use crate::token::{LegacyClaims, core};
+use crate::lookup::{Lookup, core};
+use crate::token::LegacyClaims;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::tz::TimeZone;

@@ -14,6 +14,7 @@ mod hostile_tokens;
 pub mod impersonation;
 pub(crate) mod legacy_token;
 pub mod oidc;
+pub(crate) mod remote_headers;
 pub mod service_account;
 mod token_file;
 pub(crate) mod token_uses;
@@ -26,126 +27,18 @@ pub use authentication_file::AuthenticationFile;
 pub use basic_auth::{BasicAuth, BasicAuthLine};
 pub(crate) use bearers::BearerUser;
 pub use bearers::Bearers;
-pub use front_proxy::{FrontProxies, Proxy};
+pub use front_proxy::FrontProxies;
 pub use token_file::{TokenFile, TokenFileError};
-pub use token_webhook::{ReviewVersion, TokenWebhook};
+pub use token_webhook::TokenWebhook;
 
 use crate::audit;
 use crate::authz::Authorizer;
+use crate::peer::Peer;
+use crate::user::UserInfo;
 use http::HeaderMap;
 use jiff::Timestamp;
 use kstore_api::status::Status;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Group of all users that presented valid credentials.
-pub const AUTHENTICATED: &str = "system:authenticated";
-/// Group of requests without credentials.
-pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// User of requests without credentials.
-pub const ANONYMOUS: &str = "system:anonymous";
-/// Group that may do everything; the authorizer is not asked.
-pub const MASTERS: &str = "system:masters";
-
-/// An authenticated caller, with the fields of `authentication.k8s.io/v1 UserInfo`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserInfo {
-    /// The unique name, for example `kubernetes-admin` or `system:serviceaccount:default:builder`.
-    pub username: String,
-    /// An identifier that outlives renames; often empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    /// The groups, `system:authenticated` included.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<String>,
-    /// Additional fields of the authentication mechanism.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-impl UserInfo {
-    /// A user with this name and these groups; `system:authenticated` is added.
-    pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let mut groups: Vec<String> = groups.into_iter().map(Into::into).collect();
-        if !groups.iter().any(|g| g == AUTHENTICATED) {
-            groups.push(AUTHENTICATED.into());
-        }
-        Self { username: username.into(), groups, ..Self::default() }
-    }
-
-    /// The user of a node's kubelet.
-    pub fn node(name: &str) -> Self {
-        Self::new(format!("system:node:{name}"), ["system:nodes"])
-    }
-
-    /// The user of a service account, as in its token.
-    pub fn service_account(namespace: &str, name: &str) -> Self {
-        let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
-        Self::new(format!("system:serviceaccount:{namespace}:{name}"), groups)
-    }
-
-    /// The user of requests without credentials.
-    pub fn anonymous() -> Self {
-        Self { username: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
-    }
-
-    /// Whether the request presented no credentials.
-    pub fn is_anonymous(&self) -> bool {
-        self.username == ANONYMOUS
-    }
-
-    /// Whether the user is a member of `group`.
-    pub fn is_in(&self, group: &str) -> bool {
-        self.groups.iter().any(|g| g == group)
-    }
-}
-
-/// The peer of a connection, which is an extension of each of its requests. A component in this process has
-/// no connection: its embedder states the identity, and it is then treated like a network client.
-#[derive(Clone, Debug)]
-pub enum Peer {
-    /// A TLS client.
-    Tls {
-        /// The user of its client certificate, if it presented one; parsed once per connection, not per
-        /// request.
-        certificate: Option<ClientCertificate>,
-        /// The front proxy of the client certificate; `None` if the certificate is not a front proxy's, or if no
-        /// front proxies are configured.
-        proxy: Option<Proxy>,
-        /// The address it connected from.
-        address: std::net::SocketAddr,
-    },
-    /// A component in this process.
-    InProcess(Arc<UserInfo>),
-}
-
-/// The identity in a client certificate. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct ClientCertificate {
-    /// The user that the certificate authenticates.
-    pub user: Arc<UserInfo>,
-    /// The end of its validity (notAfter). TLS checks it when a connection begins, but not when a session is
-    /// resumed.
-    pub expires: Timestamp,
-}
-
-impl Peer {
-    /// A TLS client with its leaf certificate (DER), if it presented one. The handshake has verified it
-    /// against the server's CA.
-    pub fn tls(certificate: Option<&[u8]>, address: std::net::SocketAddr) -> Self {
-        Self::Tls { certificate: certificate.and_then(x509::identity), proxy: None, address }
-    }
-
-    /// Whether the connection itself authenticates its requests: it is of this process, or has a client certificate
-    /// that is valid at this time.
-    pub(crate) fn has_valid_certificate(&self, now: Timestamp) -> bool {
-        match self {
-            Self::InProcess(_) => true,
-            Self::Tls { certificate, .. } => certificate.as_ref().is_some_and(|shown| now < shown.expires),
-        }
-    }
-}
 
 /// Conditions of authentication beside the request's credentials.
 #[derive(Clone, Copy, Debug)]
@@ -221,6 +114,7 @@ pub async fn authenticate_peer(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::ClientCertificate;
 
     const NOW: Terms = Terms { now: Timestamp::UNIX_EPOCH, anonymous: true };
 

@@ -2,7 +2,6 @@
 //! other objects it is bound to, exist: the same objects (by uid), not others of the same name. A token
 //! without expiration is valid while its Secret holds it.
 
-use super::UserInfo;
 use super::legacy_token::{TokenSecret, UsedSecret};
 use super::token_uses::TokenUses;
 use super::verified::{Verified, VerifiedTokens, digest};
@@ -10,6 +9,7 @@ use crate::limits;
 use crate::lookup::Lookup;
 use crate::rate_limited::RateLimited;
 use crate::token::{Claims, LEGACY_ISSUER, Refused, Tokens};
+use crate::user::UserInfo;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(used.annotations().len(), 1, "its Secret does not exist");
         authenticator.uses().count(&used);
         let mut page = String::new();
-        authenticator.uses().render_metrics(&mut crate::metrics::Page::new(&mut page));
+        authenticator.uses().render_metrics(&mut kstore_metrics_text::Page::new(&mut page));
         let lines: Vec<_> = page.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             lines,

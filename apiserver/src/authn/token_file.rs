@@ -1,7 +1,7 @@
 //! Static bearer tokens from a file in the format of kube-apiserver's `--token-auth-file`: one line of CSV
 //! per token, with its user, uid and groups. Read once; the caller reads the file.
 
-use super::UserInfo;
+use crate::user::UserInfo;
 use kstore_nondet::HashMap;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -96,7 +96,7 @@ fn fields(line: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::AUTHENTICATED;
+    use crate::user::AUTHENTICATED;
 
     #[test]
     fn a_line_has_token_user_uid_and_groups() {

@@ -4,7 +4,8 @@
 use super::legacy_token::TokenSecret;
 use super::service_account::{CheckedToken, Unknown};
 use crate::lookup::Lookup;
-use crate::metrics::{Counter, Page};
+use crate::series::Counter;
+use kstore_metrics_text::Page;
 use jiff::Timestamp;
 use kstore_api::admission::review::AuditAnnotation;
 

@@ -1,12 +1,15 @@
 //! [`TokenWebhook`]: a webhook that authenticates bearer tokens by TokenReview. Its answers are cached for a
 //! time.
 
-use super::UserInfo;
+use crate::authz::ReviewVersion;
 use crate::expiring::Expiring;
 use crate::limits;
-use crate::metrics::{Counter, Family, Page};
 use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::series::Counter;
+use crate::series::Family;
+use kstore_metrics_text::Page;
 use crate::single_flight::SingleFlight;
+use crate::user::UserInfo;
 use bytes::Bytes;
 use kstore_nondet::Rng;
 use serde::Deserialize;
@@ -21,35 +24,6 @@ use tokio::sync::Semaphore;
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// First pause after a failed call, as in Kubernetes.
 const BACKOFF: Duration = Duration::from_millis(500);
-
-/// The API version of the reviews that are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReviewVersion {
-    /// `v1`
-    V1,
-    /// `v1beta1`, Kubernetes' default.
-    #[default]
-    V1Beta1,
-}
-
-impl ReviewVersion {
-    /// Parses the name of a version.
-    pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "v1" => Some(Self::V1),
-            "v1beta1" => Some(Self::V1Beta1),
-            _ => None,
-        }
-    }
-
-    /// The name of the version.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V1Beta1 => "v1beta1",
-        }
-    }
-}
 
 /// The user of a token and the audiences for which it is valid; `None` if the webhook does not know the
 /// token.

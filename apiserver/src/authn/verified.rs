@@ -2,15 +2,15 @@
 //! costs a digest instead of a signature check. Expiry, audiences and bound objects are still checked for
 //! each request. Invalid tokens are not cached.
 
-use super::UserInfo;
 use super::legacy_token::TokenSecret;
-use crate::cache::Entry;
+use crate::entry::Entry;
 use crate::limits;
-use crate::lookup::Lookup;
-use crate::token::{Bound, Claims, core};
+use crate::lookup::{Lookup, core};
+use crate::token::{Bound, Claims};
+use crate::user::UserInfo;
 use jiff::{SignedDuration, Timestamp};
-use kstore_api::kind::Resource;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_nondet::HashMap;
 use parking_lot::{Mutex, RwLock};
 use sha2::{Digest as _, Sha256};

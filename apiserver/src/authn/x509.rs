@@ -1,7 +1,8 @@
 //! Client certificates as identities: the common name is the user, organizations are groups. The TLS
 //! handshake has verified the certificate; this file checks no signature.
 
-use super::{ClientCertificate, UserInfo};
+use crate::peer::{ClientCertificate, Peer};
+use crate::user::UserInfo;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -12,6 +13,14 @@ use x509_parser::prelude::FromDer;
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 /// Extra field with the certificate's fingerprint, for audit.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+impl Peer {
+    /// A TLS client with its leaf certificate (DER), if it presented one. The handshake has verified it
+    /// against the server's CA.
+    pub fn tls(certificate: Option<&[u8]>, address: std::net::SocketAddr) -> Self {
+        Self::Tls { certificate: certificate.and_then(identity), proxy: None, address }
+    }
+}
 
 /// The user and the end of validity of a verified leaf certificate (DER); `None` if it cannot be parsed or
 /// has no common name.
@@ -47,7 +56,7 @@ fn fingerprint(certificate: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::{AUTHENTICATED, MASTERS};
+    use crate::user::{AUTHENTICATED, MASTERS};
     use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
     fn certificate(parts: &[(DnType, &str)]) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use super::rule::url_matches;
 use super::{Attributes, Decision, Target};
-use crate::authn::AUTHENTICATED;
+use crate::user::AUTHENTICATED;
 use serde::{Deserialize, Serialize};
 
 const VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
@@ -136,8 +136,8 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::UserInfo;
     use crate::authz::More;
+    use crate::user::UserInfo;
 
     fn allows(line: &str, user: &str, verb: &str, target: Target<'_>) -> bool {
         let user = UserInfo::new(user, ["devs"]);

@@ -4,9 +4,10 @@
 
 use super::webhook::{AuthorizationWebhookOptions, FailurePolicy};
 use crate::access_file::{AccessFileError, MAX_BYTES, Result, VERSIONS, check, invalid};
-use crate::authn::ReviewVersion;
-use crate::rest::timeout;
+use crate::authz::ReviewVersion;
+
 use kstore_api::yaml;
+use kstore_go_duration::parse_non_negative;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -219,7 +220,7 @@ fn authorizer(at: &str, entry: AuthorizerEntry) -> Result<AuthorizerConfig> {
 /// A duration above zero; `default` if the field is absent.
 fn time(field: &str, text: Option<&str>, default: Option<Duration>) -> Result<Duration> {
     let Some(text) = text else { return default.ok_or_else(|| invalid(field, "Required value")) };
-    let time = timeout::duration(text).ok().filter(|time| !time.is_zero());
+    let time = parse_non_negative(text).ok().filter(|time| !time.is_zero());
     time.ok_or_else(|| invalid(field, format!("expected a time above 0, found {text:?}")))
 }
 

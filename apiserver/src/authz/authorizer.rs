@@ -7,10 +7,10 @@ use super::policy::Policy;
 use super::rbac::{Compiled, Rbac};
 use super::webhook::{AuthorizationWebhook, Verdict};
 use super::{Attributes, Decision, Question, Target};
-use crate::authn::MASTERS;
 use crate::lookup::Lookup;
-use crate::metrics::Page;
+use kstore_metrics_text::Page;
 use crate::reloaded::Reloaded;
+use crate::user::MASTERS;
 use kstore_api::status::{DeniedRequest, Status};
 use std::sync::Arc;
 

@@ -2,11 +2,13 @@
 
 use super::webhook::{AuthorizationWebhook, AuthorizationWebhookOptions};
 use super::{Attributes, Authorizer, Mode, ModeList, Modes, More, Target};
-use crate::authn::UserInfo;
-use crate::outbound::Remote;
-use crate::outbound::test_server::{Reply, TestServer};
+use crate::outbound::{
+    Remote,
+    test_server::{Reply, TestServer},
+};
 use crate::reloaded::Reloaded;
 use crate::testing::MapLookup;
+use crate::user::UserInfo;
 use kstore_nondet::Rng;
 use serde_json::json;
 use std::sync::Arc;

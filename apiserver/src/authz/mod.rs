@@ -14,10 +14,11 @@ mod decisions;
 pub(crate) mod fuzzing;
 pub(crate) mod node;
 pub mod policy;
-#[cfg(test)]
-mod properties;
 pub mod rbac;
+mod review_version;
 pub mod rule;
+#[cfg(test)]
+mod staged_tests;
 #[cfg(test)]
 mod tests;
 pub mod webhook;
@@ -25,9 +26,10 @@ pub mod webhook;
 pub(crate) use authorizer::AuthorizerImage;
 pub(crate) use authorizer::WebhookNeeded;
 pub use authorizer::{Authorizer, Mode, ModeList, Modes, forbidden};
+pub use review_version::ReviewVersion;
 pub(crate) use webhook::review::Question;
 
-use crate::authn::UserInfo;
+use crate::user::UserInfo;
 use kstore_api::selector::{field, label};
 
 /// The attributes of a request that authorization decides by. Empty strings mean "none" (core group, no

@@ -7,10 +7,11 @@ mod volumes;
 
 use super::rule::Rule;
 use super::{Attributes, Decision, Target, bootstrap};
-use crate::authn::UserInfo;
 use crate::derived::Derived;
 use crate::lookup::Lookup;
-use kstore_api::kind::{self, Resource};
+use crate::user::UserInfo;
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use references::{NodePods, Referenced};
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -317,7 +318,7 @@ impl Relations<'_> {
 
     /// Whether a pod is bound to the node.
     fn pod(&self, asked: &NodeRequest<'_>) -> bool {
-        let row = crate::token::core("pods");
+        let row = crate::lookup::core("pods");
         let pod = self.cluster.entry(row, &row.storage_key(asked.namespace, asked.name));
         pod.is_some_and(|pod| pod.field("spec.nodeName") == self.node)
     }

@@ -4,14 +4,15 @@
 
 use super::rule::Rule;
 use super::{Attributes, Decision, Target};
-use crate::authn::UserInfo;
 use crate::cache::Change;
 use crate::derived::Derive;
 use crate::lookup::Lookup;
 use crate::persistent_index::{PersistentIndex, delimited};
 use crate::persistent_map::{Keyed, PersistentMap};
-use kstore_api::kind::{self, Resource};
+use crate::user::UserInfo;
+use kstore_api::kind;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};

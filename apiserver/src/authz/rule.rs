@@ -161,8 +161,8 @@ pub(super) fn url_matches(rule: &str, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::UserInfo;
     use crate::authz::More;
+    use crate::user::UserInfo;
 
     fn rule(verbs: &[&str], groups: &[&str], resources: &[&str], names: &[&str]) -> Rule {
         let own = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();

@@ -2,8 +2,8 @@
 
 use super::policy::Policy;
 use super::{Attributes, Authorizer, Decision, Mode, Modes, More, Target, bootstrap};
-use crate::authn::{MASTERS, UserInfo};
 use crate::testing::MapLookup;
+use crate::user::{MASTERS, UserInfo};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -4,9 +4,9 @@
 
 use super::server_identity;
 use crate::pipeline::Pipeline;
-use kstore_api::kind::Resource;
 use kstore_api::meta;
 use kstore_api::object::list;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 

@@ -8,11 +8,14 @@ use crate::pipeline::Pipeline;
 use crate::provenance::Note;
 use crate::registry::{Decision, WriteContext};
 use crate::request::Target;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::{defaults, meta, schema, strategy};
 use serde_json::{Map, Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The common name of the client certificate that this server presents to aggregated API servers.
+pub const FRONT_PROXY: &str = "front-proxy-client";
 
 /// The default port of the Kubernetes API.
 const DEFAULT_PORT: u16 = 6443;
@@ -40,7 +43,7 @@ impl ServerIdentity {
             IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
             IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
         });
-        let front_proxy_names = vec![crate::FRONT_PROXY.to_owned()];
+        let front_proxy_names = vec![FRONT_PROXY.to_owned()];
         Self { address, leaves_endpoints: false, client_ca, front_proxy_ca, front_proxy_names }
     }
 
@@ -122,7 +125,7 @@ pub(super) async fn reconcile_with(
     wanted: &Value,
     change: impl Fn(&'static Resource, &Value) -> Option<Value> + Send + Sync,
 ) -> Result<(), Status> {
-    let row = super::row_of(wanted);
+    let row = crate::pipeline::row_of(wanted);
     let request = super::create(row, wanted);
     let target = Target { name: meta::name(wanted).into(), ..request.target.clone() };
     let note = Note::of(&request, &pipeline.nondet().clock).encode();

@@ -5,7 +5,7 @@ use super::server_identity;
 use crate::authn::legacy_token::day;
 use crate::pipeline::Pipeline;
 use jiff::civil::Date;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 

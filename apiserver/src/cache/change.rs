@@ -1,10 +1,10 @@
 //! One change of one object, shared by all watchers and encoded at most once per form.
 
-use super::entry::Entry;
 use super::filter::Filter;
 use super::form::{Form, RareForm, converted_event, frame, watch_line};
+use crate::entry::Entry;
 use bytes::Bytes;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 

@@ -1,9 +1,45 @@
 //! The changes of some kinds since a position, for values that are derived from their objects and follow
 //! them.
 
-use super::{CacheState, root};
-use crate::lookup::{Changes, Position};
-use kstore_api::kind::Resource;
+use super::{Cache, CacheState, Change, root};
+use kstore_api::resource::Resource;
+use std::sync::Arc;
+
+/// A point in the history of some kinds. Equal positions of the same kinds mean equal objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// How often all objects had been read again. Versions of different readings cannot be compared.
+    pub(crate) reading: u64,
+    /// The version of each kind.
+    pub(crate) versions: Box<[i64]>,
+}
+
+/// The changes of some kinds since a position.
+#[derive(Debug)]
+pub struct Changes {
+    /// The position that they lead to.
+    pub position: Position,
+    /// The changes; those of one kind are in their order. `None` if they are not known any more. Objects that
+    /// are read now are at least as new as `position`.
+    pub known: Option<Vec<Arc<Change>>>,
+}
+
+impl Cache {
+    /// The revision of the newest change of a kind.
+    pub(crate) fn kind_version(&self, resource: &Resource) -> i64 {
+        self.state.read().version(resource)
+    }
+
+    /// Whether these kinds have not changed since `position`.
+    pub(crate) fn kinds_are_at(&self, kinds: &[&'static Resource], position: &Position) -> bool {
+        self.state.read().is_at(kinds, position)
+    }
+
+    /// The changes of these kinds since a position of the same kinds.
+    pub(crate) fn changes_since(&self, kinds: &[&'static Resource], since: Option<&Position>) -> Changes {
+        self.state.read().changes(kinds, since)
+    }
+}
 
 impl CacheState {
     /// The revision of the newest change of a kind.
@@ -38,14 +74,11 @@ impl CacheState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Cache;
     use super::*;
-    use crate::lookup::Lookup;
+    use crate::lookup::{Lookup, core};
     use crate::storage::embedded::Embedded;
-    use crate::token::core;
     use kstore_nondet::Nondet;
     use kstore_store::{Config, Store};
-    use std::sync::Arc;
 
     async fn put(store: &Store, kind: &str, name: &str) {
         let plural = format!("{}s", kind.to_lowercase());

@@ -2,10 +2,10 @@
 //! share the work; the results are joined in key order, so that the outcome is the same with any number of
 //! threads.
 
-use super::entry::Entry;
 use super::kind::Kind;
 use super::root;
 use super::unreadable::Unreadable;
+use crate::entry::Entry;
 use crate::kinds::Kinds;
 use crate::load_progress::LoadProgress;
 use crate::storage::Raw;

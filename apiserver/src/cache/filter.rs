@@ -1,8 +1,8 @@
 //! The objects that a list or a watch selects: a kind, a namespace, a name, selectors. A pure predicate on
 //! entries.
 
-use super::entry::Entry;
-use kstore_api::kind::Resource;
+use crate::entry::Entry;
+use kstore_api::resource::Resource;
 use kstore_api::selector::{field, label};
 
 /// A conjunction of conditions. Empty strings and empty selectors match everything.

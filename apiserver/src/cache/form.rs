@@ -2,10 +2,10 @@
 //! their callers; this file only identifies them ([`RareForm`]).
 
 use super::change::EventType;
-use super::entry::Entry;
+use crate::entry::Entry;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::convert;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::wire::protobuf;
 use serde_json::Value;
 

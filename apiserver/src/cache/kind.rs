@@ -2,12 +2,12 @@
 //! their watchers.
 
 use super::change::Change;
-use super::entry::Entry;
 use super::filter::{Filter, indexed_field};
 use super::objects::Objects;
 use super::recent::Recent;
 use super::watchers::Watchers;
-use kstore_api::kind::Resource;
+use crate::entry::Entry;
+use kstore_api::resource::Resource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

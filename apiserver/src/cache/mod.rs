@@ -5,16 +5,12 @@
 
 mod change;
 mod changes;
-mod entry;
 mod fill;
 mod filter;
 mod form;
 mod image;
 mod kind;
-mod message;
 mod objects;
-mod packed_strings;
-mod partial_decode;
 mod recent;
 mod selection;
 mod unreadable;
@@ -23,7 +19,7 @@ mod watch;
 mod watchers;
 
 pub use change::{Change, EventType};
-pub use entry::{Entry, LabelsOf, Malformed};
+pub use changes::{Changes, Position};
 pub use filter::{DeclaredFields, Filter};
 pub use form::{
     Form, MetaVersion, RareForm, converted_event, envelope, enveloped, event_of, frame, partial_message,
@@ -36,19 +32,18 @@ pub use unreadable::Unreadable;
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
 pub use watchers::Delivery;
 
-use crate::kinds::{Kinds, is_definition};
+use crate::entry::Entry;
+use crate::kinds::Kinds;
 use crate::limits;
 use crate::load_progress::LoadProgress;
-use crate::lookup::{Changes, Lookup, Position};
 use crate::metrics::Metrics;
 use crate::restart::Panics;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
+use crate::storage_key::{ROOT, is_definition};
 use kind::Kind;
-use kstore_api::kind::Resource;
-use kstore_api::selector::field;
+use kstore_api::resource::Resource;
 use parking_lot::RwLock;
 use recent::Retained;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -56,9 +51,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use unreadable::UnreadableValues;
 use wake_ups::WakeUps;
-
-/// The prefix of all keys.
-pub const ROOT: &str = "/registry/";
 
 /// Pause between attempts to fill the cache from a storage that cannot be read.
 const REFILL_PAUSE: Duration = Duration::from_secs(1);
@@ -492,50 +484,4 @@ async fn release(cache: Arc<Cache>) {
 /// The prefix of the kind's keys; "" for kinds that are not stored.
 fn root(resource: &Resource) -> &'static str {
     resource.storage.unwrap_or_default()
-}
-
-impl Lookup for Cache {
-    fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        Some(Cache::get(self, resource, &resource.storage_key(namespace, name))?.parsed())
-    }
-
-    fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>> {
-        Cache::get(self, resource, key)
-    }
-
-    fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
-        // Admission reads kinds without objects, in most clusters, for every pod.
-        if self.count(resource) == 0 {
-            return Vec::new();
-        }
-        let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
-        self.scan(&filter).0.iter().map(|entry| Arc::new(entry.parse())).collect()
-    }
-
-    fn first(&self, resource: &'static Resource, namespace: &str, limit: usize) -> (Vec<Arc<Value>>, usize) {
-        let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
-        let (entries, _) = self.scan(&filter);
-        (entries.iter().take(limit).map(|entry| Arc::new(entry.parse())).collect(), entries.len())
-    }
-
-    fn pods_of_node(&self, node: &str) -> Objects {
-        let fields = field::Selector::one("spec.nodeName", node);
-        self.snapshot(&Filter { fields, ..Filter::all(crate::token::core("pods")) }).objects
-    }
-
-    fn kinds(&self) -> Arc<Kinds> {
-        Self::kinds(self)
-    }
-
-    fn version(&self, resource: &'static Resource) -> i64 {
-        self.state.read().version(resource)
-    }
-
-    fn is_at(&self, kinds: &[&'static Resource], position: &Position) -> bool {
-        self.state.read().is_at(kinds, position)
-    }
-
-    fn changes(&self, kinds: &[&'static Resource], since: Option<&Position>) -> Changes {
-        self.state.read().changes(kinds, since)
-    }
 }

@@ -1,6 +1,6 @@
 //! The objects of one kind in key order.
 
-use super::entry::Entry;
+use crate::entry::Entry;
 use crate::persistent_map::{Keyed, PersistentMap};
 
 /// Entries by storage key. Cheap to clone.

@@ -1,9 +1,9 @@
 //! A snapshot of a kind at one revision, and the selection of its matching entries, without a lock. Entries
 //! are shared, never copied.
 
-use super::entry::Entry;
 use super::filter::Filter;
 use super::objects::Objects;
+use crate::entry::Entry;
 use crate::limits;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// A superset of the objects that match the filter of the snapshot.
-    pub(super) objects: Objects,
+    pub(crate) objects: Objects,
     /// The revision of the snapshot.
     pub revision: i64,
     /// The revision of the kind's newest change: the snapshot is complete from then on.

@@ -3,9 +3,9 @@
 //! else. A request for the object by name gets the reason, and a DELETE removes it, unless the value only
 //! cannot be decrypted. Lists of a kind with such a value fail, as in kube-apiserver.
 
-use super::entry::{Entry, Malformed};
+use crate::entry::{Entry, Malformed};
 use crate::storage::Raw;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

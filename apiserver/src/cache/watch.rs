@@ -11,16 +11,18 @@
 //! passes one change of the revision, as it is after every write of a single object, begin exactly after it. If compaction removed a
 //! state that such a repetition needs, the watch ends as expired, and the client lists again.
 
+use super::Cache;
 use super::change::{Change, EventType};
-use super::entry::Entry;
 use super::filter::Filter;
 use super::kind::Kind;
 use super::selection::Snapshot;
 use super::watchers::{Delivery, Listening, Queue, QueueContent};
-use super::{Cache, ROOT};
+use crate::entry::Entry;
 use crate::limits;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError};
-use kstore_api::kind::Resource;
+use crate::storage_key::ROOT;
+use kstore_api::resource::Resource;
+use kstore_api::status::Status;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -64,6 +66,18 @@ pub enum WatchEnd {
     /// The storage failed.
     #[error("{0}")]
     Failed(String),
+}
+
+impl WatchEnd {
+    /// The status of a watch that ended, or could not begin.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Expired { .. } => Status::expired(self.to_string()),
+            Self::Overrun => Status::too_many_requests(self.to_string(), 1),
+            Self::Closed => Status::service_unavailable(self.to_string()),
+            Self::Failed(message) => Status::internal(message.clone()),
+        }
+    }
 }
 
 /// An open watch. Ends when dropped.

@@ -6,9 +6,9 @@
 //! not delay the writes and watches of all others.
 
 use super::change::{Change, EventType};
-use super::entry::Entry;
 use super::filter::{Filter, indexed_field};
 use super::wake_ups::WakeUps;
+use crate::entry::Entry;
 use crate::limits;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -3,7 +3,8 @@
 //! leaves the declared fields out; the functions here evaluate them on the results of lists and watches.
 
 use super::Converter;
-use crate::cache::{Cache, DeclaredFields, Delivery, Entry, EventType, Filter};
+use crate::cache::{Cache, DeclaredFields, Delivery, EventType, Filter};
+use crate::entry::Entry;
 use crate::kinds::CustomVersion;
 use kstore_api::selector::field::{self, Selector};
 use kstore_api::status::Status;

@@ -1,10 +1,15 @@
 //! The deletion of a definition on a storage that panics and fails.
 
-use crate::authn::UserInfo;
-use crate::outbound::{Network, ServiceBackends};
-use crate::server::{ApiServer, Options};
+use crate::config::ServerConfig;
+use crate::server::ApiServer;
+use crate::storage::Commit;
+use crate::storage::CommitError;
+use crate::storage::Layer;
+use crate::storage::Outcome;
+use crate::storage::Storage;
+use crate::storage::Write;
 use crate::storage::embedded::Embedded;
-use crate::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
+use crate::user::UserInfo;
 use async_trait::async_trait;
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
@@ -15,7 +20,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 /// A storage whose first removals of a custom object panic, and whose next ones fail.
@@ -79,22 +83,9 @@ async fn a_definition_is_removed_although_the_deletion_of_its_objects_panics_and
     let nondet = Nondet::simulated(1);
     let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
     let storage = Arc::new(FailingStorage { inner: Embedded::new(store), removals: AtomicU32::new(0) });
-    let options = Options {
-        nondet,
-        stop: CancellationToken::new(),
-        advertised: String::new(),
-        client_ca: None,
-        front_proxy_ca: None,
-        tokens: None,
-        service_ranges: Default::default(),
-        local_components: Default::default(),
-        anonymous: true,
-        outbound: Arc::new(Network::new(ServiceBackends::default())),
-        settings: crate::Settings::default(),
-        connections: crate::limits::CONNECTIONS,
-    };
+    let config = ServerConfig { nondet, ..ServerConfig::default() };
     let spawn = |task| drop(tokio::spawn(task));
-    let api = Api { server: ApiServer::start(storage.clone(), options, spawn).await.unwrap() };
+    let api = Api { server: ApiServer::start(storage.clone(), config, spawn).await.unwrap() };
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -6,11 +6,12 @@ mod document;
 use super::key::{Key, NamedKey};
 use super::keyring::{Cipher, Keyring};
 use super::kms::KmsConfig;
-use crate::rest::timeout::duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use document::{WrittenKey, WrittenKms, WrittenProvider, WrittenRule};
 use kstore_api::field::{ErrorList, Path};
+use kstore_go_duration::parse_non_negative;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
@@ -278,7 +279,7 @@ impl WrittenKms {
     fn limit(&self) -> Option<Duration> {
         match self.timeout.as_deref() {
             None => Some(KMS_TIMEOUT),
-            Some(text) => duration(text).ok().filter(|limit| !limit.is_zero()),
+            Some(text) => parse_non_negative(text).ok().filter(|limit| !limit.is_zero()),
         }
     }
 

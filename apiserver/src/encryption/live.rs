@@ -183,7 +183,7 @@ impl Encryption {
     }
 
     /// Whether a value could not be decrypted since this was last asked.
-    pub(super) fn take_failure(&self) -> bool {
+    pub(crate) fn take_failure(&self) -> bool {
         self.has_failed.swap(false, Ordering::AcqRel)
     }
 

@@ -167,6 +167,3 @@ impl RawWatch for DecryptedWatch {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

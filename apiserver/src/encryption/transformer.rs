@@ -6,7 +6,7 @@ use super::keyring::Keyring;
 use super::kms::{KmsProvider, SealedSeed};
 use super::open_error::OpenError;
 use super::seal_error::SealError;
-use crate::kinds::KeyPlace;
+use crate::storage_key::KeyPlace;
 use bytes::Bytes;
 use kstore_nondet::Rng;
 use std::collections::BTreeMap;

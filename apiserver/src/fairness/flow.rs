@@ -3,7 +3,9 @@
 use super::config::SchemaConfig;
 use super::level::Level;
 use super::matching::RequestDigest;
-use crate::metrics::{Counter, Histogram};
+use crate::series::Counter;
+
+use kstore_metrics_text::AtomicHistogram;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -87,30 +89,30 @@ pub(super) struct FlowMetrics {
     /// By the order of [`Outcome::REJECTIONS`].
     pub(super) rejected: [Counter; Outcome::REJECTIONS.len()],
     /// Waits of requests that ran.
-    pub(super) waits: Histogram,
+    pub(super) waits: AtomicHistogram,
     /// Waits of rejected requests.
-    pub(super) vain_waits: Histogram,
-    pub(super) lengths: Histogram,
-    pub(super) runs: Histogram,
+    pub(super) vain_waits: AtomicHistogram,
+    pub(super) lengths: AtomicHistogram,
+    pub(super) runs: AtomicHistogram,
     /// Initialisations of watches.
-    pub(super) watch_runs: Histogram,
-    pub(super) seats: Histogram,
-    pub(super) watchers: Histogram,
+    pub(super) watch_runs: AtomicHistogram,
+    pub(super) seats: AtomicHistogram,
+    pub(super) watchers: AtomicHistogram,
 }
 
 impl Default for FlowMetrics {
     fn default() -> Self {
-        let times = || Histogram::new(&TIMES);
+        let times = || AtomicHistogram::new(&TIMES);
         Self {
             dispatched: Counter::default(),
             rejected: Default::default(),
             waits: times(),
             vain_waits: times(),
-            lengths: Histogram::new(&LENGTHS),
+            lengths: AtomicHistogram::new(&LENGTHS),
             runs: times(),
             watch_runs: times(),
-            seats: Histogram::new(&SEATS),
-            watchers: Histogram::new(&WATCHERS),
+            seats: AtomicHistogram::new(&SEATS),
+            watchers: AtomicHistogram::new(&WATCHERS),
         }
     }
 }

@@ -9,8 +9,8 @@ use super::flow::{Flow, Outcome};
 use super::queue_set::{
     Arrival, LevelCounts, Limiting, QueueSet, QueueState, Rejection, RequestId, RequestState,
 };
-use crate::authn::UserInfo;
 use crate::limits;
+use crate::user::UserInfo;
 use http::Uri;
 use parking_lot::Mutex;
 use std::sync::Arc;

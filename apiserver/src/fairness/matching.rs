@@ -1,6 +1,6 @@
 //! Flow schemas in the form in which requests are matched, and the rules of matching. Pure.
 
-use crate::authn::UserInfo;
+use crate::user::UserInfo;
 use kstore_api::object::{list, text};
 use serde_json::Value;
 

@@ -5,7 +5,9 @@
 use super::Fairness;
 use super::flow::{FlowMetrics, Outcome};
 use super::level::LevelSeats;
-use crate::metrics::{Histogram, Page};
+
+use kstore_metrics_text::Page;
+use kstore_metrics_text::AtomicHistogram;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -48,7 +50,7 @@ const PRESENT: [(&str, &str, PresentGauge); 4] = [
     ("current_executing_seats", "Seats of running requests.", |present| present.running_seats),
 ];
 
-type Histograms = fn(&FlowMetrics) -> &Histogram;
+type Histograms = fn(&FlowMetrics) -> &AtomicHistogram;
 
 /// The labels of a flow's level and schema, and its metrics.
 type LabelledFlow<'a> = ([(&'a str, &'a str); 2], &'a Arc<FlowMetrics>);

@@ -16,7 +16,6 @@ mod level;
 mod matching;
 mod metrics;
 mod queue_set;
-pub(crate) mod upkeep;
 
 pub(crate) use dump::{DUMPS, Dump};
 pub(crate) use estimate::{ListFacts, Work, list as list_work, write as write_work};

@@ -8,9 +8,9 @@ use super::call_body::CallBody;
 use super::item_bounds::ItemBound;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::audit::{self, Operation, Trail};
-use crate::authn::{MASTERS, UserInfo};
 use crate::body_budget::BodyBudget;
 use crate::error::to_grpc;
+use crate::user::{MASTERS, UserInfo};
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
@@ -96,10 +96,10 @@ impl CallAuthenticator {
             parts.extensions.insert(CallTrail(trail));
         }
         // Every call is read through this body: without it nothing bounds the bytes that a caller sends.
-        let share = self.budget.share(&user.username);
+        let (share, slow_share) = (self.budget.share(&user.username), self.budget.slow_share(&user.username));
         let body = match parts.uri.path() {
             TUNNEL => CallBody::of_messages(body, share, user.is_anonymous()),
-            _ => CallBody::of_one_message(body, share, user.is_anonymous()),
+            _ => CallBody::of_one_message(body, share, user.is_anonymous()).with_slow_share(slow_share),
         };
         parts.extensions.insert(Authenticated(user));
         let response = match ItemBound::of(parts.uri.path()) {

@@ -8,7 +8,7 @@ use http_body::{Frame, SizeHint};
 use kstore_proto::MessageBoundary;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 /// The body of a call. Its bytes are reserved as they arrive, until tonic has decoded them.
 pub(super) struct CallBody<B> {
@@ -20,6 +20,9 @@ pub(super) struct CallBody<B> {
     reserved: Reserved,
     /// When the last byte must have arrived; `None` for a call that goes on for as long as its caller wants.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// The bound on calls of the caller whose message arrives slowly, until this call is one of them.
+    slow_share: Option<MemoryShare>,
+    slow: Option<Reserved>,
     /// The present message of a call with any number of messages.
     message: Option<MessageBoundary>,
 }
@@ -36,7 +39,15 @@ impl<B> CallBody<B> {
     pub(super) fn of_messages(inner: B, share: MemoryShare, is_anonymous: bool) -> Self {
         let message = (!is_anonymous).then(MessageBoundary::default);
         let reserved = share.nothing();
-        Self { inner, share, limit: 0, read: 0, reserved, deadline: None, message }.with_limit(is_anonymous)
+        let (deadline, slow_share, slow) = (None, None, None);
+        Self { inner, share, limit: 0, read: 0, reserved, deadline, slow_share, slow, message }
+            .with_limit(is_anonymous)
+    }
+
+    /// The body of a call that counts against `slow_share` while its message arrives slowly.
+    pub(super) fn with_slow_share(self, slow_share: MemoryShare) -> Self {
+        let deadline = Some(Box::pin(sleep(limits::SEAT_WAITS_FOR_BODY)));
+        Self { deadline, slow_share: Some(slow_share), ..self }
     }
 
     fn with_limit(self, is_anonymous: bool) -> Self {
@@ -45,6 +56,23 @@ impl<B> CallBody<B> {
             false => limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES,
         };
         Self { limit, ..self }
+    }
+
+    /// The present deadline has passed: the call counts as slow from now on, or ends.
+    fn pass_deadline(&mut self) -> Result<(), tonic::Status> {
+        let Some(slow_share) = self.slow_share.take() else {
+            let text = format!("the message did not arrive within {} s", limits::BODY_TIME.as_secs());
+            return Err(tonic::Status::deadline_exceeded(text));
+        };
+        self.slow = slow_share.try_reserve(limits::SLOW_BODY_BYTES);
+        if self.slow.is_none() {
+            return Err(tonic::Status::resource_exhausted("too many request bodies are being read"));
+        }
+        let rest = limits::BODY_TIME.saturating_sub(limits::SEAT_WAITS_FOR_BODY);
+        if let Some(deadline) = &mut self.deadline {
+            deadline.as_mut().reset(Instant::now() + rest);
+        }
+        Ok(())
     }
 
     /// Counts and reserves arrived bytes.
@@ -87,10 +115,13 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) else {
-            let Some(deadline) = &mut this.deadline else { return Poll::Pending };
-            ready!(deadline.as_mut().poll(context));
-            let text = format!("the message did not arrive within {} s", limits::BODY_TIME.as_secs());
-            return Poll::Ready(Some(Err(tonic::Status::deadline_exceeded(text).into())));
+            loop {
+                let Some(deadline) = &mut this.deadline else { return Poll::Pending };
+                ready!(deadline.as_mut().poll(context));
+                if let Err(ended) = this.pass_deadline() {
+                    return Poll::Ready(Some(Err(ended.into())));
+                }
+            }
         };
         if let Some(Ok(frame)) = &frame
             && let Some(bytes) = frame.data_ref()
@@ -115,6 +146,7 @@ mod tests {
     use super::*;
     use crate::memory_shares::MemoryBudget;
     use axum::body::Body;
+    use futures::FutureExt as _;
     use http_body_util::BodyExt as _;
     use std::convert::Infallible;
 
@@ -182,6 +214,15 @@ mod tests {
         let began = tokio::time::Instant::now();
         let ended = read(CallBody::of_one_message(silent(), budget.share("ann"), false)).await;
         assert_eq!((ended, began.elapsed()), (tonic::Code::DeadlineExceeded as i32, limits::BODY_TIME));
+        let slow = MemoryBudget::new(limits::SLOW_BODY_BYTES, limits::SLOW_BODY_BYTES, 0);
+        let began = tokio::time::Instant::now();
+        let silent_call = || {
+            let body = CallBody::of_one_message(silent(), budget.share("ann"), false);
+            read(body.with_slow_share(slow.share("ann"))).map(|code| (code, began.elapsed()))
+        };
+        let codes = (tonic::Code::DeadlineExceeded as i32, tonic::Code::ResourceExhausted as i32);
+        let ended = futures::join!(silent_call(), silent_call());
+        assert_eq!(ended, ((codes.0, limits::BODY_TIME), (codes.1, limits::SEAT_WAITS_FOR_BODY)));
         let endless = read(CallBody::of_messages(silent(), budget.share("ann"), false));
         assert!(tokio::time::timeout(10 * limits::BODY_TIME, endless).await.is_err());
     }

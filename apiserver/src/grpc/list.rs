@@ -1,15 +1,17 @@
 //! The gRPC call List, streamed in chunks that share the cache's bytes.
 
 use super::{Caller, Grpc, Streamed, refusal, target};
-use crate::cache::{Entry, Filter};
+use crate::cache::Filter;
+use crate::conversion::in_version;
+use crate::entry::Entry;
 use crate::error::to_grpc;
 use crate::limits;
-use crate::pipeline::{Answer, in_version};
+use crate::pipeline::Answer;
 use crate::registry::Listed;
 use crate::request::{Action, ListAt, ListOptions, Target};
 use crate::selectors::SelectorBudget;
 use bytes::Bytes;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(

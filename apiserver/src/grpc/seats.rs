@@ -4,12 +4,12 @@
 use super::audited::{AuditedMessage, CallPart};
 use super::authenticate::Authenticated;
 use super::{Grpc, audited};
-use crate::authn::Peer;
 use crate::error::to_grpc;
 use crate::fairness::{
     DigestTarget, Entered, ListFacts, RequestDigest, RequestSummary, Seat, Work, list_work, write_work,
 };
 use crate::limits;
+use crate::peer::Peer;
 use crate::pipeline::TOO_MANY;
 use http::Uri;
 use kstore_api::status::Status;

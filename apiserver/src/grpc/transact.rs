@@ -77,7 +77,7 @@ fn check(caller: &Caller, index: usize, message: pb::Check) -> Result<Transactio
     Ok(TransactionStep::Check(target(&caller.kinds, message.r#ref)?, expectation))
 }
 
-fn resource(step: &TransactionStep) -> &'static kstore_api::kind::Resource {
+fn resource(step: &TransactionStep) -> &'static kstore_api::resource::Resource {
     match step {
         TransactionStep::Act(target, _) | TransactionStep::Check(target, _) => target.resource,
     }

@@ -1,12 +1,12 @@
 //! The gRPC call Tunnel: a program that runs nodes opens it, and the server reaches these nodes through it.
 
 use super::{Caller, Grpc, Streamed};
-use crate::authn::UserInfo;
 use crate::authz::{self, Attributes, Decision, Mode, More, Target};
 use crate::error::{of_read, to_grpc};
 use crate::limits;
 use crate::pipeline::Pipeline;
 use crate::tunnel::{self, Link, Outbox, Tunnels};
+use crate::user::UserInfo;
 use futures::StreamExt as _;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;

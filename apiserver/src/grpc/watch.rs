@@ -2,9 +2,10 @@
 
 use super::list::{bytes_of, filter};
 use super::{Grpc, Streamed, target};
-use crate::cache::{Batch, Cache, Delivery, Entry, Filter, Watch, WatchEnd, WatchStart};
+use crate::cache::{Batch, Cache, Delivery, Filter, Watch, WatchEnd, WatchStart};
 use crate::conversion::{Converter, FieldSelection, filter_by_version};
-use crate::error::{no_such_method, of_read, of_watch_end, timed_out, to_grpc};
+use crate::entry::Entry;
+use crate::error::{no_such_method, of_read, timed_out, to_grpc};
 use crate::kinds::Served;
 use crate::limits;
 use crate::request::Target;
@@ -98,7 +99,7 @@ impl StreamLifetime {
     async fn wait(&self) -> Option<Status> {
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => Some(of_watch_end(&WatchEnd::Closed)),
+            () = self.stop.cancelled() => Some(WatchEnd::Closed.status()),
             () = sleep_until_optional(self.timeout) => Some(timed_out()),
             () = sleep_until_optional(self.longest) => None,
         }
@@ -192,7 +193,7 @@ fn batches(
                     Some(status) => Err(status),
                     None => break,
                 },
-                batch = watch.next() => batch.map_err(|end| of_watch_end(&end)),
+                batch = watch.next() => batch.map_err(|end| end.status()),
                 cause = progress_due(progress.as_ref(), sent) => {
                     if let Some(timer) = &mut progress {
                         timer.last = Instant::now();
@@ -203,7 +204,7 @@ fn batches(
                             let _ = watch.cache().fresh().await;
                         }
                     }
-                    watch.progress().map_err(|end| of_watch_end(&end))
+                    watch.progress().map_err(|end| end.status())
                 }
             };
             match batch {

@@ -4,46 +4,39 @@
 //! decoded in `decode`.
 
 use super::CustomVersion;
-use crate::cache::Entry;
-use crate::error;
+use crate::entry::{Entry, ViewKey};
 use kstore_api::crd::{Conversion, convert};
-use kstore_api::kind::split_api_version;
+use kstore_api::group_version::split_api_version;
 use kstore_api::object;
 use kstore_api::status::Status;
 use kstore_api::structural::Origin;
-use parking_lot::Mutex;
 use serde_json::Value;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-/// Most views that an entry keeps: two for each version, one of the current definition and one of the definition
-/// that it replaces.
-const VIEWS: usize = 8;
-
-/// The computed views of an entry. Empty, and a pointer in size, for nearly all entries.
-#[derive(Debug, Default)]
-pub(crate) struct Views(OnceLock<Box<Mutex<Vec<Remembered>>>>);
-
-#[derive(Debug)]
-struct Remembered {
-    /// The hash of the definition that made the view.
-    spec_hash: [u8; 32],
-    /// The address of the version's row: a row that was made again has other names.
-    row: usize,
-    /// `None` if the view equals the stored bytes.
-    view: Option<Arc<Entry>>,
+/// 500: a webhook must be called before the object can be read. The server calls it and reads again; clients
+/// do not see this error.
+pub fn conversion_needed(api_version: &str, kind: &str) -> Status {
+    Status::unclassified(format!("conversion webhook for {api_version}, Kind={kind} {CONVERSION_NEEDED}"))
 }
+
+/// Whether reading an object failed for [`conversion_needed`].
+pub fn is_conversion_needed(status: &Status) -> bool {
+    status.message.ends_with(CONVERSION_NEEDED)
+}
+
+const CONVERSION_NEEDED: &str = "was not called yet";
 
 impl CustomVersion {
     /// The view of an entry in this version: the entry itself, or another entry of the same revision.
     ///
     /// # Errors
-    /// 500 if the stored object cannot be read or converted; [`error::conversion_needed`] if a webhook must
+    /// 500 if the stored object cannot be read or converted; [`conversion_needed`] if a webhook must
     /// be called first.
     pub fn view(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
         if self.is_stored() && entry.written() > self.kind.normal_since {
             return Ok(entry.clone());
         }
-        let remembered = entry.views().get(self);
+        let remembered = entry.views().get(&self.view_key());
         if let Some(view) = remembered {
             return Ok(view.unwrap_or_else(|| entry.clone()));
         }
@@ -57,7 +50,7 @@ impl CustomVersion {
                 Some(Arc::new(made.map_err(Status::internal)?))
             }
         };
-        entry.views().put(self, view.clone());
+        entry.views().put(self.view_key(), view.clone());
         Ok(view.unwrap_or_else(|| entry.clone()))
     }
 
@@ -89,16 +82,17 @@ impl CustomVersion {
             Conversion::Webhook { .. } => match self.kind.conversions.get(&self.version().name, &object)? {
                 Some(converted) => object = (*converted).clone(),
                 None => {
-                    return Err(error::conversion_needed(
-                        object::api_version(&object),
-                        object::kind(&object),
-                    ));
+                    return Err(conversion_needed(object::api_version(&object), object::kind(&object)));
                 }
             },
         }
         self.version().tree.prune(&mut object);
         self.version().tree.drop_nulls(&mut object);
         Ok(object)
+    }
+
+    fn view_key(&self) -> ViewKey {
+        ViewKey { spec_hash: self.definition().spec_hash, row: std::ptr::from_ref(self.row()).addr() }
     }
 
     /// Whether a webhook converts objects of other versions.
@@ -118,28 +112,5 @@ impl CustomVersion {
     #[must_use]
     pub fn storage(&self) -> Self {
         Self { kind: self.kind.clone(), index: self.kind.definition.storage }
-    }
-}
-
-impl Views {
-    fn get(&self, version: &CustomVersion) -> Option<Option<Arc<Entry>>> {
-        let views = self.0.get()?.lock();
-        views.iter().find(|made| made.is_of(version)).map(|made| made.view.clone())
-    }
-
-    fn put(&self, version: &CustomVersion, view: Option<Arc<Entry>>) {
-        let mut views = self.0.get_or_init(Box::default).lock();
-        if views.len() >= VIEWS {
-            views.remove(0);
-        }
-        let row = std::ptr::from_ref(version.row()).addr();
-        views.push(Remembered { spec_hash: version.definition().spec_hash, row, view });
-    }
-}
-
-impl Remembered {
-    fn is_of(&self, version: &CustomVersion) -> bool {
-        self.row == std::ptr::from_ref(version.row()).addr()
-            && self.spec_hash == version.definition().spec_hash
     }
 }

@@ -6,26 +6,26 @@
 //! copies of the map, so that counting never waits for rendering.
 
 mod body;
-pub mod page;
 mod policies;
 mod process;
 mod request;
-mod series;
 mod storage;
 mod webhooks;
 
-pub use page::Page;
 pub(crate) use policies::AdmissionPolicies;
 pub use request::{Kind, MeasuredRequest, verb};
-pub use series::{Counter, Family, Histogram};
 pub use storage::MeasuredStorage;
 pub(crate) use webhooks::{AdmissionWebhooks, ConversionWebhooks};
 
 use crate::load_progress::LoadProgress;
+use crate::series::Counter;
+use crate::series::Family;
+use kstore_metrics_text::Page;
 use crate::restart::TaskRestarts;
 use crate::storage::SharedStorage;
 use crate::version;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
+use kstore_metrics_text::{AtomicHistogram, Page};
 use parking_lot::Mutex;
 use request::Requests;
 use std::collections::BTreeMap;
@@ -44,14 +44,14 @@ const READ_WAITS: [f64; 13] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0,
 /// Number and duration of authentications or authorizations, by result.
 struct ResultMetrics {
     counts: Family<&'static str, Counter>,
-    durations: Family<&'static str, Histogram>,
+    durations: Family<&'static str, AtomicHistogram>,
 }
 
 impl ResultMetrics {
     fn new() -> Self {
         Self {
             counts: Family::new(Counter::default),
-            durations: Family::new(|| Histogram::new(&AUTH_DURATIONS)),
+            durations: Family::new(|| AtomicHistogram::new(&AUTH_DURATIONS)),
         }
     }
 
@@ -83,7 +83,7 @@ pub struct Metrics {
     restarts: TaskRestarts,
     /// Restarts of the tasks of measured storages.
     storage_restarts: Mutex<Vec<TaskRestarts>>,
-    read_waits: Family<(&'static str, &'static str), Histogram>,
+    read_waits: Family<(&'static str, &'static str), AtomicHistogram>,
     queued: [AtomicI64; 2],
     extra_families: Mutex<Vec<ExtraFamilies>>,
     /// Progress of the start.
@@ -110,7 +110,7 @@ impl Default for Metrics {
             handshake_errors: Counter::default(),
             restarts: TaskRestarts::default(),
             storage_restarts: Mutex::default(),
-            read_waits: Family::new(|| Histogram::new(&READ_WAITS)),
+            read_waits: Family::new(|| AtomicHistogram::new(&READ_WAITS)),
             queued: Default::default(),
             extra_families: Mutex::default(),
             loading: Arc::default(),

@@ -1,10 +1,13 @@
 //! Metrics of admission policies, under Kubernetes' names: [`AdmissionPolicies`]. `PolicyCheck` defines a
 //! check.
 
-use super::page::Label;
 use super::webhooks::LabelValues;
-use super::{Family, Histogram, Page};
+use crate::series::Family;
+
+use kstore_metrics_text::Page;
+use kstore_metrics_text::Label;
 use kstore_api::admission::policy::PolicyCheck;
+use kstore_metrics_text::{AtomicHistogram, Label, Page};
 use std::sync::Arc;
 
 /// Histogram buckets of expressions, in seconds, as in Kubernetes.
@@ -19,8 +22,8 @@ pub(crate) struct AdmissionPolicies {
     policies: LabelValues,
     bindings: LabelValues,
     /// Failed validations, by check and enforcement action.
-    validating: Family<(Check, &'static str), Histogram>,
-    mutating: Family<Check, Histogram>,
+    validating: Family<(Check, &'static str), AtomicHistogram>,
+    mutating: Family<Check, AtomicHistogram>,
 }
 
 impl Default for AdmissionPolicies {
@@ -28,8 +31,8 @@ impl Default for AdmissionPolicies {
         Self {
             policies: LabelValues::default(),
             bindings: LabelValues::default(),
-            validating: Family::new(|| Histogram::new(&EXPRESSION)),
-            mutating: Family::new(|| Histogram::new(&EXPRESSION)),
+            validating: Family::new(|| AtomicHistogram::new(&EXPRESSION)),
+            mutating: Family::new(|| AtomicHistogram::new(&EXPRESSION)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of this process from Linux's `/proc`. On other systems the families are left out.
 
-use super::page::Page;
+use kstore_metrics_text::Page;
 use std::fs;
 
 /// Clock ticks per second in `/proc`: a constant of Linux's interface to programs.

@@ -1,13 +1,16 @@
 //! Metrics of requests: number, duration, sizes, and results.
 
-use super::page::{Label, Page};
-use super::series::{Counter, Family, Histogram};
 use super::{Metrics, body};
 use crate::observed_body::ObservedBody;
+use crate::series::Counter;
+use crate::series::Family;
+use kstore_metrics_text::Label;
+use kstore_metrics_text::Page;
 use axum::body::{Body, Bytes};
 use http::Response;
 use http_body::{Body as _, Frame};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
+use kstore_metrics_text::{AtomicHistogram, Label, Page};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -124,12 +127,12 @@ pub fn verb(api_verb: &str) -> &'static str {
 struct AnsweredRequests {
     codes: [Counter; CODES.len()],
     other_codes: Mutex<BTreeMap<u16, u64>>,
-    durations: Histogram,
+    durations: AtomicHistogram,
 }
 
 impl AnsweredRequests {
     fn new() -> Self {
-        let durations = Histogram::new(&DURATIONS);
+        let durations = AtomicHistogram::new(&DURATIONS);
         Self { codes: Default::default(), other_codes: Mutex::default(), durations }
     }
 
@@ -153,8 +156,8 @@ impl AnsweredRequests {
 struct RequestSeries {
     plain: AnsweredRequests,
     dry_run: AnsweredRequests,
-    objectives: Histogram,
-    sizes: Histogram,
+    objectives: AtomicHistogram,
+    sizes: AtomicHistogram,
     open: AtomicI64,
     terminated: Counter,
     aborted: Counter,
@@ -165,8 +168,8 @@ impl RequestSeries {
         Self {
             plain: AnsweredRequests::new(),
             dry_run: AnsweredRequests::new(),
-            objectives: Histogram::new(&OBJECTIVES),
-            sizes: Histogram::new(&SIZES),
+            objectives: AtomicHistogram::new(&OBJECTIVES),
+            sizes: AtomicHistogram::new(&SIZES),
             open: AtomicI64::new(0),
             terminated: Counter::default(),
             aborted: Counter::default(),
@@ -182,25 +185,25 @@ impl RequestSeries {
 /// Metrics of watch events of one resource.
 struct WatchEvents {
     count: Counter,
-    sizes: Histogram,
+    sizes: AtomicHistogram,
 }
 
 /// All metric families of requests.
 pub(super) struct Requests {
     series: Family<Kind, RequestSeries>,
     events: Family<(&'static str, &'static str, &'static str), WatchEvents>,
-    bodies: Family<(&'static str, &'static str, &'static str), Histogram>,
+    bodies: Family<(&'static str, &'static str, &'static str), AtomicHistogram>,
     /// Requests in flight: reads, writes.
     inflight: [AtomicI64; 2],
 }
 
 impl Default for Requests {
     fn default() -> Self {
-        let events = || WatchEvents { count: Counter::default(), sizes: Histogram::new(&EVENT_SIZES) };
+        let events = || WatchEvents { count: Counter::default(), sizes: AtomicHistogram::new(&EVENT_SIZES) };
         Self {
             series: Family::new(RequestSeries::new),
             events: Family::new(events),
-            bodies: Family::new(|| Histogram::new(&BODY_SIZES)),
+            bodies: Family::new(|| AtomicHistogram::new(&BODY_SIZES)),
             inflight: Default::default(),
         }
     }
@@ -374,7 +377,7 @@ fn render_answered(page: &mut Page<'_>, all: &[(Kind, Arc<RequestSeries>)]) {
 }
 
 fn render_histograms(page: &mut Page<'_>, all: &[(Kind, Arc<RequestSeries>)]) {
-    let mut family = |name: &str, help: &str, of: fn(&RequestSeries) -> &Histogram| {
+    let mut family = |name: &str, help: &str, of: fn(&RequestSeries) -> &AtomicHistogram| {
         page.head(name, "histogram", help);
         for (kind, series) in all.iter().filter(|(_, series)| !of(series).is_empty()) {
             of(series).render(page, name, &kind.labels());

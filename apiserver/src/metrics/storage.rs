@@ -1,12 +1,15 @@
 //! Metrics of requests to a storage, under the names of kube-apiserver's metrics of etcd requests.
 
-use super::page::Page;
 use super::request::DURATIONS;
-use super::series::{Counter, Family, Histogram};
-use crate::kinds::built_in_of_key;
+use crate::series::Counter;
+use crate::series::Family;
+
+use kstore_metrics_text::Page;
 use crate::storage::{
     Commit, CommitError, Layer, Outcome, Page as Found, Raw, ReadError, SharedStorage, Storage, Write,
 };
+use crate::storage_key::built_in_of_key;
+use kstore_metrics_text::AtomicHistogram;
 use async_trait::async_trait;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -20,13 +23,13 @@ pub(super) struct StorageMetrics {
 }
 
 struct StorageSeries {
-    durations: Histogram,
+    durations: AtomicHistogram,
     errors: Counter,
 }
 
 impl Default for StorageMetrics {
     fn default() -> Self {
-        let new = || StorageSeries { durations: Histogram::new(&DURATIONS), errors: Counter::default() };
+        let new = || StorageSeries { durations: AtomicHistogram::new(&DURATIONS), errors: Counter::default() };
         Self { series: Family::new(new) }
     }
 }

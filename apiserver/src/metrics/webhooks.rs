@@ -2,11 +2,19 @@
 //! call counts once, when its answer has arrived, although a request's decision may read the answer several
 //! times.
 
-use super::{Counter, Family, Histogram, Page};
 use crate::limits::{METRIC_LABEL_VALUES, METRIC_WEBHOOK_CODES};
+use crate::series::Counter;
+use crate::series::Family;
+
+use kstore_metrics_text::Page;
+use kstore_api::admission::FailurePolicy;
+use kstore_api::admission::Operation;
+use kstore_api::admission::Phase;
+use kstore_api::admission::Webhook;
 use kstore_api::admission::conversion::ConversionFailure;
-use kstore_api::admission::review::{CallError, DecodedResponse};
-use kstore_api::admission::{FailurePolicy, Operation, Phase, Webhook};
+use kstore_api::admission::review::CallError;
+use kstore_api::admission::review::DecodedResponse;
+use kstore_metrics_text::AtomicHistogram;
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -70,7 +78,7 @@ pub(crate) struct AdmissionWebhooks {
     names: LabelValues,
     codes: Codes,
     /// Call durations, by whether the request was rejected.
-    durations: Family<(Hook, bool), Histogram>,
+    durations: Family<(Hook, bool), AtomicHistogram>,
     /// Calls, by the status code of the answer and whether the request was rejected.
     requests: Family<(Hook, u16, bool), Counter>,
     /// Rejections, by error type and the status code of the refusal.
@@ -84,7 +92,7 @@ impl Default for AdmissionWebhooks {
         Self {
             names: LabelValues::default(),
             codes: Codes::default(),
-            durations: Family::new(|| Histogram::new(&ADMISSION)),
+            durations: Family::new(|| AtomicHistogram::new(&ADMISSION)),
             requests: Family::new(Counter::default),
             rejections: Family::new(Counter::default),
             fail_open: Family::new(Counter::default),
@@ -175,9 +183,9 @@ pub(crate) struct ConversionWebhooks {
     definitions: LabelValues,
     versions: LabelValues,
     /// Durations of conversions, by whether they succeeded.
-    durations: Family<(Conversion, bool), Histogram>,
+    durations: Family<(Conversion, bool), AtomicHistogram>,
     /// Durations of calls, by kind of failure; "" for calls that succeeded.
-    calls: Family<&'static str, Histogram>,
+    calls: Family<&'static str, AtomicHistogram>,
 }
 
 impl Default for ConversionWebhooks {
@@ -185,8 +193,8 @@ impl Default for ConversionWebhooks {
         Self {
             definitions: LabelValues::default(),
             versions: LabelValues::default(),
-            durations: Family::new(|| Histogram::new(&CONVERSION)),
-            calls: Family::new(|| Histogram::new(&CONVERSION_CALL)),
+            durations: Family::new(|| AtomicHistogram::new(&CONVERSION)),
+            calls: Family::new(|| AtomicHistogram::new(&CONVERSION_CALL)),
         }
     }
 }

@@ -3,8 +3,9 @@
 //! cluster.
 
 use crate::lookup::Lookup;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use serde_json::Value;
 use std::str::FromStr;
 use std::sync::Arc;

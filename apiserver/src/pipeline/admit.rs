@@ -3,13 +3,15 @@
 //! `delete` admit objects that are stored.
 
 use super::Pipeline;
-use crate::admission::dynamic::{Admitted, Calls, Options};
-use crate::admission::{Operation, Subject};
-use crate::authn::UserInfo;
+use crate::admission::{
+    Operation, Subject,
+    dynamic::{Admitted, Calls, Options},
+};
 use crate::authz::node::node_of;
 use crate::error::of_read;
 use crate::request::{Request, Target, WriteOptions};
 use crate::undecided::{Undecided, decided};
+use crate::user::UserInfo;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::Value;

@@ -8,9 +8,9 @@ use crate::request::{FieldValidation, ManagedFieldsUpdate, Request, Target, Writ
 use bytes::Bytes;
 use jiff::Timestamp;
 use kstore_api::initializers;
-use kstore_api::kind::Resource;
 use kstore_api::meta;
-use kstore_api::patch::apply::{self, Reset, Write};
+use kstore_api::patch::apply::{self, Write};
+use kstore_api::resource::{Reset, Resource};
 use kstore_api::status::{Reason, Status};
 use serde_json::Value;
 

@@ -4,10 +4,12 @@
 use super::custom::check_creatable;
 use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
-use crate::admission::dynamic::{Admitted, Calls, Options};
-use crate::admission::{Operation, Subject};
-use crate::cache::Entry;
+use crate::admission::{
+    Operation, Subject,
+    dynamic::{Admitted, Calls, Options},
+};
 use crate::decode::{self, Expected};
+use crate::entry::Entry;
 use crate::kinds::CustomVersion;
 use crate::limits;
 use crate::request::{Body, Request, Target, WriteOptions};
@@ -18,6 +20,9 @@ use kstore_api::strategy::SharedLabels;
 use kstore_api::{meta, strategy, validate};
 use kstore_nondet::Nondet;
 use serde_json::{Value, json};
+
+/// Decodes the body of a create once more.
+type Again<'a> = &'a (dyn Fn() -> Result<Value, Status> + Sync);
 
 impl Pipeline {
     pub(super) async fn create(
@@ -31,16 +36,18 @@ impl Pipeline {
         if !resource.is_stored() {
             return self.post_virtual(request, body, options, warnings).await;
         }
+        let decode = |warnings: &mut Vec<String>| {
+            let expected = self.expected(Expected::at(&request.target));
+            let mut object = decode::object(expected, body, options.field_validation, warnings)?;
+            warnings.extend(warnings::duplicate_owners(&mut object, ""));
+            Ok(object)
+        };
         let span = tracing::debug_span!("decode").entered();
-        let mut object = decode::object(
-            self.expected(Expected::at(&request.target)),
-            body,
-            options.field_validation,
-            warnings,
-        )?;
+        let object = decode(warnings)?;
         drop(span);
-        warnings.extend(warnings::duplicate_owners(&mut object, ""));
-        self.create_decoded(request, object, options, warnings).await
+        // The warnings are known.
+        let again = || decode(&mut Vec::new());
+        self.create_from((request, object), Some(&again), options, warnings).await
     }
 
     /// Creates a decoded object and collects warnings about it.
@@ -51,9 +58,19 @@ impl Pipeline {
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
+        self.create_from((request, object), None, options, warnings).await
+    }
+
+    async fn create_from(
+        &self,
+        object: (&Request, Value),
+        again: Option<Again<'_>>,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
         let mut object_warnings = Vec::new();
-        let calls = self.admission.calls(&request.user);
-        let created = self.create_object(request, object, options, &calls, &mut object_warnings).await;
+        let calls = self.admission.calls(&object.0.user);
+        let created = self.create_object(object, again, options, &calls, &mut object_warnings).await;
         warnings.extend(calls.warnings());
         warnings.extend(object_warnings);
         created
@@ -62,8 +79,8 @@ impl Pipeline {
     /// Creates a decoded object; draws another name if a generated one is taken.
     async fn create_object(
         &self,
-        request: &Request,
-        mut object: Value,
+        (request, mut object): (&Request, Value),
+        again: Option<Again<'_>>,
         options: &WriteOptions,
         calls: &Calls,
         object_warnings: &mut Vec<String>,
@@ -79,13 +96,13 @@ impl Pipeline {
         loop {
             attempts -= 1;
             let identity = Identity::generate(&self.nondet);
-            // The object is copied if it may be needed again: for another name, or after the answer of a
-            // webhook.
+            // The object is copied if it may be needed again: after the answer of a webhook, or for another name. Names are hardly ever
+            // taken, so for another one the body is decoded again.
             let waits = calls.may_match(Operation::Create, target.resource.plural)
                 || target.custom.as_ref().is_some_and(CustomVersion::needs_webhook);
-            let is_last = attempts == 0 && !waits;
+            let is_last = !waits && (attempts == 0 || again.is_some());
             let mut last = if is_last { Some(std::mem::take(&mut object)) } else { None };
-            let (target, object) = decided(|| {
+            let (target, decided_object) = decided(|| {
                 // An object with another name is another object: webhooks are called again.
                 calls.begin(&identity.uid);
                 let mut object = last.take().unwrap_or_else(|| object.clone());
@@ -99,12 +116,17 @@ impl Pipeline {
                 check_version(&version)?;
             }
             let context = self.write_context(request);
-            match self.registry.create(&target, object, context, options.dry_run).await {
+            match self.registry.create(&target, decided_object, context, options.dry_run).await {
                 Ok(entry) if options.dry_run => return unstored_answer(&target, &entry, &version),
                 Ok(entry) => {
                     return Ok(Answer::Object(ObjectAnswer { created: true, ..ObjectAnswer::of(entry) }));
                 }
-                Err(status) if status.reason == Reason::AlreadyExists && attempts > 0 => {}
+                Err(status) if status.reason == Reason::AlreadyExists && attempts > 0 => {
+                    if let Some(again) = again.filter(|_| is_last) {
+                        object = again()?;
+                        check_and_reset(&mut request.target.clone(), &mut object)?;
+                    }
+                }
                 Err(status) if status.reason == Reason::AlreadyExists && generated => {
                     return Err(Status::generated_name_taken(target.resource, &target.name));
                 }

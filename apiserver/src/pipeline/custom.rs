@@ -6,7 +6,7 @@ use super::{Answer, ObjectAnswer, Pipeline};
 use crate::conversion::{FieldSelection, filter_by_version};
 use crate::decode::{self, Expected};
 use crate::error;
-use crate::kinds::CustomVersion;
+use crate::kinds::{CustomVersion, is_conversion_needed};
 use crate::limits;
 use crate::registry::Listed;
 use crate::request::{ListOptions, Request, Target};
@@ -16,7 +16,7 @@ use kstore_api::field::ErrorList;
 use kstore_api::patch::apply::{self, ObjectType, ReplicasPath};
 use kstore_api::status::Status;
 use kstore_api::structural::{Tree, ValidationScope, rules_blocked};
-use kstore_api::{convert, defaults, scale, schema, validate};
+use kstore_api::{defaults, scale, schema, stored, validate};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Target {
     pub(super) fn in_version(&self, stored: Value) -> Result<Value, Status> {
         match &self.custom {
             Some(custom) => custom.converted(stored),
-            None => Ok(super::in_version(self.resource, stored)),
+            None => Ok(crate::conversion::in_version(self.resource, stored)),
         }
     }
 
@@ -113,7 +113,7 @@ impl Target {
         }
         let row = self.resource.storage_row();
         if !row.is_same_version(self.resource) {
-            convert::to_storage(self.resource, object);
+            stored::to_storage(self.resource, object);
         }
         if let Some(ty) = schema::of(row.group, row.version, row.kind) {
             schema::fill::fill_stored(object, ty);
@@ -217,7 +217,7 @@ impl Pipeline {
     /// webhook has answered.
     pub(super) fn undecided(&self, target: &Target, status: Status) -> Undecided {
         match &target.custom {
-            Some(custom) if error::is_conversion_needed(&status) => {
+            Some(custom) if is_conversion_needed(&status) => {
                 let (converter, cache) = (self.converter.clone(), self.cache().clone());
                 let kind = custom.kind.clone();
                 Undecided::Pending(Box::pin(async move { converter.convert(&cache, &kind).await }))
@@ -320,7 +320,7 @@ impl Pipeline {
             warnings.truncate(warned);
             warnings.extend(custom.version().warning.as_deref().map(str::to_owned));
             match self.act(request, warnings).await {
-                Err(status) if error::is_conversion_needed(&status) && calls < limits::DECISION_ANSWERS => {
+                Err(status) if is_conversion_needed(&status) && calls < limits::DECISION_ANSWERS => {
                     calls += 1;
                     self.converter.convert(self.cache(), &custom.kind).await;
                 }

@@ -3,11 +3,17 @@
 //! rules are in `kstore_api::crd`; what follows a DELETE is in `crate::definitions`.
 
 use super::Pipeline;
-use crate::bootstrap;
-use crate::cache::{Entry, Filter};
+use crate::cache::Filter;
+use crate::entry::Entry;
 use crate::registry::Decision;
-use crate::request::{Action, Body, Request, Target, WriteOptions};
-use kstore_api::kind::{self, Resource};
+use crate::request::Action;
+use crate::request::Body;
+use crate::request::Request;
+use crate::request::Target;
+use crate::request::WriteOptions;
+use crate::request::own_request;
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::status::{Reason, Status};
 use kstore_api::{crd, meta};
 use serde::Deserialize;
@@ -102,7 +108,7 @@ impl Pipeline {
         mut change: impl FnMut(&Value) -> Option<Decision> + Send,
     ) -> Result<(), Status> {
         let _turn = self.definition_writes.lock().await;
-        let request = own_request(name);
+        let request = status_request(name);
         let decide = |current: Option<&Value>| {
             let current = current.ok_or_else(|| Status::not_found(definitions(), name))?;
             Ok(change(current).unwrap_or(Decision::Keep))
@@ -145,7 +151,7 @@ fn without_versions(definition: &Entry) -> Value {
 }
 
 /// A request by the server itself to write a definition's status.
-pub(crate) fn own_request(name: &str) -> Request {
+pub(crate) fn status_request(name: &str) -> Request {
     let target = Target {
         resource: definitions(),
         custom: None,
@@ -154,5 +160,5 @@ pub(crate) fn own_request(name: &str) -> Request {
         name: name.into(),
     };
     let action = Action::Update(Body::json(bytes::Bytes::new()), WriteOptions::default());
-    bootstrap::own_request(target, action)
+    own_request(target, action)
 }

@@ -2,9 +2,11 @@
 //! Kubernetes.
 
 use super::{Answer, ObjectAnswer, Pipeline};
-use crate::admission::dynamic::{Admitted, Calls, Options};
-use crate::admission::{Operation, Subject};
-use crate::cache::Entry;
+use crate::admission::{
+    Operation, Subject,
+    dynamic::{Admitted, Calls, Options},
+};
+use crate::entry::Entry;
 use crate::kinds::CustomKind;
 use crate::limits::{COLLECTION_BATCH, COLLECTION_BATCHES, COLLECTION_DELETES};
 use crate::registry::{Deleted, Shown, has_plain_deletion};
@@ -118,7 +120,7 @@ impl Pipeline {
     /// Deletes an object of a custom kind whose definition is being deleted, without admission, as Kubernetes
     /// does. An absent object counts as deleted.
     pub(crate) async fn delete_instance(&self, custom: &CustomKind, entry: &Entry) -> Result<(), Status> {
-        let request = super::definition::own_request(&custom.definition.name);
+        let request = super::definition::status_request(&custom.definition.name);
         let target = Target {
             resource: custom.storage_row(),
             custom: None,

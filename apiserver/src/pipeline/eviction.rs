@@ -2,12 +2,15 @@
 //! pod's condition DisruptionTarget and deletes the pod, so that no budget is charged for a pod that stays.
 
 use super::{Answer, Pipeline};
-use crate::cache::{Entry, Filter};
+use crate::cache::Filter;
 use crate::decode::{self, delete_options};
+use crate::entry::Entry;
 use crate::error;
-use crate::registry::{Decision, Stage};
+use crate::registry::Decision;
 use crate::request::{Body, DeleteOptions, Request, Target, WriteOptions};
-use kstore_api::kind::{self, Resource};
+use crate::stage::Stage;
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::selector::label;
 use kstore_api::status::Status;
 use serde_json::{Value, json};

@@ -3,13 +3,14 @@
 //! write that changes it. `fairness` enforces these objects.
 
 use super::{Pipeline, is_stored_by};
-use crate::bootstrap;
 use crate::lookup::Lookup as _;
-use crate::request::{Action, Request, Target, WriteOptions};
+use crate::request::{Action, Request, Target, WriteOptions, own_request};
+use crate::user::SELF;
 use kstore_api::flowcontrol::{self, API_VERSION};
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::PatchType;
+use kstore_api::resource::Resource;
 use serde_json::json;
 
 /// Field manager under which Kubernetes' apiservers write the condition.
@@ -21,12 +22,10 @@ impl Pipeline {
     pub(super) async fn update_flow_schemas_after(&self, request: &Request) {
         let target = &request.target;
         let concerned = target.resource.group == flowcontrol::GROUP && target.subresource.is_empty();
-        if concerned && is_stored_by(&request.action) {
+        // The start and the task `fairness` write many objects on behalf of the server, and follow them up together.
+        if concerned && is_stored_by(&request.action) && request.user.username != bootstrap::SELF {
             self.update_flow_schemas().await;
-            // The task that writes on behalf of the server applies its changes together.
-            if request.user.username != bootstrap::SELF {
-                self.configure_fairness();
-            }
+            self.configure_fairness();
         }
     }
 
@@ -69,5 +68,5 @@ fn apply_condition(resource: &'static Resource, name: String, condition: &serde_
     let body = serde_json::to_vec(&body).expect("a value has string keys only");
     let options = WriteOptions { field_manager: MANAGER.into(), force: true, ..WriteOptions::default() };
     let target = Target { resource, custom: None, subresource: "status", namespace: String::new(), name };
-    bootstrap::own_request(target, Action::Patch(PatchType::Apply, body.into(), options))
+    own_request(target, Action::Patch(PatchType::Apply, body.into(), options))
 }

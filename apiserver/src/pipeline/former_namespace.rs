@@ -6,11 +6,12 @@
 //! its history is five minutes long, kstore's may be all of it.
 
 use super::Pipeline;
-use crate::authn::UserInfo;
 use crate::cache::WatchStart;
 use crate::registry::ContinueToken;
 use crate::request::{Action, ListAt, ListOptions, Target};
-use kstore_api::kind::{self, Resource};
+use crate::user::UserInfo;
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use std::sync::OnceLock;
 

@@ -3,14 +3,23 @@
 //! rules themselves bound the cost of one request.
 
 use crate::admission::Admission;
-use crate::cache::{Cache, Entry};
+use crate::audit;
+use crate::cache::Cache;
+use crate::decode::weight;
+use crate::entry::Entry;
 use crate::limits;
-use crate::request::{Action, Request, Target, Transaction, TransactionStep};
+use crate::request::{Action, Format, Request, Target, Transaction, TransactionStep};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kstore_api::status::Status;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
+
+/// Values whose memory a map takes besides its members, for itself and for defaults.
+const MAP_VALUES: usize = 3;
 
 /// Permits for heavy requests, which bound how many run at a time.
 #[derive(Debug)]
@@ -26,16 +35,40 @@ impl Default for Heavy {
 
 impl Heavy {
     /// Serves a heavy request: waits for its permits, and moves the runtime's other tasks to another thread
-    /// whenever `serving` is polled.
-    pub(super) async fn run<T>(&self, permits: u32, serving: impl Future<Output = T>) -> T {
+    /// whenever `serving` is polled. A request of more than one permit is polled on a thread of its own.
+    pub(super) async fn run<T: Send>(&self, permits: u32, serving: impl Future<Output = T> + Send) -> T {
         // The semaphore is never closed; without a permit the request would only be served on the common
         // threads.
         let _permit = self.permits.acquire_many(permits).await.ok();
-        BlockInPlace { serving: Box::pin(serving) }.await
+        let serving = match audit::current() {
+            // The trail belongs to the task, which another thread does not know.
+            Some(trail) if permits > 1 => audit::scope(trail, serving).boxed(),
+            _ => serving.boxed(),
+        };
+        BlockInPlace { serving, has_thread: permits > 1 }.await
     }
 }
 
-/// Whether a request is heavy: it is large, or CEL rules or policies that judge it have been costly before.
+/// Checks that what the body of a request becomes in memory is bounded.
+///
+/// # Errors
+/// 413.
+pub(super) fn check(request: &Request) -> Result<(), Status> {
+    weight::check(weight::body(&request.action).into_iter())
+}
+
+/// Checks the bodies of a transaction together, like [`check`].
+///
+/// # Errors
+/// 413.
+pub(super) fn check_transaction(transaction: &Transaction) -> Result<(), Status> {
+    weight::check(transaction.steps.iter().filter_map(|step| match step {
+        TransactionStep::Act(_, action) => weight::body(action),
+        TransactionStep::Check(..) => None,
+    }))
+}
+
+/// Whether a request is heavy: it is large or has many maps, or CEL rules or policies that judge it have been costly before.
 /// The first costly object is not recognized beforehand: it occupies one thread as long as CEL's cost limits
 /// allow, about half a second.
 pub(super) fn is_heavy(cache: &Cache, admission: &Admission, request: &Request) -> bool {
@@ -69,7 +102,10 @@ fn values(cache: &Cache, target: &Target, action: &Action) -> usize {
         let lines = bytes.split(|byte| *byte == b'\n').count();
         bytes.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count().max(lines)
     };
-    let body = action.body_bytes().map_or(0, |bytes| separators(bytes));
+    let body = weight::body(action).map_or(0, |(format, bytes)| {
+        let separators = if format == Format::Protobuf { 0 } else { separators(bytes) };
+        separators + MAP_VALUES * weight::maps(format, bytes)
+    });
     // Small objects have few values.
     let stored = stored(cache, target, action).filter(|entry| entry.weight() >= limits::HEAVY_BYTES);
     body + stored.map_or(0, |entry| separators(&entry.json()))
@@ -97,9 +133,16 @@ pub(super) fn is_heavy_transaction(cache: &Cache, admission: &Admission, transac
 }
 
 /// Bytes that an operation decodes, changes and checks: its body and the stored object that it changes. A
-/// patch of a few bytes takes as much work as its object does.
+/// patch of a few bytes takes as much work as its object does, and a body of many maps as much as a large one.
 fn work(cache: &Cache, target: &Target, action: &Action) -> usize {
-    action.body_size().unwrap_or(0) + stored(cache, target, action).map_or(0, |entry| entry.weight())
+    let body = match weight::body(action) {
+        Some((format, bytes)) if bytes.len() >= limits::HEAVY_SCAN_BYTES => {
+            bytes.len().max(weight::maps(format, bytes) * limits::HEAVY_BYTES / limits::HEAVY_MAPS)
+        }
+        Some((_, bytes)) => bytes.len(),
+        None => 0,
+    };
+    body + stored(cache, target, action).map_or(0, |entry| entry.weight())
 }
 
 /// The stored object that an operation changes.
@@ -115,20 +158,41 @@ fn stored(cache: &Cache, target: &Target, action: &Action) -> Option<Arc<Entry>>
 }
 
 /// A future whose polls block no other task of the runtime.
-struct BlockInPlace<F> {
-    serving: Pin<Box<F>>,
+struct BlockInPlace<'a, T> {
+    serving: BoxFuture<'a, T>,
+    /// Whether each poll has a thread of its own.
+    has_thread: bool,
 }
 
-impl<F: Future> Future for BlockInPlace<F> {
-    type Output = F::Output;
+impl<T: Send> BlockInPlace<'_, T> {
+    /// Polls on a new thread. The runtime's threads take turns in serving heavy requests, and an allocator keeps for some time what was
+    /// freed on each of them: a request of many values would leave hundreds of MiB on every one. The allocator gives new threads, one
+    /// after the other, the memory of their predecessor.
+    fn poll_on_thread(&mut self, context: &Context<'_>) -> Poll<T> {
+        let (waker, runtime) = (context.waker(), Handle::current());
+        let serving = &mut self.serving;
+        let polling = std::thread::scope(|scope| {
+            let poll = move || {
+                let _entered = runtime.enter();
+                serving.as_mut().poll(&mut Context::from_waker(waker))
+            };
+            scope.spawn(poll).join()
+        });
+        polling.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+impl<T: Send> Future for BlockInPlace<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         // A runtime with one thread, as in simulations, has no other thread for its tasks; time does not
         // advance there.
         match Handle::try_current().map(|handle| handle.runtime_flavor()) {
-            Ok(RuntimeFlavor::MultiThread) => {
-                tokio::task::block_in_place(|| self.serving.as_mut().poll(context))
-            }
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| match self.has_thread {
+                true => self.poll_on_thread(context),
+                false => self.serving.as_mut().poll(context),
+            }),
             _ => self.serving.as_mut().poll(context),
         }
     }
@@ -145,6 +209,7 @@ mod tests {
     use kstore_nondet::Nondet;
     use kstore_store::{Config, Store};
     use serde_json::json;
+    use std::panic::AssertUnwindSafe;
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -161,6 +226,23 @@ mod tests {
         assert_eq!(heavy.await.unwrap(), Ok("served"));
         // The receiver may be dropped once it has the message.
         let _ = other.await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_request_of_many_values_runs_on_a_thread_of_its_own_within_the_runtime() {
+        let here = std::thread::current().id();
+        let heavy = Heavy::default();
+        let threads = |permits| {
+            heavy.run(permits, async {
+                let first = std::thread::current().id();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                [first, std::thread::current().id()]
+            })
+        };
+        assert!(!threads(2).await.contains(&here));
+        let panics = AssertUnwindSafe(heavy.run(2, async { panic!("refused") })).catch_unwind().await;
+        assert_eq!(panics.unwrap_err().downcast_ref(), Some(&"refused"));
+        assert_eq!(heavy.permits.available_permits(), limits::HEAVY_AT_A_TIME);
     }
 
     #[tokio::test]
@@ -193,9 +275,8 @@ mod tests {
         assert!(!is_heavy(maps, "small", patch()) && !is_heavy(maps, "absent", patch()));
         assert!(is_heavy(maps, "", create(limits::HEAVY_BYTES)));
         assert!(!is_heavy(maps, "", create(10)));
-        let maps = |count: usize| {
-            Action::Create(Body::json(r#"{"a":1},"#.repeat(count).into()), WriteOptions::default())
-        };
+        let many_maps = |count: usize| Body::json(r#"{"a":1},"#.repeat(count).into());
+        let create_maps = |count| Action::Create(many_maps(count), WriteOptions::default());
         let permits = |action: &Action| {
             let (namespace, name) = ("ns".to_owned(), String::new());
             let target = Target { resource: reviews, custom: None, subresource: "", namespace, name };
@@ -203,9 +284,13 @@ mod tests {
         };
         let all = u32::try_from(limits::HEAVY_AT_A_TIME).unwrap();
         assert_eq!(
-            [maps(20_000), maps(175_000), create(limits::BODY_BYTES)].map(|action| permits(&action)),
+            [create_maps(8_000), create_maps(175_000), create(limits::BODY_BYTES)]
+                .map(|action| permits(&action)),
             [1, all, 1]
         );
+        assert!(is_heavy(maps, "", Action::Create(many_maps(limits::HEAVY_MAPS), WriteOptions::default())));
+        let empty_items = Body { format: Format::Protobuf, bytes: [0x0a, 0].repeat(50_000).into() };
+        assert!(is_heavy(maps, "", Action::Create(empty_items, WriteOptions::default())));
         assert!(!is_heavy(reviews, "large", patch()), "a kind that is not stored has no keys");
     }
 }

@@ -2,8 +2,9 @@
 //! initialization has failed is deleted. The plugin `admission::initializers` decides who may change them.
 
 use super::{Answer, Answered, ObjectAnswer, Pipeline, Refused, in_time};
-use crate::cache::{Entry, Filter, Watch, WatchStart};
+use crate::cache::{Filter, Watch, WatchStart};
 use crate::decode::Expected;
+use crate::entry::Entry;
 use crate::metrics::Kind;
 use crate::registry::Decision;
 use crate::request::{Action, Request, Target};

@@ -2,14 +2,15 @@
 //! a day, so that the legacy token cleaner finds tokens that are not used any more.
 
 use super::Pipeline;
-use crate::authn::legacy_token::{LAST_USED, UsedSecret};
-use crate::authn::service_account::TokenAuthenticator;
-use crate::bootstrap::own_request;
+use crate::authn::{
+    legacy_token::{LAST_USED, UsedSecret},
+    service_account::TokenAuthenticator,
+};
 use crate::limits::TOKEN_USE_WRITE;
+use crate::lookup::core;
 use crate::provenance::Note;
 use crate::registry::{Decision, WriteContext};
-use crate::request::{Action, GetOptions, Target};
-use crate::token::core;
+use crate::request::{Action, GetOptions, Target, own_request};
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 

@@ -49,7 +49,7 @@ impl Pipeline {
         filters: Vec<crate::cache::Filter>,
         start: WatchStart,
     ) -> Result<Watch, Status> {
-        self.begin_watch(filters, start).await?.map_err(|end| error::of_watch_end(&end))
+        self.begin_watch(filters, start).await?.map_err(|end| end.status())
     }
 
     async fn begin_watch(

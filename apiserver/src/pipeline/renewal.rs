@@ -6,13 +6,14 @@
 
 use super::Pipeline;
 use super::apply::write;
-use crate::authn::UserInfo;
 use crate::authz::node::node_of;
 use crate::decode::Patch;
 use crate::request::{ManagedFieldsUpdate, Target, WriteOptions};
-use kstore_api::kind::{self, Resource};
+use crate::user::UserInfo;
+use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::{PatchType, apply};
+use kstore_api::resource::Resource;
 use serde_json::Value;
 use std::sync::OnceLock;
 

@@ -2,12 +2,11 @@
 //! and answered at once. Pure functions that fill in a review's status; nothing is stored. TokenReviews are
 //! not handled here, since they need the state of the cluster.
 
-use crate::authn::UserInfo;
-use crate::authz::Mode;
-use crate::authz::node::node_of;
-use crate::authz::rule::Rule;
-use crate::authz::{Attributes, Authorizer, Decision, More, Target as Asked};
+use crate::authz::{
+    Attributes, Authorizer, Decision, Mode, More, Target as Asked, node::node_of, rule::Rule,
+};
 use crate::request::Target;
+use crate::user::UserInfo;
 use jiff::Timestamp;
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::status::Status;
@@ -162,9 +161,9 @@ fn push_once(list: &mut Vec<Value>, value: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::MASTERS;
     use crate::authz::bootstrap;
     use crate::testing::MapLookup;
+    use crate::user::MASTERS;
     use futures::FutureExt as _;
     use kstore_api::kind;
 

@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::field::{ErrorList, Path};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::validate::trust_bundle;
 use serde_json::Value;
 use x509_parser::certificate::X509Certificate;

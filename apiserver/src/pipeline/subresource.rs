@@ -3,8 +3,8 @@
 
 use super::update::apply_patch;
 use super::{Answer, ObjectAnswer, Pipeline};
-use crate::cache::Entry;
 use crate::decode::{self, Expected, Patch};
+use crate::entry::Entry;
 use crate::error;
 use crate::registry::Decision;
 use crate::request::{Body, FieldValidation, ManagedFieldsUpdate, Request, Target, WriteOptions};

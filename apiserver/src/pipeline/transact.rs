@@ -10,8 +10,9 @@ use crate::kinds::CustomVersion;
 use crate::limits;
 use crate::metrics;
 use crate::provenance::Note;
-use crate::registry::{Stage, WriteContext};
+use crate::registry::WriteContext;
 use crate::request::{Action, Expectation, Request, Target, Transaction, TransactionStep};
+use crate::stage::Stage;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::json;
@@ -49,6 +50,7 @@ impl Pipeline {
         has_seat: bool,
     ) -> Result<Transacted, Status> {
         check_size(&transaction)?;
+        heavy::check_transaction(&transaction)?;
         let span = tracing::debug_span!("pipeline", verb = "transact", operations = transaction.steps.len());
         let kind = metrics::Kind::of_transaction();
         let measured = self.metrics.begin(kind, transaction.dry_run);

@@ -7,8 +7,8 @@
 //! Events. The header reaches the writer, and clients print or log it.
 
 use super::Answer;
-use crate::authn::UserInfo;
 use crate::request::{Action, Target};
+use crate::user::UserInfo;
 use serde_json::Value;
 
 /// The components that run in the apiserver's process. The apiserver warns only about features that these

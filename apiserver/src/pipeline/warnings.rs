@@ -1,8 +1,8 @@
 //! Bounds on a response's warnings, as in Kubernetes: each text once, and no more than fits into headers.
 //! Pure.
 
-use kstore_api::kind::Resource;
-use kstore_api::meta;
+use kstore_api::resource::Resource;
+use kstore_api::strategy;
 use serde_json::Value;
 
 /// Characters of all warnings together; beyond that each text is cut to [`CHARS_EACH`].
@@ -44,7 +44,7 @@ pub(super) fn of_deprecated_kind(resource: &Resource) -> Vec<String> {
 /// Drops duplicate owner references. Returns the warning about them; `when` says in it when they were found,
 /// if not at once.
 pub(super) fn duplicate_owners(object: &mut Value, when: &str) -> Option<String> {
-    let dropped = meta::drop_same_owners(object);
+    let dropped = strategy::drop_same_owners(object);
     (!dropped.is_empty()).then(|| {
         format!(
             ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \

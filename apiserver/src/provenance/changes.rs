@@ -3,9 +3,9 @@
 
 use super::record::Effect;
 use super::tree::{ObjectTrace, TraceNode};
-use crate::kinds::KeyPlace;
 use crate::limits;
 use crate::storage::SharedStorage;
+use crate::storage_key::KeyPlace;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 

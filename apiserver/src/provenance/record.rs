@@ -1,8 +1,8 @@
 //! [`Record`]: the provenance of one commit: its note and the keys that it wrote. `chunk` encodes it.
 
 use super::Note;
-use crate::kinds::KeyPlace;
 use crate::storage::{RawBatch, RawEvent};
+use crate::storage_key::KeyPlace;
 use serde::Serialize;
 
 /// The effect of a write on an object.

@@ -3,8 +3,8 @@
 
 use super::chunk::{Chunk, RecordedWrite};
 use super::record::Effect;
-use crate::kinds::KeyPlace;
 use crate::limits;
+use crate::storage_key::KeyPlace;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -183,7 +183,7 @@ impl<'c> Tree<'c> {
 /// `services/default/web`. The group follows the plural where the plural alone would name another kind.
 fn api_name(key: &str) -> String {
     let Some(KeyPlace { group, plural, namespace, name }) = KeyPlace::of(key) else {
-        return key.trim_start_matches(crate::cache::ROOT).to_owned();
+        return key.trim_start_matches(crate::storage_key::ROOT).to_owned();
     };
     let first = kstore_api::kind::stored().find(|other| other.plural == plural);
     let kind = match first {

@@ -3,9 +3,10 @@
 
 use super::quota::JudgedWrite;
 use super::service::{Claims, claims_anything};
-use super::{Registry, View, WriteContext, encode, namespace};
-use crate::cache::Entry;
+use super::{Registry, WriteContext, encode, namespace};
+use crate::entry::Entry;
 use crate::request::Target;
+use crate::stage::View;
 use crate::storage::{Guard, Outcome};
 use kstore_api::meta;
 use kstore_api::status::Status;

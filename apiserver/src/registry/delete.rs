@@ -4,14 +4,14 @@
 use super::guaranteed_update::{Decoding, UpdateEffect};
 use super::service::claims_anything;
 use super::{Decision, Registry, WriteContext, marked};
-use crate::cache::Entry;
+use crate::entry::Entry;
 use crate::error;
 use crate::limits;
 use crate::request::{DeleteOptions, Propagation, Target};
 use crate::storage::{Guard, Outcome, Write};
 use crate::undecided::Undecided;
 use jiff::{SignedDuration, Timestamp};
-use kstore_api::kind::{DefaultPropagation, Resource};
+use kstore_api::resource::{DefaultPropagation, Resource};
 use kstore_api::status::Status;
 use kstore_api::{crd, meta};
 use serde_json::{Map, Value, json};

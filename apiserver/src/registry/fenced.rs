@@ -2,7 +2,7 @@
 //! more guard of the commit.
 
 use super::Registry;
-use crate::cache::Entry;
+use crate::entry::Entry;
 use crate::error;
 use crate::fence::{Fence, leases};
 use crate::storage::{Commit, Guard, Outcome, Raw};
@@ -62,6 +62,3 @@ fn held(fence: &Fence, lease: Option<&Raw>) -> Result<i64, Status> {
         _ => Err(fence.broken()),
     }
 }
-
-#[cfg(test)]
-mod tests;

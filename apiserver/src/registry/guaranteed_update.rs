@@ -3,10 +3,11 @@
 
 use super::quota::{Charges, JudgedWrite, QuotaTurn};
 use super::service::claims_anything;
-use super::{Registry, View, WriteContext, encode, entry_of, marked, namespace};
-use crate::cache::Entry;
+use super::{Registry, WriteContext, encode, entry_of, marked, namespace};
+use crate::entry::Entry;
 use crate::error;
 use crate::request::Target;
+use crate::stage::View;
 use crate::storage::{Guard, Outcome, Write};
 use crate::undecided::{Attempts, Undecided};
 use bytes::Bytes;

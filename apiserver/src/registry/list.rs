@@ -3,14 +3,16 @@
 
 use super::unreadable::list_status;
 use super::{Registry, entry_of};
-use crate::cache::{Entry, Filter, ROOT, Snapshot};
+use crate::cache::{Filter, Snapshot};
+use crate::entry::Entry;
 use crate::error;
 use crate::limits;
 use crate::request::{ListAt, ListOptions};
 use crate::storage::{Raw, prefix_end};
+use crate::storage_key::ROOT;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -4,13 +4,14 @@
 
 mod create;
 mod delete;
+#[cfg(test)]
+mod encryption_tests;
 mod fenced;
 mod guaranteed_update;
 mod list;
 mod namespace;
 mod quota;
 mod service;
-mod stage;
 mod unreadable;
 
 pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
@@ -18,19 +19,19 @@ pub(crate) use delete::{Shown, has_plain_deletion};
 pub use guaranteed_update::{Decision, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
 pub(crate) use namespace::{is_terminating, namespaces, terminating};
-pub use stage::Stage;
-pub(crate) use stage::View;
 
-use crate::cache::{Cache, Entry};
+use crate::cache::Cache;
+use crate::entry::Entry;
 use crate::error;
 use crate::fence::Fence;
 use crate::limits;
 use crate::request::{GetOptions, Target};
 use crate::service_ranges::ServiceRanges;
+use crate::stage::{Stage, View};
 use crate::storage::{Commit, Guard, Outcome, Raw, Write};
 use bytes::Bytes;
-use kstore_api::kind::Resource;
 use kstore_api::object;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;

@@ -3,11 +3,12 @@
 //! in a namespace once its deletion has begun, and the namespace controller finds all its objects. The
 //! namespace is read from memory; a concurrent write to it costs one more round.
 
-use super::View;
 use crate::request::Target;
+use crate::stage::View;
 use crate::storage::Guard;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_api::status::{Cause, Status};
 use serde_json::Value;
 
@@ -51,6 +52,3 @@ pub(super) fn guard(view: &View, target: &Target) -> Result<Option<Guard>, Statu
     }
     Ok(Some(Guard { key, revision: namespace.revision }))
 }
-
-#[cfg(test)]
-mod tests;

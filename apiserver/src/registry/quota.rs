@@ -6,16 +6,19 @@
 //! ([`QuotaLedgers`]), so that each commits at its first try. The guards detect writers of other processes,
 //! and the loser judges its write again.
 
+use super::Registry;
 use super::service::Claims;
-use super::{Registry, View};
-use crate::cache::{Entry, Filter};
+use crate::cache::Filter;
+use crate::entry::Entry;
 use crate::limits;
 use crate::request::Target;
+use crate::stage::View;
 use crate::storage::{Guard, Write};
 use bytes::Bytes;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::patch::apply::{self, ObjectType};
 use kstore_api::quota::{self, Amounts, Change, Evaluator, LimitedResource, Quota};
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::{meta, object, schema};
 use serde_json::Value;
@@ -242,7 +245,7 @@ impl Registry {
     }
 
     /// Locks the quotas of all namespaces in which a transaction charges them, always in the same order.
-    pub(crate) async fn quota_turns(&self, stage: &super::Stage) -> Vec<QuotaTurn<'_>> {
+    pub(crate) async fn quota_turns(&self, stage: &crate::stage::Stage) -> Vec<QuotaTurn<'_>> {
         let mut turns = Vec::new();
         if let Some(QuotaAdmission { ledgers, .. }) = &self.quotas {
             let prefix = resource_quotas().storage_prefix("");
@@ -277,6 +280,3 @@ fn with_used(quota: &Value, used: &Amounts, now: &str) -> Value {
     }
     next
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,9 +6,10 @@ mod address;
 mod families;
 mod ports;
 
-use super::{Registry, View};
+use super::Registry;
 use crate::request::Target;
 use crate::service_ranges::family;
+use crate::stage::View;
 use crate::storage::{Guard, Write};
 use bytes::Bytes;
 use kstore_api::object;

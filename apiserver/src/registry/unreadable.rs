@@ -144,7 +144,7 @@ mod tests {
         let filter = Filter::all(target("").resource);
         let at = ListAt::Exact(broken.0);
         let options = ListOptions { filter, limit: 0, continue_token: String::new(), at };
-        let names = |items: Vec<Arc<crate::cache::Entry>>| {
+        let names = |items: Vec<Arc<crate::entry::Entry>>| {
             items.iter().map(|entry| entry.name().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(names(registry.list(&options).await.unwrap().items), ["a"]);

@@ -5,8 +5,8 @@ use crate::cache::MetaVersion;
 use crate::request::Format;
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
-use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_api::wire::protobuf;
 

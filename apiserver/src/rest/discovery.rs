@@ -12,7 +12,7 @@ use crate::kinds::Kinds;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use kstore_api::crd;
-use kstore_api::kind::{Resource, Subresource};
+use kstore_api::resource::{Resource, Subresource};
 use kstore_api::status::Status;
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;

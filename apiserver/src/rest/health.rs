@@ -2,8 +2,9 @@
 //! the check; nothing is measured in the background.
 
 use super::document::reply;
-use crate::metrics::{Counter, Page};
 use crate::percent_encoding::decode_query;
+use crate::series::Counter;
+use kstore_metrics_text::Page;
 use bytes::Bytes;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};

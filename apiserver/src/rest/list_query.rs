@@ -6,7 +6,7 @@ use crate::cache::{Filter, WatchStart};
 use crate::request::{ListAt, ListOptions, WatchOptions};
 use crate::selectors::SelectorBudget;
 use kstore_api::field::{ErrorList, FieldError, FieldErrorKind, Path};
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::selector::field;
 use kstore_api::status::Status;
 

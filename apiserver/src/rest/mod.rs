@@ -20,7 +20,7 @@ mod seats;
 mod stream;
 mod table;
 pub(crate) mod text;
-pub(crate) mod timeout;
+mod timeout;
 mod watch;
 
 pub mod discovery;
@@ -35,14 +35,15 @@ use crate::aggregator::Aggregator;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::answer_kind::AnswerKind;
 use crate::audit::{self, Audit};
-use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
 use crate::decode::delete_options;
 use crate::fairness::{Entered, Seat};
 use crate::fence::Fence;
+use crate::limits;
 use crate::pipeline::{Pipeline, measured_as};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
+use crate::user::UserInfo;
 use axum::body::Body as HttpBody;
 use futures::FutureExt as _;
 use futures::future::Either;
@@ -56,6 +57,7 @@ use query::Query;
 use respond::{Reply, refusal, refusal_as};
 use router::{Operation, ResourcePath, Route};
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use table::Include;
@@ -113,7 +115,7 @@ impl Rest {
         Self { audit, ..self }
     }
 
-    /// Serves one HTTP request. The connection must have added its [`Peer`](crate::authn::Peer) to the
+    /// Serves one HTTP request. The connection must have added its [`Peer`](crate::peer::Peer) to the
     /// extensions. A panic is answered with 500 and does not affect other requests.
     // `serve` and `handle` are not async functions: their futures would hold the request in addition to the
     // future that serves it.
@@ -191,6 +193,7 @@ impl Rest {
             route if classified.is_some() && seat.is_none() => self.refuse_without_seats(&parts, &route),
             _ if remote.is_some() => {
                 let api = remote.expect("the guard has seen it");
+                let (body, _seat) = seats::given_back_if_slow(body, seat);
                 self.proxy_aggregated(&api, parts, body, &user).await
             }
             Route::Path => self.paths.serve(&parts, &user).await,
@@ -252,7 +255,8 @@ impl Rest {
         }
         let decoded = match agreed {
             Ok(agreed) => {
-                self.decode((&parts, body, &user), operation, &path, &query).await.and_then(|decoded| {
+                let head = (&parts, &user, &path);
+                self.read(head, body, (operation, &query), &mut seat).await.and_then(|decoded| {
                     let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose()?.flatten();
                     Ok((agreed, decoded, socket))
                 })
@@ -319,6 +323,23 @@ impl Rest {
         watch::WatchLifetime { timeout_seconds, credentials, bookmarks, mark_initial_end, seat, stop }
     }
 
+    /// Reads and decodes a request for a resource, on its seat if the body arrives at once.
+    async fn read(
+        &self,
+        head: (&Parts, &Arc<UserInfo>, &ResourcePath),
+        body: HttpBody,
+        (operation, query): (Option<Operation>, &Query),
+        seat: &mut Option<Seat>,
+    ) -> Result<DecodedRequest, Status> {
+        let (parts, user, path) = head;
+        let has_body = !body.is_end_stream();
+        let decoding = pin!(self.decode((parts, body, user), operation, path, query));
+        match has_body {
+            true => self.decode_on_seat(decoding, seat, head).await,
+            false => decoding.await,
+        }
+    }
+
     /// Decodes the query, the headers and the body of a request for a resource.
     async fn decode(
         &self,
@@ -379,6 +400,9 @@ impl Rest {
         let bytes = self.bodies.read(&user.username, body).await?;
         if bytes.is_empty() {
             return Ok((query.delete_options()?, options));
+        }
+        if bytes.len() > limits::DELETE_OPTIONS_BYTES {
+            return Err(Status::too_large(&format!("limit is {}", limits::DELETE_OPTIONS_BYTES)));
         }
         let format = content::body_format(headers)?;
         let tree = crate::decode::tree(&Body { format, bytes })?;

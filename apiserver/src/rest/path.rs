@@ -12,14 +12,15 @@ use super::respond::{encode, plain, refusal, response};
 use super::{content, path_verb};
 use crate::aggregator::{AggregatedApis, Aggregator};
 use crate::answer_kind::AnswerKind;
-use crate::authn::UserInfo;
 use crate::authz::{Attributes, More, Target};
 use crate::fairness::{DUMPS, Dump};
 use crate::kinds::{CustomVersion, Kinds};
 use crate::limits;
-use crate::metrics::{self, Page, page};
+use crate::metrics;
 use crate::pipeline::Pipeline;
+use kstore_metrics_text::Page;
 use crate::provenance::changes;
+use crate::user::UserInfo;
 use crate::version;
 use axum::body::Body;
 use bytes::Bytes;
@@ -28,6 +29,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::kind;
 use kstore_api::status::Status;
+use kstore_metrics_text::{Page, open_metrics, OPEN_METRICS, TEXT};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -85,7 +87,8 @@ impl Documents {
 pub(super) struct Paths {
     pipeline: Arc<Pipeline>,
     aggregator: Arc<Aggregator>,
-    documents: Mutex<Arc<Documents>>,
+    /// Those that were last built: `None` until a client asks for the first time.
+    documents: Mutex<Option<Arc<Documents>>>,
     health: Health,
     stop: CancellationToken,
     advertised: String,
@@ -106,7 +109,9 @@ impl Paths {
             Health::new(move || cache.is_healthy()).with_kms(move || keys.storage().has_healthy_keys());
         health.set_bootstrapped();
         Self {
-            documents: Mutex::new(Arc::new(Documents::new(&pipeline, aggregator.apis(), advertised, known))),
+            documents: Mutex::new(known.map(|known| {
+                Arc::new(Documents::new(&pipeline, aggregator.apis(), advertised, Some(known)))
+            })),
             health,
             pipeline,
             aggregator,
@@ -130,18 +135,24 @@ impl Paths {
 
     /// The documents that were last built; they may be outdated.
     pub(super) fn last_documents(&self) -> Arc<Documents> {
-        self.documents.lock().clone()
+        let last = self.documents.lock().clone();
+        last.unwrap_or_else(|| self.documents())
     }
 
-    /// The documents of the present kinds. The first request after a change rebuilds those that differ.
+    /// The documents of the present kinds. The first request of all builds them, so that a start does not wait for
+    /// them; the first request after a change rebuilds those that differ.
     fn documents(&self) -> Arc<Documents> {
         let mut documents = self.documents.lock();
         let (kinds, apis) = (self.pipeline.cache().kinds(), self.aggregator.apis());
-        if !(Arc::ptr_eq(&documents.kinds, &kinds) && Arc::ptr_eq(&documents.apis, &apis)) {
-            let made = Documents::new(&self.pipeline, apis, &self.advertised, Some(&documents));
-            *documents = Arc::new(made);
+        let is_present =
+            |last: &&Arc<Documents>| Arc::ptr_eq(&last.kinds, &kinds) && Arc::ptr_eq(&last.apis, &apis);
+        if let Some(present) = documents.as_ref().filter(is_present) {
+            return present.clone();
         }
-        documents.clone()
+        let last = documents.as_deref();
+        let made = Arc::new(Documents::new(&self.pipeline, apis.clone(), &self.advertised, last));
+        *documents = Some(made.clone());
+        made
     }
 
     async fn answer(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
@@ -292,9 +303,9 @@ fn metrics_page(parts: &Parts, text: String) -> Response<Body> {
     let plain = |clause: &accept::Clause| clause.accepts("text/plain");
     let wanted = accept::clauses(&parts.headers).into_iter().find(|clause| open(clause) || plain(clause));
     let (media, text) = if wanted.is_some_and(|clause| open(&clause)) {
-        (page::OPEN_METRICS, page::open_metrics(&text))
+        (OPEN_METRICS, open_metrics(&text))
     } else {
-        (page::TEXT, text)
+        (TEXT, text)
     };
     if !content::takes_gzip(&parts.headers) {
         return response(StatusCode::OK, media, Body::from(text));

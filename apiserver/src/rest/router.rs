@@ -5,7 +5,7 @@ use crate::kinds::{CustomVersion, Kinds};
 use crate::percent_encoding::decode;
 use crate::resource_location::{PathRemainder, ResourceLocation};
 use http::Method;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 
 /// The meaning of a path.
 #[derive(Clone, Debug)]

@@ -5,26 +5,29 @@ use super::query::Query;
 use super::respond::refusal_as;
 use super::router::{self, ResourcePath, Route};
 use super::{HttpBody, Rest, content, stream, timeout};
-use crate::authn::{Peer, UserInfo};
 use crate::fairness::{
     Classified, DigestTarget, Entered, ListFacts, RequestDigest, RequestSummary, Seat, Waiting, Work,
     list_work, namespace_of, path_verb, write_work,
 };
 use crate::limits;
 use crate::observed_body::{ObservedBody, ignore};
+use crate::peer::Peer;
 use crate::pipeline::TOO_MANY;
 use crate::resource_location::ResourceLocation;
 use crate::selectors;
+use crate::user::UserInfo;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
-use http_body::{Frame, SizeHint};
-use kstore_api::kind::Resource;
+use http_body::{Body as _, Frame, SizeHint};
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
+use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::time::{Sleep, sleep};
 
 /// A request that asked for seats.
 pub(super) struct SeatRequest {
@@ -49,19 +52,26 @@ impl<'a> Asked<'a> {
     fn of(route: &'a Route, is_aggregated: bool) -> Option<Self> {
         match route {
             Route::Path => None,
-            Route::Resource(path) => Some(Self {
-                resource: Some(path.resource).filter(|_| !is_aggregated),
-                group: path.resource.group,
-                plural: path.resource.plural,
-                subresource: &path.subresource,
-                namespace: match path.resource.is("", "namespaces") {
-                    true => &path.name,
-                    false => &path.namespace,
-                },
-                name: &path.name,
-                has_watch_path: path.watch,
-            }),
+            Route::Resource(path) => {
+                let asked = Self::of_path(path);
+                Some(Self { resource: asked.resource.filter(|_| !is_aggregated), ..asked })
+            }
             Route::UnknownGroup(place) | Route::UnknownResource(place) => Some(Self::unknown(place)),
+        }
+    }
+
+    fn of_path(path: &'a ResourcePath) -> Self {
+        Self {
+            resource: Some(path.resource),
+            group: path.resource.group,
+            plural: path.resource.plural,
+            subresource: &path.subresource,
+            namespace: match path.resource.is("", "namespaces") {
+                true => &path.name,
+                false => &path.namespace,
+            },
+            name: &path.name,
+            has_watch_path: path.watch,
         }
     }
 
@@ -103,11 +113,14 @@ impl Rest {
         route: &Route,
         is_aggregated: bool,
     ) -> Option<SeatRequest> {
-        let fairness = self.pipeline.fairness()?;
         if matches!(parts.extensions.get(), Some(Peer::InProcess(_))) || is_stream(route) {
             return None;
         }
-        let asked = Asked::of(route, is_aggregated);
+        self.ask(parts, user, Asked::of(route, is_aggregated))
+    }
+
+    fn ask(&self, parts: &Parts, user: &Arc<UserInfo>, asked: Option<Asked<'_>>) -> Option<SeatRequest> {
+        let fairness = self.pipeline.fairness()?;
         let query = Query::parse(parts.uri.query());
         let (verb, target) = match &asked {
             None => (path_verb(&parts.method), DigestTarget::Path(parts.uri.path())),
@@ -155,6 +168,39 @@ impl Rest {
         let limit =
             timeout.unwrap_or(limits::REQUEST_TIMEOUT).min(limits::REQUEST_TIMEOUT) / limits::WAIT_PARTS;
         waiting.granted(limit.max(Duration::from_millis(1))).await
+    }
+
+    /// Reads and decodes a request that has a seat. If its body does not arrive within [`limits::SEAT_WAITS_FOR_BODY`], others get the
+    /// seat, and the request asks for one again when its body is there: who sends no body keeps no one from being served.
+    ///
+    /// # Errors
+    /// The request cannot be decoded; 429 if its user sends too many bodies slowly, or there is no seat for it afterwards.
+    pub(super) async fn decode_on_seat<T>(
+        &self,
+        mut decoding: Pin<&mut impl Future<Output = Result<T, Status>>>,
+        seat: &mut Option<Seat>,
+        (parts, user, path): (&Parts, &Arc<UserInfo>, &ResourcePath),
+    ) -> Result<T, Status> {
+        if seat.as_ref().is_none_or(Seat::is_exempt) {
+            return decoding.await;
+        }
+        if let Ok(decoded) = tokio::time::timeout(limits::SEAT_WAITS_FOR_BODY, decoding.as_mut()).await {
+            return decoded;
+        }
+        *seat = None;
+        let slow = self.bodies.slow_share(&user.username).try_reserve(limits::SLOW_BODY_BYTES);
+        let Some(_slow) = slow else { return Err(Status::too_many_requests(TOO_MANY, 1)) };
+        let decoded = decoding.await?;
+        let entered = self.ask(parts, user, Some(Asked::of_path(path))).and_then(|asked| asked.entered);
+        *seat = match entered {
+            Some(Entered::Running(seat)) => Some(seat),
+            Some(Entered::Waiting(waiting)) => self.wait_for_seats(waiting, parts).await,
+            None => None,
+        };
+        match seat {
+            Some(_) => Ok(decoded),
+            None => Err(Status::too_many_requests(TOO_MANY, 1)),
+        }
     }
 
     /// Refuses a request for which its level has no seats.
@@ -239,6 +285,52 @@ impl http_body::Body for YieldingBody {
     }
 }
 
+/// The seat of a request that is passed on to another server, until its body has turned out to be slow.
+pub(super) type SharedSeat = Arc<Mutex<Option<Seat>>>;
+
+/// The body of a request that is passed on: others get the request's seat if it does not arrive within
+/// [`limits::SEAT_WAITS_FOR_BODY`]. The request has its seat at most until what is returned with the body is dropped.
+pub(super) fn given_back_if_slow(body: HttpBody, seat: Option<Seat>) -> (HttpBody, SharedSeat) {
+    let held = Arc::new(Mutex::new(seat));
+    if body.is_end_stream() {
+        return (body, held);
+    }
+    let patience = Box::pin(sleep(limits::SEAT_WAITS_FOR_BODY));
+    (HttpBody::new(ForwardedBody { inner: body, patience, seat: Some(held.clone()) }), held)
+}
+
+struct ForwardedBody {
+    inner: HttpBody,
+    patience: Pin<Box<Sleep>>,
+    /// `None` after it was given back.
+    seat: Option<SharedSeat>,
+}
+
+impl http_body::Body for ForwardedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        if polled.is_pending() && self.seat.is_some() && self.patience.as_mut().poll(context).is_ready() {
+            let given_back = self.seat.take().and_then(|seat| seat.lock().take());
+            drop(given_back);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,15 +377,33 @@ mod tests {
         assert_eq!(verb(&Method::DELETE, "", "", ""), "deletecollection");
     }
 
-    #[tokio::test]
-    async fn a_list_gives_way_after_each_chunk_and_is_complete() {
-        use crate::fairness::Fairness;
-        let fairness = Fairness::new(600, kstore_nondet::Nondet::simulated(1));
+    fn seat() -> Seat {
+        let fairness = crate::fairness::Fairness::new(600, kstore_nondet::Nondet::simulated(1));
         let user = Arc::new(UserInfo::new("ann", [""; 0]));
         let digest = RequestDigest { user: &user, verb: "get", target: DigestTarget::Path("/") };
         let summary = RequestSummary::new(&user, "get", &http::Uri::from_static("/"));
-        let entered = fairness.classify(&digest).enter(Work::of(1), false, summary);
-        let Some(Entered::Running(seat)) = entered else { panic!("seats are free") };
+        match fairness.classify(&digest).enter(Work::of(1), false, summary) {
+            Some(Entered::Running(seat)) => seat,
+            other => panic!("seats are free: {other:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_passed_on_gives_back_its_seat_if_its_body_does_not_arrive() {
+        let silent = HttpBody::from_stream(futures::stream::pending::<Result<Bytes, axum::Error>>());
+        let (mut body, held) = given_back_if_slow(silent, Some(seat()));
+        let reading = tokio::time::timeout(limits::SEAT_WAITS_FOR_BODY / 2, body.frame()).await;
+        assert!(reading.is_err() && held.lock().is_some());
+        let reading = tokio::time::timeout(limits::SEAT_WAITS_FOR_BODY, body.frame()).await;
+        assert!(reading.is_err() && held.lock().is_none());
+        let (body, held) = given_back_if_slow(HttpBody::from("{}"), Some(seat()));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "{}");
+        assert!(held.lock().is_some(), "the other server works on it");
+    }
+
+    #[tokio::test]
+    async fn a_list_gives_way_after_each_chunk_and_is_complete() {
+        let seat = seat();
         let chunks = ["a", "b"].map(|chunk| Ok::<_, axum::Error>(Bytes::from_static(chunk.as_bytes())));
         let body = HttpBody::from_stream(futures::stream::iter(chunks));
         let mut body = until_sent(Response::new(body), seat).into_body();

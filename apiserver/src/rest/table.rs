@@ -1,13 +1,14 @@
 //! [`Tables`]: objects as `meta.k8s.io` Tables. `kstore_api::table` has the columns and cells of each kind.
 
-use crate::cache::{self, Entry, MetaVersion, RareForm};
+use crate::cache::{self, MetaVersion, RareForm};
+use crate::conversion::in_version;
+use crate::entry::Entry;
 use crate::kinds::CustomVersion;
-use crate::pipeline::in_version;
 use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
 use kstore_api::crd::columns;
 use kstore_api::json;
-use kstore_api::kind::Resource;
+use kstore_api::resource::{Column, Resource};
 use kstore_api::status::Status;
 use kstore_api::table;
 use serde_json::{Value, json};
@@ -182,8 +183,8 @@ impl Tables {
     }
 }
 
-fn definitions(columns: &[table::Column]) -> Value {
-    let definition = |column: &table::Column| {
+fn definitions(columns: &[Column]) -> Value {
+    let definition = |column: &Column| {
         json!({"name": column.name, "type": column.kind, "format": column.format,
             "description": column.description, "priority": column.priority})
     };

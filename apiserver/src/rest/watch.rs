@@ -4,10 +4,9 @@
 
 use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
-use crate::cache::{
-    self, Cache, Delivery, Entry, EventType, Filter, Form, Watch, WatchEnd, event_of, watch_line,
-};
+use crate::cache::{self, Cache, Delivery, EventType, Filter, Form, Watch, WatchEnd, event_of, watch_line};
 use crate::conversion::{Converter, FieldSelection};
+use crate::entry::Entry;
 use crate::error;
 use crate::fairness::Seat;
 use crate::kinds::CustomVersion;
@@ -16,7 +15,7 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use jiff::Timestamp;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::selector::field::Selector;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
@@ -165,7 +164,7 @@ fn events(
                 // revision that it received.
                 Err(WatchEnd::Overrun | WatchEnd::Closed) => break,
                 Err(end @ (WatchEnd::Expired { .. } | WatchEnd::Failed(_))) => {
-                    yield Ok(encoder.error(&error::of_watch_end(&end)));
+                    yield Ok(encoder.error(&end.status()));
                     break;
                 }
             }

@@ -2,13 +2,14 @@
 
 use super::connection::{ListenerState, serve_http};
 use super::*;
-use crate::authn::Peer;
-use crate::outbound::{Network, ServiceBackends};
+use crate::authn::ClientCertificate;
+use crate::peer::Peer;
 use crate::storage::embedded::Embedded;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
+use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
 use pb::kstore_client::KstoreClient;
 use pb::tunnel_up::Message as Up;
@@ -22,21 +23,8 @@ use tower::ServiceExt as _;
 async fn start() -> ApiServer {
     let nondet = Nondet::simulated(1);
     let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
-    let options = Options {
-        nondet,
-        stop: CancellationToken::new(),
-        advertised: String::new(),
-        client_ca: None,
-        front_proxy_ca: None,
-        tokens: None,
-        service_ranges: ServiceRanges::default(),
-        local_components: LocalComponents::default(),
-        anonymous: true,
-        outbound: Arc::new(Network::new(ServiceBackends::default())),
-        settings: Settings::default(),
-        connections: limits::CONNECTIONS,
-    };
-    ApiServer::start(Arc::new(Embedded::new(store)), options, |task| drop(tokio::spawn(task))).await.unwrap()
+    let config = ServerConfig { nondet, ..ServerConfig::default() };
+    ApiServer::start(Arc::new(Embedded::new(store)), config, |task| drop(tokio::spawn(task))).await.unwrap()
 }
 
 /// A connection of `peer` to the server, as a listener serves it.
@@ -345,4 +333,80 @@ async fn reads_of_deprecated_endpoints_warn_and_preconditions_of_deletes_name_th
         let text = "Operation cannot be fulfilled on ConfigMap \"m\": the UID in the precondition";
         assert!(code == 409 && message.starts_with(text), "{code} {message}");
     }
+}
+
+/// The API as a user who comes over the network with a certificate.
+fn remote(server: &ApiServer, name: &str) -> InProcess {
+    let user = Arc::new(UserInfo::new(name, ["system:authenticated"]));
+    let expires = server.pipeline.nondet().clock.now() + jiff::SignedDuration::from_hours(24);
+    let certificate = Some(ClientCertificate { user, expires });
+    server.for_peer(Peer::Tls { certificate, proxy: None, address: ([127, 0, 0, 1], 1).into() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_do_not_arrive_keep_no_seats() {
+    let server = start().await;
+    let post = async |user: &'static str, body: Body| {
+        let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+            .header("content-type", "application/json")
+            .body(body)
+            .unwrap();
+        remote(&server, user).oneshot(request).await.unwrap().status().as_u16()
+    };
+    let review = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
+    let silent = || Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>());
+    let mut claims: Vec<_> = (0..600).map(|_| Box::pin(post("eve", silent()))).collect();
+    claims.retain_mut(|claim| claim.now_or_never().is_none());
+    assert!(claims.len() < 600, "the seats and queues of the level are full, so that some were refused");
+    let began = tokio::time::Instant::now();
+    // The claims go on beside the other user's request.
+    let claims = futures::future::join_all(claims);
+    let own = post("ann", Body::from(review.clone()));
+    tokio::select! {
+        code = own => assert_eq!(code, 201),
+        _ = claims => panic!("they wait for their bodies"),
+    }
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    // A body that arrives late is served all the same.
+    let late = futures::stream::once(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Ok::<_, Infallible>(review)
+    });
+    assert_eq!(post("ann", Body::from_stream(late)).await, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_become_too_many_maps_are_refused_over_rest_and_over_grpc() {
+    let server = start().await;
+    let channel = connect(&server, user("admin", "system:masters")).await;
+    let nested =
+        |maps: usize| format!(r#"{{"metadata":{{"name":"m"}},"x":[{}{{}}]}}"#, r#"{"a":1},"#.repeat(maps));
+    let fitting = nested(limits::BODY_MAPS / 2 - 10);
+    let large = nested(limits::BODY_MAPS);
+    let post = async |text: &str| {
+        let path = "/api/v1/namespaces/default/configmaps?dryRun=All&fieldValidation=Ignore";
+        let request = Request::post(path).header("content-type", "application/json");
+        let api = server.in_process(UserInfo::new("admin", ["system:masters"]));
+        api.oneshot(request.body(Body::from(text.to_owned())).unwrap()).await.unwrap().status().as_u16()
+    };
+    assert_eq!((post(&fitting).await, post(&large).await), (201, 413));
+    let create = async |text: &str| {
+        let reference = pb::Ref {
+            version: "v1".into(),
+            resource: "configmaps".into(),
+            namespace: "default".into(),
+            ..Default::default()
+        };
+        let json = text.to_owned().into_bytes().into();
+        let request = pb::CreateRequest { r#ref: Some(reference), json, dry_run: true, ..Default::default() };
+        let created = KstoreClient::new(channel.clone()).create(request).await;
+        created.map_or_else(|status| status.code(), |_| Code::Ok)
+    };
+    assert_eq!((create(&fitting).await, create(&large).await), (Code::Ok, Code::ResourceExhausted));
+    // DeleteOptions are decoded beside all other requests.
+    let options = format!(r#"{{"kind":"DeleteOptions","x":"{}"}}"#, "x".repeat(limits::DELETE_OPTIONS_BYTES));
+    let request = Request::delete("/api/v1/namespaces/default/configmaps/none");
+    let request = request.header("content-type", "application/json").body(Body::from(options)).unwrap();
+    let api = server.in_process(UserInfo::new("admin", ["system:masters"]));
+    assert_eq!(api.oneshot(request).await.unwrap().status().as_u16(), 413);
 }

@@ -8,16 +8,18 @@ use super::connections::ConnectionSlot;
 use super::stream_executor::{self, StreamExecutor};
 use crate::access::{AccessRecord, RequestCaller};
 use crate::anonymous_slots::AnonymousSlots;
-use crate::authn::{FrontProxies, Peer};
+use crate::authn::FrontProxies;
 use crate::grpc::authenticate::{CallAuthenticator, is_call};
 use crate::limits;
 use crate::memory_shares::MemoryBudget;
+use crate::peer::Peer;
 use crate::plain_http;
 use crate::rest::respond::refusal;
 use crate::unread_body::DiscardingBody;
 use axum::Router;
 use axum::body::Body;
-use futures::future::Either;
+use bytes::Bytes;
+use futures::FutureExt as _;
 use http::header::HOST;
 use http::{Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -122,21 +124,16 @@ where
         let gate =
             served.is_kept.then(|| Box::new(KeptSlotGate { grpc: grpc.clone(), parts: parts.clone() }));
         let request = Request::from_parts(parts, body);
-        let answering = match (bad_host, grpc.clone().filter(|_| is_call(&request))) {
-            (Some(problem), _) => Either::Left(std::future::ready(problem)),
-            (None, Some(grpc)) => Either::Right(Either::Left(grpc.serve(request, router.clone()))),
-            (None, None) => Either::Right(Either::Right(router.clone().oneshot(request))),
-        };
-        let (activity, unsent) = (served.clone(), unsent.clone());
+        let (activity, unsent, router) = (served.clone(), unsent.clone(), router.clone());
+        let grpc = grpc.clone().filter(|_| is_call(&request));
         async move {
             let refused = match gate {
                 Some(gate) => Box::pin(gate.refusal()).await,
                 None => None,
             };
-            let response = match (refused, answering) {
-                (Some(refused), _) => refused,
-                (None, Either::Left(refused)) => refused.await,
-                (None, Either::Right(answering)) => answering.await.unwrap_or_else(|never| match never {}),
+            let response = match refused.or(bad_host) {
+                Some(refused) => refused,
+                None => answer(request, grpc, router).await,
             };
             Ok::<_, Infallible>(observe_end((response, &caller), record, in_flight, (&activity, &unsent)))
         }
@@ -177,6 +174,26 @@ where
         () = drained(&activity), if !stop.is_cancelled() => Ok(()),
         () = activity.evicted.cancelled() => Ok(()),
     }
+}
+
+/// Answers a request. The state of its way through the server, tens of KiB, is made only when the stream's task begins, and freed
+/// with the answer: many streams that arrive at once hold none while they wait for their turn, and a long answer holds none either.
+fn answer<B>(
+    request: Request<B>,
+    grpc: Option<CallAuthenticator>,
+    router: Router,
+) -> impl Future<Output = Response<Body>> + Send
+where
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    // Lazy, so that the box is made by the first poll.
+    futures::future::lazy(move |_| match grpc {
+        Some(grpc) => grpc.serve(request, router).boxed(),
+        None => router.oneshot(request).boxed(),
+    })
+    .flatten()
+    .map(|answered| answered.unwrap_or_else(|never| match never {}))
 }
 
 /// Waits until [`limits::CONNECTION_FAREWELL`] after the last request was answered.
@@ -295,5 +312,22 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for SocketWithSlot<T> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_holds_little_memory_before_its_turn() {
+        let router = Router::new().fallback(async || {
+            let large = [1; 64 * 1024];
+            tokio::task::yield_now().await;
+            format!("{}", large.len())
+        });
+        let waiting = answer(Request::new(Body::empty()), None, router);
+        assert!(size_of_val(&waiting) <= 1024, "{}", size_of_val(&waiting));
+        assert_eq!(waiting.await.status(), StatusCode::OK);
     }
 }

@@ -181,7 +181,7 @@ impl Drop for ConnectionSlot {
 mod tests {
     use super::super::activity::InFlight;
     use super::*;
-    use crate::authn::UserInfo;
+    use crate::user::UserInfo;
     use std::net::Ipv4Addr;
     use std::time::Duration;
     use tokio::time::timeout;

@@ -8,29 +8,27 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService;
 use tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME;
-use tower::Service;
-use tower::util::BoxCloneSyncService;
+use tower::util::{BoxCloneSyncService, Oneshot};
+use tower::{Service, ServiceExt as _};
 
 type Inner = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
 /// The reflection service. It depends only on the compiled protocol, so all servers of a process share one
-/// table of descriptors.
+/// table of descriptors, which the first call builds: few clients ask, and a start need not wait for it.
 #[derive(Clone)]
-pub(super) struct Reflection(Inner);
+pub(super) struct Reflection;
 
-impl Reflection {
-    /// The service of this process.
-    pub(super) fn shared() -> Self {
-        static SHARED: OnceLock<Reflection> = OnceLock::new();
-        let build = || {
-            let service = tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-                .build_v1()
-                .expect("the descriptors were compiled with this program");
-            Self(BoxCloneSyncService::new(service))
-        };
-        SHARED.get_or_init(build).clone()
-    }
+/// The service behind [`Reflection`].
+fn shared() -> Inner {
+    static SHARED: OnceLock<Inner> = OnceLock::new();
+    let build = || {
+        let service = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .build_v1()
+            .expect("the descriptors were compiled with this program");
+        BoxCloneSyncService::new(service)
+    };
+    SHARED.get_or_init(build).clone()
 }
 
 impl NamedService for Reflection {
@@ -40,13 +38,13 @@ impl NamedService for Reflection {
 impl Service<Request<Body>> for Reflection {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = <Inner as Service<Request<Body>>>::Future;
+    type Future = Oneshot<Inner, Request<Body>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.0.call(request)
+        shared().oneshot(request)
     }
 }

@@ -4,7 +4,7 @@ use super::activity::Activity;
 use super::connection::{ListenerState, serve_http};
 use super::*;
 use crate::answer_kind::AnswerKind;
-use crate::authn::Peer;
+use crate::peer::Peer;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt as _, Empty};

@@ -3,7 +3,7 @@
 
 use super::connection::{ListenerState, serve_http};
 use super::*;
-use crate::authn::Peer;
+use crate::peer::Peer;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::{Method, StatusCode};

@@ -224,35 +224,9 @@ impl From<TxnError> for CommitError {
 mod tests {
     use super::*;
     use crate::limits::LEASE_SHARE;
-    use kstore_api::status::Reason;
     use kstore_nondet::Nondet;
-    use kstore_store::{Alarm, Config};
+    use kstore_store::Config;
     use std::time::Duration;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_write_without_space_is_507_and_names_the_remedy() {
-        let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
-        let storage = Embedded::new(store.clone());
-        let commit = |ttl_seconds| {
-            let writes = vec![Write::Put { key: "/registry/a".into(), value: "{}".into(), ttl_seconds }];
-            storage.commit(Commit { guards: Vec::new(), writes, note: Vec::new().into() })
-        };
-        assert!(commit(0).await.is_ok());
-        store.alarm_raise(Alarm::NoSpace).await.unwrap();
-        for ttl_seconds in [0, 60] {
-            let status = crate::error::of_commit(commit(ttl_seconds).await.unwrap_err());
-            assert_eq!((status.code, status.reason), (507, Reason::InsufficientStorage));
-            assert!(
-                status.message.starts_with("Insufficient storage: the space alarm is raised"),
-                "{status:?}"
-            );
-            assert!(status.message.contains("`etcdctl alarm disarm`"), "{status:?}");
-            assert_eq!(status.retry_after_seconds(), None);
-        }
-        let delete = vec![Write::Delete { key: "/registry/a".into() }];
-        let delete = Commit { guards: Vec::new(), writes: delete, note: Vec::new().into() };
-        assert!(storage.commit(delete).await.is_ok(), "deletions still work");
-    }
 
     #[tokio::test(start_paused = true)]
     async fn expiring_keys_share_leases_of_at_most_a_thousand_keys() {

@@ -12,7 +12,6 @@ pub(crate) mod request;
 pub use claims::{Bound, Claims, Cluster};
 pub use keys::{KeyError, PublicKey, SigningKey};
 pub use legacy::{LEGACY_ISSUER, LegacyClaims};
-pub(crate) use request::core;
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use jsonwebtoken::Validation;

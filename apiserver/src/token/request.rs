@@ -1,10 +1,11 @@
 //! TokenRequests: defaults, validation, and binding to objects. Pure; [`super::Tokens`] signs.
 
 use super::{Bound, Claims, Tokens};
+use crate::lookup::core;
 use jiff::Timestamp;
 use kstore_api::field::{ErrorList, Path};
-use kstore_api::kind::{self, Resource};
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -130,11 +131,6 @@ fn node_of(pod: &Value, find: &Find<'_>) -> Option<Bound> {
 
 fn this(object: &Value) -> Bound {
     Bound { name: meta::name(object).into(), uid: meta::uid(object).into() }
-}
-
-/// The row of a core kind in the table of kinds.
-pub(crate) fn core(plural: &str) -> &'static Resource {
-    kind::lookup("", "v1", plural).expect("the core kinds are in the table")
 }
 
 fn strings(list: &Value) -> Vec<String> {

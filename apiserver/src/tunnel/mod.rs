@@ -10,7 +10,7 @@ mod window;
 pub use link::{Link, Outbox, Violation};
 pub use stream::{FromNode, NodeStream, Reader, Writer};
 
-use crate::authn::UserInfo;
+use crate::user::UserInfo;
 use kstore_proto::kstore::v1 as pb;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -6,10 +6,10 @@ use super::rest::Rest;
 use super::virtual_time::{SEED, in_real_time};
 use crate::pods::{self, PODS};
 use anyhow::ensure;
-use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::outbound::{Network, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::{ApiServer, LocalComponents, Options, ServiceRanges, Settings, limits};
+use kstore_apiserver::ApiServer;
+use kstore_apiserver::ServerConfig;
+use kstore_apiserver::user::UserInfo;
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Durability, Store};
 use std::path::Path;
@@ -53,22 +53,9 @@ async fn open(directory: &Path, stop: CancellationToken) -> anyhow::Result<(Stor
     let durability = Durability::Relaxed { interval: SYNC };
     let config = Config { durability, ..Config::durable(directory.join("data")) };
     let store = Store::open(config, nondet.clone()).await?;
-    let options = Options {
-        nondet,
-        stop,
-        advertised: "192.0.2.1:6443".to_owned(),
-        client_ca: None,
-        front_proxy_ca: None,
-        tokens: None,
-        service_ranges: ServiceRanges::default(),
-        local_components: LocalComponents::default(),
-        anonymous: true,
-        outbound: Arc::new(Network::new(ServiceBackends::default())),
-        settings: Settings::default(),
-        connections: limits::CONNECTIONS,
-    };
+    let server = ServerConfig { nondet, stop, ..ServerConfig::default() };
     let spawn = |task| drop(tokio::spawn(task));
-    let api = ApiServer::start(Arc::new(Embedded::new(store.clone())), options, spawn).await?;
+    let api = ApiServer::start(Arc::new(Embedded::new(store.clone())), server, spawn).await?;
     let admin = UserInfo::new("kubernetes-admin", ["system:masters"]);
     Ok((store, Rest::new(api.in_process(admin))))
 }

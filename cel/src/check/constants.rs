@@ -2,7 +2,7 @@
 
 use super::{CheckedTree, Reference};
 use crate::ast::{Call, Expr, ExprKind, Literal};
-use crate::env::Declarations;
+use crate::declarations::Declarations;
 use crate::library::{format, pattern};
 use crate::source::ErrorSink;
 use crate::types::Type;
@@ -44,7 +44,7 @@ impl ConstantChecker<'_> {
     fn call(&mut self, expr: &Expr, call: &Call) {
         if let Some(Literal::String(text)) = call.args.first().and_then(Expr::literal) {
             let valid = match &*call.function {
-                "duration" => time::parse_duration(text).is_some(),
+                "duration" => kstore_go_duration::parse(text).is_ok(),
                 "timestamp" => time::parse_timestamp(text).is_some(),
                 "matches" => pattern::compile(text).is_ok(),
                 _ => true,

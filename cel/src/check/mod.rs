@@ -6,7 +6,7 @@ mod constants;
 mod unify;
 
 use crate::ast::{Ast, Call, Comprehension, Expr, ExprId, ExprKind, Literal};
-use crate::env::{Declarations, Function};
+use crate::declarations::{Declarations, Function};
 use crate::limits::TYPE_PARTS;
 use crate::parse::operator;
 use crate::source::{ErrorSink, Errors, Source};

@@ -3,7 +3,6 @@
 //! One unit is about the work of a comparison of numbers. Estimates are intervals, computed from the checked tree and the sizes
 //! that variables may have; actual costs are counted while an expression runs. All arithmetic saturates at the largest `u64`.
 
-pub(crate) mod estimate;
 pub(crate) mod rows;
 
 use crate::types::Type;

@@ -2,7 +2,7 @@
 
 use super::{COMPARABLE, Outcome, list};
 use crate::cost::rows;
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::{Val, compare, equal};

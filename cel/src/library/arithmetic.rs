@@ -2,7 +2,7 @@
 
 use super::{Outcome, contains};
 use crate::cost::rows;
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::limits::STRING_BYTES;
 use crate::parse::operator;

@@ -2,10 +2,10 @@
 
 use super::Outcome;
 use crate::cost::{CallEstimate, SizeEstimate, TRAVERSAL, rows};
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
-use crate::value::{Text, Val, time};
+use crate::value::{Text, Val, text_of, time};
 use std::sync::Arc;
 
 use Type::{Bool, Bytes, Double, Duration, Int, String as Str, Timestamp, Uint};
@@ -159,9 +159,9 @@ fn to_double<'a>(args: &[Val<'a>]) -> Outcome<'a> {
 fn to_duration<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     match args {
         [Val::Duration(value)] => Ok(Val::Duration(*value)),
-        [Val::String(text)] => time::parse_duration(text)
+        [Val::String(text)] => kstore_go_duration::parse(text)
             .map(Val::Duration)
-            .ok_or_else(|| EvalError::other(format!("time: invalid duration {:?}", &**text))),
+            .map_err(|_| EvalError::other(format!("time: invalid duration {:?}", &**text))),
         _ => Err(EvalError::NoSuchOverload),
     }
 }
@@ -227,38 +227,4 @@ fn to_string<'a>(args: &[Val<'a>]) -> Outcome<'a> {
         ] => Ok(Val::string(text_of(scalar))),
         _ => Err(EvalError::NoSuchOverload),
     }
-}
-
-/// The string that `string()` gives for a scalar; the name of the type for other values.
-pub(crate) fn text_of(value: &Val<'_>) -> String {
-    match value {
-        Val::Null => "null".to_owned(),
-        Val::Bool(value) => value.to_string(),
-        Val::Int(value) => value.to_string(),
-        Val::Uint(value) => value.to_string(),
-        Val::Double(value) => double(*value),
-        Val::String(text) | Val::Type(text) => text.to_string(),
-        Val::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Val::Timestamp(at) => time::format_timestamp(*at),
-        Val::Duration(nanos) => time::format_duration(*nanos),
-        other => other.type_name().to_owned(),
-    }
-}
-
-/// The shortest decimal form that parses to the same floating-point number.
-fn double(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    let magnitude = value.abs();
-    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
-        let text = format!("{value:e}");
-        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-        return format!("{digits}e{sign}{exponent:0>2}");
-    }
-    value.to_string()
 }

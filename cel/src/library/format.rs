@@ -1,11 +1,10 @@
 //! The function `format` with clauses such as `%s` and `%.2f`. The type checker checks constant formats.
 
 use super::strings::quote;
-use super::text_of;
 use crate::error::EvalError;
 use crate::limits::{FORMAT_PRECISION, STRING_BYTES, VALUE_DEPTH};
 use crate::types::Type;
-use crate::value::{List, Val};
+use crate::value::{List, Val, text_of};
 
 /// Digits after the decimal point of a clause without a precision.
 const PRECISION: usize = 6;

@@ -2,7 +2,7 @@
 
 use super::{COMPARABLE, Outcome, int, list};
 use crate::cost::{ActualCall, SizeEstimate, TRAVERSAL, rows};
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::limits::{RANGE_ELEMENTS, VALUE_DEPTH};
 use crate::parse::operator;

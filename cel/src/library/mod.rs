@@ -13,9 +13,7 @@ mod strings;
 mod times;
 mod two_variables;
 
-pub(crate) use convert::text_of;
-
-use crate::env::{Declarations, Library};
+use crate::declarations::{Declarations, Library};
 use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::{List, Val};

@@ -1,7 +1,7 @@
 //! Functions of optional values.
 
 use super::{Outcome, list};
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::parse::operator;
 use crate::types::{OPTIONAL, Type};

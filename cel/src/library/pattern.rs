@@ -4,7 +4,7 @@
 
 use super::{Outcome, int, string};
 use crate::cost::{CallEstimate, SizeEstimate, rows};
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::limits::REGEX_BYTES;
 use crate::types::Type;

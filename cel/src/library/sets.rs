@@ -2,7 +2,7 @@
 
 use super::{Outcome, contains, list};
 use crate::cost::{CallEstimate, CostEstimate};
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::{List, Val};

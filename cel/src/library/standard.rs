@@ -2,7 +2,7 @@
 
 use super::{Outcome, contains, list, string};
 use crate::cost::{self, CallEstimate, rows};
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::parse::operator;
 use crate::types::Type;

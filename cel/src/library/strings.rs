@@ -2,7 +2,7 @@
 
 use super::{Outcome, format, int, list, string, text};
 use crate::cost::{CallEstimate, CostEstimate, EstimateCall, SizeEstimate, TRAVERSAL, rows, scaled};
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::Val;

@@ -1,7 +1,7 @@
 //! Functions that read fields of timestamps and durations.
 
 use super::Outcome;
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::Val;

@@ -1,12 +1,11 @@
 //! Internal functions in expansions of macros with two variables.
 
 use super::Outcome;
-use crate::env::{Declarations, Overload};
+use crate::declarations::{Declarations, Overload};
 use crate::error::EvalError;
 use crate::parse::operator;
-use crate::program::insert_new;
 use crate::types::Type;
-use crate::value::{Map, Val};
+use crate::value::{Map, Val, insert_new};
 use std::sync::Arc;
 
 /// Declares the functions of this module.

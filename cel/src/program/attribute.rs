@@ -170,6 +170,6 @@ fn missing(value: &Val<'_>, key: &Val<'_>) -> EvalError {
     match (value, Key::of(key)) {
         (Val::List(_), Some(Key::Int(index))) => EvalError::IndexOutOfBounds(index),
         (Val::List(_), _) => EvalError::IndexOutOfBounds(i64::MAX),
-        _ => EvalError::NoSuchKey(crate::library::text_of(key).into_boxed_str()),
+        _ => EvalError::NoSuchKey(crate::value::text_of(key).into_boxed_str()),
     }
 }

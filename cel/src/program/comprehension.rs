@@ -4,9 +4,8 @@ use super::eval::{Evaluation, Slot};
 use super::node::{Collector, ExistsOne, Fold, Iteration, Node, Quantifier};
 use crate::error::EvalError;
 use crate::limits::INTERRUPT_INTERVAL;
-use crate::value::{Key, List, Map, Shape, Val};
+use crate::value::{List, Map, Shape, Val, insert_new};
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Items of a collected list that are allocated before its loop runs. The cost limit bounds the growth beyond.
@@ -259,22 +258,4 @@ impl<'a> Range<'a> {
             _ => (Err(EvalError::NoSuchOverload), None),
         }
     }
-}
-
-/// Adds an entry to a map.
-///
-/// # Errors
-/// If the value is of a type that keys cannot have, or if the map has the key.
-pub(crate) fn insert_new<'a>(
-    entries: &mut BTreeMap<Key<'a>, (Val<'a>, Val<'a>)>,
-    key: Val<'a>,
-    value: Val<'a>,
-) -> Result<(), EvalError> {
-    let map_key = Key::of(&key).ok_or(EvalError::NoSuchOverload)?;
-    if entries.contains_key(&map_key) {
-        let text = crate::library::text_of(&key);
-        return Err(EvalError::other(format!("insert failed: key {text} already exists")));
-    }
-    entries.insert(map_key, (key, value));
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::attribute::Selected;
 use super::node::{CallNode, Node};
 use crate::cost::{self, ActualCall};
-use crate::env::Overload;
+use crate::declarations::Overload;
 use crate::error::EvalError;
 use crate::library::pattern::Pattern;
 use crate::limits::KEPT_PATTERNS;

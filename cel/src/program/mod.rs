@@ -7,14 +7,12 @@ mod node;
 mod plan;
 mod simplify;
 
-pub(crate) use comprehension::insert_new;
-
 use crate::ast::{Expr, ExprKind, Literal};
 use crate::check::{CheckedTree, Reference};
-use crate::cost::estimate::estimate;
 use crate::cost::{CostEstimate, SizeProvider};
-use crate::env::Declarations;
+use crate::declarations::Declarations;
 use crate::error::EvalError;
+use crate::estimate::estimate;
 use crate::parse::operator;
 use crate::types::Type;
 use crate::value::Val;

@@ -1,6 +1,6 @@
 //! Nodes of a program: the tree that the planner makes and the evaluator walks.
 
-use crate::env::Function;
+use crate::declarations::Function;
 use crate::value::{FieldName, Key, Val};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

@@ -9,7 +9,7 @@ use crate::ast::{
     Call, Comprehension, Expr, ExprKind, ListLiteral, Literal, MapEntry, Select, StructLiteral,
 };
 use crate::check::{CheckedTree, Reference};
-use crate::env::Declarations;
+use crate::declarations::Declarations;
 use crate::error::EvalError;
 use crate::library::pattern;
 use crate::parse::operator;

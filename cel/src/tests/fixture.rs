@@ -173,7 +173,7 @@ pub(super) fn show(value: &Val<'_>) -> String {
             let field = |name: &&str| format!("{name}: {}", show(&object.get(name).unwrap().unwrap()));
             format!("{}{{{}}}", object.type_name(), names.iter().map(field).collect::<Vec<_>>().join(", "))
         }
-        other => crate::library::text_of(other),
+        other => crate::value::text_of(other),
     }
 }
 

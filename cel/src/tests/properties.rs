@@ -215,11 +215,9 @@ proptest! {
     }
 
     #[test]
-    fn formatted_timestamps_and_durations_parse_to_the_same_value(nanos: i64, seconds in -62_135_596_800i64..253_402_207_200) {
-        use crate::value::time::{format_timestamp, parse_duration, parse_timestamp, timestamp};
+    fn formatted_timestamps_parse_to_the_same_value(seconds in -62_135_596_800i64..253_402_207_200) {
+        use crate::value::time::{format_timestamp, parse_timestamp, timestamp};
         let at = timestamp(i128::from(seconds) * 1_000_000_000).unwrap();
         prop_assert_eq!(parse_timestamp(&format_timestamp(at)), Some(at));
-        let micros = nanos / 1_000;
-        prop_assert_eq!(parse_duration(&format!("{micros}us")), micros.checked_mul(1_000));
     }
 }

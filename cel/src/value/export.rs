@@ -1,6 +1,6 @@
 //! Values as JSON documents.
 
-use super::{List, Map, Object, Val, time};
+use super::{List, Map, Object, Val, text_of, time};
 use crate::error::EvalError;
 use crate::limits::VALUE_DEPTH;
 use serde_json::{Number, Value as Json};
@@ -35,8 +35,7 @@ fn export(value: &Val<'_>, depth: usize) -> Result<Json, EvalError> {
         Val::List(list) => list.iter().map(|item| export(&item?, depth)).collect::<Result<_, _>>()?,
         Val::Map(Map::Json(map, _)) | Val::Object(Object::Json(map, _)) => Json::Object((*map).clone()),
         Val::Map(Map::Owned(entries) | Map::Defaulted(entries, _)) => {
-            let entry =
-                |(key, value): &(Val<'_>, Val<'_>)| Ok((crate::library::text_of(key), export(value, depth)?));
+            let entry = |(key, value): &(Val<'_>, Val<'_>)| Ok((text_of(key), export(value, depth)?));
             Json::Object(entries.values().map(entry).collect::<Result<_, EvalError>>()?)
         }
         Val::Object(Object::Owned(_, fields)) => {

@@ -1,6 +1,6 @@
 //! Maps and their keys.
 
-use super::{Shape, Text, Val};
+use super::{Shape, Text, Val, text_of};
 use crate::error::EvalError;
 use serde_json::Value as Json;
 use std::cmp::Ordering;
@@ -188,4 +188,22 @@ impl<'a> Map<'a> {
             Self::Json(map, _) => map.keys().map(|key| Val::str(key)).collect(),
         }
     }
+}
+
+/// Adds an entry to a map.
+///
+/// # Errors
+/// If the value is of a type that keys cannot have, or if the map has the key.
+pub(crate) fn insert_new<'a>(
+    entries: &mut BTreeMap<Key<'a>, (Val<'a>, Val<'a>)>,
+    key: Val<'a>,
+    value: Val<'a>,
+) -> Result<(), EvalError> {
+    let map_key = Key::of(&key).ok_or(EvalError::NoSuchOverload)?;
+    if entries.contains_key(&map_key) {
+        let text = text_of(&key);
+        return Err(EvalError::other(format!("insert failed: key {text} already exists")));
+    }
+    entries.insert(map_key, (key, value));
+    Ok(())
 }

@@ -6,12 +6,15 @@ mod compare;
 mod export;
 mod json;
 mod map;
+mod text;
 pub(crate) mod time;
 
 pub(crate) use compare::{compare, equal};
 pub(crate) use json::FieldName;
 pub use json::{FieldShape, ListKind, ObjectShape, Shape};
+pub(crate) use map::insert_new;
 pub use map::{Key, Map, MapValue};
+pub(crate) use text::text_of;
 
 use crate::error::EvalError;
 use jiff::Timestamp;

@@ -12,7 +12,7 @@ use super::{
     inbox::{Inbox, Reader},
     table::{Plan, StreamMember},
 };
-use crate::{ApiError, Client, calls::wire, feed::Batches, limits::MULTI_WARNING};
+use crate::{ApiError, Client, calls::wire, client::Batches, limits::MULTI_WARNING};
 
 /// The task of the shared stream.
 pub(super) struct Pump {

@@ -2,6 +2,8 @@
 //! of the account that they name, and deletes them with the account. `plan` decides; this file reads the
 //! caches, confirms absent objects with the API server, and executes the plan. Without a key in the
 //! configuration it does not run, as kube-controller-manager without `--service-account-private-key-file`.
+//!
+//! Follows `syncServiceAccount` and `syncSecret`.
 
 mod plan;
 mod signer;

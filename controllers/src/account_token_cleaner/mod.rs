@@ -2,6 +2,8 @@
 //! that an earlier Kubernetes generated and that are not used any more. The API server writes the day of the
 //! last use into a label. `plan` decides; this file reads the caches and, for an unused token, the pods of the
 //! namespace, and executes the plan.
+//!
+//! Follows `evaluateSATokens`.
 
 mod mounted;
 mod plan;

@@ -1,6 +1,8 @@
 //! Bootstrap signer: signs the kubeconfig in the ConfigMap `kube-public/cluster-info` with every bootstrap
 //! token that allows it, so that a joining node, which knows only such a token, can verify it. `plan` decides,
 //! `signature` signs; this file watches ConfigMap and tokens, and executes the plan.
+//!
+//! Follows `signConfigMap`.
 
 mod plan;
 mod signature;

@@ -1,6 +1,8 @@
 //! Bootstrap token cleaner: deletes expired bootstrap tokens (Secrets of `kube-system` of type
 //! `bootstrap.kubernetes.io/token`). `plan` decides; this file watches these Secrets and executes the plan
 //! when a token expires.
+//!
+//! Follows `evalSecret`.
 
 mod plan;
 #[cfg(test)]

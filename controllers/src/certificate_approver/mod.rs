@@ -1,5 +1,7 @@
 //! Approves CertificateSigningRequests for client certificates of kubelets whose requester may have them. `plan` judges; this file reads
 //! the cache, asks the API server about permissions, and writes the approval.
+//!
+//! Follows `isNodeClientCert` and `isSelfNodeClientCert`.
 
 mod plan;
 #[cfg(test)]

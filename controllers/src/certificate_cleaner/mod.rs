@@ -1,5 +1,7 @@
 //! CertificateSigningRequest cleaner: deletes answered requests after an hour and unanswered ones after a
 //! day. `plan` decides; this file reads the cache and executes the plan when a request expires.
+//!
+//! Follows `isIssuedPastDeadline` and `isPendingPastDeadline`.
 
 mod plan;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! ClusterRole aggregation: fills ClusterRoles with an aggregation rule, such as `admin`, `edit`, `view` and
 //! those of users. `plan` decides; this file reads the cache and executes the plan.
+//!
+//! Follows `syncClusterRole`.
 
 mod plan;
 mod role;

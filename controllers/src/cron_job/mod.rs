@@ -1,6 +1,8 @@
 //! CronJob controller: creates Jobs by a schedule and deletes old ones. `plan` decides, `missed`
 //! computes times; this file reads the caches and executes the plan. The controller sleeps until
 //! the next time of a schedule and does not poll.
+//!
+//! Follows `syncCronJob` and `cleanupFinishedJobs`.
 
 mod missed;
 mod plan;

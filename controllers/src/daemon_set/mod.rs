@@ -1,6 +1,8 @@
 //! DaemonSet controller: keeps one pod of a template on every eligible node. `plan` decides; `placement`
 //! selects nodes, `pod` builds pods, `rolling` updates them, `backoff` delays failures, `status` reports.
 //! This file reads the caches and executes the plan.
+//!
+//! Follows `syncDaemonSet`, `updateDaemonSet` and `podsShouldBeOnNode`.
 
 mod backoff;
 mod placement;

@@ -1,6 +1,8 @@
 //! Deployment controller: keeps one ReplicaSet per template and moves pods from the old ones to the new one.
 //! `plan` decides; `arith` counts, `revision` names and numbers, `status` reports. This file reads the caches
 //! and executes the plan.
+//!
+//! Follows `syncDeployment`.
 
 mod arith;
 mod plan;

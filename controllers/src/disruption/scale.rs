@@ -5,7 +5,7 @@ use crate::resource::Resource;
 use crate::view::Scaled;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kstore_api::kind::split_api_version;
+use kstore_api::group_version::split_api_version;
 use std::collections::BTreeMap;
 
 /// A kind with a desired number of pods.

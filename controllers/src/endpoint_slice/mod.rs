@@ -1,6 +1,8 @@
 //! EndpointSlice controller: publishes the pods of a Service as EndpointSlices and as the legacy Endpoints
 //! object. `plan` and `legacy` decide, `endpoints` converts pods to endpoints, `hints` and `topology` say where
 //! clients should use them; this file reads the caches and executes the plans.
+//!
+//! Follows `syncService`.
 
 mod endpoints;
 mod hints;

@@ -1,6 +1,8 @@
 //! EndpointSlice mirroring: copies user-written Endpoints of Services without a selector into EndpointSlices.
 //! `plan` decides; this file reads the caches and executes the plan. Slices of pods belong to
 //! `endpoint_slice`.
+//!
+//! Follows `syncEndpoints`.
 
 mod plan;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Ephemeral volume controller: creates a PersistentVolumeClaim for each ephemeral volume of a pod; the
 //! garbage collector deletes the claim with the pod. `plan` decides; this file reads the caches and the
 //! template of a pod without its claim, and executes the plan.
+//!
+//! Follows `handleVolume`.
 
 mod plan;
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! `graph` stores the ownership, `plan` decides about one object, `known` feeds both from watch streams and
 //! tracks the kinds; `custom` opens the streams of custom kinds, `aggregated` those of the kinds of aggregated
 //! API servers. This file asks the server about unknown owners and executes the plan.
+//!
+//! Follows `attemptToDeleteItem` and `attemptToOrphan`.
 
 mod aggregated;
 mod custom;

@@ -6,6 +6,8 @@
 //! An autoscaler is evaluated when it is created or its spec changes, and every 15 seconds. Without
 //! autoscalers nothing is read: pods are listed for each evaluation by the target's selector and are not
 //! cached.
+//!
+//! Follows `reconcileAutoscaler` and `computeReplicasForMetrics`.
 
 mod behavior;
 mod calculate;

@@ -1,6 +1,8 @@
 //! Job controller: runs the pods of a Job to completion. `plan` decides, `status` counts ended pods, `writes`
 //! converts both to actions; `orphans` releases pods that their Job left. This file reads the caches and
 //! executes the actions.
+//!
+//! Follows `syncJob` and `manageJob`.
 
 mod backoff;
 mod indexes;

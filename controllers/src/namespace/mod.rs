@@ -1,6 +1,8 @@
 //! Namespace controller: deletes the content of terminating namespaces and then finalizes them. `plan`
 //! decides; this file lists the remaining content and executes first the deletions, then the plan. It runs
 //! when an object of such a namespace disappears, but seldom while pods remain, and at the plan's deadline.
+//!
+//! Follows `syncNamespaceFromKey` and `deleteAllContent`.
 
 mod plan;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Node IPAM controller: assigns each node without a pod CIDR one from the cluster's networks. `plan`
 //! decides; this file reads the cache of nodes and executes the plan. Without a cluster network it does
 //! nothing. Simulated nodes have their own CIDRs.
+//!
+//! Follows `AllocateOrOccupyCIDR`.
 
 mod plan;
 #[cfg(test)]

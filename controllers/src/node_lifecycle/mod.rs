@@ -2,6 +2,8 @@
 //! of unreachable ones unready. `plan` decides, `zone` limits the eviction rate; this file reads the caches,
 //! remembers heartbeats, and executes the plan. It wakes when a node or its Lease changes, and when a
 //! heartbeat is overdue: it polls only nodes that are not ready.
+//!
+//! Follows `monitorNodeHealth` and `processTaintBaseEviction`.
 
 mod plan;
 #[cfg(test)]

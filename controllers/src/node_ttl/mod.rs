@@ -1,5 +1,7 @@
 //! Node TTL controller: annotates each node with the cache lifetime of Secrets and ConfigMaps in its kubelet,
 //! which grows with the cluster. `plan` decides; this file counts the nodes and executes the plan.
+//!
+//! Follows `updateNodeIfNeeded`.
 
 mod plan;
 #[cfg(test)]

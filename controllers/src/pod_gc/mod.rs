@@ -1,5 +1,7 @@
 //! Pod garbage collector: deletes pods that no other component will delete. `plan` decides; this file
 //! schedules sweeps and executes the plan.
+//!
+//! Follows `gcTerminated`, `gcOrphaned` and `gcUnscheduledTerminating`.
 
 mod plan;
 #[cfg(test)]

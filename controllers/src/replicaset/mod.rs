@@ -1,6 +1,8 @@
 //! ReplicaSet and ReplicationController controller: keeps the desired number of pods. `plan` decides,
 //! `victims` selects pods to delete, `kind` has the differences between the two kinds; this file reads the
 //! caches and executes the plan.
+//!
+//! Follows `syncReplicaSet` and `manageReplicas`.
 
 pub(crate) mod kind;
 pub(crate) mod plan;

@@ -1,6 +1,8 @@
 //! Resource claim controller: creates ResourceClaims for the templates that pods name, reserves claims for pods
 //! that a user bound to a node, and ends reservations of pods that are done. `pods` and `claims` decide; this
 //! file reads the caches and executes the plans. It allocates no devices: schedulers and drivers do.
+//!
+//! Follows `syncPod` and `syncClaim`.
 
 mod claims;
 mod pods;

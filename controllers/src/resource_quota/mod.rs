@@ -7,6 +7,8 @@
 //! A count never undoes a charge. It covers objects at least as new as the quota that was read, and is stored
 //! only if that quota is still the newest. A charge in between writes the quota, and the quota is counted
 //! again.
+//!
+//! Follows `syncResourceQuota`.
 
 mod counted;
 mod kinds;

@@ -4,6 +4,8 @@
 //! A revision contains a strategic merge patch that restores its template: only `spec.template`, with
 //! `$patch: replace`. A template that existed before is found by its content and gets a new number; its name
 //! never changes.
+//!
+//! Follows `NewControllerRevision` and `EqualRevision`.
 
 mod cache;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Root CA publisher: publishes the cluster's root certificate in every namespace. `plan` decides; this file
 //! reads the caches and executes the plan.
+//!
+//! Follows `syncNamespace`.
 
 mod plan;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! ServiceAccount controller: creates the ServiceAccount `default` in every namespace. `plan` decides; this
 //! file reads the caches and executes the plan.
+//!
+//! Follows `syncNamespace`.
 
 mod plan;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Repair of Services and IPAddress objects that do not match, for example after a client changed one of
 //! them. `plan` decides; this file reads the caches and executes the plan. Servers allocate and release
 //! addresses in the commits of Services, so normally there is nothing to repair.
+//!
+//! Follows `repairService` and `repairIPAddress`.
 
 mod plan;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! ServiceCIDR controller: sets the Ready condition, and keeps deleted ServiceCIDRs while allocated addresses
 //! are in no other one. `plan` decides; this file reads the caches and executes the plan.
+//!
+//! Follows `canDeleteCIDR`.
 
 mod plan;
 #[cfg(test)]

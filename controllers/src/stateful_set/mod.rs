@@ -1,6 +1,8 @@
 //! StatefulSet controller: keeps pods with stable names, in order, and their storage. `plan` decides;
 //! `identity` names and builds pods and claims, `retention` decides the owners of claims, `step` has the
 //! writes for one pod, `status` reports. This file reads the caches and executes the plan.
+//!
+//! Follows `UpdateStatefulSet` and `performUpdate`.
 
 mod identity;
 mod plan;

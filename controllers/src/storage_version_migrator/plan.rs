@@ -10,6 +10,7 @@ use k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kstore_api::kind;
 use kstore_api::meta;
+use kstore_api::resource::Resource as ResourceRow;
 use serde_json::{Value, json};
 
 /// Time after the creation of a migration in which its resource may still appear.
@@ -76,8 +77,7 @@ pub(super) fn step(migration: &StorageVersionMigration) -> MigrationStep {
 /// The built-in kind that a migration names; `None` if it is not built-in.
 pub(super) fn built_in(migration: &StorageVersionMigration) -> Option<Resolution> {
     let wanted = &migration.spec.as_ref()?.resource;
-    let is_wanted =
-        |row: &&'static kind::Resource| row.group == wanted.group && row.plural == wanted.resource;
+    let is_wanted = |row: &&'static ResourceRow| row.group == wanted.group && row.plural == wanted.resource;
     let row = kind::every().find(is_wanted)?;
     let verbs = ["list", "patch", "update"];
     if !row.is_stored() || !verbs.iter().all(|verb| row.supports(verb)) {

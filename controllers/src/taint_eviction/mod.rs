@@ -1,6 +1,8 @@
 //! Taint eviction controller: deletes pods from nodes whose NoExecute taints they do not tolerate, or no
 //! longer. `plan` decides; this file reads the caches, remembers when it first saw taints without a time, and
 //! executes the plan.
+//!
+//! Follows `handleNodeUpdate` and `handlePodUpdate`.
 
 pub(crate) mod plan;
 #[cfg(test)]

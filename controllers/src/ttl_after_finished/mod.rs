@@ -1,4 +1,6 @@
 //! TTL controller: deletes finished Jobs after their `spec.ttlSecondsAfterFinished`. `plan` decides.
+//!
+//! Follows `processJob`.
 
 mod plan;
 #[cfg(test)]

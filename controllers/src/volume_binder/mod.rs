@@ -6,6 +6,8 @@
 //! leaves one. For a claim whose class waits for its first consumer the scheduler decides. It reserves a
 //! volume for the claim, or selects the node for a new one (`volume.kubernetes.io/selected-node`), and binds
 //! the pod when its claims are bound.
+//!
+//! Follows `syncClaim` and `syncVolume`.
 
 mod bind;
 mod claim;

@@ -1,6 +1,8 @@
 //! Volume protection: finalizers keep claims that pods use, volumes that are bound, and classes of volume
 //! attributes that claims or volumes name from being deleted. `plan` decides; this file reads the caches and
 //! executes the plans. Three controllers, one for each kind.
+//!
+//! Follows `processPVC` and `processPV`.
 
 mod plan;
 #[cfg(test)]

@@ -16,10 +16,10 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::budget::{BodyPermits, ConnectionBudget, StreamBudget};
 use super::stream::{ResponseEnd, ResponsePart};
-use crate::connection::Service;
+use crate::budget::{BodyPermits, ConnectionBudget, StreamBudget};
 use crate::limits::{ANSWER_BYTES, CHUNK_BYTES, PIECE_BYTES, REQUEST_TIME, STREAM_WINDOW};
+use crate::service::Service;
 
 /// Calls whose responses have large parts, for which budget is reserved before they are made.
 const LARGE: [&str; 2] = ["/etcdserverpb.KV/RangeStream", "/etcdserverpb.Maintenance/Snapshot"];
@@ -205,8 +205,8 @@ impl Body for RequestBody {
 
 #[cfg(test)]
 mod tests {
-    use super::super::budget::Budget;
     use super::*;
+    use crate::budget::Budget;
     use crate::limits::BODY_BYTES;
 
     #[tokio::test]

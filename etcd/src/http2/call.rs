@@ -9,6 +9,7 @@ use prost::Message;
 use tonic::Status;
 
 use crate::calls::MethodIndex;
+use crate::check as request_check;
 use crate::error::{self, EtcdError};
 use crate::kv;
 use crate::limits::MESSAGE_BYTES;
@@ -114,7 +115,10 @@ pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<Star
         }
         Method::Put => txn(kv::put(decode(body)?)?),
         Method::DeleteRange => txn(kv::delete(decode(body)?)?),
-        Method::Txn => StartedCall::Write(kv::txn(decode(body)?)?, SingleOp::No),
+        Method::Txn => {
+            request_check::items(&body)?;
+            StartedCall::Write(kv::txn(decode(body)?)?, SingleOp::No)
+        }
     })
 }
 

@@ -24,7 +24,6 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status};
 
 use super::bridge::{BodyOverflow, Bridge, PartSender};
-use super::budget::{BodyPermits, BudgetPermits};
 use super::call::{self, Method, RevisedResult, StartedCall};
 use super::frame::{self, HEAD, Head, Kind, PAYLOAD_BYTES, PREFACE, Reason, Setting, WINDOW};
 use super::hpack::Decoder;
@@ -33,11 +32,12 @@ use super::rate_limit::RateLimiter;
 use super::request_head::{ParsedRequest, RequestHead};
 use super::stream::{HeaderBlock, Request, ResponseEnd, ResponsePart, Stream};
 use super::watch;
+use crate::budget::{BodyPermits, BudgetPermits};
 use crate::calls::{CallStart, MethodIndex};
 use crate::codec::KvResponse;
-use crate::connection::Service;
 use crate::error::TOO_MANY_REQUESTS;
 use crate::limits;
+use crate::service::Service;
 
 /// A protocol error of the client, which ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

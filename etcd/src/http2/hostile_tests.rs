@@ -11,8 +11,8 @@ use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
+use crate::budget::Budget;
 use crate::calls::Calls;
-use crate::http2::Budget;
 use crate::http2::frame::WINDOW_MAX;
 use crate::node::Node;
 

@@ -2,12 +2,11 @@
 //! the connection's task, from the stored bytes directly into frames. All other requests go through the router, each in
 //! its own task. A general server library spends several times what the store does on such a call.
 //!
-//! `frame`, `hpack`, `huffman` and `reply` have the formats; `stream`, `outbox`, `budget` and `rate_limit` the state of calls
+//! `frame`, `hpack`, `huffman` and `reply` have the formats; `stream`, `outbox` and `rate_limit` the state of calls
 //! in progress, without I/O. `connection` does the I/O and dispatches. `request_head` parses requests, `call` answers calls,
 //! `watch` serves streams, and `bridge` connects to the router.
 
 mod bridge;
-mod budget;
 mod call;
 mod connection;
 mod frame;
@@ -28,8 +27,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::Service;
-pub(crate) use budget::Budget;
+use crate::service::Service;
 use connection::Connection;
 use frame::PREFACE;
 

@@ -3,11 +3,11 @@
 
 use tonic::Status;
 
-use super::budget::{Budget, ConnectionBudget};
 use super::call::PREFIX;
 use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::reply::Encoder;
 use super::stream::{ResponseEnd, ResponsePart, Stream};
+use crate::budget::{Budget, ConnectionBudget};
 use crate::codec::{KvResponse, Sink};
 use crate::error::TOO_MANY_REQUESTS;
 use crate::limits::{ANSWER_MAX, OUTBOX_BYTES};

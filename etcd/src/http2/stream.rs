@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use super::bridge::Bridge;
-use super::budget::{BodyPermits, BudgetPermits};
 use super::call::Method;
+use crate::budget::{BodyPermits, BudgetPermits};
 use crate::calls::CallStart;
 use crate::limits::STALLED_AFTER;
 

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, HEAD, Head, Kind, PREFACE, Setting};
 use super::{DetectedProtocol, detect_protocol};
+use crate::budget::Budget;
 use crate::calls::Calls;
-use crate::connection::Service;
-use crate::http2::Budget;
 use crate::node::Node;
+use crate::service::Service;
 
 /// A client that writes raw frames.
 struct Client {

@@ -10,9 +10,9 @@ use tokio::sync::Semaphore;
 use tonic::Status;
 
 use super::bridge::{Bridge, PartSender, RequestBody};
-use super::budget::StreamBudget;
 use super::call::{self, PREFIX};
 use super::stream::{ResponseEnd, ResponsePart};
+use crate::budget::StreamBudget;
 use crate::limits::ANSWER_BYTES;
 use crate::node::Node;
 use crate::watch::{Requests, Session};

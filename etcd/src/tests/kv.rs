@@ -1,6 +1,7 @@
 //! Tests of the KV service.
 
 use super::*;
+use crate::limits::CHUNK_BYTES;
 use kstore_proto::etcd::etcdserverpb::response_op::Response;
 
 #[tokio::test]
@@ -256,6 +257,26 @@ async fn a_streamed_range_equals_a_plain_one_in_parts() {
         assert_eq!(kvs, whole.kvs, "{request:?}");
     }
     assert!(parts(&server, range("k", "l")).await.len() > 3);
+}
+
+#[tokio::test]
+async fn parts_of_a_streamed_range_of_large_values_are_no_larger_than_their_budget() {
+    let server = Server::start().await;
+    let values = [700 << 10, 700 << 10, 600 << 10, 500 << 10, 1, 900 << 10, 1];
+    for (number, bytes) in values.into_iter().enumerate() {
+        let (key, value) = (format!("k{number}").into(), vec![7; bytes].into());
+        server.kv().put(pb::PutRequest { key, value, ..put("", "") }).await.unwrap();
+    }
+    for limit in [0, 4, 7] {
+        let request = pb::RangeRequest { limit, ..range("k", "l") };
+        let whole = server.kv().range(request.clone()).await.unwrap().into_inner();
+        let parts = parts(&server, request).await;
+        let bytes = |part: &pb::RangeResponse| part.kvs.iter().map(|kv| kv.value.len()).sum::<usize>();
+        assert!(parts.iter().all(|part| bytes(part) <= CHUNK_BYTES));
+        let kvs: Vec<_> = parts.iter().flat_map(|part| part.kvs.clone()).collect();
+        let last = parts.last().unwrap();
+        assert_eq!((kvs, last.more, last.count), (whole.kvs, whole.more, whole.count), "{limit}");
+    }
 }
 
 #[tokio::test]

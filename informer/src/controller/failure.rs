@@ -14,6 +14,17 @@ pub enum Failure<E> {
     Terminal(E),
 }
 
+impl<E: Display + Send + 'static> Failure<E> {
+    /// The failure with an error of which only the text is left to use.
+    pub(super) fn boxed(self) -> Failure<Box<dyn Display + Send>> {
+        match self {
+            Self::Retry(error) => Failure::Retry(Box::new(error)),
+            Self::RetryIn(error, delay) => Failure::RetryIn(Box::new(error), delay),
+            Self::Terminal(error) => Failure::Terminal(Box::new(error)),
+        }
+    }
+}
+
 impl<E> From<E> for Failure<E> {
     fn from(error: E) -> Self {
         Self::Retry(error)

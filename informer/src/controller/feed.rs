@@ -45,6 +45,10 @@ type Pump = Box<
         + Sync,
 >;
 
+/// The keys of a change. Boxed: controllers map changes of some forty types by about a hundred functions, and the
+/// code around them is generated once for each type instead of once for each function.
+type Keys<T> = Box<dyn Fn(&Delta<T>) -> Vec<Key> + Send + Sync>;
+
 impl Feed {
     pub(super) fn new<T, I>(
         informer: &Informer<T>,
@@ -54,6 +58,10 @@ impl Feed {
         T: Object,
         I: IntoIterator<Item = Key> + 'static,
     {
+        Self::mapped_by(informer, Box::new(move |delta| keys(delta).into_iter().collect()))
+    }
+
+    fn mapped_by<T: Object>(informer: &Informer<T>, keys: Keys<T>) -> Self {
         let (read, source) = (informer.clone(), informer.clone());
         Self {
             informer: informer.name().to_owned(),
@@ -61,7 +69,7 @@ impl Feed {
             status: Box::new(move || source.status()),
             // Subscribes when the pump starts: an earlier subscription would fill up without a reader.
             pump: Box::new(move |queue, metrics, first| {
-                let keys = contained(keys, metrics);
+                let queue = KeyQueue { queue, metrics };
                 pump(read.subscribe_with(EVERY_CHANGE), queue, first, keys).boxed()
             }),
         }
@@ -140,41 +148,38 @@ impl InitialSync {
     }
 }
 
-/// The keys of a change, or none if the mapping function panics: a panic affects only the one change.
-fn contained<T, I>(
-    keys: impl Fn(&Delta<T>) -> I + Send + Sync,
+/// The work queue, as changes of all types feed it.
+struct KeyQueue {
+    queue: Queue<Key>,
     metrics: Arc<ControllerMetrics>,
-) -> impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync
-where
-    T: Object,
-    I: IntoIterator<Item = Key>,
-{
-    move |delta| {
-        let made = catch_unwind(AssertUnwindSafe(|| keys(delta).into_iter().collect()));
-        made.unwrap_or_else(|_| {
-            metrics.feed_panicked();
-            tracing::error!(object = %delta.object().key(), "mapping a change to keys panicked; no key is queued");
-            Vec::new()
-        })
+}
+
+impl KeyQueue {
+    /// Queues the keys of one change, or none if the mapping function panicked: a panic affects only the one change.
+    fn add(&self, keys: std::thread::Result<Vec<Key>>, changed: &dyn Object, priority: Priority) {
+        let Ok(keys) = keys else {
+            self.metrics.feed_panicked();
+            tracing::error!(object = %changed.key(), "mapping a change to keys panicked; no key is queued");
+            return;
+        };
+        let causes = Causes::one(changed.revision());
+        for key in keys {
+            let span = tracing::debug_span!("queue", %key, %causes);
+            let add = Add { priority, causes: causes.clone(), ..Add::default() };
+            span.in_scope(|| self.queue.add_with(key, add));
+        }
     }
 }
 
-async fn pump<T, I>(
+async fn pump<T: Object>(
     mut subscription: Subscription<T>,
-    queue: Queue<Key>,
+    queue: KeyQueue,
     first: oneshot::Sender<()>,
-    keys: impl Fn(&Delta<T>) -> I + Send + Sync,
-) where
-    T: Object,
-    I: IntoIterator<Item = Key> + 'static,
-{
+    keys: Keys<T>,
+) {
     let enqueue = |delta: &Delta<T>, priority| {
-        let causes = Causes::one(delta.object().revision());
-        for key in keys(delta) {
-            let span = tracing::debug_span!("queue", %key, %causes);
-            let add = Add { priority, causes: causes.clone(), ..Add::default() };
-            span.in_scope(|| queue.add_with(key, add));
-        }
+        let keys = catch_unwind(AssertUnwindSafe(|| keys(delta)));
+        queue.add(keys, delta.object(), priority);
     };
     if subscription.informer().synced().await.is_err() {
         return;

@@ -1,13 +1,14 @@
 //! [`Worker`]: takes keys from the queue, runs the reconcile function, and reports the result to the queue.
 
 use std::{
+    fmt::Display,
     future::Future,
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, field};
@@ -20,8 +21,34 @@ use super::{
 };
 use crate::{Key, Queue, Revision, Verdict, limits::LOUD_ATTEMPTS};
 
+/// Error of a run, of which a worker shows only the text.
+type RunError = Failure<Box<dyn Display + Send>>;
+
+/// Reconcile function without its types, so that the code of workers is generated once and not for every controller.
+/// The future is boxed in any case: a worker needs the memory of a run only during the run, and a cluster has hundreds
+/// of workers, most of them idle.
+pub(super) struct Reconcile(
+    Box<dyn Fn(Context) -> BoxFuture<'static, Result<Action, RunError>> + Send + Sync>,
+);
+
+impl Reconcile {
+    pub(super) fn new<F, Fut, E>(reconcile: F) -> Self
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Action, E>> + Send + 'static,
+        E: IntoFailure<Error: Send + 'static> + Send + 'static,
+    {
+        let reconcile = Arc::new(reconcile);
+        Self(Box::new(move |context| {
+            let reconcile = Arc::clone(&reconcile);
+            // Calls the function inside the future: it may panic before it returns one.
+            Box::pin(async move { reconcile(context).await.map_err(|error| error.into_failure().boxed()) })
+        }))
+    }
+}
+
 /// State that the worker tasks of one controller share.
-pub(super) struct Worker<F> {
+pub(super) struct Worker {
     name: Arc<str>,
     queue: Queue<Key>,
     timeout: Option<Duration>,
@@ -32,20 +59,15 @@ pub(super) struct Worker<F> {
     metrics: Arc<ControllerMetrics>,
     pending_writes: PendingWrites,
     written: WrittenRevisions,
-    reconcile: F,
+    reconcile: Reconcile,
 }
 
-impl<F, Fut, E> Worker<F>
-where
-    F: Fn(Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Action, E>> + Send + 'static,
-    E: IntoFailure + Send + 'static,
-{
+impl Worker {
     pub(super) fn new(
         controller: &Controller,
         dropped: CancellationToken,
         comparable: bool,
-        reconcile: F,
+        reconcile: Reconcile,
     ) -> Self {
         Self {
             name: controller.name.clone(),
@@ -105,10 +127,8 @@ where
     }
 
     /// Calls the reconcile function, and contains its panics and its duration.
-    async fn attempt(&self, context: Context) -> ReconcileEnd<E> {
-        // Calls the function inside the future: it may panic before it returns one. Boxed, so that a worker
-        // needs the memory of a run only during the run: a cluster has hundreds of workers, most of them idle.
-        let run = AssertUnwindSafe(Box::pin(async { (self.reconcile)(context).await })).catch_unwind();
+    async fn attempt(&self, context: Context) -> ReconcileEnd {
+        let run = AssertUnwindSafe((self.reconcile.0)(context)).catch_unwind();
         let ended = match self.timeout {
             Some(limit) => timeout(limit, run).await,
             None => Ok(run.await),
@@ -120,13 +140,13 @@ where
         }
     }
 
-    fn verdict_of(&self, ended: ReconcileEnd<E>, attempt: u32) -> (Verdict, RunOutcome) {
+    fn verdict_of(&self, ended: ReconcileEnd, attempt: u32) -> (Verdict, RunOutcome) {
         let failure = match ended {
             ReconcileEnd::Result(Ok(Action::Done)) => return (Verdict::Done, RunOutcome::Success),
             ReconcileEnd::Result(Ok(Action::Again(delay))) => {
                 return (Verdict::Again(delay), RunOutcome::RequeueAfter);
             }
-            ReconcileEnd::Result(Err(error)) => error.into_failure(),
+            ReconcileEnd::Result(Err(failure)) => failure,
             ReconcileEnd::Panic => {
                 tracing::error!("reconcile panicked; will be retried");
                 return (Verdict::Retry, RunOutcome::Panic);
@@ -154,15 +174,15 @@ where
 }
 
 /// End of a reconcile call.
-enum ReconcileEnd<E> {
-    Result(Result<Action, E>),
+enum ReconcileEnd {
+    Result(Result<Action, RunError>),
     Panic,
     Timeout,
 }
 
 /// Logs a failed attempt; the first few are debug messages, because occasional failures such as conflicts are
 /// normal.
-fn complain(error: &impl std::fmt::Display, attempt: u32) {
+fn complain(error: &dyn Display, attempt: u32) {
     if attempt < LOUD_ATTEMPTS {
         tracing::debug!(%error, "reconcile failed; will be retried");
     } else {

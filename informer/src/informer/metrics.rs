@@ -25,23 +25,6 @@ const LISTS: Metric = Metric::counter("reflector_lists_total", "Number of list r
 const WATCHES: Metric = Metric::counter("reflector_watches_total", "Total number of watch requests");
 const ERRORS: Metric = Metric::counter("reflector_errors_total", "Total number of source errors");
 
-/// Counters of the driver's requests to the source and of their failures.
-#[derive(Debug, Default)]
-pub(crate) struct SourceCounters {
-    pub(crate) lists: AtomicU64,
-    pub(crate) watches: AtomicU64,
-    pub(crate) errors: AtomicU64,
-}
-
-/// Changes that subscribers have not taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BacklogSize {
-    /// Each change counted once.
-    pub(crate) kept: usize,
-    /// Each change counted once per subscriber.
-    pub(crate) pending: usize,
-}
-
 /// Exposes the metrics of an informer in `registry` until it ends.
 pub(crate) fn show<T: Object>(shared: &Arc<Shared<T>>, registry: &Registry) {
     let shared: Weak<Shared<T>> = Arc::downgrade(shared);

@@ -1,17 +1,14 @@
-//! [`Histogram`]: distribution of durations or numbers over fixed buckets. It has no name and no lock; its owner
-//! provides both.
+//! [`Histogram`]: the distribution of durations or numbers over fixed buckets, as a type of this crate, so that callers
+//! need no other kstore crate.
 
 use std::time::Duration;
 
+use kstore_metrics_text as text;
+
 /// Counts of durations, in seconds, or of other numbers by upper bound. Its memory depends only on the number of
-/// bounds.
+/// bounds. It has no name and no lock; its owner provides both.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Histogram {
-    bounds: &'static [f64],
-    /// One count per bound, and one for durations above all bounds.
-    counts: Box<[u64]>,
-    sum: f64,
-}
+pub struct Histogram(text::Histogram);
 
 impl Histogram {
     /// Upper bounds in seconds of the workqueue metrics: from 10 ns up, each ten times the previous. Not
@@ -28,64 +25,42 @@ impl Histogram {
 
     /// An empty histogram with these ascending upper bounds, in seconds for durations.
     pub fn new(bounds: &'static [f64]) -> Self {
-        debug_assert!(bounds.is_sorted(), "the bounds of a histogram ascend");
-        Self { bounds, counts: vec![0; bounds.len() + 1].into(), sum: 0.0 }
+        Self(text::Histogram::new(bounds))
+    }
+
+    /// A histogram from the count of each bucket, the last of which has no bound, and the sum in seconds.
+    pub(crate) fn of_counts(bounds: &'static [f64], counts: &[u64], sum: f64) -> Self {
+        Self(text::Histogram::of_counts(bounds, counts, sum))
     }
 
     /// Records one duration. A duration equal to a bound counts in its bucket.
     pub fn observe(&mut self, took: Duration) {
-        self.observe_number(took.as_secs_f64());
+        self.0.observe(took.as_secs_f64());
     }
 
     /// Records one number. A number equal to a bound counts in its bucket.
     pub fn observe_number(&mut self, number: f64) {
-        let bucket = self.bounds.partition_point(|bound| *bound < number);
-        self.counts[bucket] += 1;
-        self.sum += number;
+        self.0.observe(number);
     }
 
     /// Number of recorded durations or numbers.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.0.count()
     }
 
     /// Sum of the durations, in seconds, or of the numbers.
     pub fn sum(&self) -> f64 {
-        self.sum
+        self.0.sum()
     }
 
     /// Cumulative counts by upper bound; the last bound is infinite.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
-        let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
-        bounds.zip(self.counts.iter().scan(0, |total, count| {
-            *total += count;
-            Some(*total)
-        }))
-    }
-
-    /// A histogram from cumulative counts: the count up to each bound, the total count, and the sum in
-    /// seconds.
-    pub(crate) fn from_cumulative(
-        bounds: &'static [f64],
-        up_to: impl Iterator<Item = u64>,
-        all: u64,
-        sum: f64,
-    ) -> Self {
-        let mut below = 0;
-        let counts =
-            up_to.take(bounds.len()).chain([all]).map(|total| total - std::mem::replace(&mut below, total));
-        let counts: Box<[u64]> = counts.collect();
-        debug_assert_eq!(counts.len(), bounds.len() + 1, "there is a count per bound");
-        Self { bounds, counts, sum }
+        self.0.cumulative()
     }
 
     /// Adds the counts of another histogram. If its bounds differ, only its count and sum are added, in the
     /// infinite bucket.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.sum += other.sum;
-        match self.bounds == other.bounds {
-            true => self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs),
-            false => *self.counts.last_mut().expect("there is a bucket above all bounds") += other.count(),
-        }
+        self.0.merge(&other.0);
     }
 }

@@ -1,9 +1,8 @@
 //! [`Page`]: metrics by name and labels, and their text format 0.0.4.
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    fmt::Write as _,
-};
+use std::collections::{BTreeMap, btree_map::Entry};
+
+use kstore_metrics_text::{self as text, LabelText};
 
 use super::Histogram;
 
@@ -43,7 +42,7 @@ pub struct Page(BTreeMap<&'static str, Family>);
 struct Family {
     metric: &'static Metric,
     /// Series by the text of their labels.
-    series: BTreeMap<String, Value>,
+    series: BTreeMap<LabelText, Value>,
 }
 
 enum Value {
@@ -89,85 +88,32 @@ impl Page {
         }
     }
 
-    fn series(&mut self, metric: &'static Metric, labels: Labels<'_>) -> Entry<'_, String, Value> {
+    fn series(&mut self, metric: &'static Metric, labels: Labels<'_>) -> Entry<'_, LabelText, Value> {
         let family = self.0.entry(metric.name).or_insert_with(|| Family { metric, series: BTreeMap::new() });
         debug_assert_eq!(family.metric.kind, metric.kind, "{} is one kind of figure", metric.name);
-        family.series.entry(text_of(labels))
+        family.series.entry(LabelText::new(labels))
     }
 
     /// Appends the page to `out`: families by name, series by labels.
     pub(crate) fn write(&self, out: &mut String) {
+        let mut page = text::Page::new(out);
         for family in self.0.values() {
-            family.write(out);
+            family.write(&mut page);
         }
     }
 }
 
 impl Family {
-    fn write(&self, out: &mut String) {
+    fn write(&self, page: &mut text::Page<'_>) {
         let Metric { name, help, kind } = self.metric;
-        line(out, format_args!("# HELP {name} {}", escape(help, false)));
-        line(out, format_args!("# TYPE {name} {kind}"));
+        page.head(name, kind, help);
         for (labels, value) in &self.series {
             match value {
-                Value::Number(number) => line(out, format_args!("{name}{} {number}", braced(labels))),
-                Value::Distribution(histogram) => buckets(out, name, labels, histogram),
+                Value::Number(number) => page.line_with(name, labels, number),
+                Value::Distribution(histogram) => {
+                    page.histogram_with(name, labels, histogram.cumulative(), histogram.sum());
+                }
             }
         }
-    }
-}
-
-fn buckets(out: &mut String, name: &str, labels: &str, histogram: &Histogram) {
-    let comma = if labels.is_empty() { "" } else { "," };
-    for (bound, count) in histogram.cumulative() {
-        line(out, format_args!("{name}_bucket{{{labels}{comma}le=\"{}\"}} {count}", bound_text(bound)));
-    }
-    let labels = braced(labels);
-    line(out, format_args!("{name}_sum{labels} {}", histogram.sum()));
-    line(out, format_args!("{name}_count{labels} {}", histogram.count()));
-}
-
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("a string takes everything");
-    out.push('\n');
-}
-
-fn braced(labels: &str) -> String {
-    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
-}
-
-fn text_of(labels: Labels<'_>) -> String {
-    let one = |(name, value): &(&str, &str)| format!("{name}=\"{}\"", escape(value, true));
-    labels.iter().map(one).collect::<Vec<_>>().join(",")
-}
-
-/// Escapes backslashes and line ends, and quotes within quoted text.
-fn escape(text: &str, quoted: bool) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' => escaped.push_str("\\\\"),
-            '\n' => escaped.push_str("\\n"),
-            '"' if quoted => escaped.push_str("\\\""),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
-/// Formats a bound like Go's `%g`, because dashboards compare it as text: with an exponent of at least two
-/// digits if it is below -4 or above 5.
-fn bound_text(bound: f64) -> String {
-    if bound.is_infinite() {
-        return "+Inf".into();
-    }
-    let scientific = format!("{bound:e}");
-    let (digits, exponent) = scientific.split_once('e').expect("a finite float has an exponent");
-    match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..=5).contains(&exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.abs())
-        }
-        _ => bound.to_string(),
     }
 }

@@ -2,8 +2,9 @@
 
 use tokio::time::Instant;
 
-use super::{Priority, Verdict, ready, state::Run, timers::Timer};
+use super::{Verdict, ready, state::Run, timers::Timer};
 use crate::Causes;
+use crate::Priority;
 
 /// State of a key that is ready, waiting, running or parked. Other keys have no entry.
 pub(super) struct KeyEntry {

@@ -2,7 +2,8 @@
 
 use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
-use super::{Priority, Queue, state::Run, timers::Timer};
+use super::{Queue, state::Run, timers::Timer};
+use crate::Priority;
 use crate::{Causes, Key};
 
 /// Result of a run, which decides when the key runs again.

@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use super::{Inner, Priority, Queue};
+use super::{Inner, Queue};
+use crate::Priority;
 use crate::metrics::{Collect, Histogram, Metric, Page, Registry};
 
 /// Counts of a queue at one moment.
@@ -90,11 +91,7 @@ impl DecadeHistogram {
     }
 
     pub(super) fn histogram(&self) -> Histogram {
-        let up_to = self.counts.iter().scan(0, |below, count| {
-            *below += count;
-            Some(*below)
-        });
-        Histogram::from_cumulative(Histogram::QUEUE, up_to, self.counts.iter().sum(), self.sum.as_secs_f64())
+        Histogram::of_counts(Histogram::QUEUE, &self.counts, self.sum.as_secs_f64())
     }
 }
 

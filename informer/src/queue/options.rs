@@ -11,7 +11,7 @@ use std::{
 use kstore_nondet::FixedState;
 
 use crate::{
-    Causes,
+    Causes, Priority,
     limits::{QUEUE_AGEING, QUEUE_BURST, QUEUE_PER_SECOND, RETRY_BASE, RETRY_CAP, RETRY_JITTER},
 };
 
@@ -111,15 +111,6 @@ impl<K> fmt::Debug for Fair<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Fair")
     }
-}
-
-/// Priority of a key: higher ones run first. Meant for a handful of levels; the default is zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Priority(pub i32);
-
-impl Priority {
-    /// The lowest priority: that of a key without adds.
-    pub(super) const LOWEST: Self = Self(i32::MIN);
 }
 
 /// One request for a run of a key.

@@ -5,10 +5,8 @@ use std::{collections::VecDeque, num::NonZeroU32};
 
 use kstore_nondet::HashMap;
 
-use super::{
-    Priority,
-    slots::{List, SlotId, Slots},
-};
+use super::slots::{List, SlotId, Slots};
+use crate::Priority;
 
 /// Ready slots, by priority.
 ///

@@ -6,7 +6,7 @@ use kstore_nondet::Rng;
 use tokio::time::Instant;
 
 use super::{
-    Add, Backoff, Priority, QueueMetrics, QueueOptions, QueueStats, Verdict,
+    Add, Backoff, QueueMetrics, QueueOptions, QueueStats, Verdict,
     entry::{EndedRun, FailureCount, KeyEntry, KeyPhase, ParkedRun, earlier},
     metrics::DecadeHistogram,
     rate::Reservations,
@@ -14,7 +14,7 @@ use super::{
     slots::{List, SlotId, Slots},
     timers::{Timer, Timers},
 };
-use crate::{Causes, limits::QUEUE_FAR};
+use crate::{Causes, Priority, limits::QUEUE_FAR};
 
 /// All data of a queue.
 ///

@@ -171,7 +171,7 @@ mod tests {
              A pod with an annotation `{ANNOTATION_PREFIX}NAME` behaves as its value says, in all of its containers;\n\
              `{ANNOTATION_PREFIX}CONTAINER.NAME` is about one container and wins over the general one. What is not understood\n\
              is left out, and told in an event `InvalidSimulation` of the pod with the nearest right name.\n\n\
-             A delay is a number of seconds (`2`, `0.5`), a number with a unit (`250ms`, `5s`, `2m`, `1h`), or `uniform(a,b)` of two of\n\
+             A delay is a number of seconds (`2`, `0.5`), a duration of Go (`250ms`, `5s`, `1m30s`, `1h`), or `uniform(a,b)` of two of\n\
              these, drawn anew each time; at most ten years.\n\n\
              | name | value | example | effect |\n|---|---|---|---|\n"
         );

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 /// Content type of Prometheus' text format.
-const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Processor time by node. Counters of nodes that are no longer served are dropped: at most one more than the served nodes is kept.
 pub(super) type NodeCounters = Arc<Mutex<BTreeMap<String, CpuCounters>>>;
@@ -69,7 +68,7 @@ impl Streams {
             Page::Pods(fields) => self.pods(&fields).await.map(|pods| (JSON, pods.to_string())),
             Page::Summary => self.usage(node).await.map(|usage| (JSON, summary(&usage).to_string())),
             Page::ResourceMetrics => {
-                self.usage(node).await.map(|usage| (EXPOSITION, resource_metrics(&usage)))
+                self.usage(node).await.map(|usage| (kstore_metrics_text::TEXT, resource_metrics(&usage)))
             }
         };
         match shown {

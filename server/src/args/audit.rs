@@ -115,17 +115,15 @@ fn mode(text: &str) -> Result<Mode, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Api, Cli};
+    use super::super::Cli;
     use super::*;
     use clap::Parser as _;
 
     fn config(flags: &str) -> Result<Option<AuditConfig>, String> {
         let line = format!("kstore-server {flags}");
         let cli = Cli::try_parse_from(line.split(' ')).map_err(|error| error.to_string())?;
-        match cli.serve.into_config().map_err(|error| error.to_string())?.api {
-            Api::Here { audit, .. } => Ok(audit.map(|audit| *audit)),
-            _ => panic!("no apiserver"),
-        }
+        let api = cli.serve.into_config().map_err(|error| error.to_string())?.api;
+        Ok(api.here().unwrap().audit.map(|audit| *audit))
     }
 
     #[test]

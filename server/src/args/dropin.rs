@@ -1,9 +1,21 @@
 //! The arguments of `kstore-server assets` and `kstore-server as`. The flags of the drop-in programs are in `crate::dropin`.
 
-use crate::dropin::Program;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+/// A program that this binary can replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Program {
+    /// The API server alone, with its objects in an external etcd.
+    KubeApiserver,
+    /// The store with its etcd API.
+    Etcd,
+    /// The controllers alone, as clients of kstore's API server.
+    KubeControllerManager,
+    /// The scheduler alone, as a client of kstore's API server.
+    KubeScheduler,
+}
 
 pub(super) const ASSETS_HELP: &str = "\
 The programs are links to this one, each with the flags of the original. kube-apiserver runs an apiserver only. Controllers, scheduler \

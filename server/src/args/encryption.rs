@@ -27,15 +27,6 @@ pub struct EncryptionFile {
 }
 
 impl EncryptionArgs {
-    /// The first given flag.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        let flags = [
-            (CONFIG, self.encryption_provider_config.is_some()),
-            (RELOAD, self.encryption_provider_config_automatic_reload.is_some()),
-        ];
-        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
-    }
-
     /// The configuration, if the flags name one.
     pub(super) fn into_file(self) -> Result<Option<EncryptionFile>, UsageError> {
         encryption_file(self.encryption_provider_config, self.encryption_provider_config_automatic_reload)
@@ -56,17 +47,15 @@ pub(crate) fn encryption_file(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Api, Cli};
+    use super::super::Cli;
     use super::*;
     use clap::Parser as _;
 
     fn file(flags: &str) -> Result<Option<EncryptionFile>, String> {
         let words = ["kstore-server"].into_iter().chain(flags.split_whitespace());
         let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
-        match cli.serve.into_config().map_err(|error| error.to_string())?.api {
-            Api::Here { encryption, .. } => Ok(encryption.map(|file| *file)),
-            Api::Store { .. } | Api::Elsewhere(_) => panic!("the apiserver is elsewhere"),
-        }
+        let api = cli.serve.into_config().map_err(|error| error.to_string())?.api;
+        Ok(api.here().unwrap().encryption.map(|file| *file))
     }
 
     #[test]

@@ -81,11 +81,6 @@ pub struct EtcdTls {
 }
 
 impl EtcdArgs {
-    /// Whether --etcd-listen is given.
-    pub(super) fn is_given(&self) -> bool {
-        self.etcd_listen.is_some()
-    }
-
     /// The listener's configuration, if --etcd-listen is given.
     pub(super) fn into_listen(self) -> Result<Option<EtcdListen>, UsageError> {
         let tls = match (self.etcd_cert_file, self.etcd_key_file) {

@@ -58,7 +58,7 @@ pub struct ExternalEtcd {
 
 impl ExternalArgs {
     /// Whether --etcd-servers is given.
-    pub(super) fn is_given(&self) -> bool {
+    fn is_given(&self) -> bool {
         !self.etcd_servers.is_empty()
     }
 
@@ -90,30 +90,17 @@ impl ExternalArgs {
     }
 }
 
-/// Parses a time of whole hours, minutes and seconds: `5m`, `90s`, `0s`, `1h30m`.
+/// Parses a time of a second or more, or zero, in Go's notation: `5m`, `90s`, `0`, `1h30m`. A shorter time is no interval of work that a
+/// server repeats.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a time such as 5m, 90s or 0s".to_owned();
-    let (mut rest, mut total) = (text, Duration::ZERO);
-    while !rest.is_empty() {
-        let split = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let (number, unit) = rest.split_at(split);
-        let (seconds, length) = match unit.as_bytes().first() {
-            Some(b's') => (1, 1),
-            Some(b'm') => (60, 1),
-            Some(b'h') => (3600, 1),
-            _ => return Err(wrong()),
-        };
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        let part = number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)?;
-        total = total.checked_add(part).ok_or_else(wrong)?;
-        rest = &unit[length..];
-    }
-    if text.is_empty() { Err(wrong()) } else { Ok(total) }
+    let is_used = |time: &Duration| time.is_zero() || *time >= Duration::from_secs(1);
+    let time = kstore_go_duration::parse_non_negative(text).ok().filter(is_used);
+    time.ok_or_else(|| "expected a time such as 5m, 90s or 0s".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Api, Cli, Config, Storage, UsageError};
+    use super::super::{Cli, Config, Storage, UsageError};
     use super::*;
     use clap::Parser as _;
 
@@ -123,9 +110,8 @@ mod tests {
     }
 
     fn external(flags: &str) -> (ExternalEtcd, Option<PathBuf>) {
-        let Api::Here { storage: Storage::External { etcd, dir }, .. } = config(flags).unwrap().api else {
-            panic!("no external etcd: {flags}")
-        };
+        let storage = config(flags).unwrap().api.here().unwrap().storage;
+        let Storage::External { etcd, dir } = storage else { panic!("no external etcd: {flags}") };
         (etcd, dir)
     }
 
@@ -179,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn times_of_hours_minutes_and_seconds_parse() {
+    fn times_are_zero_or_a_second_and_more_in_the_notation_of_go() {
         let seconds = |text| time(text).ok().map(|time| time.as_secs());
         for (text, expected) in
-            [("5m", Some(300)), ("5m0s", Some(300)), ("1h30m", Some(5400)), ("0s", Some(0))]
+            [("5m", Some(300)), ("5m0s", Some(300)), ("1h30m", Some(5400)), ("1.5h", Some(5400)), ("0", Some(0)), ("0s", Some(0))]
         {
             assert_eq!(seconds(text), expected, "{text}");
         }
-        for bad in ["", "5", "m", "5 m", "99999999999999999999s", "18446744073709551615h"] {
+        for bad in ["", "5", "m", "5 m", "99999999999999999999s", "18446744073709551615h", "-5m", "500ms"] {
             assert_eq!(seconds(bad), None, "{bad}");
         }
     }

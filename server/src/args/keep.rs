@@ -49,13 +49,6 @@ pub(super) struct MemoryArgs {
     pub(super) explain_memory: Option<usize>,
 }
 
-impl MemoryArgs {
-    /// The first given flag.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        self.explain_memory.map(|_| "--explain-memory")
-    }
-}
-
 /// Largest amount of stored data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {

@@ -1,8 +1,7 @@
 //! The flag of the metrics server, and the mode that it selects.
 
-use super::{COMPONENTS, Component};
+use super::{COMPONENTS, Component, LoopsConfig};
 use clap::Args;
-use std::collections::BTreeSet;
 
 /// The `--metrics-server` flag.
 #[derive(Debug, Args)]
@@ -26,18 +25,15 @@ pub enum MetricsServer {
 }
 
 impl MetricsArgs {
-    /// The flag's name, if it is given.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        self.metrics_server.map(|_| "--metrics-server")
-    }
-
-    /// The mode of an apiserver with these components beside it. An apiserver without nodes still answers: an earlier start, or
+    /// The mode of an apiserver with these loops beside it. An apiserver without nodes still answers: an earlier start, or
     /// another apiserver on the same store, may have created the APIService.
-    pub(super) fn choice(&self, loops: &BTreeSet<Component>, nodes: u32) -> MetricsServer {
+    pub(super) fn choice(&self, loops: &LoopsConfig) -> MetricsServer {
         match self.metrics_server {
             Some(false) => MetricsServer::Off,
             Some(true) => MetricsServer::Installed,
-            None if loops.contains(&Component::KubeletSim) && nodes > 0 => MetricsServer::Installed,
+            None if loops.components.contains(&Component::KubeletSim) && loops.nodes > 0 => {
+                MetricsServer::Installed
+            }
             None => MetricsServer::Answers,
         }
     }

@@ -2,19 +2,15 @@
 
 use clap::Args;
 
+/// The name of a cluster without one of its own, and the beginning of all others.
+pub(crate) const CLUSTER: &str = "kstore";
+
 /// Flag of the name of a cluster.
 #[derive(Debug, Args)]
 pub(super) struct NamingArgs {
     /// Name of the cluster: context, cluster and user of its kubeconfigs are kstore-NAME [default: that of the data directory]
     #[arg(long, value_name = "NAME", value_parser = name, help_heading = super::SERVING)]
     pub(super) name: Option<String>,
-}
-
-impl NamingArgs {
-    /// The flag, if it is given.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        self.name.as_ref().map(|_| "--name")
-    }
 }
 
 /// Parses a name, by kind's rule for names of clusters.

@@ -1,12 +1,10 @@
 //! Flags of `run`: the cluster, its objects before the command starts, and the command.
 
 use super::{
-    Api, CLUSTER_HISTORY, ClusterArgs, Config, EtcdArgs, ListenAddress, ProcessRole, Quota, SERVING, Storage,
+    Api, ApiHere, CLUSTER, ClusterArgs, Config, EtcdArgs, ListenAddress, LoopsConfig, ProcessRole, SERVING,
     UsageError, time,
 };
-use crate::kubeconfig::CLUSTER;
 use clap::{Args, ValueEnum};
-use kstore_apiserver::outbound::ServiceBackends;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
@@ -148,12 +146,11 @@ pub struct Setup {
 
 impl RunArgs {
     /// The cluster's configuration (in memory until a copy takes its place, always with an apiserver), its contents, and the command.
-    pub fn into_config(self) -> Result<(Config, Setup, Vec<OsString>), UsageError> {
-        let ProcessRole::Apiserver(loops) = self.cluster.role()? else {
+    pub fn into_config(mut self) -> Result<(Config, Setup, Vec<OsString>), UsageError> {
+        let ProcessRole::Apiserver(components) = self.cluster.role()? else {
             return Err(UsageError::NeedsApiserver("run"));
         };
-        let (nodes, controllers) = (self.cluster.nodes, self.cluster.controllers()?);
-        let (networks, leader_elect) = (self.cluster.networks()?, self.cluster.election.leader_elect);
+        let loops = LoopsConfig { components, ..self.cluster.loops()? };
         let setup = Setup {
             definitions: self.crd,
             manifests: self.manifest,
@@ -165,30 +162,12 @@ impl RunArgs {
         if paths.filter(|path| **path == ManifestPath::Stdin).count() > 1 {
             return Err(UsageError::StdinTwice);
         }
-        let access = Box::new(self.cluster.access()?);
-        let api = Api::Here {
-            storage: Storage::Memory,
-            listen: self.listen,
-            etcd: self.etcd.into_listen()?,
-            quota: Quota::Default,
-            history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
-            service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
-            service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
-            anonymous: self.cluster.anonymous_auth.unwrap_or(true),
-            audit: self.cluster.audit.into_config(&self.cluster.access)?,
-            access,
-            encryption: None,
-            write_kubeconfig: self.cluster.write_kubeconfig,
-            metrics: self.cluster.metrics.choice(&loops, nodes),
-            // Not that of the folder of a copy.
-            name: self.cluster.naming.name.or_else(|| Some(CLUSTER.to_owned())),
-        };
-        let missing_images = self.cluster.missing_image;
-        Ok((
-            Config { api, loops, controllers, networks, nodes, missing_images, leader_elect },
-            setup,
-            self.command,
-        ))
+        let etcd = self.etcd.into_listen()?;
+        let shared = self.cluster.into_here(&loops)?;
+        // Not that of the folder of a copy.
+        let name = shared.name.or_else(|| Some(CLUSTER.to_owned()));
+        let api = Api::Here(Box::new(ApiHere { listen: self.listen, etcd, name, ..shared }));
+        Ok((Config { api, loops }, setup, self.command))
     }
 }
 
@@ -209,14 +188,14 @@ mod tests {
     #[test]
     fn run_takes_flags_before_the_dashes_and_a_command_after_them() {
         let (config, setup, command) = parse("--nodes 1 -- kubectl get pods -A").unwrap();
-        assert_eq!(config.nodes, 1);
+        assert_eq!(config.loops.nodes, 1);
         assert_eq!(command, ["kubectl", "get", "pods", "-A"]);
         let (wait, timeout) = (WaitFor::Applied, Duration::from_secs(60));
         assert_eq!(setup, Setup { definitions: vec![], manifests: vec![], wait, timeout, from: None });
         assert!(parse("--nodes 1").unwrap().2.is_empty(), "the shell takes its place");
         let (config, setup, _) = parse("--from prepared --etcd-listen 127.0.0.1:0 -- true").unwrap();
         assert_eq!(setup.from, Some("prepared".into()));
-        assert!(matches!(config.api, Api::Here { etcd: Some(_), .. }));
+        assert!(config.api.here().unwrap().etcd.is_some());
         assert_eq!(
             parse("--components scheduler -- true").unwrap_err(),
             UsageError::NeedsApiserver("run").to_string()

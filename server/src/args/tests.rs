@@ -6,12 +6,19 @@ fn config(line: &str) -> Result<Config, UsageError> {
     Cli::try_parse_from(line.split(' ')).unwrap().serve.into_config()
 }
 
+fn store_of(config: Config) -> StoreAlone {
+    match config.api {
+        Api::Store(store) => *store,
+        other => panic!("no store alone: {other:?}"),
+    }
+}
+
 #[test]
 fn without_flags_everything_runs_here_on_disk() {
     let config = config("kstore-server").unwrap();
-    assert_eq!(config.nodes, 3);
-    assert_eq!(config.loops.len(), 3);
-    let Api::Here {
+    assert_eq!(config.loops.nodes, 3);
+    assert_eq!(config.loops.components.len(), 3);
+    let ApiHere {
         storage,
         listen,
         etcd,
@@ -26,10 +33,7 @@ fn without_flags_everything_runs_here_on_disk() {
         write_kubeconfig,
         metrics,
         name,
-    } = config.api
-    else {
-        panic!("no apiserver")
-    };
+    } = config.api.here().unwrap();
     assert_eq!((metrics, encryption, name), (MetricsServer::Installed, None, None));
     let dir = DEFAULT_DATA_DIR.into();
     assert_eq!(
@@ -55,12 +59,12 @@ fn components_without_an_apiserver_need_a_kubeconfig_and_refuse_apiserver_flags(
     assert_eq!(wrong, Err(UsageError::NeedsApiserver("--etcd-listen")));
     let right = config("kstore-server --components scheduler,kubelet-sim --kubeconfig f --nodes 9").unwrap();
     assert_eq!(right.api, Api::Elsewhere("f".into()));
-    assert_eq!(right.loops, [Component::Scheduler, Component::KubeletSim].into());
+    assert_eq!(right.loops.components, [Component::Scheduler, Component::KubeletSim].into());
 }
 
 #[test]
 fn images_can_be_missing_for_all_simulated_nodes() {
-    let chosen = |flags: &str| config(&format!("kstore-server{flags}")).unwrap().missing_images;
+    let chosen = |flags: &str| config(&format!("kstore-server{flags}")).unwrap().loops.missing_images;
     assert_eq!(chosen(""), [""; 0]);
     assert_eq!(chosen(" --missing-image *:broken --missing-image app:?"), ["*:broken", "app:?"]);
 }
@@ -68,7 +72,7 @@ fn images_can_be_missing_for_all_simulated_nodes() {
 #[test]
 fn the_store_alone_is_an_etcd_that_keeps_all_history() {
     let alone = config("kstore-server --components store --etcd-listen :2379 --in-memory").unwrap();
-    let Api::Store { storage, etcd, quota, history } = alone.api else { panic!("no store") };
+    let StoreAlone { storage, etcd, quota, history } = store_of(alone);
     assert_eq!(
         (storage, history, etcd.listen),
         (Storage::Memory, History::All, EtcdAddress::Tcp(":2379".parse().unwrap()))
@@ -76,7 +80,7 @@ fn the_store_alone_is_an_etcd_that_keeps_all_history() {
     assert_eq!((etcd.tls, etcd.advertise, etcd.allow_anyone), (None, None, false));
     assert_eq!(quota, Quota::Default);
     let socket = config("kstore-server --components store --etcd-listen unix:///run/etcd.sock").unwrap();
-    let Api::Store { etcd, .. } = socket.api else { panic!("no store") };
+    let etcd = store_of(socket).etcd;
     assert_eq!(etcd.listen, EtcdAddress::Unix("/run/etcd.sock".into()));
     for wrong in ["unix://etcd.sock", "unix:///", "unix://", "unix:/etcd.sock"] {
         assert!(wrong.parse::<EtcdAddress>().is_err(), "{wrong}");
@@ -90,7 +94,7 @@ fn the_store_alone_is_an_etcd_that_keeps_all_history() {
         ("3KiB", Quota::Bytes(3 << 10)),
     ] {
         let line = format!("kstore-server --components store --etcd-listen :0 --quota-bytes {text}");
-        let Api::Store { quota, .. } = config(&line).unwrap().api else { panic!("no store") };
+        let quota = store_of(config(&line).unwrap()).quota;
         assert_eq!(quota, expected, "{text}");
     }
     for (line, refusal) in [
@@ -107,10 +111,7 @@ fn the_store_alone_is_an_etcd_that_keeps_all_history() {
 fn etcd_tls_needs_certificate_and_key_and_client_authentication_needs_an_authority() {
     let store = "kstore-server --components store --etcd-listen :0";
     let tls = "--etcd-cert-file c --etcd-key-file k";
-    let Api::Store { etcd, .. } = config(&format!("{store} {tls} --etcd-trusted-ca-file a")).unwrap().api
-    else {
-        panic!("no store")
-    };
+    let etcd = store_of(config(&format!("{store} {tls} --etcd-trusted-ca-file a")).unwrap()).etcd;
     let files = EtcdTls { certificate: "c".into(), key: "k".into(), clients: Some("a".into()) };
     assert_eq!(etcd.tls, Some(files));
     for halves in
@@ -124,16 +125,14 @@ fn etcd_tls_needs_certificate_and_key_and_client_authentication_needs_an_authori
 #[test]
 fn service_networks_are_at_most_one_of_each_family_and_need_the_apiserver() {
     let line = "kstore-server --service-cluster-ip-range";
-    let Api::Here { service_ranges, .. } = config(&format!("{line} 10.0.0.0/24,fd00::/112")).unwrap().api
-    else {
-        panic!("no apiserver")
-    };
+    let ranges = config(&format!("{line} 10.0.0.0/24,fd00::/112")).unwrap();
+    let service_ranges = ranges.api.here().unwrap().service_ranges;
     assert_eq!(service_ranges.cidrs(), ["10.0.0.0/24", "fd00::/112"]);
     let run = "kstore-server run --service-cluster-ip-range fd00::/112 -- true";
     let Some(Command::Run(run)) = Cli::try_parse_from(run.split(' ')).unwrap().command else {
         panic!("not run")
     };
-    let Api::Here { service_ranges, .. } = run.into_config().unwrap().0.api else { panic!("no apiserver") };
+    let service_ranges = run.into_config().unwrap().0.api.here().unwrap().service_ranges;
     assert_eq!(service_ranges.api_address().to_string(), "fd00::1");
     for (ranges, text) in [
         ("10.0.0.0/24,10.1.0.0/24", "must be of different IP family"),
@@ -148,9 +147,9 @@ fn service_networks_are_at_most_one_of_each_family_and_need_the_apiserver() {
 
 #[test]
 fn controllers_assign_addresses_only_from_networks_given_by_flags() {
-    assert_eq!(config("kstore-server").unwrap().networks, Networks::default());
+    assert_eq!(config("kstore-server").unwrap().loops.networks, Networks::default());
     let given = "--load-balancer-pool 192.0.2.0/24,2001:db8::/120 --cluster-cidr 10.1.0.0/16";
-    let networks = config(&format!("kstore-server {given}")).unwrap().networks;
+    let networks = config(&format!("kstore-server {given}")).unwrap().loops.networks;
     assert_eq!(networks.load_balancers.to_string(), "192.0.2.0/24,2001:db8::/120");
     assert_eq!(networks.pods, PodNetworks::new("10.1.0.0/16".parse().unwrap(), None, None).unwrap());
     for flag in ["--load-balancer-pool", "--cluster-cidr"] {
@@ -264,7 +263,7 @@ fn log_format_is_accepted_before_and_after_a_subcommand() {
 
 #[test]
 fn leader_election_can_be_chosen() {
-    let chosen = |flags: &str| config(&format!("kstore-server{flags}")).unwrap().leader_elect;
+    let chosen = |flags: &str| config(&format!("kstore-server{flags}")).unwrap().loops.leader_elect;
     assert_eq!(["", " --leader-elect", " --leader-elect=false"].map(chosen), [None, Some(true), Some(false)]);
 }
 
@@ -273,8 +272,7 @@ fn anonymous_access_can_be_disabled_and_needs_the_apiserver() {
     for (flag, expected) in
         [("kstore-server --anonymous-auth=false", false), ("kstore-server --anonymous-auth", true)]
     {
-        let Api::Here { anonymous, .. } = config(flag).unwrap().api else { panic!("no apiserver") };
-        assert_eq!(anonymous, expected, "{flag}");
+        assert_eq!(config(flag).unwrap().api.here().unwrap().anonymous, expected, "{flag}");
     }
     let elsewhere = config("kstore-server --components scheduler --kubeconfig f --anonymous-auth=false");
     assert_eq!(elsewhere, Err(UsageError::NeedsApiserver("--anonymous-auth")));
@@ -282,9 +280,9 @@ fn anonymous_access_can_be_disabled_and_needs_the_apiserver() {
 
 #[test]
 fn metrics_server_is_installed_with_simulated_nodes_or_by_flag() {
-    let choice = |flags: &str| match config(&format!("kstore-server --in-memory {flags}")).unwrap().api {
-        Api::Here { metrics, .. } => metrics,
-        other => panic!("{other:?}"),
+    let choice = |flags: &str| {
+        let config = config(&format!("kstore-server --in-memory {flags}")).unwrap();
+        config.api.here().unwrap().metrics
     };
     for (flags, wanted) in [
         ("--nodes 1", MetricsServer::Installed),
@@ -305,10 +303,8 @@ fn metrics_server_is_installed_with_simulated_nodes_or_by_flag() {
 #[test]
 fn passwords_are_accepted_only_on_request() {
     let of = |flags: &str| {
-        let Api::Here { access, .. } = config(&format!("kstore-server{flags}")).unwrap().api else {
-            panic!("no apiserver")
-        };
-        access.authentication.basic_auth
+        let api = config(&format!("kstore-server{flags}")).unwrap().api;
+        api.here().unwrap().access.authentication.basic_auth
     };
     assert_eq!(of(""), None);
     assert_eq!(of(" --basic-auth-file users"), Some("users".into()));

@@ -1,11 +1,11 @@
 //! `kstore-server certs issue`: serving certificates of the cluster's authority, such as for webhooks of a test.
 
 use crate::args::IssueArgs;
-use crate::explain::kubeconfig_path;
 use crate::files::write_private;
+use crate::kubeconfig::kubeconfig_path;
 use crate::pki::{Credential, Pki};
+use crate::runtime;
 use crate::signing::{self, WantedCertificate};
-use crate::wiring;
 use anyhow::{Context, anyhow, bail};
 use kstore_client::{Client, Kubeconfig};
 use kstore_nondet::Nondet;
@@ -57,7 +57,7 @@ fn of_cluster(args: &IssueArgs) -> anyhow::Result<(Credential, String)> {
     let ca = ca.with_context(|| format!("{} has no certificate authority", path.display()))?.into_owned();
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut pem = None;
-    wiring::block_on(async {
+    runtime::block_on(async {
         let client = Client::connect(&admin, "kstore-certs").await;
         let client = client.with_context(|| format!("cannot reach {}", admin.server))?;
         pem = Some(signing::sign(&client, &key, wanted(&args.names)?).await?);

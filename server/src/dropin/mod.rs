@@ -6,33 +6,17 @@ mod assets;
 mod component;
 mod etcd;
 mod every_program;
-mod flags;
 mod kube_apiserver;
 mod serving;
 
 pub(crate) use assets::make as make_assets;
-pub(crate) use flags::{BOOL, Flag, honour, parse_bool};
-pub(crate) use kube_apiserver::gates;
 
-use clap::ValueEnum;
+use crate::args::Program;
+use crate::flags::FlagError;
 use component::ComponentKind;
-use flags::FlagError;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// A program that this binary can replace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Program {
-    /// The API server alone, with its objects in an external etcd.
-    KubeApiserver,
-    /// The store with its etcd API.
-    Etcd,
-    /// The controllers alone, as clients of kstore's API server.
-    KubeControllerManager,
-    /// The scheduler alone, as a client of kstore's API server.
-    KubeScheduler,
-}
 
 /// The Kubernetes release whose flags and API the drop-in programs have.
 const KUBERNETES: &str = kstore_api::version::PROGRAMS;

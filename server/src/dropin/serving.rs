@@ -1,7 +1,7 @@
 //! Parsing of flag values that the drop-in programs share: the serving certificate, file names, file pairs and IP addresses.
 
 use super::UsageError;
-use super::flags::Parsed;
+use crate::flags::Parsed;
 use crate::pki::{self, Credential};
 use anyhow::Context;
 use jiff::Timestamp;

@@ -6,16 +6,15 @@ mod summary;
 mod trace;
 mod tree;
 
-use crate::args::{DEFAULT_DATA_DIR, ExplainArgs, ExplainOutput};
-use crate::wiring;
+use crate::args::{ExplainArgs, ExplainOutput};
+use crate::kubeconfig::kubeconfig_path;
+use crate::runtime;
 use anyhow::{Context, anyhow, bail};
 use kinds::{FoundKind, KindFinder};
 use kstore_client::{Client, Kubeconfig};
 use kstore_nondet::Nondet;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trace::{Filter, Trace};
 
@@ -36,7 +35,7 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         "" => "default".into(),
         namespace => namespace.into(),
     });
-    wiring::block_on(async {
+    runtime::block_on(async {
         let client = Client::connect(&kubeconfig, "kstore-explain").await;
         let client = client.with_context(|| format!("cannot reach {}", kubeconfig.server))?;
         let kinds = KindFinder::new(&client);
@@ -125,26 +124,6 @@ fn escape(text: &str) -> String {
     })
 }
 
-/// Path of the kubeconfig: the flag, else the first existing file of KUBECONFIG, else, if that is not set, the admin
-/// kubeconfig of ./kstore-data.
-pub(crate) fn kubeconfig_path(flag: Option<PathBuf>, variable: Option<OsString>) -> anyhow::Result<PathBuf> {
-    if let Some(path) = flag {
-        return Ok(path);
-    }
-    let names = variable.as_ref().is_some_and(|list| !list.is_empty());
-    let listed = variable.as_ref().and_then(|list| std::env::split_paths(list).find(|path| path.exists()));
-    let local = Path::new(DEFAULT_DATA_DIR).join("admin.kubeconfig");
-    match listed {
-        Some(path) => Ok(path),
-        None if names => {
-            let list = variable.unwrap_or_default();
-            bail!("KUBECONFIG names {}, which does not exist", list.to_string_lossy())
-        }
-        None if local.exists() => Ok(local),
-        None => bail!("which server? Set KUBECONFIG or give --kubeconfig FILE"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,18 +147,5 @@ mod tests {
         let actors = ["kube-scheduler", "kubernetes-admin (kubectl)"].map(str::to_owned).into();
         let expected = "no write by \"schedular\"; writers here: kube-scheduler, kubernetes-admin (kubectl)";
         assert_eq!(no_match(&filter, actors), expected);
-    }
-
-    #[test]
-    fn the_kubeconfig_flag_takes_precedence_over_the_environment() {
-        let flag = kubeconfig_path(Some("f".into()), Some("g".into())).unwrap();
-        assert_eq!(flag, Path::new("f"));
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("config");
-        std::fs::write(&file, "").unwrap();
-        let list = std::env::join_paths([Path::new("/does/not/exist"), &file]).unwrap();
-        assert_eq!(kubeconfig_path(None, Some(list)).unwrap(), file);
-        let refused = kubeconfig_path(None, Some("/no/such".into())).unwrap_err().to_string();
-        assert_eq!(refused, "KUBECONFIG names /no/such, which does not exist");
     }
 }

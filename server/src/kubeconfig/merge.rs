@@ -1,8 +1,8 @@
 //! `kstore-server kubeconfig --merge`: adds the entries of a kubeconfig to another file, as `kind export kubeconfig` does. Entries of
 //! the same names are replaced, everything else in the file stays.
 
+use super::kubeconfig_path;
 use crate::args::{DEFAULT_DATA_DIR, KubeconfigArgs};
-use crate::explain::kubeconfig_path;
 use crate::files;
 use anyhow::{Context, bail};
 use kstore_client::Kubeconfig;

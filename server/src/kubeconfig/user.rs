@@ -1,13 +1,12 @@
 //! `kstore-server kubeconfig USER`: makes a key, has the cluster sign a certificate for it, and prints a
 //! kubeconfig with both. Everything goes through the API, so it is authorized and audited like `kubectl`.
 
-use super::{ServerAddress, merge, render};
+use super::{ServerAddress, kubeconfig_path, merge, render};
 use crate::args::KubeconfigArgs;
-use crate::explain::kubeconfig_path;
 use crate::files::write_private;
 use crate::pki::Credential;
+use crate::runtime;
 use crate::signing::{self, WantedCertificate};
-use crate::wiring;
 use anyhow::{Context, anyhow, bail};
 use kstore_client::{Client, Kubeconfig};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256};
@@ -37,7 +36,7 @@ pub(crate) fn kubeconfig(args: &KubeconfigArgs) -> anyhow::Result<ExitCode> {
             path.display()
         );
     }
-    wiring::block_on(async {
+    runtime::block_on(async {
         let client = Client::connect(&admin, "kstore-kubeconfig").await;
         let client = client.with_context(|| format!("cannot reach {}", admin.server))?;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;

@@ -10,6 +10,7 @@ pub(crate) mod watcher;
 
 use crate::args::{Api, Config, RunArgs, UsageError, WaitFor};
 use crate::memory_file::MemoryFile;
+use crate::runtime;
 use crate::shutdown::{CaughtSignal, Signals};
 use crate::wiring::{self, Cluster};
 use anyhow::Context;
@@ -38,10 +39,10 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let command = command_or_shell(command, std::env::var_os("SHELL"), std::io::stdin().is_terminal())?;
     let objects = manifests::read(&setup)?;
     let copy = setup.from.as_deref().map(SourceCopy::of).transpose()?;
-    if let (Some(copy), Api::Here { storage, .. }) = (&copy, &mut config.api) {
-        *storage = copy.storage();
+    if let (Some(copy), Api::Here(api)) = (&copy, &mut config.api) {
+        api.storage = copy.storage();
     }
-    wiring::block_on(async {
+    runtime::block_on(async {
         let mark = Mark::new(std::env::var(watcher::VARIABLE).ok());
         // Without a watcher the command's children live on if this process is killed; nothing else depends on it.
         let watcher = Watcher::start(&mark, copy.as_ref().map(SourceCopy::folder)).ok();

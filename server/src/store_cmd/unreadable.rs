@@ -1,8 +1,8 @@
 //! Stored values that a server could not read as objects, named when a snapshot is restored rather than at the next start.
 
-use kstore_apiserver::cache::{Entry, Malformed};
-use kstore_apiserver::kinds;
+use kstore_apiserver::entry::{Entry, Malformed};
 use kstore_apiserver::storage::Raw;
+use kstore_apiserver::storage_key;
 use kstore_store::KeyValue;
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl UnreadableValues {
 /// Why the value cannot be read as an object of its kind. An encrypted value can be, by a server with its keys.
 fn reason(version: &KeyValue) -> Option<String> {
     let key = std::str::from_utf8(version.key()).ok()?;
-    let resource = kinds::built_in_of_key(key)?;
+    let resource = storage_key::built_in_of_key(key)?;
     let raw = Raw {
         key: version.key_bytes(),
         value: version.value_bytes(),

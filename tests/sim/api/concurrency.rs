@@ -6,13 +6,12 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
-use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::outbound::{Network, ServiceBackends};
-use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::{
-    Commit, CommitError, Guard, Layer, Outcome, Raw, RawWatch, ReadError, Storage,
+    Commit, CommitError, Guard, Layer, Outcome, Raw, RawWatch, ReadError, Storage, embedded::Embedded,
 };
-use kstore_apiserver::{ApiServer, Options, ServiceRanges};
+use kstore_apiserver::ApiServer;
+use kstore_apiserver::ServerConfig;
+use kstore_apiserver::user::UserInfo;
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, Patch, Transaction};
 use kstore_nondet::{Nondet, Rng};
 use kstore_store::{Config, EventKind, KeyRange, Revision, Store, WatchRequest};
@@ -120,21 +119,8 @@ fn contest<T>(seed: u64, test: impl AsyncFnOnce(&ContentionTest) -> T) -> T {
             commits: AtomicU64::default(),
         });
         let stop = CancellationToken::new();
-        let options = Options {
-            nondet,
-            stop: stop.clone(),
-            advertised: "192.0.2.1:6443".into(),
-            client_ca: None,
-            front_proxy_ca: None,
-            tokens: None,
-            service_ranges: ServiceRanges::default(),
-            outbound: Arc::new(Network::new(ServiceBackends::default())),
-            local_components: kstore_apiserver::LocalComponents::default(),
-            anonymous: true,
-            settings: kstore_apiserver::Settings::default(),
-            connections: kstore_apiserver::limits::CONNECTIONS,
-        };
-        let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();
+        let config = ServerConfig { nondet, stop: stop.clone(), ..ServerConfig::default() };
+        let api = ApiServer::start(storage.clone(), config, |task| drop(tokio::spawn(task))).await.unwrap();
         let client = Client::over(api.in_process(UserInfo::new("root", ["system:masters"])), "test");
         let contest = ContentionTest { store, storage, api, client };
         let outcome = test(&contest).await;

@@ -2,7 +2,7 @@
 //! them.
 
 use super::config_map;
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::user::UserInfo;
 use kstore_client::DeleteParams;
 use kstore_tests::{Cluster, Reply, Rest, Setup, simulate};
 use serde_json::{Value, json};

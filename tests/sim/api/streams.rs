@@ -1,7 +1,8 @@
 //! Logs, exec, attach and port-forward: from a client through the apiserver and the tunnel to a simulated
 //! node and back.
 
-use kstore_apiserver::authn::{ClientCertificate, Peer, UserInfo};
+use kstore_apiserver::peer::{ClientCertificate, Peer};
+use kstore_apiserver::user::UserInfo;
 use kstore_client::{Client, DeleteParams};
 use kstore_tests::{Cluster, Rest, Setup, simulate, websocket};
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use k8s_openapi::api::{
     coordination::v1::Lease, core::v1::ConfigMap, core::v1::Namespace, core::v1::Service,
 };
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::user::UserInfo;
 use kstore_client::{ApiError, Check, Client, DeleteParams, Gvr, Patch, Transaction};
 use kstore_informer::Revision;
 use kstore_proto::kstore::v1 as pb;

@@ -2,7 +2,7 @@
 //! pod, and a refused write must reveal nothing.
 
 use kstore_apiserver::InProcess;
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::user::UserInfo;
 use kstore_proto::kstore::v1 as pb;
 use kstore_tests::{Cluster, Setup, simulate};
 use pb::kstore_client::KstoreClient;

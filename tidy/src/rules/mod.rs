@@ -3,6 +3,7 @@
 mod biased_select;
 mod bounded_output;
 mod cited_files;
+mod cited_functions;
 mod crate_edges;
 mod crate_levels;
 mod file_length;
@@ -13,6 +14,7 @@ mod informer_dependencies;
 mod informer_features;
 mod kind_rules;
 mod module_comment;
+mod module_files;
 mod module_floors;
 mod plural_alone;
 mod property_cases;
@@ -28,6 +30,7 @@ mod smoke_steps;
 mod test_modules;
 mod tidy_dependencies;
 mod unfinished_work;
+mod upstream_names;
 mod yielding_loops;
 
 use crate::offence::Offence;
@@ -45,8 +48,9 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 29] = [
+pub(crate) const ALL: [Rule; 32] = [
     module_comment::RULE,
+    module_files::RULE,
     file_length::RULE,
     unfinished_work::RULE,
     biased_select::RULE,
@@ -63,6 +67,8 @@ pub(crate) const ALL: [Rule; 29] = [
     property_files::RULE,
     property_cases::RULE,
     cited_files::RULE,
+    cited_functions::RULE,
+    upstream_names::RULE,
     smoke_steps::RULE,
     fuzz_corpora::RULE,
     gate_checks::RULE,

@@ -22,7 +22,7 @@ const TABLE: &str = "tidy/src/floors.rs";
 fn check(tree: &Tree) -> Vec<Offence> {
     let mut count = 0;
     let mut offences = Vec::new();
-    for floors in &CRATES {
+    for floors in CRATES {
         let Some(found) = CrateImports::of(tree, floors.folder) else {
             offences.push(Offence::new(TABLE, 1, format!("there is no crate {}", floors.folder)));
             continue;
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn no_module_has_two_floors() {
-        for crate_floors in &CRATES {
+        for crate_floors in CRATES {
             let mut modules: Vec<_> = crate_floors.floors.iter().flat_map(|floor| *floor).collect();
             let count = modules.len();
             modules.sort_unstable();

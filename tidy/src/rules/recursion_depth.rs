@@ -36,7 +36,7 @@ const BOUNDED: [(&str, &str, &str); 23] = [
     ("api/src/yaml/encode.rs", "put_map", "decoded values"),
     ("api/src/yaml/mod.rs", "key", "an alias, whose target is none"),
     ("apiserver/src/authz/coverage.rs", "covers_rest", "the number of dimensions of a rule"),
-    ("apiserver/src/cache/partial_decode.rs", "of", "paths in our code"),
+    ("apiserver/src/entry/partial_decode.rs", "of", "paths in our code"),
     ("apiserver/src/decode/fuzzing.rs", "have_same_shape", "decoded values, in fuzz targets"),
     ("apiserver/src/fuzzing.rs", "run", "a variable of this name"),
     ("apiserver/src/encryption/config/document.rs", "unknown_fields", "a configuration file"),

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::admission::review::ReviewVersion;
 use crate::admission::review::codec::{self, ReviewKind};
-use crate::admission::review::go_json::Struct;
 use crate::admission::review::transport::HttpAnswer;
+use crate::go_json::Struct;
 use crate::object::kind;
 use crate::schema::scalar::json_kind;
 

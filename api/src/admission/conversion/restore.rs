@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value};
 
+use crate::check::metadata;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::kind;
-use crate::validate::metadata;
 
 /// Getter of a text in an object.
 type ReadText = fn(&Value) -> &str;

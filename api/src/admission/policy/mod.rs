@@ -1,5 +1,5 @@
 //! Admission policies: evaluation of ValidatingAdmissionPolicy ([`validating`]) and MutatingAdmissionPolicy
-//! ([`mutating`]) for one request. Expressions are in `expression::admission`; facts about the cluster come
+//! ([`mutating`]) for one request. Expressions are in `admission_expression`; facts about the cluster come
 //! from a [`Cluster`].
 
 mod binding;
@@ -11,11 +11,8 @@ pub mod type_checking;
 pub mod validating;
 
 pub use checks::{CheckError, CheckObserver, Enforcement, PolicyCheck};
-pub(crate) use mutating::uses as mutating_uses;
 pub use params::{ParamKind, ParamScope};
 pub use request::{Cluster, PolicyRequest, complete_built_in};
-
-pub(crate) use validating::uses as validating_uses;
 
 use crate::status::Status;
 

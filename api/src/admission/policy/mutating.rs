@@ -21,16 +21,11 @@ use crate::admission::conditions::{ConditionsOutcome, MatchConditions};
 use crate::admission::reinvocation::{Plugin, Reinvocation};
 use crate::admission::selection::{MatchedForm, Selection};
 use crate::admission::webhook::FailurePolicy;
-use crate::expression::admission::{Environment, Uses};
+use crate::admission_expression::{Environment, Uses};
 use crate::limits::POLICY_VARIABLES_MAX;
 use crate::meta;
 use crate::object::{list, text};
 use crate::status::Status;
-
-/// Variables and types of mutation expressions.
-pub(crate) const fn uses(params: bool) -> Uses {
-    Uses { params, authorizer: true, namespace: true, variables: true, patch_types: true }
-}
 
 /// Compiled policy with its bindings.
 #[derive(Debug)]
@@ -208,7 +203,7 @@ impl Policy {
     fn read(policy: &Value, bindings: &[&Value]) -> Self {
         let (name, spec) = (meta::name(policy), &policy["spec"]);
         let has_params = !spec["paramKind"].is_null();
-        let mut environment = Environment::new(uses(has_params));
+        let mut environment = Environment::new(Uses::of_mutating_policy(has_params));
         for variable in list(&spec["variables"]).iter().take(POLICY_VARIABLES_MAX) {
             // A variable that does not compile fails at its first use.
             let _ = environment.declare(text(&variable["name"]), text(&variable["expression"])).is_ok();

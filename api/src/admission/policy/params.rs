@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::request::Cluster;
 use crate::admission::attributes::GroupVersionKind;
-use crate::kind::split_api_version;
+use crate::group_version::split_api_version;
 use crate::object::text;
 use crate::selector::label::{Selector, SelectorError};
 

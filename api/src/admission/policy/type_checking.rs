@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::validating_uses;
-use crate::expression::admission::{Environment, KindSchema, KindTypes, Uses};
-use crate::kind::split_api_version;
+use crate::admission_expression::{Environment, KindSchema, KindTypes, Uses};
+use crate::group_version::split_api_version;
 use crate::limits::{POLICY_KINDS_CHECKED_MAX, POLICY_VARIABLES_MAX, POLICY_WARNING_BYTES_MAX};
 use crate::object::{list, text};
 
@@ -186,7 +185,7 @@ fn environment(policy: &Value, kind: &CheckedKind, schemas: &dyn Schemas) -> Env
     {
         types = types.with_params(name, schema);
     }
-    let uses: Uses = validating_uses(param_kind.is_some());
+    let uses = Uses::of_validating_policy(param_kind.is_some());
     let mut environment = Environment::typed(uses, types);
     for variable in list(&policy["spec"]["variables"]).iter().take(POLICY_VARIABLES_MAX) {
         // A variable with an error has the dynamic type; variables cause no warnings.

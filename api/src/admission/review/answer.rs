@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::codec::{self, ReviewKind};
-use super::go_json::Struct;
 use super::patch::Patch;
 use super::transport::HttpAnswer;
 use super::{CallError, ReviewVersion};
 use crate::admission::webhook::{Phase, Webhook};
+use crate::go_json::Struct;
 use crate::limits::{AUDIT_VALUE_MAX, WARNINGS_MAX, WEBHOOK_AUDIT_ANNOTATIONS_MAX};
 use crate::status::{Cause, Details, Status};
 

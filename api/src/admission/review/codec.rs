@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::go_json::{self, Struct};
-use crate::kind::split_api_version;
+use crate::go_json::{self, Struct};
+use crate::group_version::split_api_version;
 
 /// Go struct of the type metadata, as the codec's errors print it.
 const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";

@@ -4,7 +4,6 @@
 mod answer;
 pub(super) mod codec;
 mod error;
-pub(crate) mod go_json;
 mod patch;
 mod request;
 pub mod transport;

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::go_json;
 use crate::admission::webhook::Webhook;
+use crate::go_json;
 use crate::patch::json;
 use crate::schema::Type;
 use crate::schema::decode::{Mode, normalize};

@@ -17,8 +17,9 @@ use super::super::review::{
 use super::super::selection::ClusterFacts;
 use super::super::webhook::{FailurePolicy, Hooks, Phase, Webhook};
 use super::NO_EXTRA;
-use crate::kind::{Kinds, RESOURCES, Resource};
+use crate::kind::{Kinds, RESOURCES};
 use crate::object::{list, text};
+use crate::resource::Resource;
 use crate::status::Status;
 use crate::{defaults, meta, schema};
 

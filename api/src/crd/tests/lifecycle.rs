@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::crd::{
-    CLEANUP_FINALIZER, Conversion, Definition, convert, deletion, discovery, names, openapi, strategy,
-};
+use crate::crd::{CLEANUP_FINALIZER, Conversion, Definition, convert, deletion, discovery, names, strategy};
 use crate::meta;
+use crate::openapi::definition as openapi;
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 

@@ -8,8 +8,9 @@ use proptest::prop_assert_eq;
 use serde_json::{Value, json};
 
 use crate::crd::definition::Names;
-use crate::crd::{Definition, columns, condition, deletion, discovery, names, openapi, strategy, validate};
+use crate::crd::{Definition, columns, condition, deletion, discovery, names, strategy, validate};
 use crate::meta;
+use crate::openapi::definition as openapi;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
 

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::crd::{Definition, deletion, names, strategy};
-use crate::kind::{DefaultPropagation, GenerationRule, NameRule, Resource};
 use crate::meta;
+use crate::name::NameRule;
 use crate::object::text;
 use crate::patch;
+use crate::resource::{DefaultPropagation, GenerationRule, Resource};
 use crate::schema;
 use crate::status::Status;
 use crate::structural::{Origin, ValidationScope, rules_blocked};

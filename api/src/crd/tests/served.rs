@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::replay::lines;
-use crate::crd::{Definition, columns, discovery, names, openapi, scale, strategy};
+use crate::crd::{Definition, columns, discovery, names, scale, strategy};
 use crate::meta;
 use crate::object::{list, text};
+use crate::openapi::definition as openapi;
 
 /// The recorded definition with its accepted names.
 fn shop(lines: &[Value]) -> (Value, Definition) {

@@ -1,4 +1,6 @@
 //! Defaults of a pod's volumes.
+//!
+//! Follows `SetDefaults_Volume`.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,10 @@
 //! The rows of kinds that are off by default, each with the feature gate that it needs besides
 //! `--runtime-config`. `kind::opt_in` chooses among them.
 
-use super::{ALL_VERBS, DefaultPropagation, GenerationRule, NameRule, Resource, status};
+use super::status;
 use crate::kind::OptionalKind;
+use crate::name::NameRule;
+use crate::resource::{ALL_VERBS, DefaultPropagation, GenerationRule, Resource};
 
 group!(certificates_beta = "certificates.k8s.io", "certificates", "v1beta1", certificates);
 group!(migration = "storagemigration.k8s.io", "storagemigration", "v1beta1", storage_migration);

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{ApplyError, ObjectType, Reset, Write, apply};
+use super::{ApplyError, ObjectType, Write, apply};
+use crate::resource::Reset;
 use crate::structural::tests::shop_tree;
 use crate::structural::{Origin, Tree};
 

@@ -43,7 +43,8 @@ use self::node::Node;
 use self::prune::Pruning;
 use self::set::FieldSet;
 use self::walk::Difference;
-use crate::kind::{Resource, split_api_version};
+use crate::group_version::split_api_version;
+use crate::resource::Resource;
 use crate::status::{Cause, Details, Reason, Status};
 
 pub use configuration::merge_configuration;
@@ -51,7 +52,7 @@ pub use configuration::merge_configuration;
 pub(crate) use fuzz::fuzz;
 pub use managed::Operation;
 pub use node::ObjectType;
-pub use reset::{Reset, reset_fields};
+pub use reset::reset_fields;
 pub use scale::{REPLICAS, ReplicasPath, managed_fields_of_scale, managed_fields_of_workload};
 pub use touch::{touch, touch_all};
 

@@ -2,16 +2,7 @@
 //! body has them.
 
 use super::set::FieldSet;
-use crate::kind::Resource;
-
-/// Filter for the fields whose ownership a write can change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reset {
-    /// All fields except these dotted paths and the fields below them.
-    Fields(&'static [&'static str]),
-    /// Only fields at or below these paths; `*` stands for any list element.
-    AllBut(&'static [&'static [&'static str]]),
-}
+use crate::resource::{Reset, Resource};
 
 impl Reset {
     /// Removes the fields that do not count from a set.

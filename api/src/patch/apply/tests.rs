@@ -3,9 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{
-    ApplyError, Conflict, ObjectType, Reset, Write, apply, reset_fields, touch, touch_all, track_update,
-};
+use super::{ApplyError, Conflict, ObjectType, Write, apply, reset_fields, touch, touch_all, track_update};
+use crate::resource::Reset;
 use crate::schema::fill::fill;
 use crate::structural::Tree;
 use crate::{kind, schema};

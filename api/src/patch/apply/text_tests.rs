@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{ApplyError, ObjectType, Reset, Write, apply};
+use super::{ApplyError, ObjectType, Write, apply};
+use crate::resource::Reset;
 use crate::schema::decode::{Mode, normalize};
 use crate::{defaults, kind, schema};
 

@@ -3,14 +3,14 @@
 use serde_json::{Map, Value};
 
 use super::report::shown;
+use crate::check;
 use crate::field::{ErrorList, FieldError, Path};
-use crate::kind::split_api_version;
+use crate::group_version::split_api_version;
 use crate::limits::{FIELD_MANAGER_MAX, SUBRESOURCE_NAME_MAX};
 use crate::meta;
 use crate::name;
 use crate::object::{list, text};
 use crate::structural::tree::Schema;
-use crate::validate;
 
 /// Checks every embedded object below a value.
 pub(super) fn check(value: &Value, schema: Schema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
@@ -84,7 +84,7 @@ fn metadata(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         grammar("namespace", namespace, name::dns1123_label(namespace));
     }
     let mut found = ErrorList::new();
-    validate::metadata::common(object, &mut found);
+    check::metadata::common(object, &mut found);
     for error in found {
         let field = error.field.strip_prefix("metadata").map(|rest| format!("{path}{rest}"));
         errors.push(FieldError { field: field.unwrap_or_default(), ..error });

@@ -7,8 +7,8 @@ use serde_json::{Number, Value};
 
 use super::report::{ErrorLocation, Report};
 use crate::field::FieldErrorKind;
+use crate::format::Format;
 use crate::structural::check::Bound;
-use crate::structural::format::Format;
 use crate::structural::node::{Node, ValueType};
 
 /// Relative distance within which a double counts as a whole number.

@@ -1,4 +1,6 @@
 //! Parses lists of completion indexes as job statuses state them: `1,3-5,7`.
+//!
+//! Follows `validateIndexesFormat`.
 
 /// Parses the list into `(first, last)` intervals; the error is the text that clients see.
 pub(super) fn parse(text: &str, completions: i64) -> Result<Vec<(i64, i64)>, String> {

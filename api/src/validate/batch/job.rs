@@ -1,14 +1,16 @@
 //! Validation of jobs.
+//!
+//! Follows `ValidateJob`, `ValidateJobSpec` and `ValidateJobUpdate`.
 
 use serde_json::{Map, Value};
 
 use super::policy;
+use crate::check::{IMMUTABLE, equal_except, immutable, none_negative, not_negative};
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};
 use crate::selector::label::Selector;
-use crate::validate::check::{IMMUTABLE, equal_except, immutable, none_negative, not_negative};
 use crate::validate::{pod, selector};
 
 const SPEC: Path<'static> = Path::new("spec");

@@ -1,14 +1,16 @@
 //! Validation of a job's pod failure policy, success policy and pod replacement policy.
+//!
+//! Follows `validatePodFailurePolicy` and `validateSuccessPolicy`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::indexes;
+use crate::check::{grammar, not_negative};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{grammar, not_negative};
 
 /// Rules of one policy.
 const RULES_MAX: usize = 20;

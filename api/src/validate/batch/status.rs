@@ -1,15 +1,17 @@
 //! Validation of a job's `/status`: counts, times and conditions are consistent, and finished states are
 //! final. Most rules apply only to fields that change.
+//!
+//! Follows `validateJobStatus` and `ValidateJobUpdateStatus`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::indexes;
+use crate::check::none_negative;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::{int, is_empty, list, semantically_equal, text};
-use crate::validate::check::none_negative;
 
 const STATUS: Path<'static> = Path::new("status");
 

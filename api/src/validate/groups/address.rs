@@ -1,5 +1,7 @@
 //! Parsing of IP addresses and CIDR blocks as strict as Kubernetes since 1.36: no leading zeros, no
 //! IPv4-mapped IPv6, no bits beyond the prefix. Fields of newer kinds also demand the canonical form.
+//!
+//! Follows `IsValidIP` and `IsValidCIDR`.
 
 use std::net::{IpAddr, Ipv4Addr};
 

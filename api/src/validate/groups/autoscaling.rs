@@ -1,30 +1,24 @@
 //! Validation of horizontal pod autoscalers, in version v2.
+//!
+//! Follows `ValidateHorizontalPodAutoscaler`.
 
 use serde_json::Value;
 
 use super::reference::segment;
-use crate::convert;
+use crate::check::{each, none_negative, quantity, quantity_not_negative, required, required_grammar};
+use crate::convert::autoscaler::in_v2;
 use crate::field::{ErrorList, Path};
-use crate::kind::{self, split_api_version};
+use crate::group_version::split_api_version;
 use crate::limits::{SCALING_PERIOD_MAX, SCALING_WINDOW_MAX};
 use crate::name;
 use crate::object::{int, list, text};
 use crate::quantity::Quantity;
-use crate::validate::check::{
-    each, none_negative, quantity, quantity_not_negative, required, required_grammar,
-};
 
 const SPEC: Path<'static> = Path::new("spec");
 
 /// Checks an autoscaler; version v1 is converted to v2 first.
 pub(crate) fn in_any_version(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-    let row = kind::lookup("autoscaling", "v2", "horizontalpodautoscalers").expect("a row of the table");
-    let newer = |object: &Value| {
-        let mut object = object.clone();
-        convert::to_storage(row, &mut object);
-        object
-    };
-    content(&newer(object), old.map(newer).as_ref(), errors);
+    content(&in_v2(object), old.map(in_v2).as_deref(), errors);
 }
 
 fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {

@@ -1,6 +1,8 @@
 //! Validation of certificate signing requests: the request, and which endpoint may write which part of the
 //! status. The apiserver checks the contents of PEM blocks and the signature, since this crate has no
 //! cryptography.
+//!
+//! Follows `ValidateCertificateSigningRequestCreate` and `ValidateCertificateSigningRequestStatusUpdate`.
 
 pub(in crate::validate) mod pem;
 

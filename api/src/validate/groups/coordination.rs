@@ -1,11 +1,13 @@
 //! Validation of leases.
+//!
+//! Follows `ValidateLease`.
 
 use serde_json::Value;
 
+use crate::check::{grammar, none_negative};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::text;
-use crate::validate::check::{grammar, none_negative};
 
 const SPEC: Path<'static> = Path::new("spec");
 /// The only strategy that Kubernetes itself defines.

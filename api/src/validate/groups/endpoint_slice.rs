@@ -1,4 +1,6 @@
 //! Validation of endpoint slices.
+//!
+//! Follows `ValidateEndpointSlice`.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,14 +8,14 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::address::{canonical_ip, endpoint, parse_ip};
+use crate::check::metadata::labels;
+use crate::check::{each, given_one_of, grammar, immutable, one_of};
 use crate::field::{ErrorList, Path};
 use crate::limits::{
     ENDPOINT_ADDRESSES_MAX, ENDPOINT_HINTS_MAX, ENDPOINT_TOPOLOGY_MAX, SLICE_ENDPOINTS_MAX, SLICE_PORTS_MAX,
 };
 use crate::name;
 use crate::object::{list, semantically_equal, text};
-use crate::validate::check::{each, given_one_of, grammar, immutable, one_of};
-use crate::validate::metadata::labels;
 
 pub(crate) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     one_of(errors, &Path::new("addressType"), &object["addressType"], &["FQDN", "IPv4", "IPv6"]);

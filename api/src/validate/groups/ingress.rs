@@ -1,15 +1,17 @@
 //! Validation of ingresses and ingress classes.
+//!
+//! Follows `ValidateIngressCreate` and `ValidateIngressClass`.
 
 use serde_json::Value;
 
 use super::address::parse_ip;
 use super::reference::{api_group, segment};
+use crate::check::{each, grammar, immutable, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::INGRESS_CONTROLLER_MAX;
 use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{each, grammar, immutable, required_grammar};
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -15,7 +15,6 @@ pub(crate) mod network_policy;
 pub(crate) mod policy;
 pub(crate) mod rbac;
 mod reference;
-pub(crate) use reference::fully_qualified;
 pub(crate) mod registration;
 pub(crate) mod reviews;
 pub(crate) mod scheduling;

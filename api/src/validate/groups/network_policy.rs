@@ -1,14 +1,16 @@
 //! Validation of network policies.
+//!
+//! Follows `ValidateNetworkPolicy`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::address::{self, parse_block};
+use crate::check::{each, given_one_of, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{each, given_one_of, grammar};
 use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");

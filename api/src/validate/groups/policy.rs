@@ -1,10 +1,12 @@
 //! Validation of pod disruption budgets.
+//!
+//! Follows `ValidatePodDisruptionBudget`.
 
 use serde_json::Value;
 
 use super::reference::conditions;
+use crate::check::{at_most_100_percent, int_or_percent, none_negative};
 use crate::field::{ErrorList, Path};
-use crate::validate::check::{at_most_100_percent, int_or_percent, none_negative};
 use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");

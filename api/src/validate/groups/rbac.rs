@@ -1,12 +1,14 @@
 //! Validation of roles and role bindings.
+//!
+//! Follows `ValidateRole`, `ValidateClusterRole` and `ValidateRoleBinding`.
 
 use serde_json::Value;
 
 use super::reference::segment;
+use crate::check::{each, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, semantically_equal, text};
-use crate::validate::check::{each, grammar};
 use crate::validate::selector::label_selector;
 
 const GROUP: &str = "rbac.authorization.k8s.io";

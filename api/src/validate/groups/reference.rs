@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::check::{each, grammar, required_grammar};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::limits::{CONDITION_MESSAGE_MAX, CONDITION_REASON_MAX, DRIVER_NAME_MAX};
 use crate::name;
 use crate::object::{int, text};
-use crate::validate::check::{each, grammar, required_grammar};
 
 /// Checks a required text that must be a path segment, such as a kind or an object name.
 pub(super) fn segment(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
@@ -40,18 +40,6 @@ pub(super) fn driver(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
 /// Checks a label key.
 pub(super) fn label_key(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     grammar(errors, path, text(value), name::qualified_name(text(value)));
-}
-
-/// Checks a fully qualified name of three or more parts.
-pub(crate) fn fully_qualified(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
-    let faults = name::dns1123_subdomain(own);
-    if own.is_empty() {
-        errors.required(path, "");
-    } else if !faults.is_empty() {
-        errors.invalid(path, own, faults.join(","));
-    } else if own.split('.').count() < 3 {
-        errors.invalid(path, own, "should be a domain with at least three segments separated by dots");
-    }
 }
 
 /// Reports duplicate texts in a list.

@@ -1,12 +1,14 @@
 //! Validation of access reviews, which are never stored.
+//!
+//! Follows `ValidateSubjectAccessReview` and `ValidateTokenRequest`.
 
 use serde_json::Value;
 
+use crate::check::each;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;
 use crate::object::{list, semantically_equal, text};
-use crate::validate::check::each;
 
 const SPEC: Path<'static> = Path::new("spec");
 

@@ -1,16 +1,18 @@
 //! Validation of priority classes and runtime classes.
+//!
+//! Follows `ValidatePriorityClass` and `ValidateRuntimeClass`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::check::metadata::labels;
+use crate::check::{immutable, one_of_listed, quantity_not_negative, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::USER_PRIORITY_MAX;
 use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{immutable, one_of_listed, quantity_not_negative, required_grammar};
-use crate::validate::metadata::labels;
 use crate::validate::pod;
 
 const SYSTEM_CLASSES: [(&str, i64); 2] =

@@ -1,11 +1,16 @@
 //! Validation of storage classes, CSI drivers, CSI nodes, storage capacities, volume attachments and volume
 //! attributes classes.
+//!
+//! Follows `ValidateStorageClass`, `ValidateCSIDriver` and `ValidateVolumeAttachment`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::reference::{driver, label_key};
+use crate::check::{
+    IMMUTABLE, each, given_one_of, grammar, immutable, none_negative, quantity_not_negative, required,
+};
 use crate::distinct::{Distinct, meaning};
 use crate::field::{ErrorList, Path};
 use crate::limits::{
@@ -14,9 +19,6 @@ use crate::limits::{
 };
 use crate::name;
 use crate::object::{list, semantically_equal, text};
-use crate::validate::check::{
-    IMMUTABLE, each, given_one_of, grammar, immutable, none_negative, quantity_not_negative, required,
-};
 use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");

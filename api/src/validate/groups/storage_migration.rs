@@ -1,12 +1,14 @@
 //! Validation of storage version migrations.
+//!
+//! Follows `ValidateStorageVersionMigration`.
 
 use serde_json::Value;
 
 use super::reference;
+use crate::check::IMMUTABLE;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, semantically_equal, text};
-use crate::validate::check::IMMUTABLE;
 
 const RESOURCE: Path<'static> = Path::new("spec.resource");
 const STATUS: Path<'static> = Path::new("status");

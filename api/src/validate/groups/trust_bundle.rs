@@ -1,16 +1,18 @@
 //! Validation of trust bundles: the name, which begins with the signer's name, and the PEM blocks. The apiserver
 //! checks the contents of the blocks, since this crate has no cryptography.
+//!
+//! Follows `ValidateClusterTrustBundle`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::certificates::{pem, signer_name};
+use crate::check::{IMMUTABLE, grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::TRUST_BUNDLE_MAX;
 use crate::name::{self, Faults};
 use crate::object::text;
-use crate::validate::check::{IMMUTABLE, grammar};
 
 const METADATA: Path<'static> = Path::new("metadata");
 const SIGNER: Path<'static> = Path::new("spec.signerName");

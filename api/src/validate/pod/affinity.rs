@@ -1,14 +1,16 @@
 //! Validation of node affinity and pod affinity.
+//!
+//! Follows `validateAffinity`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::check::{each, grammar};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{each, grammar};
 use crate::validate::selector;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

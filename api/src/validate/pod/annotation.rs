@@ -1,4 +1,6 @@
 //! Validation of annotations with a meaning for pods.
+//!
+//! Follows `ValidatePodSpecificAnnotations`.
 
 use serde_json::Value;
 

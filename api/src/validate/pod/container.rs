@@ -1,4 +1,6 @@
 //! Validation of one container in any role; `containers` has the rules of each role.
+//!
+//! Follows `validateContainerCommon`.
 
 mod environment;
 mod mount;
@@ -10,11 +12,11 @@ use serde_json::Value;
 
 use super::containers::PodContext;
 use super::{resources, security};
+use crate::check::{grammar, one_of, one_of_listed, port_number, required, required_grammar};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{grammar, one_of, one_of_listed, port_number, required, required_grammar};
 
 pub(super) use environment::file_volumes;
 pub(super) use restart::restart_policy;

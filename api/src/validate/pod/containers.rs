@@ -1,4 +1,6 @@
 //! Validation of all containers of a pod by role: main, init and ephemeral containers.
+//!
+//! Follows `validateContainers`, `validateInitContainers` and `validateEphemeralContainers`.
 
 use std::collections::BTreeSet;
 

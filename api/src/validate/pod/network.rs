@@ -1,11 +1,13 @@
 //! Validation of a pod's DNS configuration, host names and host network.
+//!
+//! Follows `validatePodDNSConfig` and `ValidateHostAliases`.
 
 use serde_json::Value;
 
+use crate::check::{each, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{each, grammar};
 
 /// Limits of resolvers: name servers, search domains, and bytes of all search domains.
 const NAMESERVERS_MAX: usize = 3;

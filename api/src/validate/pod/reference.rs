@@ -1,11 +1,13 @@
 //! Validation of references to a field of the pod, a resource of a container, or a key of another object.
+//!
+//! Follows `validateObjectFieldSelector` and `validateContainerResourceFieldSelector`.
 
 use serde_json::Value;
 
+use crate::check::{grammar, need, no_parent_references, quantity, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::text;
-use crate::validate::check::{grammar, need, no_parent_references, quantity, required_grammar};
 
 /// Checks a reference to a pod field: one of `fields`, or a single label or annotation.
 pub(super) fn field(errors: &mut ErrorList, path: &Path<'_>, reference: &Value, fields: &[&str]) {

@@ -1,13 +1,15 @@
 //! Validation of `/resize`: only cpu and memory of a running pod may change.
+//!
+//! Follows `ValidatePodResize`.
 
 use serde_json::Value;
 
 use super::{SPEC, annotation};
+use crate::check::{equal_except, same_amounts};
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::{is_empty, list, semantically_equal, text};
 use crate::strategy::qos_class;
-use crate::validate::check::{equal_except, same_amounts};
 
 const ONLY: &str = "only cpu and memory resources are mutable";
 

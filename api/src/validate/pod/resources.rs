@@ -1,4 +1,6 @@
 //! Validation of requests, limits and claims of containers, of pod-level resources, and of pod overhead.
+//!
+//! Follows `ValidateContainerResourceRequirements`.
 
 mod whole;
 
@@ -6,11 +8,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::check::{grammar, quantity};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
 use crate::quantity::Quantity;
-use crate::validate::check::{grammar, quantity};
 use crate::validate::resource;
 
 pub(super) use whole::of_pod;

@@ -1,4 +1,6 @@
 //! Validation of security contexts of pods and containers.
+//!
+//! Follows `ValidateSecurityContext` and `ValidatePodSecurityContext`.
 
 mod profile;
 mod sysctl;
@@ -6,10 +8,10 @@ mod windows;
 
 use serde_json::Value;
 
+use crate::check::given_one_of;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::given_one_of;
 
 pub(super) use profile::{annotations, match_annotations};
 pub(super) use windows::{for_os, host_process};

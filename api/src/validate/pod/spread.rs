@@ -1,13 +1,15 @@
 //! Validation of topology spread constraints.
+//!
+//! Follows `validateTopologySpreadConstraints`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::affinity::label_keys;
+use crate::check::{NOT_POSITIVE, given_one_of, positive};
 use crate::field::{ErrorList, Path};
 use crate::object::{int, list, text};
-use crate::validate::check::{NOT_POSITIVE, given_one_of, positive};
 use crate::validate::selector;
 
 const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];

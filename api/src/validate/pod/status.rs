@@ -1,15 +1,17 @@
 //! Validation of a pod's `/status`: it must be consistent, and terminated containers stay terminated.
+//!
+//! Follows `ValidatePodStatusUpdate`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::{ANNOTATIONS, annotation};
+use crate::check::{IMMUTABLE, each, grammar};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};
-use crate::validate::check::{IMMUTABLE, each, grammar};
 
 const STATUS: Path<'static> = Path::new("status");
 

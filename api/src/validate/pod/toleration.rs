@@ -1,11 +1,13 @@
 //! Validation of tolerations.
+//!
+//! Follows `ValidateTolerations`.
 
 use serde_json::Value;
 
+use crate::check::grammar;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::grammar;
 
 /// Effects of taints, in the order of messages.
 pub(in crate::validate) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];

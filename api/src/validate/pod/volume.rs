@@ -1,4 +1,6 @@
 //! Validation of a pod's volumes: names, and exactly one source each.
+//!
+//! Follows `ValidateVolumes` and `validateVolumeSource`.
 
 mod file;
 mod projected;
@@ -11,11 +13,11 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::Owner;
+use crate::check::{grammar, required, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::{grammar, required, required_grammar};
 
 /// Valid volumes by name, for the checks of mounts.
 pub(super) type Volumes<'v> = BTreeMap<&'v str, &'v Value>;

@@ -1,15 +1,17 @@
 //! Validation of a service's addresses and IP families. The apiserver knows the families of the cluster.
+//!
+//! Follows `ValidateServiceClusterIPsRelatedFields`.
 
 use std::net::IpAddr;
 
 use serde_json::Value;
 
 use super::{SPEC, is_headless};
+use crate::check::grammar;
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::grammar;
 
 /// Checks cluster IPs: one, or one of each family.
 pub(super) fn addresses(errors: &mut ErrorList, spec: &Value, before: &Value) {

@@ -1,5 +1,7 @@
 //! Validation of service updates: the first cluster IP and family, the load balancer class and the health
 //! check port are immutable.
+//!
+//! Follows `ValidateServiceUpdate`.
 
 use serde_json::Value;
 

@@ -1,14 +1,16 @@
 //! Validation of a service's ports.
+//!
+//! Follows `validateServicePort`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::SPEC;
+use crate::check::{grammar, one_of, port};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{grammar, one_of, port};
 
 pub(super) fn ports(errors: &mut ErrorList, spec: &Value) {
     let (path, ports) = (SPEC.child("ports"), list(&spec["ports"]));

@@ -1,12 +1,14 @@
 //! Validation of a service's `/status`: the load balancer's addresses.
+//!
+//! Follows `ValidateServiceStatusUpdate` and `ValidateLoadBalancerStatus`.
 
 use serde_json::Value;
 
+use crate::check::grammar;
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::grammar;
 
 pub(crate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.loadBalancer.ingress");

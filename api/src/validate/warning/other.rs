@@ -4,10 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::{Warnings, address, block, old_label};
+use super::{address, block, old_label};
 use crate::field::Path;
 use crate::meta;
 use crate::object::{list, text};
+use crate::resource::Warnings;
 use crate::validate::groups::certificates::pem;
 
 /// Warning of the deprecated kind Endpoints.

@@ -1,12 +1,15 @@
 //! Warnings for pods and pod templates.
+//!
+//! Follows `GetWarningsForPod` and `GetWarningsForPodTemplate`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Warnings, address, fraction, node_terms, old_label, port, volume};
+use super::{address, fraction, node_terms, old_label, port, volume};
 use crate::field::Path;
 use crate::object::{int, list, text};
+use crate::resource::Warnings;
 
 /// Warns about a pod or a pod template: a value with metadata and spec.
 pub(super) fn template(path: &Path<'_>, template: &Value, warnings: &mut Warnings) {

@@ -1,13 +1,15 @@
 //! Warnings about ports of a pod's containers, which share one network namespace.
+//!
+//! Follows `warningsForPodSpecAndMeta`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Warnings;
 use crate::field::Path;
 use crate::limits::WARNINGS_MAX;
 use crate::object::{int, list, text};
+use crate::resource::Warnings;
 
 /// Container port seen before, with its path.
 struct SeenPort<'p> {

@@ -1,11 +1,14 @@
 //! Warnings for services.
+//!
+//! Follows `GetWarningsForService`.
 
 use serde_json::Value;
 
-use super::{Warnings, address};
+use super::address;
 use crate::field::Path;
 use crate::meta;
 use crate::object::{list, text};
+use crate::resource::Warnings;
 
 const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 

@@ -1,11 +1,14 @@
 //! Warnings for volumes and claims.
+//!
+//! Follows `GetWarningsForPersistentVolume` and `GetWarningsForPersistentVolumeClaim`.
 
 use serde_json::Value;
 
-use super::{Warnings, fraction, node_terms};
+use super::{fraction, node_terms};
 use crate::field::Path;
 use crate::meta;
 use crate::object::{list, text};
+use crate::resource::Warnings;
 
 /// Volume sources that no version serves any more: member, name in messages, and message.
 const OLD: [(&str, &str, &str); 9] = [

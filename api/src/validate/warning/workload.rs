@@ -3,11 +3,12 @@
 
 use serde_json::Value;
 
-use super::{Warnings, pod, volume};
+use super::{pod, volume};
 use crate::field::Path;
 use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
+use crate::resource::Warnings;
 
 pub(crate) fn pod(object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
     if old.is_none() {

@@ -1,10 +1,12 @@
 //! Validation of replication controllers.
+//!
+//! Follows `ValidateReplicationController`.
 
 use serde_json::Value;
 
 use super::{SPEC, template};
+use crate::check::none_negative;
 use crate::field::ErrorList;
-use crate::validate::check::none_negative;
 
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];

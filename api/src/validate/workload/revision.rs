@@ -1,9 +1,11 @@
 //! Validation of controller revisions: the revision number, and data that never change.
+//!
+//! Follows `ValidateControllerRevision`.
 
 use serde_json::Value;
 
+use crate::check::{immutable, not_negative};
 use crate::field::{ErrorList, Path};
-use crate::validate::check::{immutable, not_negative};
 
 pub(crate) fn content(object: &Value, errors: &mut ErrorList) {
     not_negative(errors, &Path::new("revision"), &object["revision"]);

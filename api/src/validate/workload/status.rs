@@ -1,10 +1,12 @@
 //! Validation of the `/status` of workloads: consistent counts.
+//!
+//! Follows `ValidateDeploymentStatus` and `ValidateReplicaSetStatus`.
 
 use serde_json::Value;
 
+use crate::check::none_negative;
 use crate::field::{ErrorList, Path};
 use crate::object::int;
-use crate::validate::check::none_negative;
 
 const STATUS: Path<'static> = Path::new("status");
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::reader::{Payload, Reader, WireField};
 use super::{MAGIC, TypeMeta, WireError};
-use crate::kind::split_api_version;
+use crate::group_version::split_api_version;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::limits::{MAX_DEPTH, MAX_WIRE_BYTES, MAX_WIRE_VALUES};
 use crate::schema::{self, Elem, Field, Member, Shape, Type, fill, json_schema_props, scalar};

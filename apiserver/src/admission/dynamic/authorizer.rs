@@ -1,7 +1,7 @@
 //! The CEL variable `authorizer` of admission expressions: decisions of this server's authorizer.
 
-use crate::authn::UserInfo;
 use crate::authz::{Attributes, Authorizer, Decision, More, Target, WebhookNeeded};
+use crate::user::UserInfo;
 use futures::future::BoxFuture;
 use kstore_api::expression::authorizer::{self as expression, AccessCheck, AccessTarget, Subject};
 use parking_lot::Mutex;

@@ -1,13 +1,13 @@
 //! Conversion of objects to the version that a webhook's rules name: the request's version or an equivalent
 //! one.
 
+use crate::conversion::in_version;
 use crate::kinds::Kinds;
-use crate::pipeline::in_version;
 use kstore_api::admission::{Attributes, GroupVersionKind, MatchedForm};
-use kstore_api::convert;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::schema;
 use kstore_api::status::Status;
+use kstore_api::stored;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -88,7 +88,7 @@ fn between(
         return custom.converted(object);
     }
     if !from.is_same_version(from.storage_row()) {
-        convert::to_storage(from, &mut object);
+        stored::to_storage(from, &mut object);
     }
     Ok(in_version(to, object))
 }

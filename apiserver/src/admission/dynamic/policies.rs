@@ -4,13 +4,19 @@
 
 use super::form::{converted, filled};
 use super::{Admitted, RequestContext};
-use crate::error;
+use crate::conversion::in_version;
+use crate::kinds::is_conversion_needed;
 use crate::lookup::Lookup;
-use crate::pipeline::in_version;
 use crate::undecided::Undecided;
-use kstore_api::admission::policy::{Cluster, ParamKind, ParamScope, PolicyRequest, complete_built_in};
-use kstore_api::admission::{Attributes, GroupVersionKind, Reinvocation};
-use kstore_api::kind::split_api_version;
+use kstore_api::admission::Attributes;
+use kstore_api::admission::GroupVersionKind;
+use kstore_api::admission::Reinvocation;
+use kstore_api::admission::policy::Cluster;
+use kstore_api::admission::policy::ParamKind;
+use kstore_api::admission::policy::ParamScope;
+use kstore_api::admission::policy::PolicyRequest;
+use kstore_api::admission::policy::complete_built_in;
+use kstore_api::group_version::split_api_version;
 use kstore_api::meta;
 use kstore_api::patch::apply::ObjectType;
 use kstore_api::schema;
@@ -115,7 +121,7 @@ impl PolicyCluster<'_> {
     /// Ends an evaluation that needs a conversion by a webhook: it is repeated with the converted object.
     ///
     /// # Errors
-    /// [`error::conversion_needed`].
+    /// [`conversion_needed`](crate::kinds::conversion_needed).
     fn check_conversions(&self) -> Result<(), Status> {
         self.unconverted.get().map_or(Ok(()), |status| Err(status.clone()))
     }
@@ -141,7 +147,7 @@ impl Cluster for PolicyCluster<'_> {
         let versions = (self.admitted.subject.resource, Some(row));
         let converted = converted(&self.context.kinds, object, versions);
         converted.map(Cow::into_owned).map_err(|status| {
-            if error::is_conversion_needed(&status) {
+            if is_conversion_needed(&status) {
                 let _ = self.unconverted.set(status.clone());
             }
             status.message

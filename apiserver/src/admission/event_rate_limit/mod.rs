@@ -8,7 +8,7 @@ mod document;
 mod tests;
 
 use super::{Plugin, Remarks, Subject};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use buckets::{Buckets, Rate};
 use kstore_api::admission::Operation;
 use kstore_api::object::text;
@@ -107,7 +107,7 @@ impl EventRateLimit {
 impl Plugin for EventRateLimit {
     fn review(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _: Option<&Value>,

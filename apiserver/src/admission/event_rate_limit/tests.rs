@@ -3,8 +3,8 @@
 use super::buckets::{Buckets, Rate};
 use super::*;
 use crate::admission::request_effects::RequestEffects;
-use crate::authn::UserInfo;
 use crate::testing::MapLookup;
+use crate::user::UserInfo;
 use kstore_api::kind;
 use serde_json::json;
 use std::sync::Arc;

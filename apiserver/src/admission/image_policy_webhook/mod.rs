@@ -13,9 +13,9 @@ pub use document::ImagePolicyOptions;
 pub(super) use review::ImageVerdict;
 
 use super::{Plugin, Remarks, Subject};
+use crate::admission::Cluster;
 use crate::expiring::Expiring;
 use crate::limits;
-use crate::lookup::Lookup;
 use crate::outbound::{Backoff, Remote, is_worth_another_call};
 use crate::undecided::Undecided;
 use bytes::Bytes;
@@ -91,7 +91,7 @@ impl Reviewer {
 impl Plugin for ImagePolicyWebhook {
     fn decide(
         &self,
-        _: &dyn Lookup,
+        _: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _: Option<&Value>,

@@ -1,12 +1,10 @@
 //! Image reviews that are answered, refused and failing, by a real HTTPS server.
 
 use super::*;
-use crate::admission::ConfiguredPlugins;
 use crate::admission::request_effects::RequestEffects;
-use crate::admission::tests::provisioned::{create, pipeline};
-use crate::authn::UserInfo;
 use crate::outbound::test_server::{Reply, TestServer};
 use crate::testing::MapLookup;
+use crate::user::UserInfo;
 use kstore_api::admission::Operation;
 use kstore_api::kind;
 use serde_json::json;
@@ -140,27 +138,6 @@ async fn a_failing_server_refuses_or_admits_pods_by_the_default() {
         let open = vec![(format!("{AUDIT}failed-open"), "true".to_owned())];
         assert_eq!((verdict.is_ok(), notes), (is_failure, if is_failure { open } else { vec![] }), "{text}");
     }
-}
-
-#[tokio::test]
-async fn pods_with_refused_images_are_not_stored() {
-    let server = server().await;
-    let mut configured = ConfiguredPlugins::default();
-    let remote = Remote::new(&server.config()).unwrap();
-    configured.set_image_policy(remote, options(json!({})), Rng::seeded(1)).unwrap();
-    let guarded = pipeline([NAME], configured).await;
-    let spec = |image: &str| {
-        json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "generateName": "p-" },
-            "spec": { "containers": [{ "name": "c", "image": image }] },
-        })
-    };
-    let created = create(&guarded, &spec("good"), ("default", false)).await;
-    assert_eq!(created.map_err(|status| status.message), Ok(()));
-    let refused = create(&guarded, &spec("evil"), ("default", false)).await.unwrap_err();
-    assert_eq!(refused.code, 403);
-    assert!(refused.message.ends_with("denied one or more images: evil images are evil"), "{refused}");
-    assert_eq!(server.count(), 2);
 }
 
 #[test]

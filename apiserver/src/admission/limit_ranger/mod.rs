@@ -7,11 +7,11 @@ mod defaults;
 pub(super) mod totals;
 
 use super::{Operation, Plugin, Subject, row};
-use crate::lookup::Lookup;
-use kstore_api::kind::Resource;
+use crate::admission::Cluster;
 use kstore_api::meta;
 use kstore_api::object::list;
 use kstore_api::quantity::Quantity;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ pub(super) struct LimitRanger;
 impl Plugin for LimitRanger {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         old: Option<&Value>,
@@ -36,7 +36,7 @@ impl Plugin for LimitRanger {
 
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
@@ -74,7 +74,7 @@ fn is_judged(subject: &Subject<'_>, old: Option<&Value>) -> bool {
 }
 
 /// The LimitRanges of the request's namespace, in name order.
-fn ranges(cluster: &dyn Lookup, subject: &Subject<'_>) -> Vec<Arc<Value>> {
+fn ranges(cluster: &dyn Cluster, subject: &Subject<'_>) -> Vec<Arc<Value>> {
     static ROW: OnceLock<&'static Resource> = OnceLock::new();
     cluster.list(ROW.get_or_init(|| row("", "v1", "limitranges")), subject.namespace)
 }

@@ -9,10 +9,10 @@ mod tests;
 mod token;
 
 use super::{Operation, Plugin, Subject, row};
+use crate::admission::Cluster;
 use crate::authz::node::node_of;
-use crate::lookup::Lookup;
-use kstore_api::kind::Resource;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ pub(super) struct NodeRestriction;
 impl Plugin for NodeRestriction {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: &mut Value,
         old: Option<&Value>,
@@ -58,7 +58,7 @@ impl Plugin for NodeRestriction {
 
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         _: Option<&Value>,
         old: Option<&Value>,
@@ -73,7 +73,7 @@ impl Plugin for NodeRestriction {
 /// # Errors
 /// 403 if the node may not do that; 404 if the pod or node that the request depends on does not exist.
 pub(super) fn restrict(
-    cluster: &dyn Lookup,
+    cluster: &dyn Cluster,
     subject: &Subject<'_>,
     new: Option<&Value>,
     old: Option<&Value>,
@@ -96,7 +96,7 @@ pub(super) fn restrict(
 struct NodeRequest<'a> {
     /// The node's name.
     name: &'a str,
-    cluster: &'a dyn Lookup,
+    cluster: &'a dyn Cluster,
     subject: &'a Subject<'a>,
     new: &'a Value,
     old: &'a Value,

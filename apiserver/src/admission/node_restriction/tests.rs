@@ -1,8 +1,8 @@
 //! Permitted and refused writes of node `n1`, with the texts of a Kubernetes apiserver 1.36.
 
 use super::*;
-use crate::authn::UserInfo;
 use crate::testing::MapLookup;
+use crate::user::UserInfo;
 use kstore_api::kind;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Rules for a node's TokenRequests: only tokens that its pods mount. The texts are Kubernetes'.
 
 use super::{Refusal, Verdict, refuse, require, row};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use crate::pod_references::{self, items};
 use kstore_api::meta;
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub(super) fn audience(node: &str, request: &Value, is_offered: impl FnOnce(&str
 }
 
 /// Whether a volume of the pod projects tokens for an audience, or the CSI driver of a volume requests them.
-pub(super) fn is_offered(audience: &str, pod: &Value, cluster: &dyn Lookup) -> bool {
+pub(super) fn is_offered(audience: &str, pod: &Value, cluster: &dyn Cluster) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let projected = pod_references::projections(&pod["spec"])
         .filter(|source| source["serviceAccountToken"].is_object())
@@ -65,7 +65,7 @@ pub(super) fn is_offered(audience: &str, pod: &Value, cluster: &dyn Lookup) -> b
 }
 
 /// The CSI drivers of a pod's volumes.
-fn drivers(pod: &Value, cluster: &dyn Lookup) -> Vec<String> {
+fn drivers(pod: &Value, cluster: &dyn Cluster) -> Vec<String> {
     let namespace = meta::namespace(pod);
     let of_claim = |claim: &str| {
         let claim = cluster.get(row("", "v1", "persistentvolumeclaims"), namespace, claim)?;

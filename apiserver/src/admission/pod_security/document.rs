@@ -1,8 +1,7 @@
 //! The configuration of PodSecurity: `PodSecurityConfiguration` of `pod-security.admission.config.k8s.io`. Pure.
 
 use super::policy::{Level, LevelVersion, Policy, Version};
-use crate::admission::Subject;
-use crate::admission::configuration;
+use crate::admission::{Subject, configuration};
 use kstore_api::object::text;
 use serde::Deserialize;
 use serde_json::Value;

@@ -13,14 +13,14 @@ mod policy;
 mod significant;
 
 use super::{Operation, Plugin, Remarks, Subject};
+use crate::admission::Cluster;
 use crate::limits::POD_SECURITY_PODS;
-use crate::lookup::Lookup;
 use crate::registry::namespaces;
 use checks::{Pod, Violation, violations};
 use document::Exemptions;
 use kstore_api::field::ErrorList;
-use kstore_api::kind::Resource;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use policy::{Level, LevelVersion, Policy};
 use serde_json::Value;
@@ -77,7 +77,7 @@ impl PodSecurity {
 impl Plugin for PodSecurity {
     fn review(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
@@ -193,7 +193,7 @@ fn details(found: &[Violation]) -> String {
 impl PodSecurity {
     fn review_namespace(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         (new, old): (&Value, Option<&Value>),
         remarks: &mut Remarks,
@@ -244,8 +244,8 @@ impl PodSecurity {
 }
 
 /// Warnings about existing pods that violate a level. Pods with the same violations share one text.
-fn warnings_about_pods(cluster: &dyn Lookup, namespace: &str, wanted: LevelVersion) -> Vec<String> {
-    let (pods, total) = cluster.first(crate::token::core("pods"), namespace, POD_SECURITY_PODS);
+fn warnings_about_pods(cluster: &dyn Cluster, namespace: &str, wanted: LevelVersion) -> Vec<String> {
+    let (pods, total) = cluster.first(crate::lookup::core("pods"), namespace, POD_SECURITY_PODS);
     let mut by_reasons: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in &pods {
         let view = Pod { metadata: &pod["metadata"], spec: &pod["spec"] };

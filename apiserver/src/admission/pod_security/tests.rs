@@ -3,8 +3,8 @@
 use super::policy::{Level, LevelVersion, Policy, Version};
 use super::{PodSecurity, significant::is_significant};
 use crate::admission::{Operation, Plugin, Remarks, Subject};
-use crate::authn::UserInfo;
 use crate::testing::MapLookup;
+use crate::user::UserInfo;
 use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ mod secrets;
 mod token_volume;
 
 use super::{Operation, Plugin, Subject, row};
-use crate::lookup::Lookup;
+use crate::admission::Cluster;
 use crate::pod_references;
 use kstore_api::meta;
 use kstore_api::status::Status;
@@ -25,7 +25,7 @@ pub(super) struct ServiceAccount;
 impl Plugin for ServiceAccount {
     fn mutate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         pod: &mut Value,
         _: Option<&Value>,
@@ -54,7 +54,7 @@ impl Plugin for ServiceAccount {
 
     fn validate(
         &self,
-        cluster: &dyn Lookup,
+        cluster: &dyn Cluster,
         subject: &Subject<'_>,
         new: Option<&Value>,
         _: Option<&Value>,
@@ -96,7 +96,7 @@ fn account_name(spec: &Value) -> &str {
 ///
 /// # Errors
 /// 403 if another account does not exist.
-fn account(cluster: &dyn Lookup, subject: &Subject<'_>, name: &str) -> Result<Option<Arc<Value>>, Status> {
+fn account(cluster: &dyn Cluster, subject: &Subject<'_>, name: &str) -> Result<Option<Arc<Value>>, Status> {
     let account = cluster.get(row("", "v1", "serviceaccounts"), subject.namespace, name);
     if account.is_none() && name != DEFAULT {
         let namespace = subject.namespace;

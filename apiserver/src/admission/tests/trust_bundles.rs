@@ -1,10 +1,9 @@
 //! ClusterTrustBundleAttest.
 
 use super::{Operation, UserInfo};
-use crate::admission::cluster_trust_bundle_attest::ClusterTrustBundleAttest;
-use crate::admission::{Plugin, Subject};
-use crate::authn::MASTERS;
+use crate::admission::{Plugin, Subject, cluster_trust_bundle_attest::ClusterTrustBundleAttest};
 use crate::testing::MapLookup;
+use crate::user::MASTERS;
 use kstore_api::kind;
 use serde_json::{Value, json};
 

@@ -28,7 +28,7 @@ fn event() -> super::super::Encoded {
 
 fn counted(audit: &Audit, plugin: &str) -> String {
     let mut page = String::new();
-    audit.render_metrics(&mut crate::metrics::Page::new(&mut page));
+    audit.render_metrics(&mut kstore_metrics_text::Page::new(&mut page));
     let start = format!("apiserver_audit_error_total{{plugin=\"{plugin}\"}} ");
     page.lines().find_map(|line| line.strip_prefix(&start)).unwrap().to_owned()
 }

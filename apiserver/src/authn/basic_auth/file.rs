@@ -4,8 +4,8 @@
 
 use super::credentials::{is_password, is_user};
 use super::hash::{HashError, PasswordHash};
-use crate::authn::UserInfo;
 use crate::limits::{BASIC_AUTH_PASSWORD_BYTES, BASIC_AUTH_USER_BYTES};
+use crate::user::UserInfo;
 use kstore_nondet::{HashMap, Rng};
 use std::fmt;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl BasicAuthLine<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::AUTHENTICATED;
+    use crate::user::AUTHENTICATED;
 
     /// As `htpasswd -B` writes it.
     const SECRET: &str = "$2y$04$YWFhYWFhYWFhYWFhYWFhYODkyBowlv6AWaUt3poX7CSG5lQrEg7mG";

@@ -13,13 +13,15 @@ pub use hash::HashError;
 
 pub(crate) use credentials::{BasicCredentials, MalformedCredentials, of_headers};
 
-use super::UserInfo;
 use crate::expiring::Expiring;
 use crate::limits::{
     ACCESS_FILE_LOOK, BASIC_AUTH_CHECKS, BASIC_AUTH_VERIFIED, BASIC_AUTH_VERIFIED_TIME, BASIC_AUTH_WAITING,
 };
-use crate::metrics::{Counter, Family, Page};
+use crate::series::Counter;
+use crate::series::Family;
+use kstore_metrics_text::Page;
 use crate::reloaded::{Reloaded, UnusableFiles};
+use crate::user::UserInfo;
 use file::{BasicAuthFile, Digest};
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;

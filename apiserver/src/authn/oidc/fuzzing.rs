@@ -4,7 +4,7 @@ use super::keys::Key;
 use super::mapping::{Mapping, MappingConfig, Source};
 use super::{ALGORITHMS, Issuer, IssuerConfig, seconds, verified_by};
 use crate::authn::fuzzing::{NOW, web_key};
-use crate::authn::{AUTHENTICATED, UserInfo};
+use crate::user::{AUTHENTICATED, UserInfo};
 use jiff::Timestamp;
 use jsonwebtoken::DecodingKey;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Maps the claims of a token to a user: prefixed claims, or CEL expressions over `claims`, and rules that
 //! must hold. Pure.
 
-use crate::authn::UserInfo;
+use crate::user::UserInfo;
 use kstore_api::expression::plain::Expression;
 use serde_json::{Value, json};
 

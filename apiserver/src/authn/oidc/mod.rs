@@ -8,10 +8,12 @@ mod mapping;
 
 pub use mapping::{ClaimRule, MappingConfig, MappingError, Source, UserRule};
 
-use super::UserInfo;
 use crate::limits;
-use crate::metrics::{Counter, Family, Page};
 use crate::outbound::RemoteError;
+use crate::series::Counter;
+use crate::series::Family;
+use kstore_metrics_text::Page;
+use crate::user::UserInfo;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;

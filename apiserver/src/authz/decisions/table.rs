@@ -1,6 +1,6 @@
 //! Reads `decisions.tsv`: the callers and objects of its cluster, and its lines as single questions.
 
-use crate::authn::UserInfo;
+use crate::user::UserInfo;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! [`NodePods`]: the objects to which the pods of each node refer. For a request, only the pods of its node
 //! that have changed since the last one are decoded.
 
-use crate::cache::{Entry, Objects};
+use crate::cache::Objects;
+use crate::entry::Entry;
 use crate::lookup::Lookup;
 use crate::persistent_index::delimited;
 use crate::persistent_map::Identity;

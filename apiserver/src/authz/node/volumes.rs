@@ -4,8 +4,8 @@ use crate::cache::Change;
 use crate::derived::Derive;
 use crate::lookup::Lookup;
 use crate::persistent_index::{PersistentIndex, delimited};
-use kstore_api::kind::Resource;
 use kstore_api::meta;
+use kstore_api::resource::Resource;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -78,7 +78,7 @@ fn bound(volume: &Value) -> Option<(BoundVolume, BTreeSet<Arc<str>>)> {
 impl Derive for VolumeSecrets {
     fn kinds() -> &'static [&'static Resource] {
         static KINDS: OnceLock<[&'static Resource; 1]> = OnceLock::new();
-        KINDS.get_or_init(|| [crate::token::core("persistentvolumes")])
+        KINDS.get_or_init(|| [crate::lookup::core("persistentvolumes")])
     }
 
     fn read(lookup: &dyn Lookup, _: Option<&Self>) -> Self {

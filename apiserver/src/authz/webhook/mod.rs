@@ -4,11 +4,13 @@
 pub(super) mod review;
 
 use super::Decision;
-use crate::authn::ReviewVersion;
+use crate::authz::ReviewVersion;
 use crate::expiring::Expiring;
 use crate::limits;
-use crate::metrics::{Counter, Family, Page};
 use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::series::Counter;
+use crate::series::Family;
+use kstore_metrics_text::Page;
 use crate::single_flight::SingleFlight;
 use kstore_api::expression::plain::Expression;
 use kstore_nondet::Rng;

@@ -2,8 +2,7 @@
 //! answer. Pure.
 
 use super::Verdict;
-use crate::authn::ReviewVersion;
-use crate::authz::{Attributes, Decision, Selects, Target};
+use crate::authz::{Attributes, Decision, ReviewVersion, Selects, Target};
 use kstore_api::selector::label::Test;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

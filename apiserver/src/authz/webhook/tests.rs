@@ -1,12 +1,13 @@
 //! Verdicts of real webhooks, alone and in a chain of modes.
 
 use super::*;
-use crate::authn::UserInfo;
-use crate::authz::abac::Abac;
-use crate::authz::{Attributes, Authorizer, Mode, Modes, More, Selects, Target};
-use crate::outbound::RemoteConfig;
-use crate::outbound::test_server::{Reply, TestServer};
+use crate::authz::{Attributes, Authorizer, Mode, Modes, More, Selects, Target, abac::Abac};
+use crate::outbound::{
+    RemoteConfig,
+    test_server::{Reply, TestServer},
+};
 use crate::testing::MapLookup;
+use crate::user::UserInfo;
 use kstore_api::selector::{field, label};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -157,7 +158,7 @@ async fn modes_are_asked_in_order_and_masters_are_exempt() {
     assert!(message.ends_with(": No policy matched.\nEverything is forbidden."), "{message}");
     let server = judge().await;
     let authorizer = chain([webhook(&server.config(), options(), &[])]);
-    let admin = UserInfo::new("eve", [crate::authn::MASTERS]);
+    let admin = UserInfo::new("eve", [crate::user::MASTERS]);
     for target in [Target::Path("/healthz"), Target::Path("/version")] {
         let asked = Attributes { user: &admin, verb: "get", target, more: More::default() };
         assert!(authorizer.check(&asked).await.is_ok());

@@ -4,7 +4,8 @@
 use crate::lookup::Lookup as _;
 use crate::pipeline::Pipeline;
 use crate::request::Target;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use pb::stream_open::What;

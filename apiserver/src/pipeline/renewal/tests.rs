@@ -2,13 +2,12 @@
 //! `metadata` added, which makes it no renewal, on the same Lease at the same time.
 
 use super::*;
-use crate::authn::{MASTERS, UserInfo};
 use crate::cache::Cache;
 use crate::decode;
-use crate::pipeline::Answer;
-use crate::provenance::Provenance;
+use crate::pipeline::{Answer, PipelineConfig, PipelineState};
 use crate::request::{Action, Body, FieldValidation, Request};
 use crate::storage::embedded::Embedded;
+use crate::user::{MASTERS, UserInfo};
 use bytes::Bytes;
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
@@ -43,7 +42,8 @@ impl Api {
         let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
         let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store)), |_| {}).await.unwrap();
         tokio::spawn(follow);
-        let pipeline = Arc::new(Pipeline::new(cache, Arc::new(Provenance::default()), nondet));
+        let config = PipelineConfig { nondet, ..PipelineConfig::default() };
+        let pipeline = Arc::new(Pipeline::new(PipelineState::of_cache(cache), config));
         crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
         Self { pipeline }
     }

@@ -1,16 +1,18 @@
 //! Allocation of cluster IPs from all ready ServiceCIDRs, each address to one service. The guards of the
 //! commit ensure that no other service has the address and that the ServiceCIDR has not changed.
 
-use super::super::{Registry, View};
+use super::super::Registry;
 use super::refused_address;
 use crate::cache::Filter;
 use crate::request::Target;
 use crate::service_ranges::{WIDEST_V6, family};
+use crate::stage::View;
 use crate::storage::Guard;
 use kstore_api::cidr::Cidr;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::object::{list, text};
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

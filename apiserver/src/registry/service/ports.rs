@@ -1,9 +1,10 @@
 //! Node ports of a service: one for each exposed port, and one for the health checks of load balancers.
 
-use super::super::{Registry, View};
+use super::super::Registry;
 use super::range_exhausted;
 use crate::cache::Filter;
 use crate::request::Target;
+use crate::stage::View;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

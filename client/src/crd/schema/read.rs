@@ -5,7 +5,7 @@ use super::error::{SchemaError, SchemaProblem};
 use super::merge::alternatives;
 use super::node::{Node, ValueKind};
 use super::numbers;
-use kstore_api::structural::Format;
+use kstore_api::format::Format;
 use serde_json::{Map, Value};
 
 type Read<T> = Result<T, SchemaError>;

@@ -68,8 +68,8 @@ fn unknown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::TestFlags;
     use super::*;
+    use crate::flags::given::TestFlags;
 
     #[test]
     fn plugins_are_switched_by_name() {

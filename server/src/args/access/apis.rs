@@ -1,7 +1,6 @@
 //! Flags of optional APIs and features.
 
-use super::{FlagError, FlagValues};
-use crate::dropin::gates;
+use super::{FlagError, FlagValues, gates};
 use kstore_api::kind::OptIn;
 
 /// The optional APIs and features that the flags turn on.
@@ -27,8 +26,8 @@ pub(super) fn optional_apis(flags: &impl FlagValues) -> Result<OptionalApis, Fla
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::TestFlags;
     use super::*;
+    use crate::flags::given::TestFlags;
 
     #[test]
     fn optional_apis_follow_both_flags() {

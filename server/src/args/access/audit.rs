@@ -68,8 +68,8 @@ fn throttle(flags: &impl FlagValues) -> Result<Option<Throttle>, FlagError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::TestFlags;
     use super::*;
+    use crate::flags::given::TestFlags;
 
     #[test]
     fn audit_webhook_defaults_are_those_of_kube_apiserver_and_every_flag_is_read() {

@@ -1,8 +1,8 @@
 //! Flags of authentication.
 
 use super::{FlagError, FlagValues};
-use kstore_apiserver::authn::ReviewVersion;
 use kstore_apiserver::authn::oidc::{ALGORITHMS, ClaimRule, IssuerConfig, MappingConfig, Source};
+use kstore_apiserver::authz::ReviewVersion;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub struct Authentication {
     pub issuers: Option<IssuerSource>,
     /// Whether `--anonymous-auth` is given: an `AuthenticationConfiguration` must not state the same.
     pub is_anonymous_flag_given: bool,
+    /// A warning that anonymous requests are refused, unless the `AuthenticationConfiguration` says otherwise.
+    pub anonymous_warning: Option<String>,
 }
 
 /// The configuration of OpenID Connect issuers.
@@ -57,6 +59,7 @@ pub(crate) fn authentication(flags: &impl FlagValues) -> Result<Authentication, 
         basic_auth: None,
         issuers: issuers(flags)?,
         is_anonymous_flag_given: false,
+        anonymous_warning: None,
         webhook: kubeconfig.map(|kubeconfig| TokenWebhookFile { kubeconfig, version, ttl }),
     })
 }
@@ -162,8 +165,8 @@ fn issuer(flags: &impl FlagValues, url: &str, client: &str) -> Result<IssuerConf
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::TestFlags;
     use super::*;
+    use crate::flags::given::TestFlags;
 
     #[test]
     fn an_issuer_has_kubernetes_defaults() {

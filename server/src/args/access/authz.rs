@@ -105,9 +105,9 @@ impl Authorization {
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::TestFlags;
     use super::*;
-    use kstore_apiserver::authn::ReviewVersion;
+use crate::flags::given::TestFlags;
+use kstore_apiserver::authz::ReviewVersion;
     use std::time::Duration;
 
     #[test]

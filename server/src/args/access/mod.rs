@@ -7,10 +7,12 @@ mod apis;
 mod audit;
 mod authn;
 mod authz;
-mod given;
+mod gate_table;
+mod gates;
 mod requests;
 mod table;
 
+pub(crate) use crate::flags::given::{FlagError, FlagValues};
 pub use admission::AdmissionConfig;
 pub(crate) use admission::known as known_plugin;
 pub use apis::OptionalApis;
@@ -18,12 +20,12 @@ pub use audit::AuditWebhook;
 pub(crate) use audit::audit_webhook;
 pub use authn::{Authentication, IssuerSource, TokenWebhookFile};
 pub use authz::{Authorization, ModeChoice};
-pub(crate) use given::{FlagError, FlagValues};
+pub(crate) use gates::feature_gates;
 pub(crate) use table::{
     ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, REQUEST_LIMITS, TABLES,
 };
 
-use crate::dropin::{BOOL, Flag};
+use crate::flags::{BOOL, Flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use kstore_apiserver::RequestLimits;
 use kstore_apiserver::limits::EVENT_TTL;
@@ -87,17 +89,15 @@ fn event_ttl(flags: &impl FlagValues) -> Result<Option<Duration>, FlagError> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct AccessArgs(Vec<(&'static str, String)>);
 
-impl AccessArgs {
-    /// The first given flag.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        self.0.first().map(|(name, _)| *name)
-    }
-}
-
 impl FlagValues for AccessArgs {
     fn values(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(known, _)| *known == name).map(|(_, value)| value.as_str()).collect()
     }
+}
+
+/// The names of the flags.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    flags().map(|(_, flag)| flag.name)
 }
 
 fn flags() -> impl Iterator<Item = (&'static str, &'static Flag)> {
@@ -141,8 +141,8 @@ impl clap::Args for AccessArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::given::TestFlags;
     use super::*;
+    use crate::flags::given::TestFlags;
 
     #[test]
     fn events_live_as_long_as_the_flag_says_or_for_ever() {

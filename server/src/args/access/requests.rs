@@ -35,8 +35,8 @@ fn number(flags: &impl FlagValues, name: &'static str) -> Result<Option<usize>, 
 
 #[cfg(test)]
 mod tests {
-    use super::super::given::TestFlags;
     use super::*;
+    use crate::flags::given::TestFlags;
 
     #[test]
     fn zero_is_no_limit_and_priority_levels_need_one() {

@@ -1,6 +1,6 @@
 //! Tables of the access flags: name, type and help text.
 
-use crate::dropin::{BOOL, Flag, honour};
+use crate::flags::{BOOL, Flag, honour};
 
 /// The flags, grouped by their heading in `--help`.
 pub(crate) const TABLES: &[(&str, &[Flag])] = &[

@@ -3,9 +3,9 @@
 
 use crate::args::time;
 use crate::dropin::UsageError;
-use crate::dropin::flags::Parsed;
 use crate::dropin::serving::text;
 use crate::election::NAMESPACE;
+use crate::flags::Parsed;
 use anyhow::bail;
 use kstore_client::{Client, ClientLease};
 use kstore_informer::metrics::Registry;

@@ -133,7 +133,7 @@ impl Health {
 fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
-    let plain = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let plain = HeaderValue::from_static(kstore_metrics_text::TEXT);
     response.headers_mut().insert(CONTENT_TYPE, plain);
     response
 }

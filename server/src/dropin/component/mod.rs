@@ -11,8 +11,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::flags::Table;
 use super::{KUBERNETES, UsageError};
+use crate::flags::Table;
 use crate::telemetry::{self, LogFormat};
 use crate::wiring;
 use std::process::ExitCode;

@@ -8,9 +8,8 @@ use super::settings::{ComponentSettings, Settings, SigningFiles};
 use crate::args::Component;
 use crate::dropin::serving::content;
 use crate::tls::ServingCertificate;
-use crate::wiring::{self, Cluster};
-use crate::{assembly, election};
-use crate::{listen, tls, token_signer};
+use crate::wiring::Cluster;
+use crate::{clients, election, listen, tls, token_signer};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::token::SigningKey;
 use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccounts};
@@ -183,7 +182,7 @@ impl PreparedComponent {
     /// Runs the component until `stop` is cancelled; with an elector, only while this process is the leader. Returns early, with an
     /// error in the log, if the API server cannot be reached.
     async fn run(self, stop: CancellationToken) {
-        let agent = wiring::identity(self.work.component()).file;
+        let agent = clients::identity(self.work.component()).file;
         let client = tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -191,7 +190,7 @@ impl PreparedComponent {
         };
         let clients = client.and_then(|client| {
             let own = matches!(self.work, Work::Controllers(_, true));
-            let accounts = own.then(|| assembly::service_accounts(&self.kubeconfig, &client)).transpose()?;
+            let accounts = own.then(|| clients::service_accounts(&self.kubeconfig, &client)).transpose()?;
             Ok((client, accounts))
         });
         let clients = match clients {

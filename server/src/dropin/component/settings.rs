@@ -2,11 +2,10 @@
 
 use super::ComponentKind;
 use super::election::ElectionSettings;
-use crate::args::{self, ListenAddress};
+use crate::args::{self, ListenAddress, feature_gates};
 use crate::dropin::UsageError;
-use crate::dropin::flags::Parsed;
-use crate::dropin::kube_apiserver::feature_gates;
 use crate::dropin::serving::{ServingFiles, address, file, text};
+use crate::flags::Parsed;
 use jiff::SignedDuration;
 use kstore_controllers::{Blocks, Networks, Patience, PodNetworks, Selection, Signing, UnusedTokenPeriod};
 use std::path::PathBuf;

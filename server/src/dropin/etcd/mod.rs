@@ -5,14 +5,13 @@ mod table;
 mod tests;
 
 use super::UsageError;
-use super::flags::{FlagError, Parsed};
 use crate::args::{
-    self, Api, Config, Durability, Engine, EtcdAddress, EtcdListen, EtcdTls, History, ListenAddress, Quota,
-    Storage,
+    self, Api, Config, Durability, Engine, EtcdAddress, EtcdListen, EtcdTls, History, ListenAddress,
+    LoopsConfig, Quota, Storage, StoreAlone,
 };
+use crate::flags::{FlagError, Parsed};
 use crate::telemetry::{self, LogFormat};
 use crate::wiring;
-use kstore_controllers::{Networks, Selection};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -102,22 +101,13 @@ fn config(flags: &Parsed) -> Result<Config, UsageError> {
         Some(false) | None => Durability::Sync,
     };
     let storage = Storage::Disk { dir, durability, engine: Engine::Segments, salvage: false };
-    let api = Api::Store {
+    let store = StoreAlone {
         storage,
         etcd: client_listener(flags, name)?,
         quota: quota(flags)?,
         history: history(flags)?,
     };
-    let (controllers, networks) = (Selection::default(), Networks::default());
-    Ok(Config {
-        api,
-        loops: [].into(),
-        controllers,
-        networks,
-        nodes: 0,
-        missing_images: Vec::new(),
-        leader_elect: None,
-    })
+    Ok(Config { api: Api::Store(Box::new(store)), loops: LoopsConfig::default() })
 }
 
 /// Refuses lists of several members: this program is always a cluster of one member.

@@ -10,7 +10,7 @@ fn read(line: &str) -> Result<Config, UsageError> {
 
 fn store(line: &str) -> (Storage, EtcdListen, Quota, History) {
     match read(line).unwrap().api {
-        Api::Store { storage, etcd, quota, history } => (storage, etcd, quota, history),
+        Api::Store(store) => (store.storage, store.etcd, store.quota, store.history),
         other => panic!("no store alone: {other:?}"),
     }
 }

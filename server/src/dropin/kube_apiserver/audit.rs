@@ -3,8 +3,8 @@
 
 use crate::args::{self, AuditConfig, AuditDestination};
 use crate::dropin::UsageError;
-use crate::dropin::flags::Parsed;
 use crate::dropin::serving::{file, text};
+use crate::flags::Parsed;
 use kstore_apiserver::audit::{Mode, Rotation};
 
 /// Reads the audit flags; `None` if nothing is to be recorded. Appends warnings about flags without effect.

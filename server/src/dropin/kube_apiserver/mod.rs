@@ -2,8 +2,6 @@
 //! them into a [`settings::Apiserver`] (pure). `identity` reads its certificate and key files, and `serve` starts the server.
 
 mod audit;
-mod gate_table;
-pub(crate) mod gates;
 mod identity;
 mod plugins;
 mod serve;
@@ -11,8 +9,6 @@ mod settings;
 mod table;
 #[cfg(test)]
 mod tests;
-
-pub(super) use gates::feature_gates;
 
 use super::{KUBERNETES, UsageError};
 use crate::telemetry::{self, LogFormat};

@@ -2,7 +2,7 @@
 
 use crate::args::{AdmissionConfig, known_plugin};
 use crate::dropin::UsageError;
-use crate::dropin::flags::Parsed;
+use crate::flags::Parsed;
 use kstore_apiserver::admission::{self, PluginSwitches};
 
 const FLAG: &str = "admission-control";

@@ -3,13 +3,14 @@
 
 use super::identity;
 use super::settings::Apiserver;
-use crate::args::{Api, Storage};
 use crate::assembly::ApiListener;
 use crate::tls::ServingCertificate;
 use crate::wiring::{self, Cluster};
-use crate::{access, audit, listen, open_files, pki, tls};
+use crate::{listen, open_files, pki, server_config, tls};
 use anyhow::{Context, bail};
-use kstore_apiserver::Settings;
+use kstore_apiserver::ServerConfig;
+use kstore_apiserver::authn::Bearers;
+use kstore_apiserver::config::{AccessConfig, AuthoritiesConfig, NetworkConfig};
 use kstore_apiserver::storage::etcd::Url;
 use kstore_nondet::Nondet;
 use std::io;
@@ -29,14 +30,8 @@ const ETCD_PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Starts the server; on return it serves requests.
 pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
-    let Api::Here { storage: Storage::External { etcd, .. }, service_ranges, audit, access: config, .. } =
-        &apiserver.config.api
-    else {
-        unreachable!("the flags always give an API server with an external etcd")
-    };
-    let nondet = Nondet::real();
-    let audit = audit.as_ref().map(|audit| audit::open(audit, &nondet)).transpose()?;
-    let mut names = pki::serving_names(&apiserver.listen.host, service_ranges.api_address());
+    let (api, nondet) = (&apiserver.api, Nondet::real());
+    let mut names = pki::serving_names(&api.listen.host, api.service_ranges.api_address());
     names.extend(apiserver.external_host.clone());
     names.extend(apiserver.advertise.map(|address| address.to_string()));
     names.dedup();
@@ -48,54 +43,39 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
     let tls = ServingCertificate::of(&serving, apiserver.serving.files())
         .and_then(|serving| tls::server(serving, authorities))
         .context("the server's certificate and its key cannot be used for TLS")?;
-    let access::Authenticators { mut bearers, anonymous } =
-        access::authenticators(&config.authentication, &nondet)?;
-    if let Some(warning) = apiserver.anonymous_warning.filter(|_| anonymous.is_none()) {
-        tracing::warn!("{warning}");
-    }
-    bearers.file = identity::token_file(apiserver.tokens.as_ref())?.map(Arc::new);
-    let authorization = access::modes(config.authorization.as_ref(), &nondet)?;
-    let configured_plugins = access::configured_plugins(&config.admission, &nondet.rng)?;
-    let tokens = Arc::new(identity::tokens(&apiserver.service_accounts)?);
+    let config = server_config::by_flags(api, &nondet)?;
+    let file = identity::token_file(apiserver.tokens.as_ref())?.map(Arc::new);
+    let tokens = Some(Arc::new(identity::tokens(&apiserver.service_accounts)?));
     let front_proxy = identity::front_proxy(apiserver.front_proxy.as_ref())?;
-    let listener = listen::bind(&apiserver.listen, "--secure-port").await?;
+    let listener = listen::bind(&api.listen, "--secure-port").await?;
     let reachable = listen::reachable(&listener)?;
     let address = match apiserver.advertise {
         Some(ip) => SocketAddr::new(ip, reachable.port()),
         None => reachable,
     };
-    wiring::check_family(service_ranges, address)?;
-    wait_for(&etcd.servers).await?;
+    wiring::check_family(&api.service_ranges, address)?;
+    if let Some(etcd) = api.storage.external() {
+        wait_for(&etcd.servers).await?;
+    }
     let external_address = apiserver.external_host.as_ref().map(|host| format!("{host}:{}", address.port()));
-    let settings = Settings {
-        authorization,
-        bearers,
-        anonymous,
-        front_proxies: front_proxies.map(Arc::new),
-        plugins: config.admission.switches.clone(),
-        configured_plugins,
-        request_limits: config.request_limits,
-        external_address,
-        leaves_endpoints: apiserver.leaves_endpoints,
-        audit,
-        encryption: None,
-        explain_bytes: None,
-        event_ttl: config.event_ttl,
-        load_progress: Arc::default(),
-        opt_in: config.apis.opt_in.clone(),
+    let config = ServerConfig {
+        network: NetworkConfig {
+            advertised: address.to_string(),
+            external_address,
+            leaves_endpoints: apiserver.leaves_endpoints,
+            connections: open_files::raise(),
+            ..config.network
+        },
+        authorities: AuthoritiesConfig {
+            client_ca: client_ca.pem,
+            front_proxy_ca: None,
+            front_proxies: front_proxies.map(Arc::new),
+        },
+        access: AccessConfig { tokens, bearers: Bearers { file, ..config.access.bearers }, ..config.access },
+        ..config
     };
-    let api_listener = ApiListener {
-        listener,
-        tls,
-        advertised: address.to_string(),
-        tokens,
-        client_ca,
-        front_proxy,
-        front_proxy_ca: None,
-        settings,
-        connections: open_files::raise(),
-    };
-    Cluster::start_apiserver(&apiserver.config, nondet, api_listener, serving.certificate_pem).await
+    let api_listener = ApiListener { listener, tls, config, followed: client_ca.followed, front_proxy };
+    Cluster::start_apiserver(api, &apiserver.loops, api_listener, serving.certificate_pem).await
 }
 
 /// Waits until one of the etcd members accepts a connection; retries with growing pauses.

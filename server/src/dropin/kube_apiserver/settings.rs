@@ -2,16 +2,14 @@
 
 use super::{audit, plugins};
 use crate::args::{
-    self, AccessConfig, Api, Authorization, Component, Config, EncryptionFile, ExternalEtcd, History,
-    IssuerSource, ListenAddress, MetricsServer, ModeChoice, Quota, Storage,
+    self, AccessConfig, ApiHere, Authorization, Component, EncryptionFile, ExternalEtcd, IssuerSource,
+    ListenAddress, LoopsConfig, MAX_NODES, ModeChoice, Storage,
 };
 use crate::dropin::UsageError;
-use crate::dropin::flags::Parsed;
 use crate::dropin::serving::{ServingFiles, address, file, pair, text};
+use crate::flags::Parsed;
 use kstore_apiserver::ServiceRanges;
-use kstore_apiserver::outbound::ServiceBackends;
-use kstore_controllers::{Networks, Selection};
-use std::collections::BTreeSet;
+use kstore_controllers::Selection;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,16 +22,14 @@ const COMPACTION: Duration = Duration::from_secs(300);
 const SERVICES: &str = "10.0.0.0/24";
 /// Kubernetes' default of `--bind-address`.
 const EVERYWHERE: &str = "0.0.0.0";
-/// Most simulated nodes, as for `kstore-server --nodes`.
-const MAX_NODES: u32 = 20_000;
 
 /// Settings of kube-apiserver, with the names of its files.
 #[derive(Debug)]
 pub(super) struct Apiserver {
-    /// The components to run, with an external etcd as storage.
-    pub config: Config,
-    /// Address to listen on.
-    pub listen: ListenAddress,
+    /// The API, with an external etcd as storage.
+    pub api: ApiHere,
+    /// The components that run beside it.
+    pub loops: LoopsConfig,
     /// Address in the endpoints of the Service `default/kubernetes`; `None`: the listen address.
     pub advertise: Option<IpAddr>,
     /// Host name in the server addresses of discovery documents.
@@ -46,8 +42,6 @@ pub(super) struct Apiserver {
     pub client_ca: Option<PathBuf>,
     /// Authentication of front proxies, which name users in headers.
     pub front_proxies: Option<FrontProxyFiles>,
-    /// A warning that anonymous requests are refused, unless the `AuthenticationConfiguration` says otherwise.
-    pub anonymous_warning: Option<String>,
     /// File of static bearer tokens.
     pub tokens: Option<PathBuf>,
     /// Issuers and keys of service account tokens.
@@ -97,8 +91,8 @@ pub(super) fn read(
     warnings.append(&mut access.apis.warnings);
     access.authentication.is_anonymous_flag_given = flags.bool("anonymous-auth").is_some();
     let (anonymous, warning) = anonymous(flags, &access);
-    // Only the file tells whether the warning is true; `serve` reads it.
-    let anonymous_warning = match access.authentication.issuers {
+    // Only the file tells whether the warning is true.
+    access.authentication.anonymous_warning = match access.authentication.issuers {
         Some(IssuerSource::File(_)) => warning.map(str::to_owned),
         Some(IssuerSource::Flags(..)) | None => {
             warnings.extend(warning.map(str::to_owned));
@@ -106,41 +100,26 @@ pub(super) fn read(
         }
     };
     let listen = listen(flags)?;
-    let ExtraComponents { components, controllers, nodes } = extra_components(variable, warnings)?;
-    let api = Api::Here {
+    let loops = loops(variable, warnings)?;
+    let api = ApiHere {
         storage: Storage::External { etcd: etcd(flags)?, dir: None },
-        listen: listen.clone(),
-        etcd: None,
-        quota: Quota::Default,
-        history: History::All,
+        listen,
         service_ranges: service_ranges(flags)?,
-        service_backends: ServiceBackends::default(),
         anonymous,
         audit: audit::read(flags, warnings)?,
         access: Box::new(access),
         encryption: encryption(flags)?.map(Box::new),
-        write_kubeconfig: None,
-        metrics: MetricsServer::Off,
-        name: None,
+        ..ApiHere::default()
     };
     Ok(Apiserver {
-        config: Config {
-            api,
-            loops: components,
-            controllers,
-            networks: Networks::default(),
-            nodes,
-            missing_images: Vec::new(),
-            leader_elect: None,
-        },
-        listen,
+        api,
+        loops,
         advertise: address(flags, "advertise-address")?,
         external_host: text(flags, "external-hostname").map(str::to_owned),
         leaves_endpoints: leaves_endpoints(flags)?,
         serving: ServingFiles::read(flags)?,
         client_ca: file(flags, "client-ca-file"),
         front_proxies: front_proxies(flags)?,
-        anonymous_warning,
         tokens: file(flags, "token-auth-file"),
         service_accounts: service_accounts(flags)?,
         front_proxy: pair(flags, "proxy-client-cert-file", "proxy-client-key-file")?,
@@ -264,20 +243,12 @@ fn leaves_endpoints(flags: &Parsed) -> Result<bool, UsageError> {
     }
 }
 
-/// Components that run in this process beside the API server.
-struct ExtraComponents {
-    components: BTreeSet<Component>,
-    controllers: Selection,
-    nodes: u32,
-}
-
 /// Reads from environment variables which components run beside the API server: test harnesses choose the flags themselves.
-fn extra_components(
+fn loops(
     variable: impl Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,
-) -> Result<ExtraComponents, UsageError> {
-    let mut extra =
-        ExtraComponents { components: BTreeSet::new(), controllers: Selection::default(), nodes: 0 };
+) -> Result<LoopsConfig, UsageError> {
+    let mut extra = LoopsConfig::default();
     if let Some(value) = variable("KSTORE_CONTROLLERS") {
         let words = value.split(',').map(|word| if word == "all" { "*" } else { word });
         let (controllers, missing) = Selection::parse(words)

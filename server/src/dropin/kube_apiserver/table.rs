@@ -2,7 +2,7 @@
 
 use crate::args::{ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, EVENTS, REQUEST_LIMITS};
 use crate::dropin::every_program::EVERY_PROGRAM;
-use crate::dropin::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
+use crate::flags::{BOOL, Dialect, Flag, Table, accept, honour, refuse, refuse_unless};
 use kstore_api::kubernetes_release;
 
 /// All flags of kube-apiserver, in the syntax of pflag.

@@ -2,7 +2,7 @@
 
 use super::settings::{Apiserver, FrontProxyFiles};
 use super::*;
-use crate::args::{Api, AuditDestination, Authorization, Component, ModeChoice, Storage};
+use crate::args::{ApiHere, AuditDestination, Authorization, Component, ModeChoice, Storage};
 use crate::dropin::serving::ServingFiles;
 use kstore_apiserver::admission::PluginSwitches;
 use kstore_apiserver::audit::Rotation;
@@ -22,16 +22,14 @@ fn read(line: &str) -> Result<(Apiserver, Vec<String>), UsageError> {
 }
 
 fn modes_of(apiserver: &Apiserver) -> Vec<ModeChoice> {
-    let Api::Here { access, .. } = &apiserver.config.api else { panic!("no apiserver") };
-    match &access.authorization {
+    match &apiserver.api.access.authorization {
         Some(Authorization::Modes(modes)) => modes.clone(),
         other => panic!("no modes: {other:?}"),
     }
 }
 
 fn switches_of(apiserver: &Apiserver) -> PluginSwitches {
-    let Api::Here { access, .. } = &apiserver.config.api else { panic!("no apiserver") };
-    access.admission.switches.clone()
+    apiserver.api.access.admission.switches.clone()
 }
 
 const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=D \
@@ -47,18 +45,15 @@ const NEEDED: &str = "--etcd-servers http://127.0.0.1:7 --secure-port 8 --servic
 fn envtest_flags_start_an_apiserver_without_other_components() {
     let (apiserver, warnings) = read(ENVTEST).unwrap();
     assert_eq!(warnings, Vec::<String>::new());
-    let Api::Here { storage: Storage::External { etcd, dir }, service_ranges, anonymous, .. } =
-        &apiserver.config.api
-    else {
-        panic!("not on an etcd: {:?}", apiserver.config.api)
-    };
+    let ApiHere { storage, service_ranges, anonymous, listen, .. } = &apiserver.api;
+    let Storage::External { etcd, dir } = storage else { panic!("not on an etcd: {storage:?}") };
     assert_eq!(
         (etcd.servers[0].to_string().as_str(), etcd.prefix.as_str()),
         ("http://127.0.0.1:7", "/registry")
     );
     assert_eq!((dir, *anonymous, service_ranges.cidrs()), (&None, true, vec!["10.0.0.0/24".to_owned()]));
-    assert_eq!((apiserver.config.loops.len(), apiserver.config.nodes), (0, 0));
-    assert_eq!((apiserver.listen.host.as_str(), apiserver.listen.port), ("127.0.0.1", 8));
+    assert_eq!((apiserver.loops.components.len(), apiserver.loops.nodes), (0, 0));
+    assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 8));
     assert_eq!(apiserver.serving, ServingFiles::Directory("D".into()));
     assert_eq!(apiserver.service_accounts.issuers, ["https://127.0.0.1:8/"]);
     let modes = modes_of(&apiserver);
@@ -76,7 +71,7 @@ fn repeated_flags_add_up_and_the_first_issuer_signs() {
     let (apiserver, _) = read(line).unwrap();
     assert_eq!(apiserver.service_accounts.issuers, ["https://localhost", "DIR/apiserver.crt"]);
     assert_eq!(apiserver.service_accounts.keys, [PathBuf::from("DIR/apiserver.key")]);
-    assert_eq!(apiserver.listen.host, "0.0.0.0");
+    assert_eq!(apiserver.api.listen.host, "0.0.0.0");
 }
 
 #[test]
@@ -84,8 +79,7 @@ fn authorization_defaults_to_always_allow_without_anonymous_requests() {
     let of = |flags: &str| {
         let (apiserver, warnings) = read(&format!("{NEEDED} {flags}")).unwrap();
         let modes = modes_of(&apiserver);
-        let Api::Here { anonymous, .. } = apiserver.config.api else { panic!("no apiserver") };
-        (modes, anonymous, warnings.len())
+        (modes, apiserver.api.anonymous, warnings.len())
     };
     use ModeChoice::{AlwaysAllow, AlwaysDeny, Node, Rbac};
     assert_eq!(of(""), (vec![AlwaysAllow], false, 1));
@@ -101,9 +95,12 @@ fn the_warning_that_anonymous_requests_are_refused_waits_for_the_authentication_
     let line = format!("{NEEDED} --authentication-config f");
     let (apiserver, warnings) = read(&line).unwrap();
     assert_eq!(warnings, [""; 0]);
-    assert!(apiserver.anonymous_warning.unwrap().contains("--anonymous-auth is off"));
-    assert_eq!(read(&format!("{line} --authorization-mode RBAC")).unwrap().0.anonymous_warning, None);
-    assert_eq!(read(NEEDED).unwrap().0.anonymous_warning, None, "it is among the other warnings");
+    assert!(
+        apiserver.api.access.authentication.anonymous_warning.unwrap().contains("--anonymous-auth is off")
+    );
+    let warning = |line: &str| read(line).unwrap().0.api.access.authentication.anonymous_warning;
+    assert_eq!(warning(&format!("{line} --authorization-mode RBAC")), None);
+    assert_eq!(warning(NEEDED), None, "it is among the other warnings");
 }
 
 #[test]
@@ -151,8 +148,7 @@ fn unsupported_apiserver_flags_are_refused_with_the_reason() {
 fn audit_needs_a_policy_and_a_destination() {
     let audit = |flags: &str| {
         let (apiserver, warnings) = read(&format!("{ENVTEST} {flags}")).unwrap();
-        let Api::Here { audit, .. } = apiserver.config.api else { panic!("no apiserver") };
-        (audit, warnings)
+        (apiserver.api.audit, warnings)
     };
     let (log, warnings) = audit("--audit-policy-file p --audit-log-path l --audit-log-maxbackup 3");
     let rotation = Rotation { max_age_days: 0, max_backups: 3, max_size_mb: 100 };
@@ -195,7 +191,8 @@ fn admission_plugins_are_enabled_and_disabled_by_name() {
 #[test]
 fn environment_variables_start_other_components() {
     let run = |environment: &[(&str, &str)]| {
-        read_in(ENVTEST, environment).map(|(apiserver, _)| (apiserver.config.loops, apiserver.config.nodes))
+        read_in(ENVTEST, environment)
+            .map(|(apiserver, _)| (apiserver.loops.components, apiserver.loops.nodes))
     };
     let everything = [("KSTORE_CONTROLLERS", "all"), ("KSTORE_SCHEDULER", "1"), ("KSTORE_NODES", "3")];
     let loops = [Component::Controllers, Component::Scheduler, Component::KubeletSim];
@@ -203,7 +200,7 @@ fn environment_variables_start_other_components() {
     let (some, warnings) =
         read_in(ENVTEST, &[("KSTORE_CONTROLLERS", "namespace,garbagecollector,selinux-warning-controller")])
             .unwrap();
-    let names: Vec<_> = some.config.controllers.names().collect();
+    let names: Vec<_> = some.loops.controllers.names().collect();
     assert_eq!(names, ["garbage-collector-controller", "namespace-controller"]);
     assert!(
         warnings.contains(&"KSTORE_CONTROLLERS: kstore has no selinux-warning-controller".to_owned()),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::admission::attributes::GroupVersionKind;
 use crate::admission::policy::checks::CheckError;
 use crate::admission::policy::request::Cluster;
-use crate::expression::admission::{
+use crate::admission_expression::{
     Budget, CompileFailure, Environment, Evaluation, Inputs, Program, ResultType,
 };
 use crate::object::{api_version, kind, text};

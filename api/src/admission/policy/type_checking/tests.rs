@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{CheckedKind, Checks, ExpressionWarning, ResourceName, Schemas, resources};
-use crate::expression::admission::KindSchema;
+use crate::admission_expression::KindSchema;
 use crate::kind;
 use crate::limits::POLICY_WARNING_BYTES_MAX;
 use crate::schema;

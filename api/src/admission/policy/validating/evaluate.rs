@@ -10,19 +10,13 @@ use crate::admission::conditions::{ConditionsOutcome, MatchConditions};
 use crate::admission::policy::checks::{CheckError, CheckObserver};
 use crate::admission::policy::request::VersionedRequest;
 use crate::admission::webhook::FailurePolicy;
-use crate::expression::admission::{
+use crate::admission_expression::{
     Budget, CompileFailure, Environment, Evaluation, EvaluationError, Program, ResultType, Uses,
 };
 use crate::expression::authorizer::RequestAuthorizer;
 use crate::expression::limits::{CALL_COST, MESSAGE_BYTES};
 use crate::limits::POLICY_VARIABLES_MAX;
 use crate::object::{list, text};
-
-/// Variables of the expressions in validating policies, except match conditions. Message expressions have no
-/// authorizer; validation of the policy checks that.
-pub(crate) const fn uses(params: bool) -> Uses {
-    Uses { params, authorizer: true, namespace: true, variables: true, patch_types: false }
-}
 
 /// Verdict of one validation, with the duration of its evaluation.
 #[derive(Debug)]
@@ -112,7 +106,7 @@ impl Rules {
     /// refuses them.
     pub(super) fn read(spec: &Value) -> Self {
         let has_params = !spec["paramKind"].is_null();
-        let mut environment = Environment::new(uses(has_params));
+        let mut environment = Environment::new(Uses::of_validating_policy(has_params));
         for variable in list(&spec["variables"]).iter().take(POLICY_VARIABLES_MAX) {
             // A variable that does not compile fails at its first use.
             let _ = environment.declare(text(&variable["name"]), text(&variable["expression"])).is_ok();

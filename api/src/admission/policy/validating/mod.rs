@@ -3,8 +3,6 @@
 
 mod evaluate;
 
-pub(crate) use evaluate::uses;
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -18,9 +18,11 @@ use crate::admission::policy::{Cluster, Outcome, ParamKind, ParamScope, PolicyRe
 use crate::admission::reinvocation::Reinvocation;
 use crate::admission::selection::ClusterFacts;
 use crate::expression::authorizer::{AccessCheck, Authorizer, Decision, RequestAuthorizer, Subject};
-use crate::kind::{Kinds, Resource, lookup_kind, split_api_version};
+use crate::group_version::split_api_version;
+use crate::kind::{Kinds, lookup_kind};
 use crate::object::text;
 use crate::patch::apply::ObjectType;
+use crate::resource::Resource;
 use crate::selector::label::Selector;
 use crate::status::Status;
 use crate::{convert, meta, schema};

@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::{Call, Server};
 use crate::admission::attributes::Operation;
 use crate::admission::tests::replay::{content, lines, target};
-use crate::kind::Resource;
 use crate::object::{list, text};
 use crate::patch::merge;
+use crate::resource::Resource;
 use crate::{defaults, meta, schema};
 
 /// The object of a write as admission sees it.

@@ -1,6 +1,8 @@
 //! Compilation of CEL expressions in webhooks and policies, so that only valid expressions are stored.
+//!
+//! Follows `validateMatchConditions`.
 
-use crate::expression::admission::{CompileFailure, Environment, ResultType};
+use crate::admission_expression::{CompileFailure, Environment, ResultType};
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 
 /// Compiles an expression of a given result type and reports why it fails. Skips the expression if the error

@@ -13,13 +13,12 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::reference::conditions;
-use crate::admission::conditions::environment;
-use crate::expression::admission::ResultType;
+use crate::admission_expression::{Environment, ResultType, Uses};
+use crate::check::{each, grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::MATCH_CONDITIONS_MAX;
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::{each, grammar};
 
 pub(crate) fn policy_status(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.typeChecking");
@@ -45,7 +44,7 @@ fn match_conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value, para
     if conditions.len() > MATCH_CONDITIONS_MAX {
         errors.too_many(&path.child("matchConditions"), conditions.len(), MATCH_CONDITIONS_MAX);
     }
-    let environment = LazyCell::new(|| environment(params));
+    let environment = LazyCell::new(|| Environment::new(Uses::of_match_conditions(params)));
     let mut seen = BTreeSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.child("matchConditions");

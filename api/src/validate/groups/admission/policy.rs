@@ -1,4 +1,6 @@
 //! Validation of validating and mutating admission policies and their bindings.
+//!
+//! Follows `ValidateValidatingAdmissionPolicy` and `ValidateMutatingAdmissionPolicy`.
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
@@ -8,15 +10,14 @@ use serde_json::Value;
 use super::expression::{compile, refuse};
 use super::rule::{match_resources, only_mutable};
 use super::{is_blank, match_conditions};
-use crate::admission::policy::{mutating_uses, validating_uses};
-use crate::expression::admission::{Environment, ResultType, Uses};
+use crate::admission_expression::{Environment, ResultType, Uses};
+use crate::check::{each, given_one_of, grammar, one_of, one_of_listed, required_grammar};
 use crate::field::{ErrorList, Path};
-use crate::kind::split_api_version;
+use crate::group_version::split_api_version;
 use crate::limits::{AUDIT_ANNOTATIONS_MAX, AUDIT_EXPRESSION_MAX, POLICY_VARIABLES_MAX};
 use crate::meta;
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::{each, given_one_of, grammar, one_of, one_of_listed, required_grammar};
 use crate::validate::groups::reference::unique_texts;
 use crate::validate::selector::label_selector;
 
@@ -24,7 +25,7 @@ const SPEC: Path<'static> = Path::new("spec");
 
 pub(crate) fn validating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
-    let environment = common(errors, spec, old, validating_uses(has_params(spec)));
+    let environment = common(errors, spec, old, Uses::of_validating_policy(has_params(spec)));
     if list(&spec["validations"]).is_empty() && list(&spec["auditAnnotations"]).is_empty() {
         for member in ["validations", "auditAnnotations"] {
             let detail = "validations or auditAnnotations must contain at least one item";
@@ -44,7 +45,8 @@ fn has_params(spec: &Value) -> bool {
 /// CEL environment of message expressions, which have no authorizer. Faults of the variables are reported
 /// elsewhere.
 fn message_environment(spec: &Value) -> Environment {
-    let mut environment = Environment::new(Uses { authorizer: false, ..validating_uses(has_params(spec)) });
+    let mut environment =
+        Environment::new(Uses { authorizer: false, ..Uses::of_validating_policy(has_params(spec)) });
     for variable in list(&spec["variables"]).iter().take(POLICY_VARIABLES_MAX) {
         let _ = environment.declare(text(&variable["name"]), text(&variable["expression"])).is_ok();
     }
@@ -220,7 +222,7 @@ fn audit_annotations(errors: &mut ErrorList, object: &Value, environment: &Envir
 
 pub(crate) fn mutating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
-    let environment = common(errors, spec, old, mutating_uses(has_params(spec)));
+    let environment = common(errors, spec, old, Uses::of_mutating_policy(has_params(spec)));
     if list(&spec["mutations"]).is_empty() {
         errors.required(&SPEC.child("mutations"), "mutations must contain at least one item");
     }

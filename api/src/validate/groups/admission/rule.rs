@@ -1,13 +1,15 @@
 //! Validation of rules of webhooks and policies: operations, groups, versions and resources.
+//!
+//! Follows `validateRuleWithOperations`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::check::{each, grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::{each, grammar};
 use crate::validate::groups::reference::unique_texts;
 use crate::validate::selector::label_selector;
 

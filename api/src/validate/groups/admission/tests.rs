@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::kind::{Resource, lookup};
+use crate::kind::lookup;
 use crate::object::{list, text};
 use crate::patch::{json as json_patch, merge};
+use crate::resource::Resource;
 use crate::schema::decode::{Mode, normalize};
 use crate::status::Status;
 use crate::{defaults, meta, schema, validate};

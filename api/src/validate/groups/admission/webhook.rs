@@ -1,16 +1,17 @@
 //! Validation of webhook configurations: rules, and the client configuration of each webhook.
+//!
+//! Follows `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::{match_conditions, rule::rule};
+use crate::check::{each, fully_qualified, grammar};
 use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{each, grammar};
-use crate::validate::groups::reference::fully_qualified;
 use crate::validate::selector::label_selector;
 
 const HARMLESS: [&str; 2] = ["None", "NoneOnDryRun"];

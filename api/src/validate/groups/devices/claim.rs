@@ -1,15 +1,17 @@
 //! Validation of a ResourceClaim's spec: requests, constraints between them, and driver configuration.
+//!
+//! Follows `ValidateResourceClaim`.
 
 use serde_json::Value;
 
 use super::{EFFECTS, at_most, configuration, qualified, selectors, unique_names};
+use crate::check::{each, grammar, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::{
     DEVICE_CONFIGS_MAX, DEVICE_CONSTRAINTS_MAX, DEVICE_REQUESTS_MAX, DEVICE_SUBREQUESTS_MAX,
 };
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{each, grammar, required_grammar};
 use crate::validate::groups::reference::{label_key, unique_texts};
 
 pub(super) fn spec(path: &Path<'_>, spec: &Value, errors: &mut ErrorList) {

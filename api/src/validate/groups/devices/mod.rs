@@ -1,4 +1,6 @@
 //! Validation of device classes, resource claims, claim templates and resource slices.
+//!
+//! Follows `ValidateDeviceClass` and `ValidateResourceClaimTemplate`.
 
 mod claim;
 pub(crate) mod slice;
@@ -7,6 +9,7 @@ mod status;
 use serde_json::Value;
 
 use super::reference::{driver, unique_texts};
+use crate::check::{each, grammar};
 use crate::distinct::Distinct;
 use crate::expression::device::Selector;
 use crate::field::{ErrorList, Path};
@@ -16,7 +19,6 @@ use crate::limits::{
 };
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::{each, grammar};
 use crate::validate::metadata::{annotations, labels};
 
 pub(crate) use status::status;

@@ -1,10 +1,13 @@
 //! Validation of resource slices: devices that a driver publishes for a pool.
+//!
+//! Follows `ValidateResourceSlice`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::{EFFECTS, at_most, binding_conditions, pool_name, qualified, unique_names};
+use crate::check::{each, grammar, immutable, one_of, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::limits::{
     COUNTER_SETS_MAX, COUNTERS_MAX, DEVICE_ATTRIBUTE_MAX, DEVICE_ATTRIBUTES_MAX, DEVICE_CONSUMPTIONS_MAX,
@@ -12,7 +15,6 @@ use crate::limits::{
 };
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};
-use crate::validate::check::{each, grammar, immutable, one_of, required_grammar};
 use crate::validate::groups::reference::{driver, label_key};
 use crate::validate::pod::node_selector;
 

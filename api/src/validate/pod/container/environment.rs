@@ -1,11 +1,13 @@
 //! Validation of a container's environment variables.
+//!
+//! Follows `ValidateEnv` and `ValidateEnvFrom`.
 
 use serde_json::Value;
 
+use crate::check::{each, optional_grammar, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::{each, optional_grammar, required_grammar};
 use crate::validate::pod::reference;
 use crate::validate::pod::volume::Volumes;
 
@@ -71,7 +73,7 @@ fn env_from(errors: &mut ErrorList, all: &Path<'_>, path: &Path<'_>, source: &Va
         given += 1;
         let path = path.child(member);
         required_grammar(errors, &path.child("name"), &source[member]["name"], |own| {
-            name::object_name_prefix(crate::kind::NameRule::Subdomain, own)
+            name::object_name_prefix(crate::name::NameRule::Subdomain, own)
         });
     }
     match given {

@@ -1,12 +1,14 @@
 //! Validation of volume mounts and volume devices of a container.
+//!
+//! Follows `ValidateVolumeMounts` and `ValidateVolumeDevices`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::check::relative;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
-use crate::validate::check::relative;
 use crate::validate::pod::volume::Volumes;
 
 fn texts<'v>(items: &'v Value, member: &str) -> BTreeSet<&'v str> {

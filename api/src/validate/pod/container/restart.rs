@@ -1,10 +1,12 @@
 //! Validation of a container's restart policy and restart rules.
+//!
+//! Follows `validateContainerRestartPolicy`.
 
 use serde_json::Value;
 
+use crate::check::given_one_of;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
-use crate::validate::check::given_one_of;
 
 /// Restart rules of one container.
 const RULES_MAX: usize = 20;

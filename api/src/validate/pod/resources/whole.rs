@@ -1,12 +1,14 @@
 //! Validation of pod-level resources, and of their relation to container resources.
+//!
+//! Follows `validatePodResources`.
 
 use serde_json::Value;
 
 use super::requirements;
+use crate::check::quantity;
 use crate::field::{ErrorList, Path};
 use crate::object::list;
 use crate::strategy::pod::aggregates;
-use crate::validate::check::quantity;
 use crate::validate::resource;
 
 /// Resources allowed at pod level, besides huge pages.

@@ -1,10 +1,12 @@
 //! Validation of seccomp and AppArmor profiles: fields, their former annotations, and that both agree.
+//!
+//! Follows `validateSeccompProfileField` and `ValidateAppArmorProfileField`.
 
 use serde_json::Value;
 
+use crate::check::relative;
 use crate::field::{ErrorList, Path};
 use crate::object::text;
-use crate::validate::check::relative;
 use crate::validate::pod::each_container;
 
 const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];

@@ -1,4 +1,6 @@
 //! Validation of a pod's sysctls.
+//!
+//! Follows `validateSysctls`.
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,13 @@
 //! Validation of a pod's operating system and of Windows options.
+//!
+//! Follows `validateWindowsSecurityContextOptions` and `validateOS`.
 
 use serde_json::Value;
 
+use crate::check::optional_grammar;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::optional_grammar;
 use crate::validate::pod::each_container;
 
 /// Bytes of an inline GMSA credential specification.

@@ -1,10 +1,12 @@
 //! Validation of volumes whose files come from objects: secrets, config maps and the downward API.
+//!
+//! Follows `validateSecretVolumeSource`, `validateConfigMapVolumeSource` and `validateDownwardAPIVolumeSource`.
 
 use serde_json::Value;
 
+use crate::check::{each, need, relative_unreserved, required};
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
-use crate::validate::check::{each, need, relative_unreserved, required};
 use crate::validate::pod::reference;
 
 /// Checks a secret or config map source; `name` is the member with the object's name.

@@ -1,14 +1,16 @@
 //! Validation of projected volumes, which combine several sources.
+//!
+//! Follows `validateProjectedVolumeSource`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::file;
+use crate::check::{relative_unreserved, required};
 use crate::field::{ErrorList, Path};
 use crate::limits::{TOKEN_SECONDS_MAX, TOKEN_SECONDS_MIN};
 use crate::object::{int, list, text};
-use crate::validate::check::{relative_unreserved, required};
 use crate::validate::groups::certificates::signer_name;
 use crate::validate::groups::trust_bundle;
 use crate::validate::selector;

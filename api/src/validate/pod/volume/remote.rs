@@ -1,11 +1,13 @@
 //! Validation of remote volumes, one function per source type.
+//!
+//! Follows `validateNFSVolumeSource`, `validateISCSIVolumeSource` and `validateCSIVolumeSource`.
 
 use serde_json::Value;
 
+use crate::check::{given_one_of, grammar, need, optional_grammar, required, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{given_one_of, grammar, need, optional_grammar, required, required_grammar};
 
 /// Checks a cloud disk and its partition.
 pub(super) fn disk(errors: &mut ErrorList, path: &Path<'_>, source: &Value, id: &str) {

@@ -1,15 +1,15 @@
 //! Tables of volume sources for pods and persistent volumes, in the order of validation. Files beside this
 //! one check the single source types.
+//!
+//! Follows `validateVolumeSource`.
 
 use serde_json::Value;
 
 use super::{file, projected, remote};
+use crate::check::{given_one_of, need, no_parent_references, quantity, relative, required_grammar};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::text;
-use crate::validate::check::{
-    given_one_of, need, no_parent_references, quantity, relative, required_grammar,
-};
 use crate::validate::claim;
 use crate::validate::pod::container::pull_policy;
 

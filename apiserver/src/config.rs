@@ -1,0 +1,214 @@
+//! [`ServerConfig`]: the configuration of an API server, besides its storage. [`ServerConfig::complete`] fills
+//! in what follows from other fields and divides it among the parts of the server.
+
+pub use crate::pipeline::{AccessConfig, AdmissionConfig, RegistryConfig};
+
+use crate::audit::Audit;
+use crate::authn::FrontProxies;
+use crate::bootstrap::ServerIdentity;
+use crate::encryption::Encryption;
+use crate::fairness::RequestLimits;
+use crate::kinds::Kinds;
+use crate::limits;
+use crate::load_progress::LoadProgress;
+use crate::outbound::{Network, Outbound, ServiceBackends};
+use crate::pipeline::{LocalComponents, PipelineConfig};
+use kstore_api::kind::OptIn;
+use kstore_nondet::Nondet;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Configuration of an API server, besides its storage. The default is a server for one process and its
+/// clients on this machine: RBAC, the admission plugins that Kubernetes enables by default, neither encryption
+/// nor audit, a real clock, and an address on the loopback interface.
+#[derive(Clone)]
+pub struct ServerConfig {
+    /// Clock and randomness.
+    pub nondet: Nondet,
+    /// Stops watches and listeners.
+    pub stop: CancellationToken,
+    /// Addresses, and connections in both directions.
+    pub network: NetworkConfig,
+    /// The certificate authorities that the server trusts and publishes.
+    pub authorities: AuthoritiesConfig,
+    /// Authentication and authorization.
+    pub access: AccessConfig,
+    /// The admission plugins.
+    pub admission: AdmissionConfig,
+    /// How objects are stored.
+    pub registry: RegistryConfig,
+    /// How the storage is read and written.
+    pub storage: StorageConfig,
+    /// How many requests are served at a time, and whether priority levels divide them.
+    pub requests: RequestLimits,
+    /// The optional kinds and features.
+    pub opt_in: OptIn,
+    /// The audit log, if there is one.
+    pub audit: Option<Arc<Audit>>,
+    /// The components that run in the same process: the server warns about objects on which none of them
+    /// acts.
+    pub local_components: LocalComponents,
+}
+
+/// Addresses of an API server, and its connections in both directions.
+#[derive(Clone)]
+pub struct NetworkConfig {
+    /// The `host:port` at which clients reach the server.
+    pub advertised: String,
+    /// The `host:port` in documents; `None`: the advertised one.
+    pub external_address: Option<String>,
+    /// Whether the endpoints of the Service `default/kubernetes` are left as they are.
+    pub leaves_endpoints: bool,
+    /// The largest number of open network connections: at most [`limits::CONNECTIONS`], and well below the
+    /// limit of open files.
+    pub connections: usize,
+    /// HTTPS client for webhooks and aggregated API servers.
+    pub outbound: Arc<dyn Outbound>,
+}
+
+/// The certificate authorities that an API server trusts. It publishes them for extension API servers.
+#[derive(Clone, Debug, Default)]
+pub struct AuthoritiesConfig {
+    /// PEM of the authority of client certificates.
+    pub client_ca: Option<String>,
+    /// PEM of the authority of the client certificate that [`NetworkConfig::outbound`] presents to aggregated
+    /// API servers. It is published with the certificate's name [`crate::FRONT_PROXY`].
+    pub front_proxy_ca: Option<String>,
+    /// Proxies in front of the server that authenticate the users of requests.
+    pub front_proxies: Option<Arc<FrontProxies>>,
+}
+
+/// How an API server reads and writes its storage.
+#[derive(Clone, Debug)]
+pub struct StorageConfig {
+    /// Encryption of stored objects, if there is any.
+    pub encryption: Option<Arc<Encryption>>,
+    /// Bytes of provenance in memory.
+    pub explain_bytes: usize,
+    /// Counts the stored objects that the server has read while it starts. The caller keeps a clone, and may
+    /// show it.
+    pub load_progress: Arc<LoadProgress>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            nondet: Nondet::real(),
+            stop: CancellationToken::new(),
+            network: NetworkConfig::default(),
+            authorities: AuthoritiesConfig::default(),
+            access: AccessConfig::default(),
+            admission: AdmissionConfig::default(),
+            registry: RegistryConfig::default(),
+            storage: StorageConfig::default(),
+            requests: RequestLimits::default(),
+            opt_in: OptIn::default(),
+            audit: None,
+            local_components: LocalComponents::default(),
+        }
+    }
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        Self {
+            advertised: "127.0.0.1:6443".to_owned(),
+            external_address: None,
+            leaves_endpoints: false,
+            connections: limits::CONNECTIONS,
+            outbound: Arc::new(Network::new(ServiceBackends::default())),
+        }
+    }
+}
+
+impl Default for StorageConfig {
+    fn default() -> Self {
+        Self { encryption: None, explain_bytes: limits::TRACE_BYTES, load_progress: Arc::default() }
+    }
+}
+
+/// A configuration in which everything is filled in, by the parts of a server that take it.
+pub(crate) struct CompletedConfig {
+    pub(crate) stop: CancellationToken,
+    pub(crate) storage: StorageConfig,
+    pub(crate) pipeline: PipelineConfig,
+    /// The server as the objects of `default/kubernetes` and of its authorities describe it.
+    pub(crate) identity: ServerIdentity,
+    /// The `host:port` in documents.
+    pub(crate) document_address: String,
+    pub(crate) front_proxies: Option<Arc<FrontProxies>>,
+    pub(crate) audit: Option<Arc<Audit>>,
+    /// The largest number of open connections.
+    pub(crate) connections: usize,
+    opt_in: OptIn,
+}
+
+impl ServerConfig {
+    /// Fills in what follows from other fields, and divides the configuration among the parts of a server.
+    pub(crate) fn complete(self) -> CompletedConfig {
+        let Self { nondet, stop, network, authorities, access, admission, registry, storage, .. } = self;
+        let identity = identity(&network, &authorities);
+        let pipeline = PipelineConfig {
+            nondet,
+            outbound: network.outbound,
+            access,
+            admission,
+            registry,
+            requests: Some(self.requests),
+            local_components: self.local_components,
+        };
+        CompletedConfig {
+            stop,
+            storage,
+            pipeline,
+            identity,
+            document_address: network.external_address.unwrap_or(network.advertised),
+            front_proxies: authorities.front_proxies,
+            audit: self.audit,
+            connections: network.connections.min(limits::CONNECTIONS),
+            opt_in: self.opt_in,
+        }
+    }
+}
+
+impl CompletedConfig {
+    /// The kinds that the server serves without any stored definition.
+    pub(crate) fn kinds(&self) -> Kinds {
+        self.pipeline.admission.switches.kinds(self.opt_in.clone())
+    }
+}
+
+fn identity(network: &NetworkConfig, authorities: &AuthoritiesConfig) -> ServerIdentity {
+    let AuthoritiesConfig { client_ca, front_proxy_ca, front_proxies } = authorities;
+    let identity = ServerIdentity::new(&network.advertised, client_ca.clone(), front_proxy_ca.clone());
+    let identity = if network.leaves_endpoints { identity.without_endpoints() } else { identity };
+    match front_proxies {
+        None => identity,
+        Some(proxies) => {
+            identity.with_front_proxies(proxies.authorities_pem.clone(), proxies.allowed_names.clone())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_have_the_advertised_address_unless_another_is_configured() {
+        let completed = |external: Option<&str>| {
+            let external_address = external.map(str::to_owned);
+            let network = NetworkConfig { external_address, ..NetworkConfig::default() };
+            ServerConfig { network, ..ServerConfig::default() }.complete()
+        };
+        assert_eq!(completed(None).document_address, "127.0.0.1:6443");
+        assert_eq!(completed(Some("api.example.com:443")).document_address, "api.example.com:443");
+    }
+
+    #[test]
+    fn connections_stay_below_the_servers_own_bound() {
+        let network = NetworkConfig { connections: usize::MAX, ..NetworkConfig::default() };
+        let completed = ServerConfig { network, ..ServerConfig::default() }.complete();
+        assert_eq!(completed.connections, limits::CONNECTIONS);
+    }
+}

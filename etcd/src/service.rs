@@ -1,0 +1,25 @@
+//! [`Service`]: what every connection serves.
+
+use std::sync::Arc;
+
+use axum::Router;
+
+use crate::budget::Budget;
+use crate::calls::Calls;
+use crate::connection_slots::ConnectionActivity;
+use crate::node::Node;
+
+/// The services of every connection.
+#[derive(Clone)]
+pub(crate) struct Service {
+    /// Answers reads and writes of keys.
+    pub(crate) node: Node,
+    /// Answers all other requests, and those of `node` over HTTP/1.1.
+    pub(crate) router: Router,
+    /// Counters of calls.
+    pub(crate) calls: Calls,
+    /// Memory budget of all connections.
+    pub(crate) budget: Budget,
+    /// Activity of this connection.
+    pub(crate) activity: Arc<ConnectionActivity>,
+}

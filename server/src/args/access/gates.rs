@@ -1,0 +1,308 @@
+//! Checks of `--feature-gates` and `--runtime-config`. Most of kstore's features and APIs are fixed: a setting that agrees with them is
+//! accepted, one without effect gives a warning, and one that kstore cannot ignore is refused. `opt_in` turns optional APIs and their
+//! features on.
+
+use super::FlagError;
+use super::gate_table::{self as table, FeatureGate, GATES, Stage, gate};
+use crate::flags::parse_bool;
+use kstore_api::kind::opt_in::{self, ApiSwitches};
+use kstore_api::kind::{self, OptIn};
+use std::collections::BTreeMap;
+
+/// Gates that are off by default in Kubernetes 1.36 and whose feature this server always has.
+const PRESENT: [&str; 1] = ["MaxUnavailableStatefulSet"];
+
+/// Gates of features that a server has only with them, perhaps with an API of `--runtime-config`.
+const OPTIONAL: [&str; 3] = ["ClusterTrustBundle", "ClusterTrustBundleProjection", "StorageVersionMigrator"];
+
+const FLAG: &str = "feature-gates";
+const APIS: &str = "runtime-config";
+
+/// Gates that `--feature-gates` names, each with its last value.
+type Explicit<'a> = BTreeMap<&'a str, bool>;
+
+/// Checks every `NAME=BOOL` of `--feature-gates` as Kubernetes 1.36 does, and returns the warnings about those without effect.
+///
+/// # Errors
+/// A gate that Kubernetes 1.36 does not know, a locked gate with a value other than its default, or a gate that is on while a gate that
+/// it needs is off.
+pub(crate) fn feature_gates(settings: &[String]) -> Result<Vec<String>, FlagError> {
+    let (mut warnings, mut explicit) = (Vec::new(), Explicit::new());
+    for setting in settings {
+        // A prefix names the component, which is always `kube` in these programs.
+        let (name, on) = gate_setting(setting.strip_prefix("kube:").unwrap_or(setting))
+            .map_err(|reason| FlagError::new(FLAG, setting, reason))?;
+        explicit.insert(name, on);
+        let has_no_effect = if STAGES.contains(&name) {
+            true
+        } else if let Some(gate) = gate(name) {
+            if gate.is_locked && on != gate.default {
+                let locked = gate.default;
+                let reason = format!("cannot set feature gate {name} to {on}, feature is locked to {locked}");
+                return Err(FlagError::new(FLAG, setting, reason));
+            }
+            on != (gate.default || PRESENT.contains(&name)) && !OPTIONAL.contains(&name)
+        } else {
+            return Err(FlagError::new(FLAG, setting, format!("unrecognized feature gate: {name}")));
+        };
+        if has_no_effect {
+            warnings.push(format!("--{FLAG}={setting} has no effect: kstore cannot change this feature"));
+        }
+    }
+    match unmet(&explicit) {
+        Some(reason) => Err(FlagError::new(FLAG, &settings.join(","), reason)),
+        None => Ok(warnings),
+    }
+}
+
+/// Names that set every gate of a stage that the flag does not name itself.
+const STAGES: [&str; 2] = ["AllAlpha", "AllBeta"];
+
+/// The first gate that is on although a gate that it needs is off, as Kubernetes' error text; `None` if there is none.
+fn unmet(explicit: &Explicit<'_>) -> Option<String> {
+    let off = |gate: &FeatureGate| {
+        let off = gate
+            .needs
+            .split_whitespace()
+            .filter(|need| table::gate(need).is_some_and(|need| !is_on(need, explicit)));
+        off.collect::<Vec<_>>().join(" ")
+    };
+    GATES.iter().filter(|gate| is_on(gate, explicit)).find_map(|gate| {
+        let off = off(gate);
+        let name = gate.name;
+        (!off.is_empty())
+            .then(|| format!("{name} is enabled, but depends on features that are disabled: [{off}]"))
+    })
+}
+
+/// Whether the gate is on in Kubernetes with these settings.
+fn is_on(gate: &FeatureGate, explicit: &Explicit<'_>) -> bool {
+    let stage = match gate.stage {
+        Stage::Alpha => explicit.get("AllAlpha"),
+        Stage::Beta => explicit.get("AllBeta"),
+        Stage::Ga | Stage::Deprecated => None,
+    };
+    *explicit.get(gate.name).or(stage).unwrap_or(&gate.default)
+}
+
+/// The optional APIs and features that `--runtime-config` and `--feature-gates` turn on, and the warnings about APIs that stay off for
+/// want of a gate. [`feature_gates`] checks the gates.
+///
+/// # Errors
+/// An API that every kstore server serves is disabled, or an API that kstore does not have is enabled.
+pub(crate) fn opt_in(apis: &[String], gates: &[String]) -> Result<(OptIn, Vec<String>), FlagError> {
+    let (mut switches, mut former) = (ApiSwitches::new(), Vec::new());
+    for setting in apis {
+        let (name, on) = api_setting(setting)?;
+        if !on && disables_fixed_apis(name) {
+            return Err(FlagError::new(APIS, setting, "kstore cannot disable APIs"));
+        }
+        if on && let Some(served) = served_instead(name) {
+            former.push(format!(
+                "--{APIS}={setting} has no effect: kstore serves {served}, and not this version of the same kinds"
+            ));
+            continue;
+        }
+        if on && !STAGES_OF_APIS.contains(&name) && !opt_in::names_api(name) {
+            let reason = "kstore does not serve this API; remove it from the flag";
+            return Err(FlagError::new(APIS, setting, reason));
+        }
+        switches.insert(name, on);
+    }
+    let explicit: Explicit<'_> = gates
+        .iter()
+        .filter_map(|gate| gate_setting(gate.strip_prefix("kube:").unwrap_or(gate)).ok())
+        .collect();
+    let has_gate = |name: &str| gate(name).is_some_and(|gate| is_on(gate, &explicit));
+    let is_missing =
+        |kind: &&kind::OptionalKind| opt_in::is_on(&kind.row, &switches) && !kind.has_gate(has_gate);
+    let warning = |kind: &kind::OptionalKind| {
+        let (plural, gate) = (kind.row.plural, kind.gate);
+        format!("{plural} are not served, because the feature gate {gate} is off: add --{FLAG}={gate}=true")
+    };
+    let warnings = former.into_iter().chain(kind::OPT_IN.iter().filter(is_missing).map(warning)).collect();
+    Ok((OptIn::of(&switches, has_gate), warnings))
+}
+
+/// The version that is served of a group whose beta version a flag names. Kubernetes serves both, with the same kinds; test suites turn
+/// the beta on and use the stable one.
+fn served_instead(name: &str) -> Option<String> {
+    let mut parts = name.split('/');
+    let (group, version) = (parts.next()?, parts.next()?);
+    let is_beta = version.strip_prefix('v').is_some_and(|rest| rest.contains("beta"));
+    let is_stable = || kind::versions(group).any(|served| served == "v1");
+    (is_beta && !opt_in::names_api(name) && is_stable()).then(|| format!("{group}/v1"))
+}
+
+/// Names that stand for all APIs of a stage.
+const STAGES_OF_APIS: [&str; 5] = ["api/all", "api/ga", "api/beta", "api/alpha", "api/legacy"];
+
+/// Whether `name` stands for APIs that every server serves.
+fn disables_fixed_apis(name: &str) -> bool {
+    matches!(name, "api/all" | "api/ga" | "api/legacy") || is_served(name)
+}
+
+/// Parses `NAME=BOOL`; the error is Kubernetes' text.
+fn gate_setting(setting: &str) -> Result<(&str, bool), String> {
+    let Some((name, value)) = setting.split_once('=') else {
+        return Err(format!("missing bool value for {}", setting.trim()));
+    };
+    let (name, value) = (name.trim(), value.trim());
+    match parse_bool(value) {
+        Some(on) => Ok((name, on)),
+        None => Err(format!("invalid value of {name}={value}: expected true or false")),
+    }
+}
+
+/// Parses `API=BOOL`; an API without a value is enabled.
+fn api_setting(setting: &str) -> Result<(&str, bool), FlagError> {
+    let (name, value) = setting.split_once('=').unwrap_or((setting, "true"));
+    match parse_bool(value) {
+        Some(on) => Ok((name.trim(), on)),
+        None => Err(FlagError::new(APIS, setting, "expected API=true or API=false")),
+    }
+}
+
+/// Whether every kstore server serves a `group/version`, a `version` of the core group, or a `group/version/resource`.
+fn is_served(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('/').collect();
+    match parts[..] {
+        [version] => kind::versions("").any(|served| served == version),
+        [group, version] => kind::versions(group).any(|served| served == version),
+        [group, version, plural] => kind::lookup(group, version, plural).is_some(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gates(text: &str) -> Result<Vec<String>, String> {
+        let settings: Vec<String> = text.split(',').map(str::to_owned).collect();
+        feature_gates(&settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn gates_that_kstore_cannot_change_give_a_warning() {
+        for silent in [
+            "SidecarContainers=true,GenericWorkload=false",
+            "MutatingAdmissionPolicy=true,kube:WatchList=true",
+            "MaxUnavailableStatefulSet=true",
+            "ClusterTrustBundle=true,ClusterTrustBundleProjection=true,StorageVersionMigrator=true",
+            "DynamicResourceAllocation=true,DRAConsumableCapacity=true",
+        ] {
+            assert_eq!(gates(silent), Ok(vec![]), "{silent}");
+        }
+        for warned in [
+            "CrossNamespaceVolumeDataSource=true",
+            "MutatingAdmissionPolicy=false",
+            "MaxUnavailableStatefulSet=false",
+            "AllAlpha=false",
+        ] {
+            assert_eq!(gates(warned).unwrap().len(), 1, "{warned}");
+        }
+    }
+
+    #[test]
+    fn a_beta_version_of_kinds_that_are_served_gives_a_warning() {
+        let settings =
+            ["resource.k8s.io/v1beta2=true", "networking.k8s.io/v1beta1/ipaddresses"].map(str::to_owned);
+        let (_, warnings) = opt_in(&settings, &[]).unwrap();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].contains("kstore serves resource.k8s.io/v1"), "{warnings:?}");
+        for refused in ["apps/v9=true", "nogroup.k8s.io/v1beta1=true"] {
+            assert!(opt_in(&[refused.to_owned()], &[]).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn refused_gates_have_the_error_texts_of_kubernetes() {
+        for (setting, reason) in [
+            ("NoSuchGate=true", "unrecognized feature gate: NoSuchGate"),
+            // Removed in 1.36; a test suite for an older release may still name it.
+            ("ValidatingAdmissionPolicy=true", "unrecognized feature gate: ValidatingAdmissionPolicy"),
+            (
+                "SidecarContainers=false",
+                "cannot set feature gate SidecarContainers to false, feature is locked to true",
+            ),
+            (
+                "GitRepoVolumeDriver=true",
+                "cannot set feature gate GitRepoVolumeDriver to true, feature is locked to false",
+            ),
+            (
+                "GangScheduling=true",
+                "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+            ),
+            (
+                "APIServerIdentity=false",
+                "UnknownVersionInteroperabilityProxy is enabled, but depends on features that are disabled: [APIServerIdentity]",
+            ),
+            ("SidecarContainers", "missing bool value for SidecarContainers"),
+            ("WatchList=perhaps", "invalid value of WatchList=perhaps"),
+        ] {
+            let error = gates(setting).unwrap_err();
+            assert!(error.contains(reason), "{setting}: {error}");
+        }
+        assert_eq!(gates("GangScheduling=true,GenericWorkload=true").unwrap().len(), 2);
+    }
+
+    #[test]
+    fn every_gate_can_be_looked_up_and_accepts_its_default() {
+        for (before, after) in GATES.iter().zip(&GATES[1..]) {
+            assert!(before.name < after.name, "{} and {} are out of order", before.name, after.name);
+        }
+        for gate in GATES {
+            let FeatureGate { name, stage, default, is_locked, needs } = *gate;
+            assert_eq!(table::gate(name).map(|found| found.name), Some(name));
+            assert!(
+                !(stage == Stage::Alpha && (default || is_locked)),
+                "{name}: alpha gates are off and not locked"
+            );
+            assert!(!(stage == Stage::Beta && is_locked), "{name}: beta gates are not locked");
+            for need in needs.split_whitespace() {
+                assert!(table::gate(need).is_some(), "{name} needs {need}");
+            }
+            let has_warning = default != (default || PRESENT.contains(&name));
+            let repeated = gates(&format!("{name}={default}")).map(|warnings| !warnings.is_empty());
+            assert_eq!(repeated, Ok(has_warning), "{name}={default}");
+            let other = gates(&format!("{name}={}", !default));
+            assert!(!is_locked || other.is_err(), "{name} is locked");
+        }
+        assert_eq!(unmet(&Explicit::new()), None, "the defaults are consistent");
+    }
+
+    #[test]
+    fn apis_that_kstore_does_not_have_cannot_be_enabled_and_others_not_disabled() {
+        for accepted in ["apps/v1=true", "v1", "api/all=true", "api/beta=false", "scheduling.k8s.io/v9=false"]
+        {
+            assert!(plurals(accepted, "").is_ok(), "{accepted}");
+        }
+        assert!(plurals("scheduling.k8s.io/v9=true", "").unwrap_err().contains("does not serve"));
+        for refused in ["apps/v1=false", "api/all=false", "api/ga=false"] {
+            assert!(plurals(refused, "").unwrap_err().contains("cannot disable APIs"), "{refused}");
+        }
+    }
+
+    /// Plurals of the optional kinds that the settings turn on, and the number of warnings.
+    fn plurals(apis: &str, gates: &str) -> Result<(Vec<&'static str>, usize), String> {
+        let words = |text: &str| text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        let (apis, gates): (Vec<String>, Vec<String>) = (words(apis), words(gates));
+        let (opt_in, warnings) = opt_in(&apis, &gates).map_err(|error| error.to_string())?;
+        Ok((opt_in.rows().iter().map(|row| row.plural).collect(), warnings.len()))
+    }
+
+    #[test]
+    fn optional_apis_need_the_flag_and_the_gate() {
+        const BUNDLES: &str = "certificates.k8s.io/v1beta1=true";
+        assert_eq!(plurals(BUNDLES, "ClusterTrustBundle=true"), Ok((vec!["clustertrustbundles"], 0)));
+        assert_eq!(plurals(BUNDLES, "kube:AllBeta=true"), Ok((vec!["clustertrustbundles"], 0)));
+        assert_eq!(plurals(BUNDLES, ""), Ok((vec![], 1)), "kube-apiserver warns, too");
+        assert_eq!(plurals("", "ClusterTrustBundle=true"), Ok((vec![], 0)));
+        let all = "ClusterTrustBundle=true,StorageVersionMigrator=true";
+        let both = vec!["clustertrustbundles", "storageversionmigrations"];
+        assert_eq!(plurals("api/beta=true", all), Ok((both, 0)));
+        let one = "api/all=true,storagemigration.k8s.io/v1beta1=false";
+        assert_eq!(plurals(one, all), Ok((vec!["clustertrustbundles"], 0)));
+    }
+}

@@ -1,0 +1,224 @@
+//! The checked command line as data: [`Config`], and what its parts choose.
+
+use super::{
+    AccessConfig, AuditConfig, EncryptionFile, EtcdListen, ExternalEtcd, History, ListenAddress,
+    MetricsServer, Quota,
+};
+use clap::ValueEnum;
+use kstore_apiserver::ServiceRanges;
+use kstore_apiserver::outbound::ServiceBackends;
+use kstore_controllers::{Networks, Selection};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Largest number of simulated nodes that fits in one process; the largest supported Kubernetes cluster has 5 000.
+pub(crate) const MAX_NODES: u32 = 20_000;
+
+/// A component of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Component {
+    /// The store alone, which serves only the etcd API.
+    Store,
+    /// The store and the Kubernetes API.
+    Apiserver,
+    /// The workload controllers.
+    Controllers,
+    /// The scheduler.
+    Scheduler,
+    /// The simulated nodes.
+    KubeletSim,
+}
+
+impl Component {
+    /// The component's name in `--components`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Apiserver => "apiserver",
+            Self::Controllers => "controllers",
+            Self::Scheduler => "scheduler",
+            Self::KubeletSim => "kubelet-sim",
+        }
+    }
+}
+
+/// Which point a write must reach before it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    /// The write is synced to disk.
+    Sync,
+    /// The write is in memory; a crash of the machine may lose the last 100 ms.
+    Relaxed,
+}
+
+/// Storage engine of checkpointed history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// Immutable log segments.
+    Segments,
+    /// The sled database.
+    Sled,
+}
+
+/// Storage of objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// Memory only; nothing survives the process.
+    Memory,
+    /// A data directory.
+    Disk {
+        /// Path of the directory.
+        dir: PathBuf,
+        /// Which point a write must reach before it is acknowledged.
+        durability: Durability,
+        /// Storage engine of checkpointed history.
+        engine: Engine,
+        /// Whether a damaged store is replaced by its readable part.
+        salvage: bool,
+    },
+    /// An external etcd.
+    External {
+        /// Addresses and credentials of the etcd.
+        etcd: ExternalEtcd,
+        /// Directory of certificates and kubeconfigs; `None` keeps them in memory.
+        dir: Option<PathBuf>,
+    },
+}
+
+impl Storage {
+    /// Whether a damaged store is replaced by its readable part.
+    pub fn salvages(&self) -> bool {
+        matches!(self, Self::Disk { salvage: true, .. })
+    }
+
+    /// The external etcd, if there is one.
+    pub(crate) fn external(&self) -> Option<&ExternalEtcd> {
+        match self {
+            Self::Memory | Self::Disk { .. } => None,
+            Self::External { etcd, .. } => Some(etcd),
+        }
+    }
+
+    /// The data directory, if there is one.
+    pub fn dir(&self) -> Option<PathBuf> {
+        match self {
+            Self::Memory => None,
+            Self::Disk { dir, .. } => Some(dir.clone()),
+            Self::External { dir, .. } => dir.clone(),
+        }
+    }
+}
+
+/// Location of the API: served by this process, or by another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// This process serves the API.
+    Here(Box<ApiHere>),
+    /// No Kubernetes API: this process is a plain etcd.
+    Store(Box<StoreAlone>),
+    /// Another process serves the API; this kubeconfig locates it.
+    Elsewhere(PathBuf),
+}
+
+impl Api {
+    /// The API that this process serves, if it does.
+    pub fn here(self) -> Option<ApiHere> {
+        match self {
+            Self::Here(here) => Some(*here),
+            Self::Store(_) | Self::Elsewhere(_) => None,
+        }
+    }
+}
+
+/// The Kubernetes API of this process. By default it is in memory, on a free port of the loopback interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiHere {
+    /// Storage of objects.
+    pub storage: Storage,
+    /// Address of the API listener.
+    pub listen: ListenAddress,
+    /// Listener of the etcd API, if it is served.
+    pub etcd: Option<EtcdListen>,
+    /// Quota of stored bytes.
+    pub quota: Quota,
+    /// History that automatic compaction keeps.
+    pub history: History,
+    /// Networks of Service addresses.
+    pub service_ranges: ServiceRanges,
+    /// Addresses of webhook Services outside the cluster.
+    pub service_backends: ServiceBackends,
+    /// Whether requests without credentials are served.
+    pub anonymous: bool,
+    /// The audit log, if configured.
+    pub audit: Option<Box<AuditConfig>>,
+    /// Authenticators and authorizers that flags configure.
+    pub access: Box<AccessConfig>,
+    /// Encryption of stored objects, if configured.
+    pub encryption: Option<Box<EncryptionFile>>,
+    /// Path of a second copy of the admin kubeconfig.
+    pub write_kubeconfig: Option<PathBuf>,
+    /// How metrics.k8s.io is served.
+    pub metrics: MetricsServer,
+    /// Name of the cluster in its kubeconfigs; `None`: that of the data directory.
+    pub name: Option<String>,
+}
+
+impl Default for ApiHere {
+    fn default() -> Self {
+        Self {
+            storage: Storage::Memory,
+            listen: ListenAddress { host: "127.0.0.1".to_owned(), port: 0 },
+            etcd: None,
+            quota: Quota::Default,
+            history: History::All,
+            service_ranges: ServiceRanges::default(),
+            service_backends: ServiceBackends::default(),
+            anonymous: true,
+            audit: None,
+            access: Box::default(),
+            encryption: None,
+            write_kubeconfig: None,
+            metrics: MetricsServer::Off,
+            name: None,
+        }
+    }
+}
+
+/// The store alone, which serves only the etcd API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreAlone {
+    /// Storage of keys.
+    pub storage: Storage,
+    /// Listener of the etcd API.
+    pub etcd: EtcdListen,
+    /// Quota of stored bytes.
+    pub quota: Quota,
+    /// History that automatic compaction keeps.
+    pub history: History,
+}
+
+/// A checked command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Location of the API.
+    pub api: Api,
+    /// The loops of this process.
+    pub loops: LoopsConfig,
+}
+
+/// The components that run as clients of the API in one process. By default none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoopsConfig {
+    /// The components; never the apiserver.
+    pub components: BTreeSet<Component>,
+    /// Controllers to run, if [`Component::Controllers`] runs.
+    pub controllers: Selection,
+    /// Address blocks from which controllers assign.
+    pub networks: Networks,
+    /// Number of simulated nodes.
+    pub nodes: u32,
+    /// Patterns of images that no simulated node can pull.
+    pub missing_images: Vec<String>,
+    /// Whether controllers and scheduler run only as leaders; `None`: if another process may run them too.
+    pub leader_elect: Option<bool>,
+}

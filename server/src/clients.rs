@@ -1,0 +1,31 @@
+//! Clients of the API: the identity of each component, and clients that need no certificate.
+
+use crate::args::Component;
+use crate::pki::{self, Identity};
+use kstore_apiserver::ApiServer;
+use kstore_apiserver::authn::UserInfo;
+use kstore_client::{Client, ConnectError, Kubeconfig, ServiceAccounts};
+
+/// The identity with which a component authenticates at the apiserver.
+pub(crate) fn identity(component: Component) -> Identity {
+    match component {
+        Component::Apiserver | Component::Store => pki::ADMIN,
+        Component::Controllers => pki::CONTROLLERS,
+        Component::Scheduler => pki::SCHEDULER,
+        Component::KubeletSim => pki::KUBELET_SIM,
+    }
+}
+
+/// A client of the apiserver in this process, as this identity.
+pub(crate) fn client(api: &ApiServer, identity: Identity) -> Client {
+    let in_process = api.in_process(UserInfo::new(identity.user, identity.group));
+    Client::over(in_process.clone(), identity.file).with_feed(move |request| in_process.watch(request))
+}
+
+/// Clients with the controllers' service account tokens, which `client` requests.
+pub(crate) fn service_accounts(
+    kubeconfig: &Kubeconfig,
+    client: &Client,
+) -> Result<ServiceAccounts, ConnectError> {
+    ServiceAccounts::connect_lazy(kubeconfig, client, "kube-system")
+}

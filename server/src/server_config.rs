@@ -1,0 +1,50 @@
+//! The API server's configuration by flags, for `kstore-server` and for its kube-apiserver replacement. Reads the files
+//! that the flags name.
+
+use crate::args::ApiHere;
+use crate::{access, audit};
+use kstore_apiserver::ServerConfig;
+use kstore_apiserver::config::{AccessConfig, AdmissionConfig, RegistryConfig, StorageConfig};
+use kstore_apiserver::limits::{EVENT_TTL, TRACE_BYTES};
+use kstore_nondet::Nondet;
+
+/// The configuration by the flags that both programs have. What remains are certificates, addresses, keys of tokens and
+/// the other parts of the process.
+pub(crate) fn by_flags(api: &ApiHere, nondet: &Nondet) -> anyhow::Result<ServerConfig> {
+    let flags = &api.access;
+    for warning in flags.admission.warnings.iter().chain(&flags.apis.warnings) {
+        tracing::warn!("{warning}");
+    }
+    let audit = api.audit.as_ref().map(|audit| audit::open(audit, nondet)).transpose()?;
+    let authenticators = access::authenticators(&flags.authentication, nondet)?;
+    if let Some(warning) = &flags.authentication.anonymous_warning
+        && authenticators.anonymous.is_none()
+    {
+        tracing::warn!("{warning}");
+    }
+    Ok(ServerConfig {
+        nondet: nondet.clone(),
+        access: AccessConfig {
+            authorization: access::modes(flags.authorization.as_ref(), nondet)?,
+            bearers: authenticators.bearers,
+            anonymous: authenticators.anonymous.unwrap_or_else(|| api.anonymous.into()),
+            ..AccessConfig::default()
+        },
+        admission: AdmissionConfig {
+            switches: flags.admission.switches.clone(),
+            configured: access::configured_plugins(&flags.admission, &nondet.rng)?,
+        },
+        registry: RegistryConfig {
+            service_ranges: api.service_ranges,
+            event_ttl: flags.event_ttl.unwrap_or(EVENT_TTL),
+        },
+        storage: StorageConfig {
+            explain_bytes: flags.explain_bytes.unwrap_or(TRACE_BYTES),
+            ..StorageConfig::default()
+        },
+        requests: flags.request_limits,
+        opt_in: flags.apis.opt_in.clone(),
+        audit,
+        ..ServerConfig::default()
+    })
+}
