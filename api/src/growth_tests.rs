@@ -15,7 +15,7 @@ use crate::resource::Resource;
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::{self, Elem, Field, Shape, Type};
 use crate::wire::protobuf;
-use crate::{defaults, meta, strategy, structural, table, validate};
+use crate::{defaults, strategy, structural, table, validate};
 
 /// Shorter length of a list; the longer one is [`FACTOR`] times as long.
 const SHORT: usize = 125;
@@ -172,7 +172,7 @@ fn stages(resource: &'static Resource, sent: &Value) -> Vec<(&'static str, Durat
         });
     }
     time(&mut times, "cells", || drop(table::cells(resource, &object, jiff::Timestamp::UNIX_EPOCH)));
-    time(&mut times, "owners", || drop(meta::drop_same_owners(&mut object)));
+    time(&mut times, "owners", || drop(strategy::drop_same_owners(&mut object)));
     time(&mut times, "strategic patch", || drop(strategic::apply(&decoded, &decoded, ty)));
     time(&mut times, "merge patch", || drop(merge::apply(&decoded, &decoded)));
     let mut config = decoded.clone();

@@ -39,6 +39,7 @@ pub mod openapi;
 pub mod patch;
 pub mod quantity;
 pub mod quota;
+pub mod resource;
 mod rules;
 pub mod scale;
 pub mod schedule;

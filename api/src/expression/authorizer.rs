@@ -125,12 +125,12 @@ impl PartialEq for RequestAuthorizer {
 
 impl RequestAuthorizer {
     /// Value of the variable `authorizer`.
-    pub(super) fn as_value<'a>(&self) -> Val<'a> {
+    pub(crate) fn as_value<'a>(&self) -> Val<'a> {
         row::value(AuthorizerValue { authorizer: self.clone(), subject: Subject::Requester })
     }
 
     /// Value of `authorizer.requestResource`: a check of the resource in the admission request.
-    pub(super) fn request_resource<'a>(&self, request: &Value) -> Val<'a> {
+    pub(crate) fn request_resource<'a>(&self, request: &Value) -> Val<'a> {
         let resource = &request["requestResource"];
         let target = ResourceAccess {
             group: text(&resource["group"]).to_owned(),
@@ -146,12 +146,12 @@ impl RequestAuthorizer {
 }
 
 /// Type of `authorizer`.
-pub(super) fn authorizer_type() -> Type {
+pub(crate) fn authorizer_type() -> Type {
     Type::opaque(AuthorizerValue::TYPE)
 }
 
 /// Type of `authorizer.requestResource`.
-pub(super) fn resource_check_type() -> Type {
+pub(crate) fn resource_check_type() -> Type {
     Type::opaque(ResourceCheck::TYPE)
 }
 
@@ -207,7 +207,7 @@ impl AuthorizerValue {
 }
 
 /// Functions of the library with their costs.
-pub(super) fn overloads() -> Vec<Row> {
+pub(crate) fn overloads() -> Vec<Row> {
     let mut rows = checks();
     rows.extend(parts());
     rows.extend(answers());

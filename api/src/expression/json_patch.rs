@@ -5,7 +5,7 @@ use kstore_cel::{CallEstimate, Overload, Type, Val};
 use super::row::{self, Row};
 
 /// Functions of the library.
-pub(super) fn overloads() -> Vec<Row> {
+pub(crate) fn overloads() -> Vec<Row> {
     let escape =
         Overload::function("string_jsonpatch_escapeKey_string", [Type::String], Type::String, |args| {
             Ok(Val::string(row::text(args, 0)?.replace('~', "~0").replace('/', "~1")))

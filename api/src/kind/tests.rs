@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::name::NameRule;
+use crate::resource::DefaultPropagation;
 
 #[test]
 fn rows_are_unique_by_plural_and_by_kind() {

@@ -105,7 +105,7 @@ fn rules_of(internal: &Internal<'_>, old: Option<&Value>, found: &ErrorList) -> 
 
 /// Whether a schema exists, is structural, and has only known types. Only such schemas are published and
 /// served.
-pub(super) fn is_structural(schema: &Value) -> bool {
+pub(crate) fn is_structural(schema: &Value) -> bool {
     plain::is_plain(schema, structural::Level::Root) || is_structural_by_all_rules(schema)
 }
 

@@ -44,7 +44,7 @@ use self::prune::Pruning;
 use self::set::FieldSet;
 use self::walk::Difference;
 use crate::group_version::split_api_version;
-use crate::resource::Resource;
+use crate::resource::{Reset, Resource};
 use crate::status::{Cause, Details, Reason, Status};
 
 pub use configuration::merge_configuration;

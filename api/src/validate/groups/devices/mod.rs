@@ -9,6 +9,7 @@ mod status;
 use serde_json::Value;
 
 use super::reference::{driver, unique_texts};
+use crate::check::metadata::{annotations, labels};
 use crate::check::{each, grammar};
 use crate::distinct::Distinct;
 use crate::expression::device::Selector;
@@ -19,7 +20,6 @@ use crate::limits::{
 };
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::metadata::{annotations, labels};
 
 pub(crate) use status::status;
 

@@ -1,5 +1,8 @@
 //! Checks that the rules of all kinds fit their rows.
 
+mod members;
+mod sources;
+
 use crate::resource::{KindRules, Labels};
 use std::collections::BTreeSet;
 
