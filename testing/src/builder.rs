@@ -5,12 +5,13 @@ use crate::faults::{FaultInjector, Faults};
 use crate::initial;
 use crate::limits::CONNECTIONS;
 use crate::schedule::Schedule;
+use crate::server_config::{local_components, server_config};
 use kstore_api::kind::OptIn;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::config::{AccessConfig, NetworkConfig};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{AnnotationCheck, ApiServer, InProcess, LocalComponents, ServerConfig, ServerImage};
+use kstore_apiserver::{ApiServer, InProcess, ServerConfig, ServerImage};
 use kstore_client::Client;
 use kstore_client::manifest::ApplyError;
 use kstore_controllers::Accounts;
@@ -329,28 +330,12 @@ impl Builder {
         stop: &CancellationToken,
         tokens: Option<Arc<Tokens>>,
     ) -> ServerConfig {
-        let network = NetworkConfig {
-            // An address reserved for documentation (RFC 5737): the cluster has no listener unless a test opens one later.
-            advertised: "192.0.2.1:6443".to_owned(),
-            connections: CONNECTIONS,
-            ..NetworkConfig::default()
-        };
-        let annotations = AnnotationCheck {
-            prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
-            problems: kstore_kubelet_sim::behavior::problems,
-        };
+        let config = server_config(nondet, stop, local_components(self.controllers, self.nodes > 0));
         ServerConfig {
-            nondet: nondet.clone(),
-            stop: stop.clone(),
-            network,
-            access: AccessConfig { tokens, ..AccessConfig::default() },
+            network: NetworkConfig { connections: CONNECTIONS, ..config.network },
+            access: AccessConfig { tokens, ..config.access },
             opt_in: self.opt_in.clone(),
-            local_components: LocalComponents {
-                controllers: self.controllers,
-                kubelets: self.nodes > 0,
-                annotations: (self.nodes > 0).then_some(annotations),
-            },
-            ..ServerConfig::default()
+            ..config
         }
     }
 }

@@ -64,6 +64,7 @@ mod initial;
 mod limits;
 mod listen;
 mod schedule;
+mod server_config;
 mod settle;
 mod subset;
 mod trace;
@@ -85,5 +86,7 @@ pub use kstore_client::manifest::{ApplyError, ManifestError};
 /// For the tests of kstore, which assemble clusters of their own.
 #[doc(hidden)]
 pub use schedule::{PermutedService, Schedule};
+#[doc(hidden)]
+pub use server_config::{local_components, server_config};
 #[doc(hidden)]
 pub use serde_json::json as __json;

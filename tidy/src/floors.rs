@@ -54,7 +54,7 @@ pub(crate) const CRATES: [CrateFloors; 5] = [
     CrateFloors {
         folder: "server",
         floors: &[
-            &["flags", "telemetry", "version"],
+            &["flags", "telemetry", "version", "watched_object"],
             &["args"],
             &["data_dir", "files", "hostname", "memory_file", "open_files", "runtime", "socket_file"],
             &["load_report", "phase", "pki", "ready", "salvage", "shutdown", "signing", "token_signer"],
