@@ -43,6 +43,7 @@ mod telemetry;
 mod tls;
 mod token_signer;
 mod version;
+mod watched_object;
 mod wiring;
 
 pub use args::Cli;

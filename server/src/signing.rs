@@ -1,12 +1,11 @@
 //! Has the cluster sign a certificate: creates a CertificateSigningRequest, approves it, and waits for the signer. Everything goes
 //! through the API, so it is authorized and audited like `kubectl`.
 
-use anyhow::{Context, anyhow, bail};
+use crate::watched_object::watch_until;
+use anyhow::{Context, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures::StreamExt as _;
 use kstore_client::{Client, DynamicApi, Gvr, WatchParams};
-use kstore_informer::{Frame, ListerWatcher as _, ReadAt, SourceError, Start};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -75,30 +74,16 @@ fn request(key: &KeyPair, wanted: &WantedCertificate) -> anyhow::Result<Value> {
 
 /// Waits for the certificate of a request; returns it in base64.
 async fn signed(requests: &DynamicApi, name: &str) -> anyhow::Result<String> {
-    let source = requests.source(WatchParams::default().name(name));
-    loop {
-        let failed = |error: SourceError| anyhow!("cannot watch the request {name}: {error}");
-        let mut frames = source.watch(Start::Initial(ReadAt::Latest)).await.map_err(failed)?;
-        while let Some(batch) = frames.next().await {
-            let batch = match batch {
-                Ok(batch) => batch,
-                Err(SourceError::Expired) => break,
-                Err(error) => return Err(failed(error)),
-            };
-            for frame in batch {
-                let Frame::Put(request) = frame else { continue };
-                let status = &request.value()["status"];
-                if let Some(certificate) = status["certificate"].as_str().filter(|text| !text.is_empty()) {
-                    return Ok(certificate.to_owned());
-                }
-                let mut conditions = status["conditions"].as_array().into_iter().flatten();
-                if let Some(refused) = conditions.find(|condition| condition["type"] == "Failed") {
-                    bail!(
-                        "the request {name} was refused: {}",
-                        refused["message"].as_str().unwrap_or("no reason")
-                    );
-                }
-            }
+    let decide = |request: &Value| {
+        let status = &request["status"];
+        if let Some(certificate) = status["certificate"].as_str().filter(|text| !text.is_empty()) {
+            return Some(Ok(certificate.to_owned()));
         }
-    }
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let refused = conditions.find(|condition| condition["type"] == "Failed")?;
+        let why = refused["message"].as_str().unwrap_or("no reason");
+        Some(Err(anyhow!("the request {name} was refused: {why}")))
+    };
+    let decided = watch_until(requests, WatchParams::default().name(name), decide).await;
+    decided.map_err(|error| anyhow!("cannot watch the request {name}: {error}"))?
 }

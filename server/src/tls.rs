@@ -4,6 +4,7 @@
 mod client_authorities;
 mod listed_clients;
 mod serving_certificate;
+mod signature_checks;
 
 pub(crate) use client_authorities::{Authorities, ClientAuthorities};
 pub(crate) use serving_certificate::ServingCertificate;

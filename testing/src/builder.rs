@@ -6,13 +6,13 @@ use crate::components::Builder;
 use crate::faults::{FaultInjector, Faults};
 use crate::limits::CONNECTIONS;
 use crate::schedule::Schedule;
+use crate::server_config::local_components;
+use crate::server_config::server_config;
 use kstore_apiserver::config::AccessConfig;
 use kstore_apiserver::config::NetworkConfig;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::AnnotationCheck;
 use kstore_apiserver::ApiServer;
-use kstore_apiserver::LocalComponents;
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::ServerImage;
 use kstore_apiserver::user::UserInfo;
@@ -157,28 +157,12 @@ impl Builder {
         stop: &CancellationToken,
         tokens: Option<Arc<Tokens>>,
     ) -> ServerConfig {
-        let network = NetworkConfig {
-            // An address reserved for documentation (RFC 5737): the cluster has no listener unless a test opens one later.
-            advertised: "192.0.2.1:6443".to_owned(),
-            connections: CONNECTIONS,
-            ..NetworkConfig::default()
-        };
-        let annotations = AnnotationCheck {
-            prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
-            problems: kstore_kubelet_sim::behavior::problems,
-        };
+        let config = server_config(nondet, stop, local_components(self.controllers, self.nodes > 0));
         ServerConfig {
-            nondet: nondet.clone(),
-            stop: stop.clone(),
-            network,
-            access: AccessConfig { tokens, ..AccessConfig::default() },
+            network: NetworkConfig { connections: CONNECTIONS, ..config.network },
+            access: AccessConfig { tokens, ..config.access },
             opt_in: self.opt_in.clone(),
-            local_components: LocalComponents {
-                controllers: self.controllers,
-                kubelets: self.nodes > 0,
-                annotations: (self.nodes > 0).then_some(annotations),
-            },
-            ..ServerConfig::default()
+            ..config
         }
     }
 }

@@ -67,6 +67,7 @@ mod limits;
 mod listen;
 mod namespaces;
 mod schedule;
+mod server_config;
 mod settle;
 mod start;
 mod subset;
@@ -90,5 +91,7 @@ pub use kstore_client::manifest::{ApplyError, ManifestError};
 /// For the tests of kstore, which assemble clusters of their own.
 #[doc(hidden)]
 pub use schedule::{PermutedService, Schedule};
+#[doc(hidden)]
+pub use server_config::{local_components, server_config};
 #[doc(hidden)]
 pub use serde_json::json as __json;

@@ -18,16 +18,19 @@ use kstore_apiserver::config::RegistryConfig;
 use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::token::{Bound, LegacyClaims, Tokens};
+use kstore_apiserver::ApiServer;
+use kstore_apiserver::InProcess;
+use kstore_apiserver::LocalComponents;
+use kstore_apiserver::ServerConfig;
+use kstore_apiserver::ServerImage;
+use kstore_apiserver::ServiceRanges;
 use kstore_apiserver::user::UserInfo;
-use kstore_apiserver::{
-    AnnotationCheck, ApiServer, InProcess, LocalComponents, ServerConfig, ServerImage, ServiceRanges,
-};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_controllers::{Accounts, TokenSigner, UnusedTokenPeriod};
 use kstore_informer::{Supervisor, TaskGroup};
 use kstore_kubelet_sim::{Handle, Identities, Simulator};
 use kstore_nondet::Nondet;
-use kstore_testing::Schedule;
+use kstore_testing::{Schedule, local_components, server_config};
 use rcgen::KeyPair;
 use serde_json::Value;
 use std::sync::Arc;
@@ -274,17 +277,7 @@ impl Cluster {
             true => Schedule::permuted(nondet.rng.fork("schedule")),
             false => Schedule::fifo(),
         };
-        let local = match setup.loops {
-            Loops::All => LocalComponents {
-                annotations: Some(AnnotationCheck {
-                    prefix: kstore_kubelet_sim::behavior::ANNOTATION_PREFIX,
-                    problems: kstore_kubelet_sim::behavior::problems,
-                }),
-                ..LocalComponents::ALL
-            },
-            Loops::Controllers => LocalComponents { controllers: true, ..LocalComponents::default() },
-            Loops::None => LocalComponents::default(),
-        };
+        let local = local_components(setup.loops != Loops::None, setup.loops == Loops::All);
         let (webhooks, refusals) = (Webhooks::default(), Refusals::default());
         let plugins =
             || PluginSwitches { enabled: setup.plugins.iter().copied().collect(), ..Default::default() };
@@ -551,22 +544,14 @@ async fn apiserver(
     stop: &CancellationToken,
     tasks: &TaskTracker,
 ) -> ApiServer {
-    let network = NetworkConfig {
-        advertised: "192.0.2.1:6443".to_owned(),
-        outbound: Arc::clone(&outside.outbound),
-        ..NetworkConfig::default()
-    };
-    let client_ca = Some("test CA".to_owned());
+    let config = server_config(nondet, stop, local_components);
     let config = ServerConfig {
-        nondet: nondet.clone(),
-        stop: stop.clone(),
-        network,
-        authorities: AuthoritiesConfig { client_ca, ..AuthoritiesConfig::default() },
-        access: AccessConfig { tokens: outside.tokens.clone(), ..AccessConfig::default() },
-        admission: AdmissionConfig { switches: outside.plugins.clone(), ..AdmissionConfig::default() },
-        registry: RegistryConfig { service_ranges, ..RegistryConfig::default() },
-        local_components,
-        ..ServerConfig::default()
+        network: NetworkConfig { outbound: Arc::clone(&outside.outbound), ..config.network },
+        authorities: AuthoritiesConfig { client_ca: Some("test CA".to_owned()), ..config.authorities },
+        access: AccessConfig { tokens: outside.tokens.clone(), ..config.access },
+        admission: AdmissionConfig { switches: outside.plugins.clone(), ..config.admission },
+        registry: RegistryConfig { service_ranges, ..config.registry },
+        ..config
     };
     let follow = |task| drop(tasks.spawn(task));
     let api = match image {

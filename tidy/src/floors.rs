@@ -217,6 +217,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["faults", "trace"],
             &["causes", "client", "components"],
             &["cluster"],
+            &["server_config"],
             &["builder", "settle", "wait"],
             &["fork"],
             &["initial"],
@@ -237,7 +238,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "server",
         floors: &[
-            &["flags", "telemetry", "version"],
+            &["flags", "telemetry", "version", "watched_object"],
             &["args"],
             &["data_dir", "files", "hostname", "memory_file", "open_files", "runtime", "socket_file"],
             &["load_report", "phase", "pki", "ready", "salvage", "shutdown", "signing", "token_signer"],

@@ -78,7 +78,7 @@ use registered::{
     MUTATING_POLICY, MUTATING_WEBHOOK, NODE_RESTRICTION, OWNER_REFERENCES, RBAC_ESCALATION, Running,
     VALIDATING_POLICY, VALIDATING_WEBHOOK,
 };
-pub use registered::{PluginSwitches, plugins};
+pub use registered::{LEFT_OUT, PluginSwitches, plugins};
 use request_effects::RequestEffects;
 use serde_json::Value;
 use std::sync::Arc;

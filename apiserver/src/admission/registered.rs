@@ -42,6 +42,10 @@ pub(super) const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";
 pub(super) const VALIDATING_WEBHOOK: &str = "ValidatingAdmissionWebhook";
 const DENY_ESCALATING_EXEC: &str = "DenyEscalatingExec";
 const DENY_EXEC_ON_PRIVILEGED: &str = "DenyExecOnPrivileged";
+/// Plugins that Kubernetes enables by default and that this server does not have. Three of them are about kinds or fields
+/// of features that are off by default.
+pub const LEFT_OUT: [&str; 4] =
+    ["PodGroupProtection", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation"];
 /// Plugins that do not implement [`Plugin`]: they wait for webhooks, or are part of a commit.
 const ELSEWHERE: [&str; 5] =
     [MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK, RESOURCE_QUOTA];

@@ -61,7 +61,7 @@ pub struct AdmissionConfig {
 }
 
 /// How objects are stored.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RegistryConfig {
     /// The networks of Service addresses.
     pub service_ranges: ServiceRanges,

@@ -25,7 +25,6 @@ fn without_flags_everything_runs_here_on_disk() {
         quota,
         history,
         service_ranges,
-        service_backends: _,
         anonymous,
         audit,
         access,
@@ -33,6 +32,7 @@ fn without_flags_everything_runs_here_on_disk() {
         write_kubeconfig,
         metrics,
         name,
+        ..
     } = config.api.here().unwrap();
     assert_eq!((metrics, encryption, name), (MetricsServer::Installed, None, None));
     let dir = DEFAULT_DATA_DIR.into();

@@ -3,10 +3,9 @@
 
 use super::manifests::SourcedObject;
 use super::readiness::{Readiness, conditions, pod_state, readiness};
-use futures::StreamExt as _;
+use crate::watched_object::watch_until;
 use kstore_client::manifest::{Applied, Applier, ApplyError};
 use kstore_client::{ApiError, Client, Gvr, ListParams, WatchParams};
-use kstore_informer::{Frame, ListerWatcher as _, ReadAt, SourceError, Start};
 use serde_json::Value;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -102,31 +101,13 @@ impl StoredObject {
             return Ok(());
         }
         let which = WatchParams::default().ns(&self.applied.namespace).name(&self.name);
-        let source = client.dynamic(self.applied.gvr.clone()).source(which);
-        loop {
-            let failed = |error: SourceError| format!("cannot watch {}: {error}", self.title());
-            let mut frames = source.watch(Start::Initial(ReadAt::Latest)).await.map_err(failed)?;
-            while let Some(batch) = frames.next().await {
-                let batch = match batch {
-                    Ok(batch) => batch,
-                    Err(SourceError::Expired) => break,
-                    Err(error) => return Err(failed(error)),
-                };
-                for frame in batch {
-                    match frame {
-                        Frame::Put(object) => match readiness(object.value()) {
-                            Readiness::Ready => return Ok(()),
-                            Readiness::Failed(_) => {
-                                return Err("an object cannot become available".to_owned());
-                            }
-                            Readiness::Pending(_) => {}
-                        },
-                        // A deleted object may be created again.
-                        Frame::Gone { .. } | Frame::Progress { .. } | Frame::Undecodable(_) => {}
-                    }
-                }
-            }
-        }
+        let decide = |object: &Value| match readiness(object) {
+            Readiness::Ready => Some(Ok(())),
+            Readiness::Failed(_) => Some(Err("an object cannot become available".to_owned())),
+            Readiness::Pending(_) => None,
+        };
+        let decided = watch_until(&client.dynamic(self.applied.gvr.clone()), which, decide).await;
+        decided.map_err(|error| format!("cannot watch {}: {error}", self.title()))?
     }
 
     /// Appends to `report` why the object is not available: its conditions and the state of its pods. Appends

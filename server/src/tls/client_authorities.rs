@@ -2,12 +2,12 @@
 //! the next handshake on. Clients are not told the names of the authorities, since these may change.
 
 use super::client_verifier;
+use super::signature_checks::signature_checks_of;
 use crate::files::unusable;
 use kstore_apiserver::reloaded::Reloaded;
-use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{DistinguishedName, Error};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,6 +34,10 @@ impl ClientAuthorities {
             Ok(Authorities { verifier, pems: contents.to_vec() })
         };
         Ok(Arc::new(Self(Reloaded::new(files, authorities)?)))
+    }
+
+    fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
+        self.0.get().verifier.clone()
     }
 
     /// The authorities in use.
@@ -65,27 +69,7 @@ impl ClientCertVerifier for ClientAuthorities {
         self.0.get().verifier.verify_client_cert(certificate, intermediates, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.get().verifier.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.get().verifier.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.get().verifier.supported_verify_schemes()
-    }
+    signature_checks_of!(Self::verifier);
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 //! self-signed one given as `--client-ca-file`. Go's library accepts these whether or not they may sign;
 //! rustls accepts none that may sign.
 
+use super::signature_checks::signature_checks_of;
 use kstore_apiserver::listed_certificate::{Purpose, verify_listed};
-use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{DistinguishedName, Error};
 use std::sync::Arc;
 
 /// A verifier by authorities that also accepts the listed certificates themselves, within their dates and
@@ -16,6 +16,12 @@ pub(super) struct ListedClients {
     /// Verifies certificates that a listed authority signed.
     pub(super) authorities: Arc<dyn ClientCertVerifier>,
     pub(super) listed: Vec<CertificateDer<'static>>,
+}
+
+impl ListedClients {
+    fn by_authorities(&self) -> &Arc<dyn ClientCertVerifier> {
+        &self.authorities
+    }
 }
 
 impl ClientCertVerifier for ListedClients {
@@ -45,27 +51,7 @@ impl ClientCertVerifier for ListedClients {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authorities.supported_verify_schemes()
-    }
+    signature_checks_of!(Self::by_authorities);
 }
 
 #[cfg(test)]

@@ -6,10 +6,6 @@ use std::path::PathBuf;
 
 const ENABLE: &str = "enable-admission-plugins";
 const DISABLE: &str = "disable-admission-plugins";
-/// Plugins that Kubernetes enables by default and that this server does not have. Three of them are about
-/// kinds or fields of features that are off by default.
-const MISSING: [&str; 4] =
-    ["PodGroupProtection", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation"];
 
 /// The admission plugins that flags select.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +34,7 @@ pub(super) fn admission(flags: &impl FlagValues) -> Result<AdmissionConfig, Flag
                 return Err(FlagError::new(DISABLE, &name, "--enable-admission-plugins has it, too"));
             }
             Some(plugin) => drop(config.switches.disabled.insert(plugin)),
-            None if MISSING.contains(&name.as_str()) => {}
+            None if admission::LEFT_OUT.contains(&name.as_str()) => {}
             None => return Err(FlagError::new(DISABLE, &name, unknown(&name))),
         }
     }
@@ -55,7 +51,7 @@ pub(crate) fn known(
     if let Some(plugin) = admission::plugins().find(|plugin| *plugin == name) {
         return Ok(Some(plugin));
     }
-    if MISSING.contains(&name) {
+    if admission::LEFT_OUT.contains(&name) {
         warnings.push(format!("--{flag}: kstore does not have the admission plugin {name}"));
         return Ok(None);
     }
@@ -96,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_missing_plugin_of_the_default_set_yields_a_warning_if_it_is_enabled() {
-        for name in MISSING {
+        for name in admission::LEFT_OUT {
             let enabled = admission(&TestFlags(vec![(ENABLE, name)])).unwrap();
             let text = format!("--{ENABLE}: kstore does not have the admission plugin {name}");
             assert_eq!((enabled.switches, enabled.warnings), (PluginSwitches::default(), vec![text]));
@@ -116,7 +112,7 @@ mod tests {
         let own: Vec<&str> = admission::plugins().collect();
         for name in DEFAULT.split(',').map(str::trim) {
             let is_on = own.contains(&name) && PluginSwitches::default().runs(name);
-            assert_ne!(is_on, MISSING.contains(&name), "{name}");
+            assert_ne!(is_on, admission::LEFT_OUT.contains(&name), "{name}");
         }
     }
 }
