@@ -13,8 +13,15 @@ mod token_tracking;
 use crate::authz::bootstrap as rbac;
 use crate::error;
 use crate::limits::{BOOTSTRAP_PAUSE, BOOTSTRAP_TRIES, INITIAL_OBJECTS_PER_TASK};
-use crate::pipeline::{Pipeline, row_of};
-use crate::request::{Action, Body, Request, Target, WriteOptions, own_request};
+use crate::pipeline::Pipeline;
+use crate::pipeline::row_of;
+use crate::request::Action;
+use crate::request::Body;
+use crate::request::FieldValidation;
+use crate::request::Request;
+use crate::request::Target;
+use crate::request::WriteOptions;
+use crate::request::own_request;
 use futures::future::join_all;
 use kstore_api::flowcontrol;
 use kstore_api::meta;
@@ -83,6 +90,8 @@ pub(crate) async fn publish_authorities(
 }
 
 async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdentity) -> Result<(), Status> {
+    // Flow control needs nothing of the rest, and its conditions take as long as all other objects.
+    let flow_control = AbortOnDropHandle::new(tokio::spawn(create_flow_control(pipeline.clone())));
     // Namespaces come before the objects in them. The other objects are created concurrently, so that the
     // storage can write many with few syncs.
     // The ServiceCIDR comes before the Service whose address is allocated from it.
@@ -91,14 +100,23 @@ async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdent
     let rbac = rbac::objects_with(kinds.rows().opt_in());
     let stored: Vec<&Value> = rbac.iter().filter(|object| is_stored(pipeline, object)).collect();
     let mut rest = objects::priority_classes();
-    rest.extend(flowcontrol::objects());
     rest.extend(objects::api_services(kinds.rows()));
     rest.extend(rbac.iter().cloned());
     rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), identity.port()));
     tokio::try_join!(create_all(pipeline, rest), roles::reconcile(pipeline, &stored))?;
-    pipeline.update_flow_schemas().await;
+    flow_control.await.expect(AWAITED)?;
     // After the other objects: by now the cache shows the namespaces.
     tokio::try_join!(token_tracking::reconcile(pipeline), identity.reconcile(pipeline))?;
+    Ok(())
+}
+
+/// Why a task of the start always has a result.
+const AWAITED: &str = "creating initial objects neither panics nor is cancelled while it is awaited";
+
+/// Creates the missing flow schemas and priority levels, and then the conditions of all schemas.
+async fn create_flow_control(pipeline: Arc<Pipeline>) -> Result<(), Status> {
+    create_all(&pipeline, flowcontrol::objects()).await?;
+    pipeline.update_flow_schemas().await;
     Ok(())
 }
 
@@ -117,7 +135,7 @@ async fn create_all(pipeline: &Arc<Pipeline>, objects: Vec<Value>) -> Result<(),
         tasks.push(AbortOnDropHandle::new(tokio::spawn(created)));
     }
     for task in tasks {
-        task.await.expect("creating initial objects neither panics nor is cancelled while it is awaited")?;
+        task.await.expect(AWAITED)?;
     }
     Ok(())
 }
@@ -150,6 +168,11 @@ fn create(row: &'static Resource, object: &Value) -> Request {
         namespace: meta::namespace(object).into(),
         name: String::new(),
     };
-    let options = WriteOptions { field_manager: "kstore-apiserver".into(), ..WriteOptions::default() };
+    let options = WriteOptions {
+        field_manager: "kstore-apiserver".into(),
+        // The warnings are dropped, and finding them takes half the time of decoding.
+        field_validation: FieldValidation::Ignore,
+        ..WriteOptions::default()
+    };
     own_request(target, Action::Create(Body::json(body.into()), options))
 }

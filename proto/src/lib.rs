@@ -21,10 +21,10 @@ pub mod kstore {
     /// Package `kstore.v1`.
     #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the contract is in kstore.proto")]
     pub mod v1 {
-        tonic::include_proto!("kstore.v1");
+        include!("../generated/kstore.v1.in");
 
         /// The encoded `FileDescriptorSet`, for server reflection.
-        pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kstore.v1.bin"));
+        pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("../generated/kstore.v1.bin");
     }
 }
 
@@ -33,19 +33,19 @@ pub mod etcd {
     /// Package `mvccpb`: keys and events.
     #[expect(missing_docs, reason = "generated; the fields are etcd's")]
     pub mod mvccpb {
-        tonic::include_proto!("mvccpb");
+        include!("../generated/mvccpb.in");
     }
 
     /// Package `authpb`: permissions.
     #[expect(missing_docs, reason = "generated; the fields are etcd's")]
     pub mod authpb {
-        tonic::include_proto!("authpb");
+        include!("../generated/authpb.in");
     }
 
     /// Package `etcdserverpb`: services and their messages.
     #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
     pub mod etcdserverpb {
-        tonic::include_proto!("etcdserverpb");
+        include!("../generated/etcdserverpb.in");
     }
 }
 
@@ -54,6 +54,6 @@ pub mod kms {
     /// Package `v2`.
     #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the contract is in kms.proto")]
     pub mod v2 {
-        tonic::include_proto!("v2");
+        include!("../generated/v2.in");
     }
 }
