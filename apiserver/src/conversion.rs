@@ -23,7 +23,7 @@ use kstore_api::admission::{
 };
 use kstore_api::crd::Conversion;
 use kstore_api::group_version::split_api_version;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::object;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;

@@ -48,7 +48,6 @@ use crate::error;
 use crate::fairness::Fairness;
 use crate::fence::Fence;
 use crate::metrics::{self, Metrics};
-use kstore_metrics_text::Page;
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Registry, WriteContext};
 use crate::request::{Action, Request, Target};

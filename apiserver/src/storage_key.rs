@@ -1,6 +1,7 @@
 //! Keys under which objects are stored: the kind, namespace and name that a key has. Pure.
 
-use kstore_api::kind::{Kinds, OptIn, Resource};
+use kstore_api::kind::{Kinds, OptIn};
+use kstore_api::resource::Resource;
 use std::sync::LazyLock;
 
 /// The prefix of all keys.

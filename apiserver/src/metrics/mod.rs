@@ -25,7 +25,7 @@ use crate::restart::TaskRestarts;
 use crate::storage::SharedStorage;
 use crate::version;
 use kstore_api::resource::Resource;
-use kstore_metrics_text::{AtomicHistogram, Page};
+use kstore_metrics_text::AtomicHistogram;
 use parking_lot::Mutex;
 use request::Requests;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use http::Response;
 use http_body::{Body as _, Frame};
 use kstore_api::resource::Resource;
-use kstore_metrics_text::{AtomicHistogram, Label, Page};
+use kstore_metrics_text::AtomicHistogram;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ impl Pipeline {
         let target = &request.target;
         let concerned = target.resource.group == flowcontrol::GROUP && target.subresource.is_empty();
         // The start and the task `fairness` write many objects on behalf of the server, and follow them up together.
-        if concerned && is_stored_by(&request.action) && request.user.username != bootstrap::SELF {
+        if concerned && is_stored_by(&request.action) && request.user.username != SELF {
             self.update_flow_schemas().await;
             self.configure_fairness();
         }
