@@ -5,7 +5,7 @@ use super::UserInfo;
 use crate::expiring::Expiring;
 use crate::limits;
 use crate::metrics::{Counter, Family};
-use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::outbound::{Remote, WebhookBackoff, is_worth_another_call};
 use crate::single_flight::SingleFlight;
 use bytes::Bytes;
 use kstore_nondet::Rng;
@@ -133,7 +133,7 @@ impl TokenWebhook {
             "status": {"user": {}},
         });
         let body = Bytes::from(review.to_string());
-        let mut waits = Backoff::starting_at(BACKOFF).waits(&self.rng);
+        let mut waits = WebhookBackoff::starting_at(BACKOFF).waits(&self.rng);
         let answer = loop {
             let answer = self.remote.post(body.clone(), CALL_TIMEOUT).await;
             match waits.next().filter(|_| is_worth_another_call(&answer)) {

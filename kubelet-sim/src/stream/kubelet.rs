@@ -13,8 +13,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-/// Content type of Prometheus' text format.
-
 /// Processor time by node. Counters of nodes that are no longer served are dropped: at most one more than the served nodes is kept.
 pub(super) type NodeCounters = Arc<Mutex<BTreeMap<String, CpuCounters>>>;
 

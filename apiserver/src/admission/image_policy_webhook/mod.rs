@@ -16,7 +16,7 @@ use super::{Plugin, Remarks, Subject};
 use crate::expiring::Expiring;
 use crate::limits;
 use crate::lookup::Lookup;
-use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::outbound::{Remote, WebhookBackoff, is_worth_another_call};
 use crate::undecided::Undecided;
 use bytes::Bytes;
 use kstore_nondet::Rng;
@@ -60,7 +60,7 @@ impl Reviewer {
             return known;
         }
         let body = Bytes::from(review.to_owned());
-        let mut waits = Backoff::starting_at(self.options.retry_backoff).waits(&self.rng);
+        let mut waits = WebhookBackoff::starting_at(self.options.retry_backoff).waits(&self.rng);
         let answer = loop {
             let answer = self.remote.post(body.clone(), CALL_TIMEOUT).await;
             match waits.next().filter(|_| is_worth_another_call(&answer)) {

@@ -8,7 +8,7 @@ use crate::authn::ReviewVersion;
 use crate::expiring::Expiring;
 use crate::limits;
 use crate::metrics::{Counter, Family};
-use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::outbound::{Remote, WebhookBackoff, is_worth_another_call};
 use crate::single_flight::SingleFlight;
 use kstore_api::expression::plain::Expression;
 use kstore_nondet::Rng;
@@ -155,7 +155,7 @@ impl AuthorizationWebhook {
             return known;
         }
         let body = bytes::Bytes::from(question.review(self.options.version).to_string());
-        let mut waits = Backoff::starting_at(BACKOFF).waits(&self.rng);
+        let mut waits = WebhookBackoff::starting_at(BACKOFF).waits(&self.rng);
         let answer = loop {
             let answer = self.remote.post(body.clone(), self.options.timeout).await;
             match waits.next().filter(|_| is_worth_another_call(&answer)) {

@@ -11,7 +11,7 @@ use crate::{access, audit, listen, open_files, pki, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::Settings;
 use kstore_apiserver::storage::etcd::Url;
-use kstore_nondet::Nondet;
+use kstore_nondet::{Backoff, Nondet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
 /// Waits until one of the etcd members accepts a connection; retries with growing pauses.
 async fn wait_for(servers: &[Url]) -> anyhow::Result<()> {
     let deadline = Instant::now() + ETCD_START;
-    let mut pause = ETCD_PAUSE;
+    let mut pauses = Backoff::doubling(ETCD_PAUSE, ETCD_PAUSE_MAX).waits();
     loop {
         let mut last = None;
         for server in servers {
@@ -118,8 +118,7 @@ async fn wait_for(servers: &[Url]) -> anyhow::Result<()> {
                 ETCD_START.as_secs()
             );
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(ETCD_PAUSE_MAX);
+        sleep(pauses.advance()).await;
     }
 }
 
