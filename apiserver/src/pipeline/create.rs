@@ -81,7 +81,7 @@ impl Pipeline {
             let identity = Identity::generate(&self.nondet);
             // The object is copied if it may be needed again: for another name, or after the answer of a
             // webhook.
-            let waits = calls.may_match(Operation::Create, target.resource.plural)
+            let waits = calls.may_match(Operation::Create, target.resource)
                 || target.custom.as_ref().is_some_and(CustomVersion::needs_webhook);
             let is_last = attempts == 0 && !waits;
             let mut last = if is_last { Some(std::mem::take(&mut object)) } else { None };

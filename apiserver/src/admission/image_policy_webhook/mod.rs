@@ -97,7 +97,7 @@ impl Plugin for ImagePolicyWebhook {
         _: Option<&Value>,
         remarks: &mut Remarks,
     ) -> Result<(), Undecided> {
-        let is_meant = remarks.effects.may_wait(subject.operation, subject.resource.plural)
+        let is_meant = remarks.effects.may_wait(subject.operation, subject.resource)
             && matches!(subject.subresource, "" | "ephemeralcontainers");
         let Some(pod) = new.filter(|_| is_meant) else { return Ok(()) };
         let review = review::of(subject, pod).to_string();
