@@ -6,6 +6,7 @@ use crate::limits::{RESTART_BACKOFF_BASE, RESTART_BACKOFF_CAP, RESTART_BACKOFF_R
 use crate::series::Counter;
 use crate::series::Family;
 use futures::FutureExt as _;
+use kstore_nondet::{Backoff, Waits};
 use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -40,21 +41,22 @@ impl TaskRestarts {
     }
 }
 
+const RESTART_BACKOFF: Backoff = Backoff::doubling(RESTART_BACKOFF_BASE, RESTART_BACKOFF_CAP);
+
 /// The panics of one task: the number of consecutive ones, and the next pause.
 #[derive(Debug)]
 pub(crate) struct Panics {
     task: &'static str,
     restarts: TaskRestarts,
-    /// Panics without a long run between them.
-    in_a_row: u32,
-    next: Duration,
+    /// Waits of the panics without a long run between them.
+    waits: Waits,
     began: Instant,
 }
 
 impl Panics {
     /// No panics so far; the first attempt begins now. Panics are counted in `restarts`.
     pub(crate) fn none(task: &'static str, restarts: TaskRestarts) -> Self {
-        Self { task, restarts, in_a_row: 0, next: RESTART_BACKOFF_BASE, began: Instant::now() }
+        Self { task, restarts, waits: RESTART_BACKOFF.waits(), began: Instant::now() }
     }
 
     /// Runs an attempt; `Err` if it panicked.
@@ -65,15 +67,13 @@ impl Panics {
 
     fn panicked(&mut self, payload: &(dyn Any + Send)) -> Panicked {
         if self.began.elapsed() >= RESTART_BACKOFF_RESET {
-            (self.in_a_row, self.next) = (0, RESTART_BACKOFF_BASE);
+            self.waits.reset();
         }
         self.restarts.count(self.task);
-        let wait = self.next;
-        self.in_a_row += 1;
-        self.next = wait.saturating_mul(2).min(RESTART_BACKOFF_CAP);
+        let wait = self.waits.advance();
         let reason = message(payload);
         tracing::error!(task = self.task, reason, restart_in = ?wait, "a task of the server panicked; restarting it");
-        Panicked { in_a_row: self.in_a_row, wait }
+        Panicked { in_a_row: self.waits.failures(), wait }
     }
 }
 

@@ -46,6 +46,11 @@ pub struct KeyPlace<'k> {
 }
 
 impl<'k> KeyPlace<'k> {
+    /// Whether the object is of this resource of this group; see [`Resource::is`].
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
     /// Parses a key. `None` if it belongs neither to a built-in kind nor has the form of a custom kind's key:
     /// group, plural, optional namespace, name.
     pub fn of(key: &'k str) -> Option<Self> {

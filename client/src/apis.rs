@@ -5,7 +5,7 @@ use crate::{Api, Client, DynamicApi, Gvr, RestApi, typed::Kind};
 impl Client {
     /// The calls of one type.
     pub fn api<K: Kind>(&self) -> Api<K> {
-        Api::new(self.clone())
+        Api::new(self.clone(), Gvr::of::<K>())
     }
 
     /// The calls of a resource that is known only at run time.

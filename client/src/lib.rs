@@ -51,7 +51,7 @@ pub use client::Client;
 pub use connect::ConnectError;
 pub use custom::{Custom, CustomSpec};
 pub use discovery::{DiscoveredResource, DiscoveredVersion};
-pub use dynamic::{DynamicApi, DynamicObject, Stored};
+pub use dynamic::{Dynamic, DynamicApi, DynamicObject, Stored};
 pub use error::ApiError;
 pub use events::{ClientSink, reference};
 pub use grpc::Source;
@@ -70,4 +70,4 @@ pub use tunnel::{
     Incoming, LogOptions, NodeStream, RefusedNode, StreamKind, StreamReader, StreamRequest, StreamWriter,
     Terminal, Tunnel, TunnelEvent,
 };
-pub use typed::{Api, Kind, Obj, key_of, revision_of};
+pub use typed::{Api, ApiType, Kind, Obj, key_of, revision_of};

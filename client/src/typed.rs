@@ -1,6 +1,6 @@
-//! [`Api`]: the calls of one Kubernetes type.
+//! [`Api`]: the calls of one resource, and the Kubernetes types that it may have.
 
-use std::{marker::PhantomData, ops::Deref};
+use std::{marker::PhantomData, num::NonZeroU32, ops::Deref};
 
 use k8s_openapi::{Metadata, Resource, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kstore_api::lenient;
@@ -12,6 +12,7 @@ use crate::{
     ApiError, Client, DeleteParams, Gvr, ListParams, Patch, Source, WatchParams,
     calls::{Calls, Json},
     client::bounded,
+    limits::DELETE_PAGE,
     trimmed,
 };
 
@@ -26,10 +27,61 @@ impl<K> Kind for K where
 {
 }
 
-/// The calls of type `K`. In all calls, `ns` is empty for cluster-scoped types. A failed write has not
-/// happened unless the error is [`ApiError::Transport`].
+/// The kind of objects that an [`Api`] reads and writes: a type of Kubernetes ([`Kind`]), or JSON values
+/// ([`Dynamic`](crate::Dynamic)). This crate implements it for both.
+pub trait ApiType: 'static {
+    /// An object in calls.
+    type Object;
+
+    /// An object in an informer.
+    type Cached: Object;
+
+    /// Decodes an object.
+    ///
+    /// # Errors
+    /// The JSON is not an object of this kind.
+    fn decode(json: &[u8]) -> Result<Self::Object, serde_json::Error>;
+
+    /// Encodes an object as JSON.
+    ///
+    /// # Errors
+    /// The object has a value that JSON cannot represent.
+    fn encode(object: &Self::Object) -> Result<Vec<u8>, serde_json::Error>;
+
+    /// The namespace and the name of an object; empty where it has none.
+    fn location(object: &Self::Object) -> (&str, &str);
+
+    /// Wraps an object for an informer.
+    fn cached(object: Self::Object) -> Self::Cached;
+}
+
+impl<K: Kind> ApiType for K {
+    type Object = K;
+    type Cached = Obj<K>;
+
+    fn decode(json: &[u8]) -> Result<K, serde_json::Error> {
+        lenient::from_slice(json)
+    }
+
+    fn encode(object: &K) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(object)
+    }
+
+    fn location(object: &K) -> (&str, &str) {
+        let meta = object.metadata();
+        (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+    }
+
+    fn cached(object: K) -> Obj<K> {
+        Obj::new(object)
+    }
+}
+
+/// The calls of one resource on objects of type `K`; [`DynamicApi`](crate::DynamicApi) has JSON values. In all calls,
+/// `ns` is empty for cluster-scoped resources. A failed write has not happened unless the error is
+/// [`ApiError::Transport`].
 pub struct Api<K> {
-    calls: Calls,
+    pub(crate) calls: Calls,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -39,57 +91,89 @@ impl<K> Clone for Api<K> {
     }
 }
 
-impl<K: Kind> Api<K> {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { calls: Calls { client, gvr: Gvr::of::<K>() }, kind: PhantomData }
+impl<K: ApiType> Api<K> {
+    pub(crate) fn new(client: Client, gvr: Gvr) -> Self {
+        Self { calls: Calls { client, gvr }, kind: PhantomData }
+    }
+
+    /// The resource.
+    pub fn gvr(&self) -> &Gvr {
+        &self.calls.gvr
     }
 
     /// Gets the newest state of an object.
-    pub async fn get(&self, ns: &str, name: &str) -> Result<K, ApiError> {
-        decode(&self.calls.get(ns, name).await?)
+    pub async fn get(&self, ns: &str, name: &str) -> Result<K::Object, ApiError> {
+        Self::decode(&self.calls.get(ns, name).await?)
     }
 
     /// Lists all matching objects in key order, with the revision of the read. An empty `ns` means all
     /// namespaces.
-    pub async fn list(&self, ns: &str, params: &ListParams) -> Result<(Vec<K>, Revision), ApiError> {
+    pub async fn list(&self, ns: &str, params: &ListParams) -> Result<(Vec<K::Object>, Revision), ApiError> {
+        let (items, revision) = self.calls.list(ns, params).await?;
+        let items = items.iter().map(|json| K::decode(json).map_err(ApiError::json));
+        Ok((items.collect::<Result<_, _>>()?, revision))
+    }
+
+    /// Lists like [`Api::list`], and decodes of each object only what `T` has.
+    pub async fn list_as<T: DeserializeOwned>(
+        &self,
+        ns: &str,
+        params: &ListParams,
+    ) -> Result<(Vec<T>, Revision), ApiError> {
         let (items, revision) = self.calls.list(ns, params).await?;
         let items = items.iter().map(|json| lenient::from_slice(json).map_err(ApiError::json));
         Ok((items.collect::<Result<_, _>>()?, revision))
     }
 
+    /// Lists the first matching objects in key order, at most `limit`.
+    pub async fn list_first(
+        &self,
+        ns: &str,
+        params: &ListParams,
+        limit: NonZeroU32,
+    ) -> Result<Vec<K::Object>, ApiError> {
+        let page = self.calls.page(ns, params, limit.get(), "").await?;
+        page.items.iter().map(|json| K::decode(json).map_err(ApiError::json)).collect()
+    }
+
     /// Creates an object and returns the stored one. The name may be empty if the object has a
     /// `generateName`.
-    pub async fn create(&self, ns: &str, object: &K) -> Result<K, ApiError> {
-        let name = object.metadata().name.as_deref().unwrap_or_default();
-        decode(&self.calls.create(ns, name, encode(object)?).await?)
+    pub async fn create(&self, ns: &str, object: &K::Object) -> Result<K::Object, ApiError> {
+        let (_, name) = K::location(object);
+        Self::decode(&self.calls.create(ns, name, encode::<K>(object)?).await?)
     }
 
     /// Replaces an object, identified by its namespace and name. A `resourceVersion` in it must still be the
     /// newest.
-    pub async fn update(&self, object: &K) -> Result<K, ApiError> {
+    pub async fn update(&self, object: &K::Object) -> Result<K::Object, ApiError> {
         self.replace(object, "").await
     }
 
     /// Replaces only the status.
-    pub async fn update_status(&self, object: &K) -> Result<K, ApiError> {
+    pub async fn update_status(&self, object: &K::Object) -> Result<K::Object, ApiError> {
         self.replace(object, "status").await
     }
 
-    async fn replace(&self, object: &K, subresource: &str) -> Result<K, ApiError> {
-        let meta = object.metadata();
-        let ns = meta.namespace.as_deref().unwrap_or_default();
-        let name = meta.name.as_deref().unwrap_or_default();
-        decode(&self.calls.update(ns, name, subresource, encode(object)?).await?)
-    }
-
-    /// Patches an object.
-    pub async fn patch(&self, ns: &str, name: &str, patch: &Patch) -> Result<K, ApiError> {
-        decode(&self.calls.patch(ns, name, "", patch).await?)
+    /// Replaces a subresource (`status`, `finalize`; empty: the object itself).
+    pub async fn replace(&self, object: &K::Object, subresource: &str) -> Result<K::Object, ApiError> {
+        let (ns, name) = K::location(object);
+        Self::decode(&self.calls.update(ns, name, subresource, encode::<K>(object)?).await?)
     }
 
     /// Patches only the status.
-    pub async fn patch_status(&self, ns: &str, name: &str, patch: &Patch) -> Result<K, ApiError> {
-        decode(&self.calls.patch(ns, name, "status", patch).await?)
+    pub async fn patch_status(&self, ns: &str, name: &str, patch: &Patch) -> Result<K::Object, ApiError> {
+        self.patch_subresource(ns, name, "status", patch).await
+    }
+
+    /// Patches a subresource (`status`, `finalize`; empty: the object itself).
+    pub async fn patch_subresource(
+        &self,
+        ns: &str,
+        name: &str,
+        subresource: &str,
+        patch: &Patch,
+    ) -> Result<K::Object, ApiError> {
+        Self::decode(&self.calls.patch(ns, name, subresource, patch).await?)
     }
 
     /// Deletes an object, or starts its deletion. Returns the revision that the server made, or zero if the
@@ -98,17 +182,32 @@ impl<K: Kind> Api<K> {
         Ok(self.calls.delete(ns, name, params).await?.revision)
     }
 
-    /// A source of whole objects for an informer.
-    pub fn source(&self, params: WatchParams) -> Source<Obj<K>> {
-        Source::new(self.calls.clone(), params, |json| {
-            lenient::from_slice(json).map(Obj::new).map_err(ApiError::json)
-        })
+    /// Deletes all matching objects of a namespace, one page per call, so that no call exceeds the server's
+    /// time limit. Objects created meanwhile may stay. An empty `ns` means all namespaces.
+    ///
+    /// # Errors
+    ///
+    /// The first failure ends the deletion; objects deleted before stay deleted.
+    pub async fn delete_collection(
+        &self,
+        ns: &str,
+        which: &ListParams,
+        params: &DeleteParams,
+    ) -> Result<(), ApiError> {
+        let mut next = String::new();
+        loop {
+            next = self.calls.delete_page(ns, which, params, (DELETE_PAGE, &next)).await?;
+            if next.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
-    /// A source of objects without their `metadata.managedFields`.
-    pub(crate) fn trimmed(&self, params: WatchParams) -> Source<Obj<K>> {
-        let decode = |json: &[u8]| trimmed::decode(json).map(Obj::new).map_err(ApiError::json);
-        Source::new(self.calls.clone(), params, decode)
+    /// A source of whole objects for an informer.
+    pub fn source(&self, params: WatchParams) -> Source<K::Cached> {
+        Source::new(self.calls.clone(), params, |json| {
+            K::decode(json).map(K::cached).map_err(ApiError::json)
+        })
     }
 
     /// A source for an informer whose objects hold only selected data: `decode` gets the JSON of each.
@@ -120,6 +219,23 @@ impl<K: Kind> Api<K> {
         Source::new(self.calls.clone(), params, move |json| {
             decode(json).map_err(|error| ApiError::Json(error.to_string()))
         })
+    }
+
+    fn decode(object: &Json) -> Result<K::Object, ApiError> {
+        K::decode(&object.json).map_err(ApiError::json)
+    }
+}
+
+impl<K: Kind> Api<K> {
+    /// Patches an object.
+    pub async fn patch(&self, ns: &str, name: &str, patch: &Patch) -> Result<K, ApiError> {
+        self.patch_subresource(ns, name, "", patch).await
+    }
+
+    /// A source of objects without their `metadata.managedFields`.
+    pub(crate) fn trimmed(&self, params: WatchParams) -> Source<Obj<K>> {
+        let decode = |json: &[u8]| trimmed::decode(json).map(Obj::new).map_err(ApiError::json);
+        Source::new(self.calls.clone(), params, decode)
     }
 }
 
@@ -135,12 +251,8 @@ impl Api<Pod> {
     }
 }
 
-fn encode<K: Serialize>(object: &K) -> Result<Vec<u8>, ApiError> {
-    serde_json::to_vec(object).map_err(ApiError::json)
-}
-
-fn decode<K: DeserializeOwned>(object: &Json) -> Result<K, ApiError> {
-    lenient::from_slice(&object.json).map_err(ApiError::json)
+fn encode<K: ApiType>(object: &K::Object) -> Result<Vec<u8>, ApiError> {
+    K::encode(object).map_err(ApiError::json)
 }
 
 /// The revision of an object's state; zero if it was never stored.

@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_store::maintenance::fuzz_restore(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_store::fuzzing::snapshot_restore(bytes));

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use kstore_informer::{Add, Causes, Key, Lease, Queue, Randomness, Revision};
+use kstore_informer::{Add, Causes, Key, KeyLease, Queue, Randomness, Revision};
 use tokio::time::Instant;
 
 /// Distinct keys in the queue at once.
@@ -54,7 +54,7 @@ fn cause(n: usize) -> Causes {
 }
 
 /// Takes a key that is ready now, without waiting.
-fn take(queue: &Queue<Key>) -> Option<Lease<Key>> {
+fn take(queue: &Queue<Key>) -> Option<KeyLease<Key>> {
     let next = std::pin::pin!(queue.next());
     match next.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(lease) => lease,
@@ -112,7 +112,7 @@ fn shared(keys: &[Key]) -> Duration {
                 both.wait();
                 for some in half.chunks(100) {
                     fill(queue, some);
-                    some.iter().for_each(|_| take(queue).into_iter().for_each(Lease::done));
+                    some.iter().for_each(|_| take(queue).into_iter().for_each(KeyLease::done));
                 }
                 both.wait();
             });

@@ -49,6 +49,22 @@ pub enum Action {
 /// # Standby
 /// Informers and controllers have separate lifetimes. A candidate for leadership starts its informers at once
 /// and runs its controllers only while it leads. It then takes over with warm caches and empty queues:
+///
+/// ```
+/// # use kstore_informer::{Action, Controller, Elector, Environment, Informer, Key, LeaseStore, Object};
+/// # use tokio_util::sync::CancellationToken;
+/// async fn candidate<S: LeaseStore, T: Object>(store: S, cache: Informer<T>, stop: CancellationToken) {
+///     let elector = Elector::new(store, "me", Environment::real());
+///     let work = |leadership: kstore_informer::Leadership| {
+///         let controller = Controller::new("widgets", Environment::real()).watch(&cache, |one| [one.key()]);
+///         async move {
+///             let reconcile = |_| async { Ok::<_, std::io::Error>(Action::Done) };
+///             let _ = controller.run(leadership.lost().clone(), reconcile).await;
+///         }
+///     };
+///     elector.run(stop, work).await;
+/// }
+/// ```
 pub struct Controller {
     name: Arc<str>,
     queue: Queue<Key>,

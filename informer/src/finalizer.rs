@@ -88,12 +88,12 @@ pub struct Finalized {
 /// | | without the finalizer | with the finalizer |
 /// |---|---|---|
 /// | live | adds the finalizer; the change triggers the next run | [`Duty::Apply`] |
-/// | being deleted | nothing: other finalizers hold the object | [`Duty::Cleanup`], then removes the
-/// finalizer |
+/// | being deleted | nothing: other finalizers hold the object | [`Duty::Cleanup`], then removes the finalizer |
 ///
 /// Nothing is created externally before the finalizer is stored, and only a successful cleanup removes it.
 ///
-/// # Errors See [`FinalizeError`].
+/// # Errors
+/// See [`FinalizeError`].
 pub async fn finalize<F, E, Fut>(
     store: &F,
     name: &str,

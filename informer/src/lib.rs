@@ -70,7 +70,7 @@ pub use map::Map;
 pub use object::{Object, Revision};
 pub use priority::Priority;
 pub use queue::{
-    Add, Backoff, Fair, Lease, Queue, QueueMetrics, QueueOptions, QueueStats, Rate, Ticket, Verdict,
+    Add, Backoff, Fair, KeyLease, Queue, QueueMetrics, QueueOptions, QueueStats, Rate, Ticket, Verdict,
 };
 pub use recorder::{Event, EventSink, EventType, Occurrence, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};

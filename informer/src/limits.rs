@@ -137,8 +137,9 @@ pub const INITIAL_PRIORITY: Priority = Priority(-100);
 /// objects with the cache; the bound costs a few megabytes of outdated states.
 pub const FEED_CHANGES: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
 
-/// How long active runs may take to end when their controller stops. Below [`LEASE_GRACE`], so that the runs
-/// of a deposed leader end within its lease.
+/// How long active runs may take to end when their controller stops. Below the grace of
+/// [`ElectorOptions`](crate::ElectorOptions::grace) with its default durations, so that the runs of a deposed leader end
+/// within its lease.
 pub const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// Failed attempts of one key that are logged at debug level; later ones are warnings.
@@ -233,9 +234,6 @@ pub const MIN_RESYNC: Duration = Duration::from_secs(1);
 
 /// Attempts of a snapshot over several caches while some of them drop the revision from their undo log.
 pub const CUT_TRIES: u32 = 8;
-
-/// How long the work of a deposed leader may take to end before it is dropped, still within the lease.
-pub const LEASE_GRACE: Duration = Duration::from_secs(2);
 
 /// Time limit for a response of a Kubernetes API, and for the body of a list. The server's own limit is the
 /// same.

@@ -34,7 +34,7 @@ use tokio::{
 };
 
 use crate::{Causes, Randomness};
-pub use lease::{Lease, Ticket, Verdict};
+pub use lease::{KeyLease, Ticket, Verdict};
 pub use metrics::{QueueMetrics, QueueStats};
 pub use options::{Add, Backoff, Fair, QueueOptions, Rate};
 use state::{HashedKey, QueueState, Run, TakeResult};
@@ -120,7 +120,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     ///
     /// Each key that becomes ready wakes one waiting caller. While any key waits for a time, one of the
     /// callers uses tokio's timer.
-    pub async fn next(&self) -> Option<Lease<K>> {
+    pub async fn next(&self) -> Option<KeyLease<K>> {
         let mut visit = NextCall { queue: self, worker: None, alarm: None };
         poll_fn(|cx| visit.poll(cx)).await
     }
@@ -222,7 +222,7 @@ struct NextCall<'a, K: Ord + Hash + Clone> {
 }
 
 impl<K: Ord + Hash + Clone> NextCall<'_, K> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Lease<K>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<KeyLease<K>>> {
         loop {
             let (result, alarm) = self.look(cx);
             let Poll::Pending = result else { return result };
@@ -242,7 +242,7 @@ impl<K: Ord + Hash + Clone> NextCall<'_, K> {
 
     /// Takes a key or registers as waiting, in one step. Returns the time of the timer if this worker must
     /// keep it.
-    fn look(&mut self, cx: &Context<'_>) -> (Poll<Option<Lease<K>>>, Option<Instant>) {
+    fn look(&mut self, cx: &Context<'_>) -> (Poll<Option<KeyLease<K>>>, Option<Instant>) {
         let inner = &*self.queue.0;
         let mut core = inner.core.lock();
         let open = !core.state.is_closed();
@@ -261,7 +261,7 @@ impl<K: Ord + Hash + Clone> NextCall<'_, K> {
         let result = match taken {
             TakeResult::Nothing => Poll::Pending,
             TakeResult::Closed => Poll::Ready(None),
-            TakeResult::Run(key, run) => Poll::Ready(Some(Lease::new(self.queue.clone(), key, run))),
+            TakeResult::Run(key, run) => Poll::Ready(Some(KeyLease::new(self.queue.clone(), key, run))),
         };
         (result, alarm)
     }

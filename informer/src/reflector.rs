@@ -15,7 +15,7 @@ pub(crate) mod whole;
 
 use std::time::Duration;
 
-use kstore_nondet::Rng;
+use kstore_nondet::{Backoff, Rng, Waits};
 use tokio::time::Instant;
 
 use crate::{
@@ -108,7 +108,7 @@ pub(crate) struct Reflector<T> {
     /// Whether a relist not older than the cache was refused; the reflector then requests the latest state
     /// until one arrives.
     refused: bool,
-    backoff: Backoff,
+    backoff: SourceBackoff,
     regressions: Regressions,
     internal_since: Option<Instant>,
 }
@@ -124,7 +124,7 @@ impl<T: Object> Reflector<T> {
             paging: capabilities.paging,
             always_pages: false,
             refused: false,
-            backoff: Backoff::new(rng),
+            backoff: SourceBackoff::new(rng),
             regressions: Regressions::default(),
             internal_since: None,
         }
@@ -413,29 +413,29 @@ fn is_old(progress: Option<Revision>, revision: Revision) -> bool {
     progress.is_some_and(|progress| revision < progress)
 }
 
-/// Exponential back-off with jitter: a wait is between `d` and `2 d`, so that clients of one failed server do not reconnect together. Starts again after
-/// [`SOURCE_BACKOFF_RESET`] without a failure.
-struct Backoff {
+/// Exponential back-off with jitter: a wait is between `d` and `2 d`, so that clients of one failed server do not
+/// reconnect together. Starts again after [`SOURCE_BACKOFF_RESET`] without a failure.
+struct SourceBackoff {
     rng: Rng,
-    attempt: u32,
+    waits: Waits,
     /// End of the newest wait.
     until: Option<Instant>,
 }
 
-impl Backoff {
+impl SourceBackoff {
     fn new(rng: Rng) -> Self {
-        Self { rng, attempt: 0, until: None }
+        let waits = Backoff::doubling(SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP).waits();
+        Self { rng, waits, until: None }
     }
 
     /// The next wait: at least `asked`, the `retry_after` of the source, plus jitter, so that clients with
     /// the same `retry_after` do not retry together.
     fn next(&mut self, asked: Option<Duration>, now: Instant) -> Duration {
         if self.until.is_some_and(|until| now > until + SOURCE_BACKOFF_RESET) {
-            self.attempt = 0;
+            self.waits.reset();
         }
-        let least = SOURCE_BACKOFF_BASE.saturating_mul(1 << self.attempt.min(16)).min(SOURCE_BACKOFF_CAP);
-        self.attempt = self.attempt.saturating_add(1);
-        let wait = asked.unwrap_or(least).min(LONGEST_RETRY_AFTER) + least.mul_f64(self.rng.unit());
+        let least = self.waits.advance();
+        let wait = asked.unwrap_or(least).min(LONGEST_RETRY_AFTER) + self.rng.scaled(least, 0.0..1.0);
         self.until = Some(now + wait);
         wait
     }

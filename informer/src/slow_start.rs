@@ -23,8 +23,8 @@ impl<I, T, E> Started<I, T, E> {
 
 /// Calls `call` for the items, in order: a batch of `first` (zero counts as one), then batches of twice the
 /// size, each only if the previous one had no failure. A call that always fails, for example at a quota, is
-/// therefore made a few times instead of thousands of times. With `first` of one, at most 2
-/// i+1 calls are made if item i is the first to fail.
+/// therefore made a few times instead of thousands of times. With `first` of one, at most `2 i + 1`
+/// calls are made if item i, counted from zero, is the first to fail.
 ///
 /// Within a batch up to `parallel` calls (zero counts as one) are active at a time, in the caller's task:
 /// dropping the future drops them all. A started batch is always finished.

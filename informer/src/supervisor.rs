@@ -16,6 +16,7 @@ use std::{
 };
 
 use futures::FutureExt;
+use kstore_nondet::{Backoff, Waits};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -61,7 +62,7 @@ impl Supervisor {
         Fut: Future<Output = ()>,
     {
         let component = &*self.restarts.component;
-        let mut backoff = Backoff::new();
+        let mut backoff = RestartBackoff::new();
         while !stop.is_cancelled() {
             let began = Instant::now();
             let Some(reason) = generation(&stop, &mut start).await else { return };
@@ -117,23 +118,19 @@ async fn overdue(tasks: &TaskGroup, stop: &CancellationToken) {
 }
 
 /// Back-off between generations.
-struct Backoff {
-    next: Duration,
-}
+struct RestartBackoff(Waits);
 
-impl Backoff {
+impl RestartBackoff {
     fn new() -> Self {
-        Self { next: RESTART_BACKOFF_BASE }
+        Self(Backoff::doubling(RESTART_BACKOFF_BASE, RESTART_BACKOFF_CAP).waits())
     }
 
     /// The wait after a generation that ran for `lived`.
     fn next(&mut self, lived: Duration) -> Duration {
         if lived >= RESTART_BACKOFF_RESET {
-            self.next = RESTART_BACKOFF_BASE;
+            self.0.reset();
         }
-        let wait = self.next;
-        self.next = wait.saturating_mul(2).min(RESTART_BACKOFF_CAP);
-        wait
+        self.0.advance()
     }
 }
 

@@ -10,9 +10,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backoff(Option<BackoffEntry>);
 
+const DELAYS: kstore_nondet::Backoff = kstore_nondet::Backoff::doubling(BACKOFF_BASE, BACKOFF_MAX);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BackoffEntry {
-    delay: Duration,
+    /// Number of tries before the last.
+    earlier: u32,
     updated: Timestamp,
 }
 
@@ -21,18 +24,18 @@ impl Backoff {
     /// for a failure `BACKOFF_RESET` after the last try.
     pub fn wait(&self, failed: Timestamp) -> (Timestamp, Duration) {
         match self.live(failed) {
-            Some(entry) => (later(failed, entry.delay), entry.delay),
+            Some(entry) => {
+                let delay = DELAYS.wait(entry.earlier);
+                (later(failed, delay), delay)
+            }
             None => (failed, Duration::ZERO),
         }
     }
 
     /// Records a try at `now`: the wait after the next failure doubles.
     pub fn tried(&mut self, now: Timestamp) {
-        let delay = match self.live(now) {
-            Some(entry) => (entry.delay * 2).min(BACKOFF_MAX),
-            None => BACKOFF_BASE,
-        };
-        self.0 = Some(BackoffEntry { delay, updated: now });
+        let earlier = self.live(now).map_or(0, |entry| entry.earlier.saturating_add(1));
+        self.0 = Some(BackoffEntry { earlier, updated: now });
     }
 
     fn live(&self, at: Timestamp) -> Option<BackoffEntry> {

@@ -1,5 +1,6 @@
 //! Every bound and interval of the simulated kubelet, with its reason. Not configuration: what users vary is in `config`.
 
+use kstore_nondet::Backoff;
 use std::time::Duration;
 
 /// Interval of a node's lease renewals; a quarter of the lease duration, as in Kubernetes.
@@ -103,8 +104,8 @@ pub(crate) const PROGRAM_STARTS: usize = 16;
 /// Most queued messages of streams to the manager: requests for the state of a pod, and reports that a process ended. Streams wait while
 /// the queue is full.
 pub(crate) const MANAGER_MESSAGES: usize = 64;
-/// First wait before a tunnel that ended is opened again; doubles up to [`TUNNEL_RETRY_MAX`].
-pub(crate) const TUNNEL_RETRY_BASE: Duration = Duration::from_millis(250);
+/// Waits before a tunnel that ended is opened again.
+pub(crate) const TUNNEL_BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), TUNNEL_RETRY_MAX);
 /// The longest wait between two tries.
 pub(crate) const TUNNEL_RETRY_MAX: Duration = Duration::from_secs(10);
 /// Bytes of the output of a command of a hook or probe that are kept, as in kubelet; the rest is dropped.

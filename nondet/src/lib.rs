@@ -1,4 +1,4 @@
-//! The only source of time, randomness and hash order in kstore.
+//! The only source of time, randomness and hash order in kstore, and the back-off that uses randomness for its jitter.
 //!
 //! All other code takes a [`Nondet`] (or its clock or generator) as an argument. A whole control plane can
 //! therefore run on one thread under a virtual clock and a seed, with the same bytes in every run. Clippy's
@@ -10,10 +10,12 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod backoff;
 mod clock;
 mod hash;
 mod rng;
 
+pub use backoff::{Backoff, Waits};
 pub use clock::Clock;
 pub use hash::{FixedState, HashMap, HashSet};
 pub use rng::Rng;

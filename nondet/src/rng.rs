@@ -2,8 +2,10 @@
 //! [`Rng::fill_secret`] makes.
 #![expect(clippy::disallowed_methods, reason = "this file is the one place that asks the system for entropy")]
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The odd constant of SplitMix64 (Steele, Lea, Flood 2014).
 const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -81,6 +83,14 @@ impl Rng {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// The duration times a random factor between the bounds: jitter, which keeps callers that failed together from retrying together.
+    ///
+    /// # Panics
+    /// When the product is negative or exceeds the range of a duration.
+    pub fn scaled(&self, duration: Duration, factors: Range<f64>) -> Duration {
+        duration.mul_f64(factors.start + (factors.end - factors.start) * self.unit())
+    }
+
     /// An independent generator whose sequence follows from this generator's state and `label`. Give each
     /// task its own, so that draws of one task do not change those of another.
     pub fn fork(&self, label: &str) -> Self {
@@ -153,6 +163,14 @@ mod tests {
             assert_eq!(&uuid[14..15], "4", "{uuid}");
             assert!("89ab".contains(&uuid[19..20]), "{uuid}");
         }
+    }
+
+    #[test]
+    fn scaled_durations_are_between_the_factors() {
+        let (rng, second) = (Rng::seeded(5), Duration::from_secs(1));
+        let all: Vec<_> = (0..1000).map(|_| rng.scaled(second, 0.5..1.0)).collect();
+        assert!(all.iter().all(|one| (second / 2..second).contains(one)));
+        assert!(all.iter().any(|one| *one < second.mul_f64(0.6)) && all.iter().any(|one| *one > second.mul_f64(0.9)));
     }
 
     #[test]

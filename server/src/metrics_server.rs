@@ -13,6 +13,7 @@ use kstore_apiserver::outbound::{
 };
 use kstore_client::{ApiError, Client};
 use kstore_metrics_server::{MetricsServer, NAME, NAMESPACE, PORT};
+use kstore_nondet::Backoff;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::SetOnce;
@@ -89,7 +90,7 @@ impl Outbound for WithMetricsServer {
 /// Creates the objects of the metrics server, or deletes its APIService if the mode is off, then waits for
 /// `stop`. Failures are retried, since a full or unreachable store may recover.
 pub(crate) async fn keep_objects(client: Client, choice: MetricsServerMode, stop: CancellationToken) {
-    let mut wait = RETRY_BASE;
+    let mut waits = Backoff::doubling(RETRY_BASE, RETRY_CAP).waits();
     loop {
         let done = tokio::select! {
             biased;
@@ -97,15 +98,14 @@ pub(crate) async fn keep_objects(client: Client, choice: MetricsServerMode, stop
             done = write_objects(&client, choice) => done,
         };
         let Err(error) = done else { break };
-        if wait == RETRY_BASE {
+        if waits.failures() == 0 {
             warn!(%error, "the objects of the metrics server cannot be written; retrying");
         }
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep(waits.advance()) => {}
         }
-        wait = wait.saturating_mul(2).min(RETRY_CAP);
     }
     stop.cancelled().await;
 }

@@ -1,10 +1,8 @@
 //! Entry points for fuzzers. Each target takes any bytes and returns, or panics because it found a defect. The store's
 //! tests run the same functions over random bytes and the kept corpus. Not an interface for users.
 
-#[cfg(not(test))]
-#[expect(dead_code, reason = "a part of what the tests' model can do")]
-#[path = "tests/model.rs"]
-mod model;
+#[cfg_attr(not(test), expect(dead_code, reason = "the store's tests use all of it"))]
+pub(crate) mod model;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +16,6 @@ use crate::disk::Disk;
 use crate::disk::sim::{CrashPolicy, SimDisk};
 use crate::recovery::recover;
 use crate::runtime::request::{Request, Response};
-#[cfg(test)]
-use crate::tests::model;
 use crate::types::commit::Commit;
 use crate::wal::{self, Wal, WalSegments};
 use crate::{
@@ -37,7 +33,7 @@ pub const TARGETS: [FuzzTarget; 6] = [
     ("record", log_record),
     ("history", history_entries),
     ("manifest", manifest_file),
-    ("snapshot_restore", crate::maintenance::fuzz_restore),
+    ("snapshot_restore", snapshot_restore),
     ("txn", transactions),
 ];
 
@@ -74,6 +70,11 @@ impl<'a> Decisions<'a> {
 
 const LOG: &str = "/wal";
 const CLUSTER: u64 = 11;
+
+/// Restores a snapshot file with these bytes into memory.
+pub fn snapshot_restore(bytes: &[u8]) {
+    crate::maintenance::fuzz_restore(bytes);
+}
 
 /// Writes a log as the bytes say, damages it as they say, crashes the machine, and replays the log. The replayed
 /// records must be a prefix of the written ones, byte for byte. Without damage they must include all synced records.
@@ -263,8 +264,6 @@ fn put(dice: &mut Decisions<'_>) -> Put {
 }
 
 fn range(dice: &mut Decisions<'_>) -> Range {
-    let targets =
-        [SortTarget::Key, SortTarget::Version, SortTarget::Create, SortTarget::Mod, SortTarget::Value];
     let mut small = || if dice.chance(3) { Revision(i64::from(dice.byte() % 16)) } else { Revision(0) };
     let (revision, min_mod_revision, max_mod_revision) = (small(), small(), small());
     let (min_create_revision, max_create_revision) = (small(), small());
@@ -272,7 +271,7 @@ fn range(dice: &mut Decisions<'_>) -> Range {
         keys: keys(dice),
         revision,
         limit: i64::from(dice.byte() % 5) - 1,
-        sort_target: targets[dice.below(5)],
+        sort_target: SortTarget::ALL[dice.below(SortTarget::ALL.len())],
         sort_order: if dice.chance(2) { SortOrder::Descending } else { SortOrder::Ascending },
         keys_only: dice.chance(4),
         count_only: dice.chance(8),

@@ -34,7 +34,7 @@ impl Plugin for CertificateApproval {
 /// Whether the request updates a CertificateSigningRequest through this subresource.
 pub(super) fn is_update_of(subject: &Subject<'_>, subresource: &str) -> bool {
     subject.operation == Operation::Update
-        && (subject.resource.group, subject.resource.plural) == (GROUP, REQUESTS)
+        && subject.resource.is(GROUP, REQUESTS)
         && subject.subresource == subresource
 }
 

@@ -106,7 +106,7 @@ pub struct Subject<'a> {
 impl Subject<'_> {
     /// Whether the request is about objects (not a subresource) of this group and plural.
     fn is(&self, group: &str, plural: &str) -> bool {
-        self.subresource.is_empty() && self.resource.group == group && self.resource.plural == plural
+        self.subresource.is_empty() && self.resource.is(group, plural)
     }
 
     /// A 403 with the plugin's text.

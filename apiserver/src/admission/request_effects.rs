@@ -3,6 +3,7 @@
 
 use super::image_policy_webhook::ImageVerdict;
 use kstore_api::admission::Operation;
+use kstore_api::kind::Resource;
 use kstore_api::status::Status;
 use parking_lot::Mutex;
 use std::sync::OnceLock;
@@ -33,8 +34,8 @@ impl RequestEffects {
     }
 
     /// Whether decisions about such requests may wait for a server.
-    pub(super) fn may_wait(&self, operation: Operation, plural: &str) -> bool {
-        let waits = self.initializes || self.reviews_images && plural == "pods";
+    pub(super) fn may_wait(&self, operation: Operation, resource: &Resource) -> bool {
+        let waits = self.initializes || self.reviews_images && resource.is("", "pods");
         waits && matches!(operation, Operation::Create | Operation::Update)
     }
 

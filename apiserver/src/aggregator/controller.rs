@@ -22,6 +22,7 @@ use futures::stream::FuturesUnordered;
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::PatchType;
+use kstore_nondet::Backoff;
 use kstore_api::status::{Reason, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -291,9 +292,7 @@ impl AvailabilityController {
         state.failures = if probe.is_ok() { 0 } else { state.failures.saturating_add(1) };
         let wait = match probe {
             Ok(()) => AGGREGATED_PROBE_EVERY,
-            Err(_) => AGGREGATED_BACKOFF_BASE
-                .saturating_mul(2_u32.saturating_pow(state.failures))
-                .min(AGGREGATED_BACKOFF_CAP),
+            Err(_) => Backoff::doubling(AGGREGATED_BACKOFF_BASE, AGGREGATED_BACKOFF_CAP).wait(state.failures),
         };
         state.next = NextProbe::At(now + wait);
         state.availability = Some(match probe {

@@ -4,7 +4,7 @@
 use super::backend::{Mode, QueuedEvent};
 use super::batch::{self, Batching, TokenBucket, Truncation};
 use crate::limits;
-use crate::outbound::{Backoff, NoAnswer, Remote};
+use crate::outbound::{NoAnswer, Remote, WebhookBackoff};
 use crate::rate_limited::RateLimited;
 use bytes::Bytes;
 use kstore_nondet::Rng;
@@ -53,7 +53,7 @@ pub struct AuditSender {
 /// Shared state of the tasks that post lists.
 struct Delivery {
     remote: Remote,
-    backoff: Backoff,
+    backoff: WebhookBackoff,
     rng: Rng,
     ending: CancellationToken,
     log_limit: Mutex<RateLimited>,
@@ -73,7 +73,7 @@ impl AuditSender {
         rng: Rng,
         ending: CancellationToken,
     ) -> Self {
-        let backoff = Backoff::starting_at(options.initial_backoff);
+        let backoff = WebhookBackoff::starting_at(options.initial_backoff);
         let log_limit = Mutex::new(RateLimited::every(limits::REPEATED_WARNING));
         let delivery = Arc::new(Delivery { remote, backoff, rng, ending, log_limit });
         Self { delivery, options, queue, slots: Arc::new(Semaphore::new(limits::AUDIT_LISTS)) }

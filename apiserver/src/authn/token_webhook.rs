@@ -4,7 +4,9 @@
 use crate::authz::ReviewVersion;
 use crate::expiring::Expiring;
 use crate::limits;
-use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::outbound::Remote;
+use crate::outbound::WebhookBackoff;
+use crate::outbound::is_worth_another_call;
 use crate::series::Counter;
 use crate::series::Family;
 use kstore_metrics_text::Page;
@@ -106,7 +108,7 @@ impl TokenWebhook {
             "status": {"user": {}},
         });
         let body = Bytes::from(review.to_string());
-        let mut waits = Backoff::starting_at(BACKOFF).waits(&self.rng);
+        let mut waits = WebhookBackoff::starting_at(BACKOFF).waits(&self.rng);
         let answer = loop {
             let answer = self.remote.post(body.clone(), CALL_TIMEOUT).await;
             match waits.next().filter(|_| is_worth_another_call(&answer)) {

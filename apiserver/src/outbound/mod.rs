@@ -17,7 +17,7 @@ pub(crate) mod test_server;
 mod tls;
 mod trust;
 
-pub(crate) use backoff::Backoff;
+pub(crate) use backoff::WebhookBackoff;
 pub use failure::NoAnswer;
 pub(crate) use failure::is_worth_another_call;
 pub use front_proxy::{FrontProxy, FrontProxyError};

@@ -32,7 +32,7 @@ impl Pipeline {
         let calls = self.admission.calls(&request.user);
         let target = &request.target;
         let is_node = node_of(&request.user).is_some();
-        let may_match = calls.may_match(Operation::Create, target.resource.plural);
+        let may_match = calls.may_match(Operation::Create, target.resource);
         if !is_node && !may_match {
             return Ok(posted);
         }
@@ -69,7 +69,7 @@ impl Pipeline {
         scale: &mut Value,
         old: &Value,
     ) -> Result<(), Undecided> {
-        if !calls.may_match(Operation::Update, request.target.resource.plural) {
+        if !calls.may_match(Operation::Update, request.target.resource) {
             return Ok(());
         }
         calls.begin(meta::resource_version(old));
@@ -95,7 +95,7 @@ impl Pipeline {
         options: impl FnOnce() -> Value,
     ) -> Result<(), Status> {
         let calls = self.admission.calls(user);
-        let may_match = calls.may_match(Operation::Connect, target.resource.plural);
+        let may_match = calls.may_match(Operation::Connect, target.resource);
         if !may_match && !self.admission.reviews_streams() {
             return Ok(());
         }

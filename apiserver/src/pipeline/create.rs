@@ -98,7 +98,7 @@ impl Pipeline {
             let identity = Identity::generate(&self.nondet);
             // The object is copied if it may be needed again: after the answer of a webhook, or for another name. Names are hardly ever
             // taken, so for another one the body is decoded again.
-            let waits = calls.may_match(Operation::Create, target.resource.plural)
+            let waits = calls.may_match(Operation::Create, target.resource)
                 || target.custom.as_ref().is_some_and(CustomVersion::needs_webhook);
             let is_last = !waits && (attempts == 0 || again.is_some());
             let mut last = if is_last { Some(std::mem::take(&mut object)) } else { None };

@@ -58,7 +58,7 @@ impl Pipeline {
         // On a slow disk the deletions of a page may outlast the history that its successor would need.
         listed.continue_at_newest();
         let calls = self.admission.calls(&request.user);
-        let may_match = calls.may_match(Operation::Delete, request.target.resource.plural);
+        let may_match = calls.may_match(Operation::Delete, request.target.resource);
         let together = !options.dry_run && !may_match && has_plain_deletion(&request.target);
         let (size, concurrent) =
             if together { (COLLECTION_BATCH, COLLECTION_BATCHES) } else { (1, COLLECTION_DELETES) };
@@ -146,7 +146,7 @@ impl Pipeline {
     ) -> Result<Deleted, Status> {
         let asked = Deletion { named, delete, options, calls };
         let admit = |current: &Value| self.admit_deletion(request, target, &asked, current);
-        let shown = match calls.may_match(Operation::Delete, target.resource.plural) {
+        let shown = match calls.may_match(Operation::Delete, target.resource) {
             true => Shown::Whole,
             false => Shown::Parts,
         };
@@ -203,8 +203,7 @@ struct Deletion<'a> {
 
 /// Kubernetes' warning for the deletion of a Job without a propagation policy: its pods are kept.
 fn warning(request: &Request, delete: &DeleteOptions) -> Option<String> {
-    let resource = request.target.resource;
-    let is_job = (resource.group, resource.plural) == ("batch", "jobs");
+    let is_job = request.target.resource.is("batch", "jobs");
     (is_job && delete.propagation.is_none()).then(|| {
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
             propagationPolicy=Orphan to suppress this warning"

@@ -127,7 +127,7 @@ impl Pipeline {
         transaction.steps.iter().any(|step| {
             let (TransactionStep::Act(target, _) | TransactionStep::Check(target, _)) = step;
             let converts = target.custom.as_ref().is_some_and(CustomVersion::needs_webhook);
-            converts || OPERATIONS.iter().any(|one| calls.may_match(*one, target.resource.plural))
+            converts || OPERATIONS.iter().any(|one| calls.may_match(*one, target.resource))
         })
     }
 

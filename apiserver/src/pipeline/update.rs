@@ -169,7 +169,7 @@ impl Pipeline {
         let decide = |current: Option<&Value>| {
             object_warnings.clear();
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            if !calls.may_match(Operation::Update, target.resource.plural)
+            if !calls.may_match(Operation::Update, target.resource)
                 && let Some(next) = known(current)
             {
                 return Ok(Decision::Put(next));

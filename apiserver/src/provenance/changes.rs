@@ -31,7 +31,7 @@ pub(crate) async fn add(trace: &mut ObjectTrace, storage: &SharedStorage, limit:
         }
         let Some((old, new)) = states(storage, &key, revision, &mut bytes).await else { continue };
         let place = KeyPlace::of(&key);
-        let is_secret = place.is_some_and(|place| (place.group, place.plural) == ("", "secrets"));
+        let is_secret = place.is_some_and(|place| place.is("", "secrets"));
         found.insert((revision, key), between(&old, &new, is_secret));
         if bytes > limits::TRACE_CHANGE_BYTES {
             break;

@@ -38,7 +38,7 @@ impl Record {
 
 fn effect_of(event: &RawEvent) -> Option<(String, Effect)> {
     let place = KeyPlace::of(std::str::from_utf8(&event.key).ok()?)?;
-    if matches!((place.group, place.plural), ("coordination.k8s.io", "leases") | ("", "events")) {
+    if place.is("coordination.k8s.io", "leases") || place.is("", "events") {
         return None;
     }
     let effect = match &event.current {

@@ -7,11 +7,15 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time of the last deleted failed pod on a node, and the delay of the next.
+const DELAYS: kstore_nondet::Backoff =
+    kstore_nondet::Backoff::doubling(FAILED_DAEMON_BACKOFF, FAILED_DAEMON_BACKOFF_MAX);
+
+/// Time of the last deleted failed pod on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Failure {
     at: Timestamp,
-    delay: Duration,
+    /// Number of failed pods that were deleted before it.
+    earlier: u32,
 }
 
 /// Failures of one generation of a DaemonSet. A new generation starts without failures, because it may
@@ -35,13 +39,12 @@ impl Backoff {
     /// Remaining delay of a failed pod on `node`; `None` if it may be deleted now.
     pub(crate) fn wait(&self, node: &str, now: Timestamp) -> Option<Duration> {
         let failure = self.nodes.get(node)?;
-        Some(failure.delay.saturating_sub(elapsed(failure.at, now))).filter(|left| !left.is_zero())
+        Some(DELAYS.wait(failure.earlier).saturating_sub(elapsed(failure.at, now))).filter(|left| !left.is_zero())
     }
 
     /// Records the deletion of a failed pod on `node` and doubles the next delay.
     pub(crate) fn advance(&mut self, node: &str, now: Timestamp) {
-        let before = self.nodes.get(node).map(|failure| failure.delay);
-        let delay = before.map_or(FAILED_DAEMON_BACKOFF, |delay| (delay * 2).min(FAILED_DAEMON_BACKOFF_MAX));
-        self.nodes.insert(node.into(), Failure { at: now, delay });
+        let earlier = self.nodes.get(node).map_or(0, |failure| failure.earlier.saturating_add(1));
+        self.nodes.insert(node.into(), Failure { at: now, earlier });
     }
 }

@@ -63,7 +63,7 @@ impl Reconcile for Volumes {
                 return Err(ReconcileError::Claim(conflict.to_string()));
             }
         };
-        let whole: core::Pod = match self.executor.client.api().get(namespace, cx.key.name()).await {
+        let whole = match self.executor.client.api::<core::Pod>().get(namespace, cx.key.name()).await {
             Ok(whole) => whole,
             Err(error) if error.is_not_found() => return Ok(Next::Done),
             Err(error) => return Err(error.into()),

@@ -15,12 +15,12 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Failures of a Job since its last success. In memory only, as upstream: a restarted controller waits less,
 /// never longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Backoff {
+pub(crate) struct JobFailures {
     failures: u32,
     newest: Option<Timestamp>,
 }
 
-impl Backoff {
+impl JobFailures {
     /// The failures after these pods ended. A success resets earlier failures.
     #[must_use]
     pub(crate) fn after(self, succeeded: &[&Arc<Pod>], failed: &[&Arc<Pod>]) -> Self {
@@ -47,8 +47,7 @@ pub(crate) fn remaining(failures: u32, newest: Timestamp, now: Timestamp) -> Dur
     if failures == 0 {
         return Duration::ZERO;
     }
-    let doubled = 1u32.checked_shl(failures - 1).unwrap_or(u32::MAX);
-    let wait = FIRST.saturating_mul(doubled).min(LONGEST);
+    let wait = kstore_nondet::Backoff::doubling(FIRST, LONGEST).wait(failures - 1);
     // A clock behind the node's does not lengthen the back-off.
     wait.saturating_sub(elapsed(newest, now))
 }
@@ -115,13 +114,13 @@ mod tests {
     #[test]
     fn a_success_forgets_the_failures_before_it() {
         let (f1, f5, f9, s5) = (ended(1), ended(5), ended(9), ended(5));
-        let none = Backoff::default();
+        let none = JobFailures::default();
         let two = none.after(&[], &[&f5, &f1]);
-        assert_eq!(two, Backoff { failures: 2, newest: Some(at(5)) });
+        assert_eq!(two, JobFailures { failures: 2, newest: Some(at(5)) });
         assert_eq!(two.after(&[], &[]), two);
-        assert_eq!(two.after(&[], &[&f9]), Backoff { failures: 3, newest: Some(at(9)) });
+        assert_eq!(two.after(&[], &[&f9]), JobFailures { failures: 3, newest: Some(at(9)) });
         assert_eq!(two.after(&[&s5], &[]), none);
-        assert_eq!(two.after(&[&s5], &[&f1, &f5, &f9]), Backoff { failures: 1, newest: Some(at(9)) });
+        assert_eq!(two.after(&[&s5], &[&f1, &f5, &f9]), JobFailures { failures: 1, newest: Some(at(9)) });
         assert_eq!(none.remaining(at(0)), Duration::ZERO);
         assert_eq!(two.remaining(at(6)), Duration::from_secs(19));
     }

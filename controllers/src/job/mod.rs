@@ -26,7 +26,7 @@ use crate::resource::resource_of;
 use crate::runner::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
 use crate::view::{Pod, elapsed};
-use backoff::Backoff;
+use backoff::JobFailures;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::Namespace;
@@ -151,7 +151,7 @@ struct JobMemory {
     /// Uid of the Job: another Job may have the name later.
     uid: Option<String>,
     /// Failures since its last success.
-    backoff: Backoff,
+    backoff: JobFailures,
     /// Time of the last status update.
     reported: Option<Timestamp>,
     /// Whether the last run reached the bound on created or removed pods.

@@ -1,7 +1,7 @@
 //! Plan of a Job: whether it ends, and which pods are missing or surplus. Pure. `report` is the second half
 //! of a run, after the change was executed.
 
-use super::backoff::{self, Backoff};
+use super::backoff::{self, JobFailures};
 use super::indexes::Indexes;
 use super::pods::{
     all_index_failures, awaiting_replacement, completion_index, completion_indexes, index_failures,
@@ -28,7 +28,7 @@ pub(crate) struct Observed<'a> {
     /// All claimed pods, including ended ones.
     pub pods: &'a [Arc<Pod>],
     /// Failures since its last success, as recorded by earlier runs.
-    pub backoff: Backoff,
+    pub backoff: JobFailures,
     /// Whether its namespace is being deleted, so that no pod can be created in it.
     pub is_namespace_ending: bool,
 }
@@ -99,7 +99,7 @@ pub(crate) struct JobDecisions {
     /// Pods to create or delete first.
     pub change: Change,
     /// Failures since the last success, including new ones.
-    pub backoff: Backoff,
+    pub backoff: JobFailures,
     /// Delay until the next run without a change.
     pub wake: Option<Duration>,
 }

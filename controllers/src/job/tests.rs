@@ -2,7 +2,7 @@
 
 mod world;
 
-use super::backoff::Backoff;
+use super::backoff::JobFailures;
 use super::plan::{Change, JobDecisions, Observed, evaluate};
 use super::pods::{TRACKING, indexed_pod_of, pod_of};
 use super::status::{ChangeOutcome, Report, report};
@@ -62,7 +62,7 @@ fn changed(pod: &Arc<Pod>, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
 
 fn seen<'a>(job: &'a Job, pods: &'a [Arc<Pod>]) -> Observed<'a> {
     let spec = job.spec.as_ref().unwrap();
-    Observed { job, spec, pods, backoff: Backoff::default(), is_namespace_ending: false }
+    Observed { job, spec, pods, backoff: JobFailures::default(), is_namespace_ending: false }
 }
 
 fn evaluated(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> JobDecisions {

@@ -285,7 +285,7 @@ async fn a_sort_target_without_an_order_sorts_ascending() {
     for (key, value) in [("c", "1"), ("a", "3"), ("b", "2"), ("a", "1"), ("a", "9")] {
         comparison.both("setup", &Call::Put(put(key, value))).await;
     }
-    for sort_target in 0..=4 {
+    for sort_target in 0..kstore_store::SortTarget::ALL.len() as i32 {
         comparison.both("sorting", &Call::Range(pb::RangeRequest { sort_target, ..range("a", "z") })).await;
     }
 }

@@ -11,12 +11,17 @@ type IndexFn<T, K> = dyn Fn(&T, &mut dyn FnMut(K)) + Send + Sync;
 /// objects per value; beyond this size an array is more expensive to change than a [`Sorted`].
 const FEW: usize = 32;
 
-/// Secondary index: finds objects of `T` by values of `K`. An object may have no, one or several values. Clones are the same index.
+/// Secondary index: finds objects of `T` by values of `K`. An object may have no, one or several values. Clones are
+/// the same index.
 ///
 /// ```
 /// # use kstore_informer::{Index, Key, Object, Revision};
 /// # struct Pod { node: Option<String> }
-/// # impl Object for Pod { fn key(&self) -> Key { Key::new("", "a") } fn uid(&self) -> &str { "" } fn revision(&self) -> Revision { Revision(1) } }
+/// # impl Object for Pod {
+/// #     fn key(&self) -> Key { Key::new("", "a") }
+/// #     fn uid(&self) -> &str { "" }
+/// #     fn revision(&self) -> Revision { Revision(1) }
+/// # }
 /// let by_node = Index::new(|pod: &Pod, emit: &mut dyn FnMut(String)| pod.node.iter().cloned().for_each(emit));
 /// ```
 ///

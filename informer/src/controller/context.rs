@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::own_writes::Fences;
 use crate::{
-    Causes, Cut, CutError, Informer, Key, Lease, Object, Revision, limits::OWN_WRITE_DEADLINE, snapshot,
+    Causes, Cut, CutError, Informer, Key, KeyLease, Object, Revision, limits::OWN_WRITE_DEADLINE, snapshot,
 };
 
 fn floor(causes: &Causes, written: Revision) -> Arc<AtomicU64> {
@@ -63,7 +63,7 @@ impl Context {
     }
 
     /// The context of a run that starts with the fences of earlier runs, whose newest write is `written`.
-    pub(super) fn new(lease: &Lease<Key>, comparable: bool, fences: Fences, written: Revision) -> Self {
+    pub(super) fn new(lease: &KeyLease<Key>, comparable: bool, fences: Fences, written: Revision) -> Self {
         Self {
             key: lease.key().clone(),
             causes: lease.causes().clone(),

@@ -15,7 +15,7 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    Informer, Key, Lease, Object, Revision, Revisions, Ticket, Verdict,
+    Informer, Key, KeyLease, Object, Revision, Revisions, Ticket, Verdict,
     limits::{OWN_WRITE_DEADLINE, WRITTEN_KEYS},
 };
 
@@ -103,7 +103,7 @@ impl PendingWrites {
 
     /// Ends the lease of a run, at once or when the caches show all its writes. Changes in the meantime stay
     /// queued with the key, and the worker is free for other keys.
-    pub(super) fn conclude(&self, lease: Lease<Key>, verdict: Verdict, fences: Fences) {
+    pub(super) fn conclude(&self, lease: KeyLease<Key>, verdict: Verdict, fences: Fences) {
         if fences.is_empty() {
             lease.conclude(verdict);
             return;

@@ -121,6 +121,7 @@ mod tests {
     fn every_stop_ends_within_the_lease() {
         let options = ElectorOptions::new("a");
         assert_eq!(options.grace(), Duration::from_secs(2));
+        assert!(crate::limits::STOP_GRACE < options.grace(), "runs end within the grace");
         assert!(options.renew + options.grace() < options.bite() && options.bite() < options.lease);
         assert_eq!((options.request(), options.pause(1.0)), (options.renew / 2, options.retry.mul_f64(2.2)));
     }

@@ -1,4 +1,4 @@
-//! [`Lease`], the exclusive right to process a key, and [`Ticket`], which keeps a key parked after its run.
+//! [`KeyLease`], the exclusive right to process a key, and [`Ticket`], which keeps a key parked after its run.
 
 use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
@@ -23,14 +23,14 @@ pub enum Verdict {
 
 /// Exclusive right to process one key. No other worker gets the key until the lease ends. A lease that is
 /// dropped without a verdict (a panic, a cancelled run) counts as failed.
-pub struct Lease<K: Ord + Hash + Clone> {
+pub struct KeyLease<K: Ord + Hash + Clone> {
     queue: Queue<K>,
     key: K,
     run: Run,
     open: bool,
 }
 
-impl<K: Ord + Hash + Clone> Lease<K> {
+impl<K: Ord + Hash + Clone> KeyLease<K> {
     pub(super) fn new(queue: Queue<K>, key: K, run: Run) -> Self {
         Self { queue, key, run, open: true }
     }
@@ -88,7 +88,7 @@ impl<K: Ord + Hash + Clone> Lease<K> {
 
     /// Ends the lease and parks the key until the ticket and all its clones are dropped, or until `deadline`
     /// from now. Then the verdict takes effect, with its delay counted from then. Adds in the meantime merge
-    /// and wait. If the deadline passed first, the next run is [stale](Lease::is_stale).
+    /// and wait. If the deadline passed first, the next run is [stale](KeyLease::is_stale).
     pub fn park(mut self, verdict: Verdict, deadline: Duration) -> Ticket<K> {
         self.open = false;
         let run = std::mem::take(&mut self.run);
@@ -104,15 +104,15 @@ impl<K: Ord + Hash + Clone> Lease<K> {
     }
 }
 
-impl<K: Ord + Hash + Clone> Drop for Lease<K> {
+impl<K: Ord + Hash + Clone> Drop for KeyLease<K> {
     fn drop(&mut self) {
         self.end(Verdict::Retry);
     }
 }
 
-impl<K: Ord + Hash + Clone + fmt::Debug> fmt::Debug for Lease<K> {
+impl<K: Ord + Hash + Clone + fmt::Debug> fmt::Debug for KeyLease<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
+        f.debug_struct("KeyLease")
             .field("key", &self.key)
             .field("attempt", &self.run.failures)
             .finish_non_exhaustive()

@@ -55,8 +55,7 @@ impl Default for Rate {
     }
 }
 
-/// Exponential back-off of a failed key: `base
-/// 2ⁿ` after n earlier failures, at most `cap`, with random `jitter`.
+/// Exponential back-off of a failed key: `min(base · 2ⁿ, cap)` after n earlier failures, ± `jitter`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
     /// Wait after the first failure.
@@ -76,8 +75,7 @@ impl Default for Backoff {
 impl Backoff {
     /// The wait after a failure with `failures` earlier ones; `chance` is random in `0.0..1.0`.
     pub(super) fn wait(&self, failures: u32, chance: f64) -> Duration {
-        let doubled = self.base.as_nanos().saturating_mul(1 << failures.min(100));
-        let ideal = Duration::from_nanos_u128(doubled.min(self.cap.as_nanos()));
+        let ideal = kstore_nondet::Backoff::doubling(self.base, self.cap).wait(failures);
         let jitter = self.jitter.clamp(0.0, 1.0);
         ideal.mul_f64(1.0 - jitter + 2.0 * jitter * chance)
     }
@@ -133,8 +131,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Q9: after n failures the wait is `base
-        /// 2ⁿ` or the cap, ± the jitter, for every n.
+        /// Q9: after n failures the wait is `base · 2ⁿ` or the cap, ± the jitter, for every n.
         #[test]
         fn back_off_doubles_up_to_the_cap_with_jitter(
             base in 1u64..10_000, cap in 1u64..10_000_000_000, failures in 0u32..80, chance in 0.0f64..1.0

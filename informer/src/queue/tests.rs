@@ -55,7 +55,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// Observer that checks a queue from outside, without a model of it.
 #[derive(Default)]
 struct CauseWitness {
-    leases: Vec<Lease<u8>>,
+    leases: Vec<KeyLease<u8>>,
     /// Keys added since their last run started.
     owed: BTreeSet<u8>,
     /// Causes that the next run of a key must have.
@@ -116,7 +116,7 @@ impl CauseWitness {
         }
     }
 
-    fn started(&mut self, lease: Lease<u8>) {
+    fn started(&mut self, lease: KeyLease<u8>) {
         let key = *lease.key();
         assert!(self.leases.iter().all(|other| *other.key() != key), "one run of a key at a time");
         self.owed.remove(&key);
@@ -164,8 +164,7 @@ proptest! {
     }
 }
 
-/// Q9: the n-th consecutive failure waits `base
-/// 2ⁿ`, ± the jitter, up to the cap; a success resets it.
+/// Q9: the n-th consecutive failure waits `base · 2ⁿ`, ± the jitter, up to the cap; a success resets it.
 #[tokio::test(start_paused = true)]
 async fn failures_double_the_back_off_and_success_resets_it() {
     let queue = Queue::new(Rng::seeded(1));

@@ -172,7 +172,7 @@ async fn a_dropped_supervisor_leaves_no_task() {
 
 #[test]
 fn restart_back_off_doubles_to_its_bound_and_resets() {
-    let mut backoff = Backoff::new();
+    let mut backoff = RestartBackoff::new();
     let waits: Vec<_> = (0..9).map(|_| backoff.next(Duration::from_secs(1)).as_millis()).collect();
     assert_eq!(waits, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
     assert_eq!(backoff.next(RESTART_BACKOFF_RESET), RESTART_BACKOFF_BASE);

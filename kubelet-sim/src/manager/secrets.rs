@@ -8,7 +8,7 @@ use crate::pod::source::{SourceKey, SourceState};
 use crate::stream::Latest;
 use k8s_openapi::api::core::v1::Secret;
 use kstore_client::{ApiError, Client};
-use kstore_nondet::Rng;
+use kstore_nondet::{Backoff, Rng};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -49,7 +49,7 @@ pub(super) struct SecretPoll {
 impl SecretPoll {
     /// Reports the Secret's state repeatedly until the receiver is dropped.
     pub(super) async fn run(self) {
-        let mut retry = SECRET_RETRY_BASE;
+        let mut retries = Backoff::doubling(SECRET_RETRY_BASE, SECRET_RETRY_MAX).waits();
         loop {
             let (seen, is_awaited) = self.pace.0.get();
             let asked = {
@@ -66,17 +66,15 @@ impl SecretPoll {
                 Err(error) => tracing::debug!(secret = ?self.key, %error, "a Secret could not be read"),
             }
             let wait = if *is_awaited || !is_answered {
-                let wait = retry;
-                retry = retry.saturating_mul(2).min(SECRET_RETRY_MAX);
-                wait
+                retries.advance()
             } else {
                 SECRET_REFRESH
             };
             // With jitter, so that Secrets that were first read together do not stay synchronized.
-            let wait = wait.mul_f64(0.75 + self.rng.unit() / 4.0);
+            let wait = self.rng.scaled(wait, 0.75..1.0);
             tokio::select! {
                 biased;
-                _ = self.pace.0.after(seen) => retry = SECRET_RETRY_BASE,
+                _ = self.pace.0.after(seen) => retries.reset(),
                 () = tokio::time::sleep(wait) => {}
             }
         }

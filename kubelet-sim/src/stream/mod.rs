@@ -19,7 +19,7 @@ mod tokens;
 mod trust_bundles;
 
 use crate::identities::Identities;
-use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
+use crate::limits::{MANAGER_MESSAGES, PROGRAM_STARTS, TUNNEL_BACKOFF};
 use crate::manager::record::PodRecord;
 use crate::pod::Pod;
 pub(crate) use disks::Disks;
@@ -139,7 +139,7 @@ impl Streams {
 
     /// Keeps a tunnel to the server open until `stop`.
     pub(crate) async fn run(self, stop: &CancellationToken) {
-        let mut wait = TUNNEL_RETRY_BASE;
+        let mut waits = TUNNEL_BACKOFF.waits();
         while !stop.is_cancelled() {
             let (seen, nodes) = self.serving.get();
             let opened = tokio::select! {
@@ -149,7 +149,7 @@ impl Streams {
             };
             let ended = match opened {
                 Ok(tunnel) => {
-                    wait = TUNNEL_RETRY_BASE;
+                    waits.reset();
                     self.carry(tunnel, seen, stop).await
                 }
                 Err(error) => Some(error),
@@ -161,8 +161,7 @@ impl Streams {
                 // The manager may have ended.
                 let _ = self.messages.send(ManagerMessage::Refused(error.to_string())).await;
             }
-            let pause = self.jittered(wait);
-            wait = wait.saturating_mul(2).min(TUNNEL_RETRY_MAX);
+            let pause = self.jittered(waits.advance());
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -173,21 +172,21 @@ impl Streams {
 
     /// A random time between half of `wait` and `wait`.
     fn jittered(&self, wait: Duration) -> Duration {
-        wait.mul_f64(0.5 + self.rng.unit() / 2.0)
+        self.rng.scaled(wait, 0.5..1.0)
     }
 
     /// Serves the streams of a tunnel until the tunnel ends; returns the error that ended it, `None` at a stop. Refused nodes are
     /// requested again after waits that double.
     async fn carry(&self, mut tunnel: Tunnel, mut seen: u64, stop: &CancellationToken) -> Option<ApiError> {
         let mut tasks = JoinSet::new();
-        let (mut wait, mut ask_again) = (TUNNEL_RETRY_BASE, None);
+        let (mut waits, mut ask_again) = (TUNNEL_BACKOFF.waits(), None);
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
                 (number, nodes) = self.serving.after(seen) => {
                     seen = number;
-                    (wait, ask_again) = (TUNNEL_RETRY_BASE, None);
+                    (waits, ask_again) = (TUNNEL_BACKOFF.waits(), None);
                     tunnel.serve(nodes.to_vec());
                 }
                 () = tokio::time::sleep_until(ask_again.unwrap_or_else(Instant::now)), if ask_again.is_some() => {
@@ -197,8 +196,7 @@ impl Streams {
                 event = tunnel.next() => match event {
                     Ok(TunnelEvent::Opened(stream)) => drop(tasks.spawn(self.clone().serve(*stream))),
                     Ok(TunnelEvent::Refused(nodes)) => {
-                        ask_again = Some(Instant::now() + self.jittered(wait));
-                        wait = wait.saturating_mul(2).min(TUNNEL_RETRY_MAX);
+                        ask_again = Some(Instant::now() + self.jittered(waits.advance()));
                         // The manager may have ended.
                         let _ = self.messages.send(ManagerMessage::RefusedNodes(nodes)).await;
                     }

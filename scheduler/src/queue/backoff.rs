@@ -1,9 +1,12 @@
 //! The back-off of a pod after its n-th failure: one second, doubled each time, at most ten, cut to the start
 //! of a window.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use kstore_nondet::Backoff;
 
 use crate::limits::{BACKOFF_WINDOW, INITIAL_BACKOFF, MAX_BACKOFF};
+
+const WAITS: Backoff = Backoff::doubling(INITIAL_BACKOFF.unsigned_abs(), MAX_BACKOFF.unsigned_abs());
 
 /// The time at which a pod may be tried again that was queued at `queued` after `failures` failures; `queued`
 /// for none.
@@ -11,13 +14,8 @@ pub(super) fn expiry(queued: Timestamp, failures: u32) -> Timestamp {
     if failures == 0 {
         return queued;
     }
-    let end = queued.saturating_add(duration(failures)).unwrap_or(Timestamp::MAX);
+    let end = queued.saturating_add(WAITS.wait(failures - 1)).unwrap_or(Timestamp::MAX);
     window_start(end)
-}
-
-fn duration(failures: u32) -> SignedDuration {
-    let doubled = 1i32.checked_shl(failures - 1).filter(|factor| *factor > 0).unwrap_or(i32::MAX);
-    INITIAL_BACKOFF.checked_mul(doubled).unwrap_or(MAX_BACKOFF).min(MAX_BACKOFF)
 }
 
 fn window_start(at: Timestamp) -> Timestamp {

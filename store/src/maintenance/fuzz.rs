@@ -11,8 +11,7 @@ use crate::engine::Engine;
 use crate::engine::memory::MemoryEngine;
 
 /// Reads `bytes` as a restore would, into memory. Returns for any bytes.
-#[doc(hidden)]
-pub fn fuzz_restore(bytes: &[u8]) {
+pub(crate) fn fuzz_restore(bytes: &[u8]) {
     let file = Arc::new(BytesFile(bytes.to_vec()));
     let Ok(snapshot) = SnapshotFile::of(Path::new("fuzz"), file) else { return };
     let engine = MemoryEngine::default();

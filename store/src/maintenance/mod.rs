@@ -9,6 +9,7 @@ mod data_dir;
 mod engine_files;
 mod examine;
 mod export;
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod losses;
 #[cfg(test)]
@@ -26,8 +27,8 @@ pub(crate) mod tests;
 pub use crate::disk::own_files::foreign_entries;
 pub use examine::{DirectoryStatus, VerifyReport, verify, verify_keys};
 pub use export::{ExportError, SalvageReport, salvage, save, snapshot_to_file};
-#[doc(hidden)]
-pub use fuzz::fuzz_restore;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use fuzz::fuzz_restore;
 pub use losses::{Losses, LostVersion, RevisionRange};
 pub use rescue::{RescueError, RescueReport, rescue};
 pub use restore::{Progress, Restore, RestoreError, RestoreReport, VisitVersion, restore, restore_visiting};

@@ -73,11 +73,8 @@ fn small() -> impl Strategy<Value = Revision> {
 
 pub(super) fn range() -> impl Strategy<Value = Range> {
     let targets = prop_oneof![
-        3 => Just(SortTarget::Key),
-        1 => Just(SortTarget::Version),
-        1 => Just(SortTarget::Create),
-        1 => Just(SortTarget::Mod),
-        1 => Just(SortTarget::Value),
+        2 => Just(SortTarget::Key),
+        5 => proptest::sample::select(SortTarget::ALL.to_vec()),
     ];
     let order = prop_oneof![2 => Just(SortOrder::Ascending), 1 => Just(SortOrder::Descending)];
     let bounds = (small(), small(), small(), small());

@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::actions::{Action, HistoryPosition, action};
-use super::model::{self, Change, Model};
+use crate::fuzzing::model::{self, Change, Model};
 use crate::disk::sim::SimDisk;
 use crate::{
     CompactError, Config, Durability, EngineKind, KeyRange, LeaseError, Limits, Range, RangeError, Revision,

@@ -1,4 +1,4 @@
-//! Tests of the whole store through its public interface. `model` is the reference, `actions` the random input,
+//! Tests of the whole store through its public interface. `fuzzing::model` is the reference, `actions` the random input,
 //! `conformance` the suite that every engine and durability passes.
 
 mod actions;
@@ -16,7 +16,6 @@ mod hash;
 mod healing;
 mod image;
 mod leases;
-pub(crate) mod model;
 mod pipeline;
 mod private;
 mod process;

@@ -20,6 +20,11 @@ pub enum SortTarget {
     Value,
 }
 
+impl SortTarget {
+    /// All targets, in the order of etcd's numbers for them.
+    pub const ALL: [Self; 5] = [Self::Key, Self::Version, Self::Create, Self::Mod, Self::Value];
+}
+
 /// The sort direction of a range result. Equal fields keep key order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortOrder {

@@ -23,7 +23,7 @@ fn check(tree: &Tree) -> Vec<Offence> {
     let mut offences = Vec::new();
     for file in files.iter().filter(|file| !file.is_test()) {
         for (number, line) in (1..).zip(file.code().lines()).filter(|(_, line)| compares_alone(line)) {
-            let text = format!("compares a plural without its group: {}", line.trim());
+            let text = format!("compares a plural, ask `is(group, plural)`: {}", line.trim());
             offences.push(Offence::new(&file.path, number, text));
         }
     }
@@ -31,10 +31,12 @@ fn check(tree: &Tree) -> Vec<Offence> {
     offences
 }
 
-/// Whether a line compares the plural of a resource with a text, and does not speak of its group.
+/// Whether a line compares a plural, in a field or in a variable, with a text and does not speak of its group; or compares group and
+/// plural as a pair, where `is` says the same.
 fn compares_alone(line: &str) -> bool {
-    let compares = [".plural == \"", ".plural != \"", "(place.plural, \"", "(resource.plural, \""];
-    compares.iter().any(|found| line.contains(found)) && !line.contains(".group")
+    let compares = ["plural == \"", "plural != \"", "(place.plural, \"", "(resource.plural, \""];
+    let is_alone = compares.iter().any(|found| line.contains(found)) && !line.contains("group");
+    is_alone || line.contains(".plural) == (\"") || line.contains("(place.plural, \"")
 }
 
 #[cfg(test)]
@@ -43,9 +45,16 @@ mod tests {
 
     #[test]
     fn a_plural_without_its_group_is_found() {
-        let text = "//! A.\nfn a() {\n    resource.plural == \"events\";\n    a.group == \"\" && a.plural == \"pods\";\n}\n";
-        let expected =
-            ["api/src/a.rs:3: compares a plural without its group: resource.plural == \"events\";"];
+        let text = "//! A.\nfn a() {\n    resource.plural == \"events\";\n    a.group == \"\" && a.plural == \"pods\";\n    \
+                    plural != \"pods\";\n    (a.group, a.plural) == (\"\", \"pods\");\n    a.is(\"\", \"pods\");\n}\n";
+        let found = |line: usize, code: &str| {
+            format!("api/src/a.rs:{line}: compares a plural, ask `is(group, plural)`: {code}")
+        };
+        let expected = [
+            found(3, "resource.plural == \"events\";"),
+            found(5, "plural != \"pods\";"),
+            found(6, "(a.group, a.plural) == (\"\", \"pods\");"),
+        ];
         assert_eq!(
             crate::rules::offences_of(RULE, [("api/src/a.rs", text), ("store/src/a.rs", text)]),
             expected

@@ -22,6 +22,7 @@ use kstore_api::admission::{
 use kstore_api::expression::authorizer::{
     self as expression, AccessCheck, AccessTarget, RequestAuthorizer, ResourceAccess,
 };
+use kstore_api::kind::Resource;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use parking_lot::Mutex;
@@ -104,10 +105,10 @@ impl Calls {
         Self::new(Arc::default(), self.dependencies.clone(), RequestEffects::default())
     }
 
-    /// Whether webhooks or policies may match requests of this operation and plural, or a plugin may wait for
+    /// Whether webhooks or policies may match requests of this operation and resource, or a plugin may wait for
     /// a server. If not, no decision is pending.
-    pub(crate) fn may_match(&self, operation: Operation, plural: &str) -> bool {
-        self.configured.may_match(operation, plural) || self.effects.may_wait(operation, plural)
+    pub(crate) fn may_match(&self, operation: Operation, resource: &Resource) -> bool {
+        self.configured.may_match(operation, resource.plural) || self.effects.may_wait(operation, resource)
     }
 
     /// What plugins did for this request outside its decisions.

@@ -94,7 +94,7 @@ pub(crate) struct Admitted<'a> {
 impl Admitted<'_> {
     /// Whether webhooks or policies may match the request, or a plugin may wait.
     pub(crate) fn may_match(&self) -> bool {
-        self.calls.may_match(self.subject.operation, self.subject.resource.plural)
+        self.calls.may_match(self.subject.operation, self.subject.resource)
     }
 
     /// Decodes an object that a webhook or policy changed; neither changes its initializers.

@@ -16,7 +16,9 @@ use super::{Plugin, Remarks, Subject};
 use crate::admission::Cluster;
 use crate::expiring::Expiring;
 use crate::limits;
-use crate::outbound::{Backoff, Remote, is_worth_another_call};
+use crate::outbound::Remote;
+use crate::outbound::WebhookBackoff;
+use crate::outbound::is_worth_another_call;
 use crate::undecided::Undecided;
 use bytes::Bytes;
 use kstore_nondet::Rng;
@@ -60,7 +62,7 @@ impl Reviewer {
             return known;
         }
         let body = Bytes::from(review.to_owned());
-        let mut waits = Backoff::starting_at(self.options.retry_backoff).waits(&self.rng);
+        let mut waits = WebhookBackoff::starting_at(self.options.retry_backoff).waits(&self.rng);
         let answer = loop {
             let answer = self.remote.post(body.clone(), CALL_TIMEOUT).await;
             match waits.next().filter(|_| is_worth_another_call(&answer)) {
@@ -97,7 +99,7 @@ impl Plugin for ImagePolicyWebhook {
         _: Option<&Value>,
         remarks: &mut Remarks,
     ) -> Result<(), Undecided> {
-        let is_meant = remarks.effects.may_wait(subject.operation, subject.resource.plural)
+        let is_meant = remarks.effects.may_wait(subject.operation, subject.resource)
             && matches!(subject.subresource, "" | "ephemeralcontainers");
         let Some(pod) = new.filter(|_| is_meant) else { return Ok(()) };
         let review = review::of(subject, pod).to_string();

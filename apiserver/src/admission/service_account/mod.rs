@@ -82,7 +82,7 @@ fn is_about_ephemeral_containers(subject: &Subject<'_>) -> bool {
     let resource = subject.resource;
     subject.operation == Operation::Update
         && subject.subresource == "ephemeralcontainers"
-        && (resource.group, resource.plural) == ("", "pods")
+        && resource.is("", "pods")
 }
 
 /// The account that a pod's `spec` names, including by the deprecated field; "" if it names none.

@@ -10,7 +10,7 @@ use crate::limits::{
     ETCD_CALL, ETCD_DOWN, ETCD_KEEP_ALIVE, ETCD_PATIENCE, ETCD_PAUSE, ETCD_PAUSE_MAX, ETCD_WINDOW,
 };
 use hyper_util::rt::TokioIo;
-use kstore_nondet::Rng;
+use kstore_nondet::{Backoff, Rng};
 use kstore_proto::etcd::etcdserverpb::{
     AuthenticateRequest, auth_client::AuthClient, kv_client::KvClient, lease_client::LeaseClient,
     watch_client::WatchClient,
@@ -237,8 +237,8 @@ impl Link {
         if rounds == 0 {
             return;
         }
-        let pause = ETCD_PAUSE.saturating_mul(1 << rounds.min(8)).min(ETCD_PAUSE_MAX);
-        self.or_closed(tokio::time::sleep(pause.mul_f64(0.5 + self.rng.unit() / 2.0))).await;
+        let pause = Backoff::doubling(ETCD_PAUSE, ETCD_PAUSE_MAX).wait(rounds);
+        self.or_closed(tokio::time::sleep(self.rng.scaled(pause, 0.5..1.0))).await;
     }
 
     /// Whether the cluster answered last time or failed only a moment ago: a fail-over does not make it

@@ -69,7 +69,7 @@ struct SimulatedCluster {
     job: Job,
     pods: BTreeMap<String, Pod>,
     now: i64,
-    backoff: Backoff,
+    backoff: JobFailures,
     /// Number of pods ever created.
     made: usize,
     /// Pods that the controller removed uncounted: surplus pods, or pods running when the Job succeeded.
@@ -82,7 +82,7 @@ impl SimulatedCluster {
     fn new(spec: &Value) -> Self {
         let (job, pods) = (job(spec, &json!({})), BTreeMap::new());
         let (uncounted, succeeded) = (BTreeSet::new(), BTreeSet::new());
-        Self { job, pods, now: 0, backoff: Backoff::default(), made: 0, uncounted, succeeded }
+        Self { job, pods, now: 0, backoff: JobFailures::default(), made: 0, uncounted, succeeded }
     }
 
     fn spec(&self) -> &k8s_openapi::api::batch::v1::JobSpec {
@@ -203,7 +203,7 @@ impl SimulatedCluster {
         }
         if self.write_all(writes).is_none() {
             // The controller stops and loses its memory.
-            self.backoff = Backoff::default();
+            self.backoff = JobFailures::default();
         }
     }
 

@@ -363,7 +363,7 @@ impl Model {
 struct QueueAndModel {
     queue: Queue<u8>,
     model: Model,
-    leases: Vec<(Lease<u8>, Run)>,
+    leases: Vec<(KeyLease<u8>, Run)>,
     tickets: Vec<(Ticket<u8>, u8, u64)>,
 }
 

@@ -15,7 +15,7 @@ use super::{super::*, paused};
 
 /// A waiting worker that is polled by hand.
 struct Worker {
-    next: Pin<Box<dyn Future<Output = Option<Lease<u8>>> + Send>>,
+    next: Pin<Box<dyn Future<Output = Option<KeyLease<u8>>> + Send>>,
     wakes: Arc<WakeCounter>,
     /// Number of wake-ups at its last look.
     seen: usize,
@@ -30,19 +30,19 @@ impl Wake for WakeCounter {
     }
 }
 
-fn next(queue: &Queue<u8>) -> BoxFuture<'static, Option<Lease<u8>>> {
+fn next(queue: &Queue<u8>) -> BoxFuture<'static, Option<KeyLease<u8>>> {
     let queue = queue.clone();
     async move { queue.next().await }.boxed()
 }
 
 impl Worker {
     /// A worker that has looked once, or the lease if it found a key.
-    fn waiting(queue: &Queue<u8>) -> Result<Self, Lease<u8>> {
+    fn waiting(queue: &Queue<u8>) -> Result<Self, KeyLease<u8>> {
         let mut worker = Self { next: next(queue), wakes: Arc::default(), seen: 0 };
         worker.look().map_or(Ok(worker), Err)
     }
 
-    fn look(&mut self) -> Option<Lease<u8>> {
+    fn look(&mut self) -> Option<KeyLease<u8>> {
         self.seen = self.wakes.0.load(Ordering::Relaxed);
         let waker = Waker::from(self.wakes.clone());
         match self.next.as_mut().poll(&mut Context::from_waker(&waker)) {

@@ -16,7 +16,7 @@ use kstore_client::{Client, ClientLease, ConnectError, Kubeconfig, ServiceAccoun
 use kstore_controllers::{Accounts, Signing, SigningAuthority, TokenSigner};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{Elector, Fence};
-use kstore_nondet::Nondet;
+use kstore_nondet::{Backoff, Nondet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,13 +209,12 @@ impl PreparedComponent {
 /// Connects to the API server, and retries with growing pauses while it does not listen yet.
 async fn connect(kubeconfig: &Kubeconfig, agent: &str) -> Result<Client, ConnectError> {
     let deadline = Instant::now() + APISERVER_START;
-    let mut pause = PAUSE;
+    let mut pauses = Backoff::doubling(PAUSE, PAUSE_MAX).waits();
     loop {
         match Client::connect(kubeconfig, agent).await {
             Err(ConnectError::Connect(_)) if Instant::now() < deadline => {}
             other => return other,
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MAX);
+        sleep(pauses.advance()).await;
     }
 }

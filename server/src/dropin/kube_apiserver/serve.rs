@@ -12,7 +12,7 @@ use kstore_apiserver::ServerConfig;
 use kstore_apiserver::authn::Bearers;
 use kstore_apiserver::config::{AccessConfig, AuthoritiesConfig, NetworkConfig};
 use kstore_apiserver::storage::etcd::Url;
-use kstore_nondet::Nondet;
+use kstore_nondet::{Backoff, Nondet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub(super) async fn start(apiserver: Apiserver) -> anyhow::Result<Cluster> {
 /// Waits until one of the etcd members accepts a connection; retries with growing pauses.
 async fn wait_for(servers: &[Url]) -> anyhow::Result<()> {
     let deadline = Instant::now() + ETCD_START;
-    let mut pause = ETCD_PAUSE;
+    let mut pauses = Backoff::doubling(ETCD_PAUSE, ETCD_PAUSE_MAX).waits();
     loop {
         let mut last = None;
         for server in servers {
@@ -98,8 +98,7 @@ async fn wait_for(servers: &[Url]) -> anyhow::Result<()> {
                 ETCD_START.as_secs()
             );
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(ETCD_PAUSE_MAX);
+        sleep(pauses.advance()).await;
     }
 }
 

@@ -7,7 +7,7 @@ use super::workload::{Step, churn, everything};
 use crate::OpenError;
 use crate::disk::sim::{CrashPolicy, Fault, OperationKind, SECTOR};
 use crate::tests::conformance::block_on;
-use crate::tests::model::Model;
+use crate::fuzzing::model::Model;
 
 /// Counts of the outcomes of damage.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use crate::codec::frame::group_len;
 use crate::disk::sim::{CrashPolicy, Fault, Operation, OperationKind};
 use crate::engine::stub::StubFaults;
 use crate::tests::conformance::block_on;
-use crate::tests::model::Model;
+use crate::fuzzing::model::Model;
 use crate::types::record::RecordKey;
 use crate::{KeyRange, OpenError};
 

@@ -7,7 +7,7 @@ use super::workload::{Step, churn, everything};
 use crate::disk::sim::{CacheAfterFailure, CrashPolicy, Fault, SimDisk};
 use crate::engine::stub::StubFaults;
 use crate::tests::conformance::block_on;
-use crate::tests::model::Model;
+use crate::fuzzing::model::Model;
 
 /// A failed check, and the disk operations before it.
 struct Failure {

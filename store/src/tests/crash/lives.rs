@@ -10,7 +10,7 @@ use super::workload::{Step, delete, leased, put};
 use crate::disk::sim::{CrashPolicy, Fault};
 use crate::engine::stub::StubFaults;
 use crate::tests::conformance::{block_on, cases};
-use crate::tests::model::Model;
+use crate::fuzzing::model::Model;
 use crate::{KeyRange, Txn};
 
 /// A random step, independent of the state before.

@@ -9,7 +9,7 @@ use crate::OpenError;
 use crate::disk::sim::{CrashPolicy, Fault, OperationKind};
 use crate::engine::stub::StubFaults;
 use crate::tests::conformance::block_on;
-use crate::tests::model::Model;
+use crate::fuzzing::model::Model;
 
 /// Distance between tested crashes: the recovery from a neighbouring crash does the same.
 const STRIDE: usize = 5;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::runtime::request::{Request, Response};
-use crate::tests::model::Model;
+use crate::fuzzing::model::Model;
 use crate::{Delete, KeyRange, LeaseId, Op, Put, Revision, Txn};
 
 /// A step: requests that share one write of the log.
