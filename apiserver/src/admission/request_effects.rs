@@ -3,7 +3,7 @@
 
 use super::image_policy_webhook::ImageVerdict;
 use kstore_api::admission::Operation;
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use parking_lot::Mutex;
 use std::sync::OnceLock;

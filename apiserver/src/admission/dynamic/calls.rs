@@ -22,7 +22,7 @@ use kstore_api::admission::{
 use kstore_api::expression::authorizer::{
     self as expression, AccessCheck, AccessTarget, RequestAuthorizer, ResourceAccess,
 };
-use kstore_api::kind::Resource;
+use kstore_api::resource::Resource;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use parking_lot::Mutex;
