@@ -97,11 +97,11 @@ async fn create_missing_objects(pipeline: &Arc<Pipeline>, identity: &ServerIdent
     // The ServiceCIDR comes before the Service whose address is allocated from it.
     tokio::try_join!(create_all(pipeline, objects::namespaces()), network::reconcile(pipeline))?;
     let kinds = pipeline.cache().kinds();
-    let rbac = rbac::objects_with(kinds.rows().opt_in());
-    let stored: Vec<&Value> = rbac.iter().filter(|object| is_stored(pipeline, object)).collect();
+    let rbac = rbac::objects_with(kinds.rows().opt_in()).into_iter();
+    let (stored, missing): (Vec<Value>, Vec<Value>) = rbac.partition(|object| is_stored(pipeline, object));
     let mut rest = objects::priority_classes();
     rest.extend(objects::api_services(kinds.rows()));
-    rest.extend(rbac.iter().cloned());
+    rest.extend(missing);
     rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), identity.port()));
     tokio::try_join!(create_all(pipeline, rest), roles::reconcile(pipeline, &stored))?;
     flow_control.await.expect(AWAITED)?;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 /// Reconciles stored objects with the default ones.
-pub(super) async fn reconcile(pipeline: &Pipeline, wanted: &[&Value]) -> Result<(), Status> {
+pub(super) async fn reconcile(pipeline: &Pipeline, wanted: &[Value]) -> Result<(), Status> {
     let kept = join_all(wanted.iter().map(|wanted| {
         server_identity::reconcile_with(pipeline, wanted, |_, stored| {
             let next = reconciled(stored, wanted);
