@@ -21,7 +21,7 @@ pub(super) async fn pipeline(
 }
 
 /// An API server with this configuration of admission.
-pub(in crate::admission) async fn pipeline_with(admission: AdmissionConfig) -> Pipeline {
+pub(super) async fn pipeline_with(admission: AdmissionConfig) -> Pipeline {
     let seed = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "seed", "namespace": "default", "uid": "u" } });
     Racing::start_with("/registry/configmaps/default/seed".to_owned(), seed, admission).await.1
 }
