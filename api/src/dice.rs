@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::schema::{Elem, Field, ListType, Shape, Type};
+use crate::schema::{self, Elem, Field, ListType, Shape, Type};
 
 /// Source of decisions; zeros after the last byte.
 pub(crate) struct Dice<'a>(pub(crate) &'a [u8]);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{DocumentScope, GroupVersion, Piece, ResourceDoc, custom_document, frame, index};
-use crate::crd::{self, Definition};
+use super::{DocumentScope, GroupVersion, Piece, ResourceDoc, custom_document, definition, frame, index};
+use crate::crd::Definition;
 use crate::kind::RESOURCES;
 
 fn all() -> Vec<(GroupVersion, Vec<ResourceDoc>)> {
@@ -126,7 +126,7 @@ fn foo(schema: &Value) -> (Definition, Value) {
 #[test]
 fn custom_resources_have_a_schema_and_no_strategic_merge_patch() {
     let (definition, crd) = foo(&json!({"type": "object", "properties": {"spec": {"type": "object"}}}));
-    let document = custom_document(&[crd::openapi::v3(&definition, &crd, "v1")]);
+    let document = custom_document(&[definition::v3(&definition, &crd, "v1")]);
     let schemas = &document["components"]["schemas"];
     let schema = &schemas["com.example.v1.Foo"];
     assert_eq!(schema["properties"]["spec"]["type"], "object");
@@ -143,19 +143,19 @@ fn custom_resources_have_a_schema_and_no_strategic_merge_patch() {
 #[test]
 fn fingerprints_of_custom_kinds_change_only_with_their_schema() {
     let (definition, mut crd) = foo(&json!({"type": "object"}));
-    let facts = crd::openapi::facts(&definition, "v1");
+    let facts = definition::facts(&definition, "v1");
     crd["metadata"]["labels"] = json!({"a": "b"});
-    assert_eq!(crd::openapi::facts(&Definition::compile(&crd).unwrap(), "v1"), facts);
+    assert_eq!(definition::facts(&Definition::compile(&crd).unwrap(), "v1"), facts);
     let (changed, _) = foo(&json!({"type": "object", "description": "other"}));
-    assert_ne!(crd::openapi::facts(&changed, "v1"), facts);
-    assert_eq!(crd::openapi::facts(&definition, "v2"), None);
+    assert_ne!(definition::facts(&changed, "v1"), facts);
+    assert_eq!(definition::facts(&definition, "v2"), None);
 }
 
 #[test]
 fn joined_v2_pieces_form_a_document_without_dangling_references() {
     let (definition, crd) =
         foo(&json!({"type": "object", "properties": {"spec": {"type": "object", "nullable": true}}}));
-    let document = joined(&[Piece::of_custom(&[crd::openapi::v2(&definition, &crd, "v1")])]);
+    let document = joined(&[Piece::of_custom(&[definition::v2(&definition, &crd, "v1")])]);
     assert_eq!(document["definitions"]["com.example.v1.Foo"]["properties"]["spec"], json!({}));
     assert!(document["definitions"]["io.k8s.api.apps.v1.Deployment"].is_object());
     assert!(document["paths"]["/apis/example.com/v1/foos/{name}"]["get"].is_object());

@@ -130,11 +130,6 @@ fn exists(starts: &[ValueType], links: &[Link<'_>], is_path: bool) -> bool {
     !current.is_empty()
 }
 
-/// Whether a dotted path exists below one of the types.
-fn has_path(starts: &[ValueType], path: &str) -> bool {
-    exists(starts, &path.split('.').map(Link::Member).collect::<Vec<_>>(), true)
-}
-
 /// All struct types below a type, itself included.
 fn types_below(root: &'static Type, found: &mut BTreeMap<String, &'static Type>) {
     if found.insert(root.openapi_name(), root).is_none() {

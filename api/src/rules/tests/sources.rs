@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 pub(super) struct Item {
     /// Path of the file below `src`.
     pub(super) file: String,
-    pub(super) name: String,
     /// Line of the file on which the item begins.
     pub(super) line: usize,
     pub(super) text: String,
@@ -85,7 +84,7 @@ impl Sources {
             let key = (file.to_owned(), name.to_owned());
             self.by_name.entry(key).or_default().push(self.items.len());
             let text = lines[start..end].join("\n");
-            self.items.push(Item { file: file.to_owned(), name: name.to_owned(), line: start + 1, text });
+            self.items.push(Item { file: file.to_owned(), line: start + 1, text });
         }
         let mut imports = BTreeMap::new();
         for found in IMPORT.captures_iter(&lines.join("\n")) {

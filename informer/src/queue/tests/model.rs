@@ -9,7 +9,7 @@ use kstore_nondet::Rng;
 use proptest::prelude::*;
 
 use super::{super::*, paused};
-use crate::{Revision, limits::MAX_CAUSES};
+use crate::{Priority, Revision, limits::MAX_CAUSES};
 
 const BASE: u64 = 5;
 const CAP: u64 = 60;

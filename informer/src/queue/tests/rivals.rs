@@ -6,7 +6,7 @@ use futures::FutureExt;
 use kstore_nondet::Rng;
 
 use super::super::*;
-use crate::Revision;
+use crate::{Priority, Revision};
 
 /// Q6: client-go's delaying queue keeps the timer of a key that is added while it waits, and runs the key
 /// twice.
