@@ -2,7 +2,6 @@
 //! `victims` selects pods to delete, `kind` has the differences between the two kinds; this file reads the
 //! caches and executes the plan.
 
-pub(crate) mod kind;
 pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
@@ -13,13 +12,13 @@ use crate::adoption::settle;
 use crate::apply::{Executor, Outcome};
 use crate::caches::{LookupKey, Pods, ReplicaSets, ReplicationControllers, candidates};
 use crate::claim::{Claim, claim, controller_of};
-use crate::runner::{Cluster, Reconcile, ReconcileError, work};
+use crate::cluster::{Cluster, Reconcile, ReconcileError, work};
 use crate::selector;
+use crate::set_kind::SetKind;
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ReplicationController;
-use kind::SetKind;
 use kstore_client::{ApiError, Obj};
 use kstore_informer::{Action as Next, Context, CutError, Informer, Key, Reference};
 use parking_lot::Mutex;

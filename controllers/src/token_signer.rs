@@ -29,7 +29,7 @@ impl TokenSigner {
         Self(Arc::new(sign))
     }
 
-    pub(super) fn sign(&self, token: &SecretToken) -> Result<String, String> {
+    pub(crate) fn sign(&self, token: &SecretToken) -> Result<String, String> {
         (self.0)(token)
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn decode_replication_controller(json: &[u8]) -> Result<Obj<ReplicaSe
 }
 
 /// The ReplicaSet equivalent to a ReplicationController.
-pub(super) fn as_replica_set(controller: ReplicationController) -> ReplicaSet {
+pub(crate) fn as_replica_set(controller: ReplicationController) -> ReplicaSet {
     let spec = controller.spec.map(|spec| ReplicaSetSpec {
         min_ready_seconds: spec.min_ready_seconds,
         replicas: spec.replicas,
@@ -98,7 +98,7 @@ pub(super) fn as_replica_set(controller: ReplicationController) -> ReplicaSet {
 }
 
 /// The ReplicationController that was decoded as this ReplicaSet.
-pub(super) fn as_replication_controller(set: ReplicaSet) -> ReplicationController {
+pub(crate) fn as_replication_controller(set: ReplicaSet) -> ReplicationController {
     let spec = set.spec.map(|spec| ReplicationControllerSpec {
         min_ready_seconds: spec.min_ready_seconds,
         replicas: spec.replicas,
