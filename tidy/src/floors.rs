@@ -11,7 +11,7 @@ pub(crate) struct CrateFloors {
 
 /// The crates whose modules have floors. A new module of such a crate gets a place here, as low as its purpose allows;
 /// an import that leads up is a reason to move code down, and not to move the module up.
-pub(crate) const CRATES: [CrateFloors; 5] = [
+pub(crate) const CRATES: [CrateFloors; 6] = [
     CrateFloors {
         folder: "store",
         floors: &[
@@ -58,6 +58,28 @@ pub(crate) const CRATES: [CrateFloors; 5] = [
             &["tree"],
             &["cargo", "crate_table", "imports", "manifest", "promises", "release"],
             &["circles", "rules"],
+        ],
+    },
+    CrateFloors {
+        folder: "scheduler",
+        floors: &[
+            &["affinity", "change", "disk", "limits", "ports", "quantity", "resources", "taint"],
+            &["node", "pod_constraints", "sampling"],
+            &["images", "namespace", "node_order", "pod", "zones"],
+            &["node_state", "nominations", "pod_writes", "storage"],
+            &["budgets", "devices", "tally", "workloads"],
+            &["event", "inventory", "spread_constraints", "testing"],
+            &["cache"],
+            &["snapshot"],
+            &["score"],
+            &["plugin"],
+            &["plugins"],
+            &["filter", "queue"],
+            &["decide"],
+            &["action", "explain", "reference"],
+            &["bind", "metrics", "preemption", "volume_waits"],
+            &["scheduler"],
+            &["run"],
         ],
     },
     CrateFloors {
